@@ -1,0 +1,45 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.stamp
+# Two workers with one linear-algebra thread each; more threads than cores slow everything down.
+WORKERS ?= 2
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+NAME ?=
+ARGS ?=
+
+.PHONY: setup demo test slow check format bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/leastnoise plan examples/survey.yaml
+
+test: setup
+	$(PYTEST) -n $(WORKERS) -m "not slow"
+
+slow: setup
+	$(PYTEST) -n $(WORKERS) -m slow
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+	$(PYTEST) tests/test_layers.py
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	@test -n "$(NAME)" || { echo "name a benchmark: make bench NAME=..., one of the modules in bench/"; exit 2; }
+	$(BIN)/python -m bench.$(NAME) $(ARGS)
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info

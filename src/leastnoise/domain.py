@@ -71,7 +71,7 @@ class Attribute:
 
         >>> Attribute.of("age", range(100)).code(120)
         Traceback (most recent call last):
-        leastnoise.errors.LeastnoiseError: 120 is not a value of 'age' ('0' to '99'); nearest is 99
+        leastnoise.errors.LeastnoiseError: 120 is not a value of 'age' (0 to 99); nearest is 99
         """
         box = np.empty((), dtype=object)
         box[()] = value
@@ -88,8 +88,12 @@ class Attribute:
 
     def _unknown(self, value: object) -> str:
         value = plain(value)
-        ends = f"{self.label(0)!r} to {self.label(self.size - 1)!r}"
-        return f"{value!r} is not a value of {self.name!r} ({ends}); nearest is {self.values.nearest(value)}"
+        return f"{value!r} is not a value of {self.name!r} ({self._known()}); nearest is {self.values.nearest(value)}"
+
+    def _known(self) -> str:
+        if self.ordered or isinstance(self.values, Sized):
+            return f"{self.label(0)} to {self.label(self.size - 1)}"
+        return ", ".join([self.label(code) for code in range(min(self.size, 5))] + ["..."] * (self.size > 5))
 
     def value(self, code: int) -> Scalar:
         """A value that has this code; the lower edge for bins."""

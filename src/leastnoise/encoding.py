@@ -105,8 +105,8 @@ class Values:
     def nearest(self, value: object) -> str:
         """The closest value: by distance among numbers, else by spelling."""
         numbers = [item for item in self.items if isinstance(item, int | float)]
-        if isinstance(value, int | float) and math.isfinite(value) and numbers:
-            return repr(min(numbers, key=lambda item: abs(item - value)))
+        if numbers and not math.isnan(x := _number(value)):
+            return repr(min(numbers, key=lambda item: abs(item - _clip(x, min(numbers), max(numbers)))))
         texts = {str(item): item for item in self.items}
         close = difflib.get_close_matches(str(value), list(texts), n=1, cutoff=0.0)
         return repr(texts[close[0]] if close else self.items[0])
@@ -129,7 +129,7 @@ class Integers:
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
-            if not isinstance(end, int | np.integer) or abs(end) > 2**53:
+            if not isinstance(end, int | np.integer) or abs(end) >= 2**53:
                 raise LeastnoiseError(f"an integer range needs integer ends below 2**53, got {end!r}")
         object.__setattr__(self, "low", int(self.low))
         object.__setattr__(self, "high", int(self.high))
@@ -191,7 +191,7 @@ class Bins:
                 raise LeastnoiseError(f"bins need finite ends, got {end!r}")
         if not self.low < self.high:
             raise LeastnoiseError(f"bins from {self.low} to {self.high} are empty; put the smaller end first")
-        _check_size("bins", self.count)
+        _check_size(self.count)
         if np.any(np.diff(self.edges) <= 0):
             raise LeastnoiseError(f"{self.count} bins from {self.low} to {self.high} are too narrow for floats")
 
@@ -250,7 +250,7 @@ class Sized:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", plain(self.count))
-        _check_size("an attribute", self.count)
+        _check_size(self.count)
 
     @property
     def size(self) -> int:
@@ -340,9 +340,9 @@ def read_encoding(data: Mapping[str, Any]) -> Encoding:
     raise LeastnoiseError(f"unknown kind of values {data['kind']!r}; use values, integers, bins or sized")
 
 
-def _check_size(what: str, count: object) -> None:
+def _check_size(count: object) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise LeastnoiseError(f"{what} need a whole number of values, at least 1, got {count!r}")
+        raise LeastnoiseError(f"{count!r} is not a number of values; use a whole number, at least 1")
 
 
 def plain(value: Any) -> Any:
@@ -360,14 +360,19 @@ def _numbers(values: npt.ArrayLike) -> Array:
     array = np.asarray(values)
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
-    flat = [float(x) if isinstance(x, int | float | np.number) else math.nan for x in array.ravel().tolist()]
-    return np.array(flat, dtype=np.float64).reshape(array.shape)
+    return np.array([_number(x) for x in array.ravel().tolist()], dtype=np.float64).reshape(array.shape)
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return math.inf if isinstance(value, int) and value > 0 else -math.inf
 
 
 def _clip(value: object, low: float, high: float) -> float:
-    if not isinstance(value, int | float) or math.isnan(value):
-        return low
-    return min(max(value, low), high)
+    x = _number(value)
+    return low if math.isnan(x) else min(max(x, low), high)
 
 
 def _text(x: float) -> str:

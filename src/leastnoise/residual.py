@@ -1,0 +1,216 @@
+"""Split queries into residual pieces and join measured residuals, with a prior per attribute.
+
+Everything works in-axis on arrays: the last `len(priors)` axes are the attributes, numbered from 0, and whatever stands
+before them is a batch. `keep` names the attribute axes A of a piece; results keep their order. A prior is a vector that
+sums to 1. On the query side a row w becomes w.pi where its axis is dropped and w - (w.pi) 1 where it is kept; on the
+data side a vector x becomes sum(x) and x - pi sum(x). Both sides agree: q.x = sum over A of q[A].x_A.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+
+Axes = tuple[int, ...]
+Number = TypeVar("Number", np.int64, np.float64)
+
+
+def uniform_priors(shape: Iterable[int]) -> tuple[Array, ...]:
+    """One uniform prior per attribute size."""
+    return tuple(np.full(n, 1.0 / n) for n in shape)
+
+
+def subsets(count: int) -> tuple[Axes, ...]:
+    """All sets of attribute axes, small ones first.
+
+    >>> subsets(2)
+    ((), (0,), (1,), (0, 1))
+    """
+    return tuple(axes for size in range(count + 1) for axes in combinations(range(count), size))
+
+
+# --- query side -------------------------------------------------------------------------------------------------------
+
+
+def split(query: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[int]) -> Array:
+    """The piece q[A] of a query, A = `keep`.
+
+    >>> q = np.array([[0, 1, 1], [0, 0, 1]])
+    >>> split(q, uniform_priors((2, 3)), keep=[1]).round(12).tolist()
+    [-0.5, 0.0, 0.5]
+    """
+    return _split_steps(query, priors, keep)[-1][1]
+
+
+def pieces(query: npt.ArrayLike, priors: Sequence[Array]) -> dict[Axes, Array]:
+    """All pieces of a query by their kept axes; they sum (broadcast) back to the query."""
+    k = len(priors)
+    parts: dict[Axes, Array] = {(): _checked(query, priors)}
+    for axis, prior in enumerate(priors):
+        at = axis - k  # axes still to come are all in place, so count from the end
+        means = {key: _contract(part, prior, at) for key, part in parts.items()}
+        rests = {(*key, axis): part - np.expand_dims(means[key], at) for key, part in parts.items()}
+        parts = means | rests
+    return {key: parts[key] for key in subsets(k)}
+
+
+def split_gradient(
+    query: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[int], upstream: npt.ArrayLike
+) -> tuple[Array, ...]:
+    """Gradient of sum(upstream * split(query, priors, keep)) with respect to each prior, every entry taken as free."""
+    keep = tuple(keep)
+    (*steps, (_, piece)) = _split_steps(query, priors, keep)
+    adjoint = np.broadcast_to(np.asarray(upstream, dtype=np.float64), piece.shape)
+    gradients = [np.zeros(len(prior)) for prior in priors]
+    for (axis, at), before in reversed(steps):
+        if axis in keep:  # w - (w.pi) 1
+            total = adjoint.sum(axis=at, keepdims=True)
+            gradients[axis] = -_contract_rest(before, total, at)
+            adjoint = adjoint - total * _along(priors[axis], at)
+        else:  # w.pi
+            wide = np.expand_dims(adjoint, at)
+            gradients[axis] = _contract_rest(before, wide, at)
+            adjoint = wide * _along(priors[axis], at)
+    return tuple(gradients)
+
+
+def _split_steps(
+    query: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[int]
+) -> list[tuple[tuple[int, int], Array]]:
+    """Arrays before each step with its (attribute axis, array axis), and last of all the piece."""
+    current = _checked(query, priors)
+    kept = _axes(keep, len(priors))
+    k = len(priors)
+    # Dropped axes go first because that shrinks the array. Every axis before a dropped one is in place, but the
+    # batch is not counted, so positions are counted from the end: axes after it that are still there.
+    steps: list[tuple[tuple[int, int], Array]] = []
+    for axis in [axis for axis in reversed(range(k)) if axis not in kept]:
+        at = -1 - sum(later in kept for later in range(axis + 1, k))
+        steps.append(((axis, at), current))
+        current = _contract(current, priors[axis], at)
+    for position, axis in enumerate(kept):
+        at = position - len(kept)
+        steps.append(((axis, at), current))
+        current = current - np.expand_dims(_contract(current, priors[axis], at), at)
+    return [*steps, ((-1, 0), current)]
+
+
+# --- data side --------------------------------------------------------------------------------------------------------
+
+
+def residual(marginal: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[int]) -> Array:
+    """The centred part of a marginal on A = `keep`: sum out the other axes, then x - pi sum(x) along each kept one."""
+    array = _checked(marginal, priors)
+    kept = _axes(keep, len(priors))
+    dropped = tuple(axis - len(priors) for axis in range(len(priors)) if axis not in kept)
+    array = array.sum(axis=dropped)
+    for position, axis in enumerate(kept):
+        array = _centre(array, priors[axis], position - len(kept))
+    return array
+
+
+def smear(part: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[int]) -> Array:
+    """Spread a part on A = `keep` over all attributes, along the prior of each axis outside A."""
+    kept = _axes(keep, len(priors))
+    array = _checked(part, [priors[axis] for axis in kept])
+    for axis in range(len(priors)):
+        if axis not in kept:
+            at = -1 - sum(later in kept for later in range(axis + 1, len(priors)))
+            array = np.expand_dims(array, at) * _along(priors[axis], at)
+    return array
+
+
+def join(parts: Mapping[Axes, npt.ArrayLike], priors: Sequence[Array], shape: Sequence[int]) -> Array:
+    """Rebuild the marginal of `shape` from its parts: each centred on its axes, smeared along the others, and summed.
+
+    Parts that are missing count as zero, that is, the prior fills them. Centring twice changes nothing, so a part may
+    be a residual or a noisy marginal.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> priors = uniform_priors(x.shape)
+    >>> bool(np.allclose(join({A: residual(x, priors, A) for A in subsets(2)}, priors, x.shape), x))
+    True
+    """
+    k = len(priors)
+    if tuple(shape) != tuple(len(prior) for prior in priors):
+        raise LeastnoiseError(f"shape {tuple(shape)} does not fit priors of sizes {[len(prior) for prior in priors]}")
+    for key in parts:
+        if tuple(key) != _axes(key, k):
+            raise LeastnoiseError(f"the axes {key} of a part must be a tuple in ascending order")
+    current = {key: _checked(part, [priors[axis] for axis in key]) for key, part in parts.items()}
+    for axis in reversed(range(k)):
+        # Later axes are all in place by now, so this one stands at axis - k; a key ends with it or lacks it.
+        joined: dict[Axes, Array] = {}
+        for key, part in current.items():
+            if axis in key:
+                value = _centre(part, priors[axis], axis - k)
+            else:
+                value = np.expand_dims(part, axis - k) * _along(priors[axis], axis - k)
+            rest = key[:-1] if axis in key else key
+            joined[rest] = joined[rest] + value if rest in joined else value
+        current = joined
+    return current.get((), np.zeros(tuple(shape)))
+
+
+# --- differences against the first value (AIM+GReM Table 1), for uniform priors ---------------------------------------
+
+
+def sub(array: npt.NDArray[Number], axis: int) -> npt.NDArray[Number]:
+    """Differences to the first entry along an axis, which gets one entry shorter; integers stay integers.
+
+    >>> sub(np.array([14, 19, 23, 44]), axis=0).tolist()
+    [5, 9, 30]
+    """
+    first, rest = np.split(array, [1], axis=axis)
+    return rest - first
+
+
+def unsub(array: npt.ArrayLike, axis: int) -> Array:
+    """The vectors of mean zero along an axis whose `sub` is `array`."""
+    differences = np.asarray(array, dtype=np.float64)
+    before = [(0, 0)] * differences.ndim
+    before[axis] = (1, 0)
+    full: Array = np.pad(differences, before)
+    centred: Array = full - full.mean(axis=axis, keepdims=True)
+    return centred
+
+
+# --- steps along one axis; `at` is always counted from the end --------------------------------------------------------
+
+
+def _contract(array: Array, prior: Array, at: int) -> Array:
+    return np.asarray(np.moveaxis(array, at, -1) @ prior)
+
+
+def _contract_rest(array: Array, weights: Array, at: int) -> Array:
+    """Sum of array * weights over every axis but one."""
+    return np.asarray(np.moveaxis(array * weights, at, -1).reshape(-1, array.shape[at]).sum(axis=0))
+
+
+def _centre(array: Array, prior: Array, at: int) -> Array:
+    total: Array = array.sum(axis=at, keepdims=True)
+    return array - total * _along(prior, at)
+
+
+def _along(prior: Array, at: int) -> Array:
+    return prior.reshape(-1, *[1] * (-at - 1))
+
+
+def _axes(keep: Iterable[int], count: int) -> Axes:
+    axes = tuple(sorted(keep))
+    if len(set(axes)) < len(axes) or any(not 0 <= axis < count for axis in axes):
+        raise LeastnoiseError(f"axes {axes} must differ and lie between 0 and {count - 1}")
+    return axes
+
+
+def _checked(array: npt.ArrayLike, priors: Sequence[Array]) -> Array:
+    array = np.asarray(array, dtype=np.float64)
+    sizes = tuple(len(prior) for prior in priors)
+    if array.shape[array.ndim - len(sizes) :] != sizes or array.ndim < len(sizes):
+        raise LeastnoiseError(f"an array of shape {array.shape} does not end with the prior sizes {sizes}")
+    return array

@@ -1,0 +1,244 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.residual import (
+    join,
+    pieces,
+    residual,
+    smear,
+    split,
+    split_gradient,
+    sub,
+    subsets,
+    uniform_priors,
+    unsub,
+)
+from tests.dense import (
+    dense_marginal_matrix,
+    dense_residual_matrix,
+    dense_smear_matrix,
+    dense_split_matrix,
+    kron_all,
+)
+
+SHAPES = [(), (1,), (4,), (2, 3), (3, 1, 2), (2, 3, 4), (2, 2, 3, 2)]
+
+
+def random_priors(rng, shape):
+    """Sum to 1, not uniform, now and then negative: nothing here needs a distribution."""
+    priors = [rng.normal(1, 0.7, n) + 1.5 for n in shape]
+    return [prior / prior.sum() for prior in priors]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(params=SHAPES, ids=str)
+def case(request, rng):
+    shape = request.param
+    return rng.normal(size=shape), rng.normal(size=shape), random_priors(rng, shape)
+
+
+def test_split_matches_dense(case):
+    q, _, priors = case
+    for keep in subsets(q.ndim):
+        piece = split(q, priors, keep)
+        assert piece.shape == tuple(q.shape[axis] for axis in keep)
+        assert_allclose(piece.ravel(), q.ravel() @ dense_split_matrix(priors, keep), atol=1e-12)
+
+
+def test_residual_and_smear_match_dense(case):
+    _, x, priors = case
+    for keep in subsets(x.ndim):
+        part = residual(x, priors, keep)
+        assert_allclose(part.ravel(), dense_residual_matrix(priors, keep) @ x.ravel(), atol=1e-12)
+        spread = smear(part, priors, keep)
+        assert spread.shape == x.shape
+        assert_allclose(spread.ravel(), dense_smear_matrix(priors, keep) @ part.ravel(), atol=1e-12)
+
+
+def test_pieces_are_all_the_splits(case):
+    q, _, priors = case
+    parts = pieces(q, priors)
+    assert list(parts) == list(subsets(q.ndim))
+    for keep, piece in parts.items():
+        assert_allclose(piece, split(q, priors, keep), atol=1e-12)
+
+
+def test_pieces_sum_back_to_the_query(case):
+    q, _, priors = case
+    total = np.zeros(q.shape)
+    for keep, piece in pieces(q, priors).items():
+        total += piece.reshape([n if axis in keep else 1 for axis, n in enumerate(q.shape)])
+    assert_allclose(total, q, atol=1e-12)
+
+
+def test_pieces_answer_the_query(case):
+    """q.x is the sum of q[A].x_A over marginals, and equally over centred parts."""
+    q, x, priors = case
+    answer = float(np.sum(q * x))
+    by_marginals, by_residuals = 0.0, 0.0
+    for keep, piece in pieces(q, priors).items():
+        by_marginals += piece.ravel() @ dense_marginal_matrix(x.shape, keep) @ x.ravel()
+        by_residuals += float(np.sum(piece * residual(x, priors, keep)))
+    assert by_marginals == pytest.approx(answer, abs=1e-11)
+    assert by_residuals == pytest.approx(answer, abs=1e-11)
+
+
+def test_join_undoes_residual(case):
+    _, x, priors = case
+    parts = {keep: residual(x, priors, keep) for keep in subsets(x.ndim)}
+    assert_allclose(join(parts, priors, x.shape), x, atol=1e-11)
+
+
+def test_join_centres_marginals_itself(case):
+    _, x, priors = case
+    marginals = {
+        keep: x.sum(axis=tuple(axis for axis in range(x.ndim) if axis not in keep)) for keep in subsets(x.ndim)
+    }
+    assert_allclose(join(marginals, priors, x.shape), x, atol=1e-11)
+
+
+def test_join_fills_missing_parts_with_the_prior(rng):
+    priors = random_priors(rng, (3, 4))
+    assert_allclose(join({(): 10.0}, priors, (3, 4)), 10 * np.outer(*priors), atol=1e-12)
+    part = rng.normal(size=3)
+    expected = (part - priors[0] * part.sum())[:, None] * priors[1]
+    assert_allclose(join({(0,): part}, priors, (3, 4)), expected, atol=1e-12)
+    assert_allclose(join({}, priors, (3, 4)), np.zeros((3, 4)))
+
+
+def test_pieces_see_nothing_of_the_prior(case):
+    q, _, priors = case
+    for keep, piece in pieces(q, priors).items():
+        for position, axis in enumerate(keep):
+            assert_allclose(np.tensordot(piece, priors[axis], axes=(position, 0)), 0, atol=1e-12)
+
+
+def test_residuals_of_other_residuals_vanish(rng):
+    priors = random_priors(rng, (2, 3, 4))
+    for source in subsets(3):
+        part = smear(residual(rng.normal(size=(2, 3, 4)), priors, source), priors, source)
+        for target in subsets(3):
+            if target != source:
+                assert_allclose(residual(part, priors, target), 0, atol=1e-11)
+
+
+@given(st.lists(st.integers(1, 4), max_size=4), st.lists(st.integers(1, 3), max_size=2), st.integers(0, 10**6))
+def test_leading_axes_are_a_batch(shape, batch, seed):
+    rng = np.random.default_rng(seed)
+    priors = random_priors(rng, shape)
+    arrays = rng.normal(size=(*batch, *shape))
+    joined = join({keep: residual(arrays, priors, keep) for keep in subsets(len(shape))}, priors, shape)
+    assert_allclose(joined, arrays, atol=1e-9)
+    all_pieces = pieces(arrays, priors)
+    for keep in subsets(len(shape)):
+        piece, part = split(arrays, priors, keep), residual(arrays, priors, keep)
+        assert_allclose(all_pieces[keep], piece, atol=1e-10)
+        spread = smear(part, priors, keep)
+        for index in np.ndindex(*batch):
+            assert_allclose(piece[index], split(arrays[index], priors, keep), atol=1e-10)
+            assert_allclose(part[index], residual(arrays[index], priors, keep), atol=1e-10)
+            assert_allclose(spread[index], smear(part[index], priors, keep), atol=1e-10)
+
+
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)
+def test_split_gradient_matches_finite_differences(rng, batch):
+    shape, step = (2, 3, 4), 1e-6
+    q, priors = rng.normal(size=(*batch, *shape)), random_priors(rng, shape)
+    for keep in subsets(3):
+        upstream = rng.normal(size=split(q, priors, keep).shape)
+        gradients = split_gradient(q, priors, keep, upstream)
+        for axis, n in enumerate(shape):
+            for entry in range(n):
+                moved = [[p.copy() for p in priors] for _ in range(2)]
+                moved[0][axis][entry] += step
+                moved[1][axis][entry] -= step
+                up, down = (np.sum(upstream * split(q, p, keep)) for p in moved)
+                assert gradients[axis][entry] == pytest.approx((up - down) / (2 * step), abs=1e-7)
+
+
+def test_split_gradient_broadcasts_a_scalar(rng):
+    q, priors = rng.normal(size=(2, 3)), random_priors(rng, (2, 3))
+    for keep in subsets(2):
+        full = split_gradient(q, priors, keep, np.ones(split(q, priors, keep).shape))
+        for one, other in zip(full, split_gradient(q, priors, keep, 1.0), strict=True):
+            assert_allclose(one, other)
+
+
+def test_query_smasher_figures_1_and_2():
+    q = np.array([[0, 1, 1], [0, 0, 1]])
+    parts = pieces(q, uniform_priors(q.shape))
+    assert parts[()] == pytest.approx(1 / 2)
+    assert_allclose(parts[(0,)], [1 / 6, -1 / 6])
+    assert_allclose(parts[(1,)], [-1 / 2, 0, 1 / 2], atol=1e-15)
+    assert_allclose(parts[(0, 1)], [[-1 / 6, 1 / 3, -1 / 6], [1 / 6, -1 / 3, 1 / 6]])
+
+
+AGE_BY_EDUCATION = np.array([[7, 5, 2], [3, 5, 11], [10, 2, 11], [9, 18, 17]])
+# AIM+GReM appendix A; its interaction prints 32 in row 2, but rows and columns sum to zero only with 33.
+COMPONENTS = {
+    (): np.full((4, 3), 100),
+    (0,): np.array([[-44], [-24], [-8], [76]]) * np.ones((1, 3)),
+    (1,): np.ones((4, 1)) * np.array([[-13, -10, 23]]),
+    (0, 1): np.array([[41, 14, -55], [-27, -6, 33], [41, -58, 17], [-55, 50, 5]]),
+}
+
+
+def test_aim_grem_appendix_a_differences():
+    mu = AGE_BY_EDUCATION
+    assert mu.sum() == 100
+    assert sub(mu.sum(axis=1), 0).tolist() == [5, 9, 30]
+    assert sub(mu.sum(axis=0), 0).tolist() == [1, 12]
+    both = sub(sub(mu, 0), 1)
+    assert both.tolist() == [[4, 13], [-6, 6], [11, 13]]
+    assert both.dtype == mu.dtype
+    assert_allclose(12 * unsub(unsub(both, 0), 1), COMPONENTS[(0, 1)], atol=1e-12)
+    assert_allclose(12 * unsub(np.array([5, 9, 30]), 0) / 3, COMPONENTS[(0,)][:, 0], atol=1e-12)
+
+
+def test_aim_grem_appendix_a_components():
+    mu = AGE_BY_EDUCATION
+    priors = uniform_priors(mu.shape)
+    for keep, component in COMPONENTS.items():
+        assert_allclose(12 * smear(residual(mu, priors, keep), priors, keep), component, atol=1e-12)
+    assert_allclose(sum(COMPONENTS.values()) / 12, mu, atol=1e-12)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(0, 10**6))
+def test_sub_and_unsub_round_trip(shape, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=shape)
+    for axis in range(-1, x.ndim):
+        differences = sub(x, axis)
+        assert differences.shape[axis] == x.shape[axis] - 1
+        centred = unsub(differences, axis)
+        assert_allclose(centred, x - x.mean(axis=axis, keepdims=True), atol=1e-12)
+
+
+def test_kron_all_of_nothing_is_one():
+    assert kron_all([]).tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("keep", [[2], [-1], [0, 0]])
+def test_bad_axes_are_refused(keep):
+    with pytest.raises(LeastnoiseError, match="must differ and lie between 0 and 1"):
+        split(np.ones((2, 3)), uniform_priors((2, 3)), keep)
+
+
+def test_bad_shapes_are_refused():
+    priors = uniform_priors((2, 3))
+    with pytest.raises(LeastnoiseError, match=r"shape \(3, 2\) does not end with the prior sizes \(2, 3\)"):
+        split(np.ones((3, 2)), priors, [])
+    with pytest.raises(LeastnoiseError, match="does not end"):
+        residual(np.ones(3), priors, [])
+    with pytest.raises(LeastnoiseError, match="does not fit priors"):
+        join({}, priors, (2, 2))
+    with pytest.raises(LeastnoiseError, match="ascending"):
+        join({(1, 0): np.ones((3, 2))}, priors, (2, 3))

@@ -1,0 +1,143 @@
+"""How much privacy a release may spend, as a value."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.privacy import gaussian
+
+Neighbours = Literal["add-remove", "replace"]
+_WORDS = {"add-remove": "adding or removing one row", "replace": "replacing one row"}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Budget:
+    """A privacy budget, said in one of three ways: epsilon with delta, mu (Gaussian privacy) or rho (zCDP).
+
+    The noise is Gaussian, so the conversions are exact.
+
+    >>> budget = Budget(epsilon=1, delta=1e-9)
+    >>> round(budget.mu, 6), round(budget.rho, 6)
+    (0.181975, 0.016557)
+    >>> round(Budget(mu=0.5).epsilon_at(1e-9), 4)
+    2.9097
+
+    Guarantees: never_exceeds_epsilon_and_delta; agrees_with_multiprecision.
+    """
+
+    mu: float
+    neighbours: Neighbours
+    stated: tuple[tuple[str, float], ...]
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        mu: float | None = None,
+        rho: float | None = None,
+        neighbours: Neighbours = "add-remove",
+    ) -> None:
+        given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
+        stated = {name: _positive(name, value) for name, value in given.items() if value is not None}
+        object.__setattr__(self, "stated", tuple(stated.items()))
+        object.__setattr__(self, "mu", _mu(stated))
+        object.__setattr__(self, "neighbours", _checked_neighbours(neighbours))
+
+    @property
+    def rho(self) -> float:
+        """Zero-concentrated privacy, mu^2 / 2."""
+        return dict(self.stated).get("rho", self.mu**2 / 2)
+
+    @property
+    def cost(self) -> float:
+        """What adds up over releases: mu^2."""
+        return self.mu**2
+
+    @property
+    def epsilon(self) -> float | None:
+        """Epsilon, if the budget was stated so."""
+        return dict(self.stated).get("epsilon")
+
+    @property
+    def delta(self) -> float | None:
+        """Delta, if the budget was stated so."""
+        return dict(self.stated).get("delta")
+
+    def delta_at(self, epsilon: float) -> float:
+        """The exact delta that belongs to an epsilon (zero allowed)."""
+        if epsilon != 0:
+            epsilon = _positive("epsilon", epsilon)
+        return math.exp(gaussian.log_delta(self.mu, epsilon))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The exact epsilon that belongs to a delta; 0 where delta alone is enough."""
+        return gaussian.epsilon_for(self.mu, _below_one(_positive("delta", delta)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `from_json` reads it back."""
+        return {
+            "stated": [name for name, _ in self.stated],
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "mu": self.mu,
+            "rho": self.rho,
+            "neighbours": self.neighbours,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Budget":
+        """Read what `to_json` wrote."""
+        try:
+            return cls(neighbours=data["neighbours"], **{name: data[name] for name in data["stated"]})
+        except (KeyError, TypeError) as error:
+            raise LeastnoiseError(f"not a budget: {data!r} ({error})") from None
+
+    def __str__(self) -> str:
+        said = " and ".join(f"{name} {value:g}" for name, value in self.stated)
+        also = ", ".join(f"{name} {getattr(self, name):.4g}" for name in ("mu", "rho") if name not in dict(self.stated))
+        return f"{said} ({also}) for {_WORDS[self.neighbours]}"
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self.stated)
+        return f"Budget({said}, neighbours={self.neighbours!r})"
+
+
+def _mu(stated: Mapping[str, float]) -> float:
+    match stated:
+        case {"epsilon": epsilon, "delta": delta, **rest} if not rest:
+            mu = gaussian.mu_for(epsilon, _below_one(delta))
+        case {"mu": mu, **rest} if not rest:
+            pass
+        case {"rho": rho, **rest} if not rest:
+            mu = math.sqrt(2 * rho)
+        case {"epsilon": _, **rest} if not rest:
+            raise LeastnoiseError("epsilon needs a delta, because Gaussian noise has no delta of zero; try delta=1e-9")
+        case _:
+            said = ", ".join(stated) or "nothing"
+            raise LeastnoiseError(f"a budget is epsilon and delta, or mu, or rho; got {said}")
+    if not 1e-100 < mu < 1e100:
+        raise LeastnoiseError(f"a budget of mu {mu:g} is out of range; use one between 1e-100 and 1e100")
+    return mu
+
+
+def _positive(name: str, value: object) -> float:
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and 0 < value < 1e308:
+        return float(value)
+    raise LeastnoiseError(f"{name} must be a positive finite number, got {value!r}")
+
+
+def _below_one(delta: float) -> float:
+    if delta >= 1:
+        raise LeastnoiseError(f"delta must be below 1, got {delta:g}; usual values are 1e-6 or smaller")
+    return delta
+
+
+def _checked_neighbours(neighbours: Neighbours) -> Neighbours:
+    if neighbours not in get_args(Neighbours):
+        raise LeastnoiseError(f"neighbours must be {' or '.join(map(repr, get_args(Neighbours)))}, got {neighbours!r}")
+    return neighbours

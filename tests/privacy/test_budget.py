@@ -1,0 +1,188 @@
+import dataclasses
+import itertools
+import json
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.privacy import Budget
+from leastnoise.privacy.gaussian import log_complement, log_delta
+
+EPSILONS = [1e-4, 1e-3, 0.01, 0.1, 0.5, 1, 3, 10, 30, 100]
+DELTAS = [1e-30, 1e-20, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.49, 0.51, 0.9, 0.999999]
+MUS = [1e-6, 1e-4, 0.01, 0.1, 0.49, 0.5, 0.51, 1, 2, 5, 20, 100]
+EPSILON = st.floats(-4, 2).map(lambda x: 10**x)
+DELTA = st.floats(-30, -0.1).map(lambda x: 10**x)
+
+
+@pytest.fixture(autouse=True)
+def digits():
+    with mpmath.workdps(80):
+        yield
+
+
+def exact_terms(mu, epsilon):
+    """Phi(mu/2 - eps/mu), its complement, and e^eps Phi(-mu/2 - eps/mu)."""
+    mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+
+    def below(x):
+        return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return below(a), below(-a), mpmath.exp(epsilon) * below(b)
+
+
+def exact_delta(mu, epsilon):
+    first, _, second = exact_terms(mu, epsilon)
+    return first - second
+
+
+def exact_root(function, near):
+    return mpmath.findroot(function, (mpmath.mpf(near) * 0.999, mpmath.mpf(near) * 1.001), solver="anderson")
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_agrees_with_multiprecision(epsilon, delta):
+    mu = Budget(epsilon=epsilon, delta=delta).mu
+    exact = exact_root(lambda m: mpmath.log(exact_delta(m, epsilon) / mpmath.mpf(delta)), mu)
+    assert abs(mu / exact - 1) < 1e-12
+    assert mu <= exact  # never_exceeds_epsilon_and_delta
+    assert exact_delta(mu, epsilon) <= mpmath.mpf(delta)
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [*itertools.product(MUS, [0, *EPSILONS])])
+def test_delta_agrees_with_multiprecision(mu, epsilon):
+    exact = exact_delta(mu, epsilon)
+    if exact > 1e-300:
+        assert abs(Budget(mu=mu).delta_at(epsilon) / exact - 1) < 1e-11
+    assert log_delta(mu, epsilon) == pytest.approx(float(mpmath.log(exact)), rel=1e-12, abs=1e-13)
+    _, rest, second = exact_terms(mu, epsilon)
+    assert log_complement(mu, epsilon) == pytest.approx(float(mpmath.log(rest + second)), rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize(("mu", "delta"), [*itertools.product(MUS, DELTAS)])
+def test_epsilon_agrees_with_multiprecision(mu, delta):
+    epsilon = Budget(mu=mu).epsilon_at(delta)
+    if exact_delta(mu, 0) <= mpmath.mpf(delta):
+        assert epsilon == 0
+    else:
+        exact = exact_root(lambda e: mpmath.log(exact_delta(mu, e) / mpmath.mpf(delta)), epsilon)
+        assert 0 <= epsilon / exact - 1 < 1e-9
+
+
+@given(EPSILON, DELTA)
+def test_round_trip_through_mu(epsilon, delta):
+    budget = Budget(epsilon=epsilon, delta=delta)
+    assert budget.delta_at(epsilon) == pytest.approx(delta, rel=1e-9)
+    assert budget.delta_at(epsilon) <= delta * (1 + 1e-12)
+    assert Budget(mu=budget.mu).epsilon_at(delta) == pytest.approx(epsilon, rel=1e-9)
+
+
+@given(EPSILON, EPSILON, DELTA, DELTA)
+def test_more_budget_is_more_mu(epsilon, other_epsilon, delta, other_delta):
+    small = Budget(epsilon=min(epsilon, other_epsilon), delta=min(delta, other_delta)).mu
+    large = Budget(epsilon=max(epsilon, other_epsilon), delta=max(delta, other_delta)).mu
+    assert small <= large * (1 + 1e-14)
+
+
+def test_far_tails_stay_finite():
+    assert Budget(mu=1e-3).delta_at(1e6) == 0.0
+    assert log_delta(1e-3, 1e3) == pytest.approx(-0.5e12, rel=1e-5)
+    assert Budget(mu=1e3).delta_at(1) == 1.0
+    assert Budget(epsilon=1e-4, delta=1e-300).mu > 0
+    assert Budget(epsilon=1e6, delta=1e-9).mu == pytest.approx(math.sqrt(2e6), rel=0.01)
+
+
+def test_rho_and_cost():
+    assert Budget(rho=0.5).mu == 1
+    assert Budget(rho=0.1).rho == 0.1
+    assert Budget(mu=3).rho == 4.5
+    assert Budget(mu=3).cost == 9
+    assert Budget(mu=3).epsilon is None
+    assert Budget(epsilon=1, delta=1e-9).delta == 1e-9
+
+
+def test_gaussian_beats_the_zcdp_conversion():
+    """Where rho-zCDP (Canonne et al.) would settle for less: exact mu is about 5% larger at (1, 1e-9)."""
+    alphas = 1 + np.geomspace(1e-3, 1e4, 200_001)
+
+    def zcdp_log_delta(rho):
+        values = (alphas - 1) * (alphas * rho - 1) + alphas * np.log1p(-1 / alphas) - np.log(alphas - 1)
+        return float(values.min())
+
+    low, high = 1e-4, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if zcdp_log_delta(middle) < math.log(1e-9) else (low, middle)
+    ratio = Budget(epsilon=1, delta=1e-9).mu / math.sqrt(2 * low)
+    assert 1.03 < ratio < 1.07
+
+
+@given(EPSILON, DELTA, st.sampled_from(["add-remove", "replace"]))
+def test_json_round_trip(epsilon, delta, neighbours):
+    for said in ({"epsilon": epsilon, "delta": delta}, {"mu": epsilon}, {"rho": epsilon}):
+        budget = Budget(**said, neighbours=neighbours)
+        again = Budget.from_json(json.loads(json.dumps(budget.to_json())))
+        assert again == budget
+        assert hash(again) == hash(budget)
+
+
+def test_words():
+    assert str(Budget(epsilon=1, delta=1e-9)) == (
+        "epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row"
+    )
+    assert str(Budget(mu=2, neighbours="replace")) == "mu 2 (rho 2) for replacing one row"
+    assert repr(Budget(rho=0.5)) == "Budget(rho=0.5, neighbours='add-remove')"
+
+
+def test_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Budget(mu=1).mu = 2
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, -math.inf, "1", True, 10**400])
+@pytest.mark.parametrize("name", ["epsilon", "delta", "mu", "rho"])
+def test_bad_numbers_are_refused(name, value):
+    other = {"epsilon": {"delta": 1e-9}, "delta": {"epsilon": 1.0}}.get(name, {})
+    with pytest.raises(LeastnoiseError, match=f"{name} must be a positive finite number, got"):
+        Budget(**{name: value}, **other)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({}, "got nothing"),
+        ({"epsilon": 1}, "epsilon needs a delta"),
+        ({"delta": 1e-9}, "got delta"),
+        ({"mu": 1, "rho": 0.5}, "got mu, rho"),
+        ({"epsilon": 1, "delta": 1e-9, "mu": 1}, "got epsilon, delta, mu"),
+        ({"epsilon": 1, "delta": 1}, "delta must be below 1"),
+        ({"mu": 1e-200}, "out of range"),
+        ({"mu": 1, "neighbours": "swap"}, "'add-remove' or 'replace', got 'swap'"),
+    ],
+)
+def test_exactly_one_form(said, message):
+    with pytest.raises(LeastnoiseError, match=message):
+        Budget(**said)
+
+
+@pytest.mark.parametrize("bad", [{}, {"stated": ["mu"]}, {"stated": ["odd"], "odd": 1, "neighbours": "replace"}])
+def test_bad_json_is_refused(bad):
+    with pytest.raises(LeastnoiseError, match="not a budget"):
+        Budget.from_json(bad)
+
+
+def test_bad_questions_are_refused():
+    budget = Budget(mu=1)
+    for bad in (-1, math.nan, math.inf):
+        with pytest.raises(LeastnoiseError, match="epsilon must be"):
+            budget.delta_at(bad)
+    for bad in (0, 1, 2, math.nan):
+        with pytest.raises(LeastnoiseError, match="delta must be"):
+            budget.epsilon_at(bad)

@@ -1,0 +1,108 @@
+"""Imports point one way, there are no cycles, and files stay short."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "leastnoise"
+FILES = sorted(SOURCE.rglob("*.py"))
+LAYERS = (
+    "errors _types encoding domain workload residual gram factorize privacy noise plan sources measure release "
+    "estimate adaptive cascade local report cli"
+).split()
+LONGEST_FILE = 500
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+def layer(module: str) -> str | None:
+    """First name below the package; None for the package itself, which gathers from everywhere."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def imported(path: Path, importer: str, tree: ast.AST | None = None) -> Iterator[str]:
+    """Modules of the package that a file imports, anywhere in it except for type checking only."""
+    for node in _runtime_nodes(tree or ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "leastnoise")
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, importer, is_package=path.name == "__init__.py")
+            if base.split(".")[0] == "leastnoise":
+                for alias in node.names:
+                    submodule = f"{base}.{alias.name}"
+                    yield submodule if submodule in MODULES else base
+
+
+def _runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from _runtime_nodes(child)
+
+
+def _absolute(node: ast.ImportFrom, importer: str, is_package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    up = node.level - is_package
+    parts = importer.split(".")
+    return ".".join(parts[: len(parts) - up] + ([node.module] if node.module else []))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_a_layer(module):
+    assert layer(module) is None or layer(module) in LAYERS + ["__main__"], f"give {module} a place in LAYERS"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if layer(module) in LAYERS])
+def test_imports_point_one_way(module):
+    here = LAYERS.index(layer(module))
+    for target in imported(MODULES[module], module):
+        above = layer(target)
+        if above is None:  # the whole package: the command line is its user, everything else is part of it
+            assert layer(module) == "cli", f"{module} imports the package; import the module that defines the name"
+            continue
+        assert LAYERS.index(above) <= here, f"{module} ({layer(module)}) imports {target} ({above}), a later layer"
+
+
+def test_no_import_cycles():
+    # A package's own file gathers names for users; within the package, modules import each other, not the gathering.
+    graph = {
+        module: {target for target in imported(path, module) if target != module} for module, path in MODULES.items()
+    }
+    list(TopologicalSorter(graph).static_order())  # raises CycleError with the cycle in it
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: module_name(path))
+def test_files_are_short(path):
+    lines = len(path.read_text().splitlines())
+    assert lines <= LONGEST_FILE, f"{path.name} has {lines} lines; split it"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import leastnoise.domain", ["leastnoise.domain"]),
+        ("import numpy", []),
+        ("from leastnoise.domain import Domain", ["leastnoise.domain"]),
+        ("from leastnoise import domain", ["leastnoise.domain"]),
+        ("from leastnoise import __version__", ["leastnoise"]),
+        ("from ..domain import Domain", ["leastnoise.domain"]),
+        ("from . import budget", ["leastnoise.privacy.budget"]),
+        ("def f():\n    from leastnoise import errors", ["leastnoise.errors"]),
+        ("if TYPE_CHECKING:\n    from leastnoise import errors", []),
+    ],
+)
+def test_imports_are_seen(code, found):
+    path = SOURCE / "privacy" / "gaussian.py"
+    assert list(imported(path, "leastnoise.privacy.gaussian", ast.parse(code))) == found

@@ -34,11 +34,6 @@ def random_priors(rng, shape):
     return [prior / prior.sum() for prior in priors]
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(7)
-
-
 @pytest.fixture(params=SHAPES, ids=str)
 def case(request, rng):
     shape = request.param

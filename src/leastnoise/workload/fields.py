@@ -1,0 +1,174 @@
+"""The scalars of a spec file: what written text means in a field, and one-line errors for the rest.
+
+The reader hands every scalar over as `Written` text, so that the field decides what it means:
+`values: [no]` is the text 'no', `ordered: no` is false, `delta: 1e-9` is a number.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+
+from leastnoise.errors import LeastnoiseError
+
+# Leading zeros, underscores, exponents and colons are left as text in `values`: 01 and 1e5 may be codes.
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_SPECIAL = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
+
+
+class Written(str):
+    """A scalar as it stands in the file; `quoted` tells the text '5' from the number 5."""
+
+    quoted: bool
+
+    def __new__(cls, text: str, quoted: bool = False) -> Self:
+        """Text with its quoting."""
+        written = super().__new__(cls, text)
+        written.quoted = quoted
+        return written
+
+
+class UnknownKeyError(LeastnoiseError):
+    """A key that means nothing here; carries the key, so that its line can be told."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def listed(options: Iterable[str]) -> str:
+    """'a, b or c'."""
+    *first, last = options
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def hint(word: object, options: Iterable[str]) -> str:
+    """The closest option, or all of them where none is close."""
+    names = list(options)
+    close = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"use {listed(names)}"
+
+
+def shown(value: object) -> str:
+    """A value in an error message: short, whatever was written."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else repr(str(value)[:40])
+
+
+def number(value: object) -> float | None:
+    """The number meant by a scalar: 5, '5', '1e-9' (text to YAML 1.1) or '.nan'; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, str) and value in _SPECIAL:
+        return _SPECIAL[value]
+    try:
+        if isinstance(value, str) and len(value) < 18:  # longer ones may not fit 64 bits
+            return int(value)
+    except ValueError:
+        pass
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+
+
+def _number(value: object, info: ValidationInfo) -> float:
+    found = number(value)
+    if found is None:
+        raise LeastnoiseError(f"{info.field_name} is {shown(value)}, not a number")
+    return found
+
+
+def _positive(value: object, info: ValidationInfo) -> float:
+    found = _number(value, info)
+    if not 0 < found < math.inf:
+        raise LeastnoiseError(f"{info.field_name} {found} is not positive; use a finite number above 0")
+    return found
+
+
+def _delta(value: object, info: ValidationInfo) -> float:
+    found = _positive(value, info)
+    if found >= 1:
+        raise LeastnoiseError(f"delta {found} is not below 1; usual values are 1e-6 or smaller")
+    return found
+
+
+def _whole(value: object, info: ValidationInfo) -> int:
+    found = number(value)
+    if found is None or not math.isfinite(found) or found != int(found):
+        raise LeastnoiseError(f"{info.field_name} is {shown(value)}, not a whole number")
+    return int(found)
+
+
+def _between(low: int, high: int) -> BeforeValidator:
+    def check(value: object, info: ValidationInfo) -> int:
+        found = _whole(value, info)
+        if not low <= found <= high:
+            raise LeastnoiseError(f"{info.field_name} {found} is not between {low} and {high}")
+        return found
+
+    return BeforeValidator(check)
+
+
+def _value(value: object) -> object:
+    if value is None:
+        raise LeastnoiseError("values hold an empty or null entry; quote it ('null') if it is meant as text")
+    if not isinstance(value, str | int | float):
+        raise LeastnoiseError(f"values hold {shown(value)}; give text or numbers, such as [F, M]")
+    if not isinstance(value, Written):
+        return value
+    if value.quoted or not _NUMBER.fullmatch(value):
+        return str(value)
+    return float(value) if "." in value else int(value)
+
+
+def _text(value: object, info: ValidationInfo) -> str:
+    if not isinstance(value, str):
+        raise LeastnoiseError(f"{info.field_name} is {shown(value)}, not a name")
+    return str(value)
+
+
+def _list(value: object) -> object:
+    return [value] if isinstance(value, str | int) else value
+
+
+def word(*options: str, more: Iterable[str] = ()) -> BeforeValidator:
+    """One of a few words, with a hint for a misspelt one; `more` are other forms to name in it."""
+
+    def check(value: object, info: ValidationInfo) -> str:
+        if isinstance(value, str) and value in options:
+            return str(value)
+        if not isinstance(value, str):
+            raise LeastnoiseError(f"{info.field_name} is {shown(value)}; use {listed((*options, *more))}")
+        raise LeastnoiseError(f"unknown {info.field_name} {shown(value)}; {hint(value, (*options, *more))}")
+
+    return BeforeValidator(check)
+
+
+def schema(**fields: Any) -> WithJsonSchema:
+    """What the JSON schema says about a field."""
+    return WithJsonSchema(fields)
+
+
+def _one_or_many(kind: str) -> WithJsonSchema:
+    return schema(anyOf=[{"type": kind}, {"type": "array", "items": {"type": kind}, "minItems": 1}])
+
+
+Number = Annotated[int | float, BeforeValidator(_number), schema(type="number")]
+# The workload refuses weights that are not positive, with its own words; the schema tells editors.
+AboveZero = Annotated[int | float, BeforeValidator(_number), schema(type="number", exclusiveMinimum=0)]
+Positive = Annotated[int | float, BeforeValidator(_positive), schema(type="number", exclusiveMinimum=0)]
+Delta = Annotated[float, BeforeValidator(_delta), schema(type="number", exclusiveMinimum=0, exclusiveMaximum=1)]
+Whole = Annotated[int, BeforeValidator(_whole), schema(type="integer")]
+Repeat = Annotated[int, _between(1, 100_000), schema(type="integer", minimum=1, maximum=100_000)]
+Seed = Annotated[int, _between(0, 2**32 - 1), schema(type="integer", minimum=0, maximum=2**32 - 1)]
+Text = Annotated[str, BeforeValidator(_text)]
+Value = Annotated[str | int | float, BeforeValidator(_value)]
+Names = Annotated[list[Text], Field(min_length=1), BeforeValidator(_list), _one_or_many("string")]
+Ways = Annotated[list[Whole], Field(min_length=1), BeforeValidator(_list), _one_or_many("integer")]

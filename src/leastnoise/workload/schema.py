@@ -1,0 +1,334 @@
+"""The shape of a spec file: one model per part, and the JSON schema made from them."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from leastnoise.encoding import Encoding, Integers, Values, bins, sized
+from leastnoise.errors import LeastnoiseError
+from leastnoise.workload.families import FAMILIES
+from leastnoise.workload.fields import (
+    AboveZero,
+    Delta,
+    Names,
+    Number,
+    Positive,
+    Repeat,
+    Seed,
+    Text,
+    UnknownKeyError,
+    Value,
+    Ways,
+    Whole,
+    hint,
+    schema,
+    shown,
+    word,
+)
+from leastnoise.workload.tensors import TENSORS
+
+ONE_NAMES = tuple(FAMILIES)
+NAMES = (*ONE_NAMES, "hybrid", *TENSORS)
+EXAMPLES = {
+    "attributes": "age: {range: [0, 99]}",
+    "workload": "- {queries: marginal, ways: 2}",
+    "privacy": "privacy: {epsilon: 1, delta: 1e-9}",
+    "range": "[0, 99]",
+    "values": "[F, M]",
+    "on": "[age, sex]",
+    "ways": "2 or [1, 2]",
+    "queries": "marginal or {age: prefix, sex: marginal}",
+    "matrix": "[[1, 0], [1, 1]]",
+    "phi": "[1, 0.5, 0]",
+    "weights": "[1, 2]",
+    "ordered": "ordered: true",
+    "size": "{size: 10} or {range: [0, 99]}",
+    "low": "{low: 0, high: 200000, width: 4000}",
+    "high": "{low: 0, high: 200000, width: 4000}",
+    "count": "{count: 30, density: 0.3}",
+    "epsilon": "{epsilon: 1, delta: 1e-9}",
+    "delta": "{epsilon: 1, delta: 1e-9}",
+    "lr": "{lr: 4}",
+}
+FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
+
+
+class Part(BaseModel):
+    """A mapping of the spec; unknown keys are told with a hint."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    called: ClassVar[str] = ""
+    kind: ClassVar[str] = ""  # the key that tells this part from its siblings
+    example: ClassVar[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def check_keys(cls, data: object) -> object:
+        """Refuse what is no mapping, and unknown keys."""
+        if not isinstance(data, Mapping):
+            raise LeastnoiseError(f"{cls.called} is {shown(data)}; write for example {cls.example}")
+        where = f"{cls.called} with {cls.kind!r}" if cls.kind in data else cls.called
+        for key in data:
+            if key not in cls.model_fields:
+                raise UnknownKeyError(key, f"unknown key {key!r} in {where}; {hint(key, cls.model_fields)}")
+        return data
+
+
+class BinsPart(Part):
+    """Bins of equal width: give the width or the count."""
+
+    called = "bins"
+    example = "{low: 0, high: 200000, width: 4000}"
+    low: Number
+    high: Number
+    width: Number | None = None
+    count: Whole | None = None
+
+
+class RangeAttribute(Part):
+    """Whole numbers from the first to the last, ordered."""
+
+    called = "an attribute"
+    kind = "range"
+    example = "{range: [0, 99]}"
+    range: Annotated[list[Whole], Field(min_length=2, max_length=2)]
+    repeat: Repeat | None = None
+
+    def encoding(self) -> Encoding:
+        """The values meant."""
+        return Integers(*self.range)
+
+
+class BinsAttribute(Part):
+    """A number cut into bins, ordered."""
+
+    called = "an attribute"
+    kind = "bins"
+    example = "{bins: {low: 0, high: 200000, width: 4000}}"
+    bins: BinsPart
+    repeat: Repeat | None = None
+
+    def encoding(self) -> Encoding:
+        """The values meant."""
+        return bins(**dict(self.bins))
+
+
+class ValuesAttribute(Part):
+    """Listed values, unordered unless `ordered: true`."""
+
+    called = "an attribute"
+    kind = "values"
+    example = "{values: [F, M]}"
+    values: Annotated[list[Value], Field(min_length=1)]
+    ordered: bool = False
+    repeat: Repeat | None = None
+
+    def encoding(self) -> Encoding:
+        """The values meant."""
+        return Values(tuple(self.values), self.ordered)
+
+
+class SizeAttribute(Part):
+    """The codes 0 to size - 1, unordered unless `ordered: true`."""
+
+    called = "an attribute"
+    kind = "size"
+    example = "{size: 10} or {range: [0, 99]}"
+    size: Whole
+    ordered: bool = False
+    repeat: Repeat | None = None
+
+    def encoding(self) -> Encoding:
+        """The values meant."""
+        return sized(self.size, self.ordered)
+
+
+def _key_kind(*keys: str) -> Discriminator:
+    """Tell models apart by the key they need; a misspelt key counts, so that the model can give its hint."""
+
+    def kind(data: object) -> str:
+        if isinstance(data, Mapping):
+            close = [m for key in data for m in difflib.get_close_matches(str(key), keys, n=1)]
+            for key in (*(k for k in keys if k in data), *close):
+                return f"#{key}"
+        return f"#{keys[-1]}"
+
+    return Discriminator(kind)
+
+
+AttributePart = RangeAttribute | BinsAttribute | ValuesAttribute | SizeAttribute
+_TaggedAttribute = Annotated[
+    Annotated[RangeAttribute, Tag("#range")]
+    | Annotated[BinsAttribute, Tag("#bins")]
+    | Annotated[ValuesAttribute, Tag("#values")]
+    | Annotated[SizeAttribute, Tag("#size")],
+    _key_kind("range", "bins", "values", "size"),
+]
+
+
+class RandomOptions(Part):
+    """How many random rows, how dense, from which seed."""
+
+    called = "random"
+    example = "{count: 30, density: 0.3, seed: 1}"
+    count: Whole
+    density: Number = 0.3
+    seed: Seed = 0
+
+
+class RandomQueries(Part):
+    """Random rows of zeros and ones."""
+
+    called = "queries"
+    example = FORMS["random"]
+    random: RandomOptions
+
+
+Rows = list[list[Number]]
+RowsOrFile = Annotated[
+    Annotated[Rows, Tag("#rows")] | Annotated[Text, Tag("#file")],
+    Discriminator(lambda data: "#file" if isinstance(data, str) else "#rows"),
+]
+
+
+class MatrixQueries(Part):
+    """Rows of your own, one entry per cell; inline, or a .npy or .csv file beside the spec."""
+
+    called = "queries"
+    example = FORMS["matrix"]
+    matrix: RowsOrFile
+
+
+class PhiQueries(Part):
+    """Every shift of one row, around the circle."""
+
+    called = "queries"
+    example = FORMS["phi"]
+    phi: list[Number]
+
+
+def _queries_kind(others: str) -> Discriminator:
+    def kind(data: object) -> str:
+        if not isinstance(data, Mapping):
+            return "#name"
+        only = next(iter(data)) if len(data) == 1 else None
+        return f"#{only}" if only in FORMS else others
+
+    return Discriminator(kind)
+
+
+def _bare_form(value: object) -> object:
+    if isinstance(value, str) and value in FORMS:
+        raise LeastnoiseError(f"queries {str(value)!r} need their numbers; write for example {FORMS[value]}")
+    return value
+
+
+# Validators run from the last to the first.
+Name = Annotated[str, word(*NAMES, more=FORMS), BeforeValidator(_bare_form), schema(type="string", enum=list(NAMES))]
+OneName = Annotated[
+    str, word(*ONE_NAMES, more=FORMS), BeforeValidator(_bare_form), schema(type="string", enum=list(ONE_NAMES))
+]
+_Forms = (
+    Annotated[RandomQueries, Tag("#random")]
+    | Annotated[MatrixQueries, Tag("#matrix")]
+    | Annotated[PhiQueries, Tag("#phi")]
+)
+OneQueries = Annotated[Annotated[OneName, Tag("#name")] | _Forms, _queries_kind("#name")]
+Queries = Annotated[
+    Annotated[Name, Tag("#name")] | _Forms | Annotated[dict[str, OneQueries], Tag("#each"), Field(min_length=1)],
+    _queries_kind("#each"),
+]
+
+
+AnyQueries = str | RandomQueries | MatrixQueries | PhiQueries
+
+
+class Line(Part):
+    """One line of the workload: queries on exactly the attributes `on`, or on every subset of `ways` of them."""
+
+    called = "a workload line"
+    example = "{queries: marginal, ways: 2}"
+    queries: Queries
+    on: Names | None = None
+    ways: Ways | None = None
+    weight: AboveZero = 1.0
+    weights: list[Number] | None = None
+    within: AboveZero | None = None
+    confidence: Number | None = None
+
+
+class EpsilonPrivacy(Part):
+    """Approximate differential privacy."""
+
+    called = "privacy"
+    kind = "epsilon"
+    example = "{epsilon: 1, delta: 1e-9}"
+    epsilon: Positive
+    delta: Delta
+    neighbours: "Neighbours" = "add-remove"
+
+
+class MuPrivacy(Part):
+    """Gaussian differential privacy."""
+
+    called = "privacy"
+    kind = "mu"
+    example = "{mu: 1}"
+    mu: Positive
+    neighbours: "Neighbours" = "add-remove"
+
+
+class RhoPrivacy(Part):
+    """Zero-concentrated differential privacy."""
+
+    called = "privacy"
+    kind = "rho"
+    example = "{rho: 0.5}"
+    rho: Positive
+    neighbours: "Neighbours" = "add-remove"
+
+
+NeighbourNames = Literal["add-remove", "replace"]
+Neighbours = Annotated[NeighbourNames, word(*get_args(NeighbourNames))]
+Privacy = Annotated[
+    Annotated[MuPrivacy, Tag("#mu")] | Annotated[RhoPrivacy, Tag("#rho")] | Annotated[EpsilonPrivacy, Tag("#epsilon")],
+    _key_kind("mu", "rho", "epsilon"),
+]
+
+
+class LrObjective(Part):
+    """A norm between the sum and the largest standard error."""
+
+    called = "objective"
+    example = "sum, max or {lr: 4}"
+    lr: Positive
+
+
+PriorName = Literal["search", "uniform"]
+ObjectiveName = Literal["sum", "max"]
+Prior = Annotated[PriorName, word(*get_args(PriorName))]
+Objective = Annotated[
+    Annotated[ObjectiveName, word(*get_args(ObjectiveName), more=["{lr: 4}"]), Tag("#name")]
+    | Annotated[LrObjective, Tag("#lr")],
+    Discriminator(lambda data: "#name" if isinstance(data, str) else "#lr"),
+]
+
+
+class SpecPart(Part):
+    """What a leastnoise spec file says: the attributes, the statistics that matter, and the privacy to spend."""
+
+    called = "the spec"
+    attributes: Annotated[dict[str, _TaggedAttribute], Field(min_length=1)]
+    workload: Annotated[list[Line], Field(min_length=1)]
+    privacy: Privacy
+    objective: Objective = "sum"
+    prior: Prior = "search"
+    solver: Text = "optimal"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a spec file, for editors and other programs."""
+    made = SpecPart.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "leastnoise spec"}

@@ -1,0 +1,156 @@
+"""Spec files: attributes, workload and privacy in YAML, with the line in every error."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from leastnoise.domain import Attribute, Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.workload.document import Document
+from leastnoise.workload.fields import UnknownKeyError, shown
+from leastnoise.workload.schema import EXAMPLES, AnyQueries, AttributePart, Line, LrObjective, MatrixQueries, SpecPart
+from leastnoise.workload.workload import Workload
+
+Objective = str | dict[str, float]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a spec file asks for; `budget_fields` are the arguments of a `Budget`.
+
+    >>> spec = parse_spec('''
+    ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
+    ... workload: [{queries: hybrid, ways: 2}]
+    ... privacy: {epsilon: 1, delta: 1e-9}
+    ... ''')
+    >>> spec.workload.queries, spec.budget_fields, spec.objective
+    (20, {'epsilon': 1, 'delta': 1e-09}, 'sum')
+    """
+
+    workload: Workload
+    budget_fields: dict[str, Any]
+    objective: Objective = "sum"
+    prior: str = "search"
+    solver: str = "optimal"
+
+
+def load_spec(path: str | Path) -> Spec:
+    """Read a spec file; files it names are looked up beside it."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise LeastnoiseError(f"{path.name} is not a text file in UTF-8; save it as such") from None
+    return parse_spec(text, path.name, folder=path.parent)
+
+
+def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> Spec:
+    """Read a spec from its text; `name` stands before the line in errors.
+
+    >>> parse_spec("attributes: {sex: {vales: [F, M]}}")
+    Traceback (most recent call last):
+    leastnoise.errors.LeastnoiseError: spec line 1: unknown key 'vales' in an attribute; did you mean 'values'?
+    """
+    document = Document.parse(text, name)
+    try:
+        part = SpecPart.model_validate(document.data)
+    except ValidationError as error:
+        raise _first(document, error) from None
+    domain, copies = _domain(document, part.attributes)
+    workload = Workload(domain)
+    for k, line in enumerate(part.workload):
+        with document.at("workload", k):
+            workload = _add(workload, line, copies, folder or Path())
+    objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
+    return Spec(workload, part.privacy.model_dump(exclude_unset=True), objective, part.prior, part.solver)
+
+
+def _domain(document: Document, parts: dict[str, AttributePart]) -> tuple[Domain, dict[str, list[str]]]:
+    """The domain, and the attributes that each name of the spec stands for."""
+    attributes: dict[str, Attribute] = {}
+    copies: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        with document.at("attributes", name):
+            try:
+                values = part.encoding()
+            except LeastnoiseError as error:
+                raise LeastnoiseError(f"attribute {name!r}: {error}") from None
+            copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]
+            for copy in copies[name]:
+                if copy in attributes:
+                    raise LeastnoiseError(f"the attribute {copy!r} is named twice; names must differ")
+                attributes[copy] = Attribute(copy, values)
+    return Domain(tuple(attributes.values())), copies
+
+
+def _add(workload: Workload, line: Line, copies: dict[str, list[str]], folder: Path) -> Workload:
+    if line.confidence is not None and line.within is None:
+        raise LeastnoiseError("confidence needs 'within', the distance to keep; write for example within: 50")
+    options: dict[str, Any] = {key: value for key, value in line if value is not None and key not in ("queries", "on")}
+    if line.on is not None:
+        options["on"] = _expanded(line.on, copies)
+    if isinstance(line.queries, dict):
+        each = {copy: _form(q, folder) for name, q in line.queries.items() for copy in _expanded([name], copies)}
+        return workload.add(each, **options)
+    return workload.add(_form(line.queries, folder), **options)
+
+
+def _expanded(names: Iterable[str], copies: dict[str, list[str]]) -> list[str]:
+    return [copy for name in names for copy in copies.get(name, [name])]
+
+
+def _form(queries: AnyQueries, folder: Path) -> Any:
+    """Queries as `Workload.add` takes them."""
+    if isinstance(queries, str):
+        return queries
+    if isinstance(queries, MatrixQueries) and isinstance(queries.matrix, str):
+        return {"matrix": _read_rows(folder / queries.matrix)}
+    return queries.model_dump()
+
+
+def _read_rows(path: Path) -> Any:
+    """A matrix from a .npy or .csv file."""
+    if path.suffix not in (".npy", ".csv"):
+        raise LeastnoiseError(f"cannot read a matrix from {path.name!r}; use a .npy or .csv file")
+    try:
+        if path.suffix == ".csv":
+            return [
+                [float(x) for x in row.split(",")] for row in path.read_text(encoding="utf-8-sig").splitlines() if row
+            ]
+        rows = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise LeastnoiseError(f"cannot read the matrix {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        raise LeastnoiseError(f"{path.name!r} does not hold rows of numbers ({error})") from None
+    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "biuf":
+        raise LeastnoiseError(f"{path.name!r} does not hold one array of real numbers; save it with numpy.save")
+    return rows
+
+
+def _first(document: Document, error: ValidationError) -> LeastnoiseError:
+    """The error that stands first in the file; what is missing comes last, as it may be a consequence."""
+    found = []
+    for detail in error.errors():
+        cause = detail.get("ctx", {}).get("error")
+        path = detail["loc"] + ((cause.key,) if isinstance(cause, UnknownKeyError) else ())
+        message = cause if isinstance(cause, LeastnoiseError) else _message(detail)
+        found.append((detail["type"] == "missing", document.line(path), document.error(path, message)))
+    return min(found, key=lambda entry: entry[:2])[2]
+
+
+def _message(detail: Any) -> str:
+    """Pydantic's own errors in our words."""
+    names = [str(step) for step in detail["loc"] if not str(step).startswith("#")]  # '#' marks members of a union
+    words = ["the spec", *(name for name in names if not name.isdigit())]
+    field = words[-1]
+    example = f"write for example {EXAMPLES[field]}" if field in EXAMPLES else detail["msg"]
+    if detail["type"] == "missing":
+        return f"{words[-2]} needs {field!r}; {example}"
+    if detail["type"] in ("too_short", "too_long"):
+        size, limit = detail["ctx"]["actual_length"], detail["ctx"].get("min_length", detail["ctx"].get("max_length"))
+        return f"{field} needs {limit} entries, not {size}; {example}" if size else f"{field} is empty; {example}"
+    return f"{field} is {shown(detail['input'])}; {example}"

@@ -1,0 +1,59 @@
+"""A progress bar on stderr that stays away from short work and from pipes."""
+
+import sys
+import time
+from threading import Timer
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+
+class ProgressBar:
+    """Shows `(done, total, what)` once the work has lasted `delay` seconds.
+
+    `asked` forces it on or off; left open, it appears only where both stdout and stderr are terminals.
+    Asked for without a terminal, it prints a plain line every `delay` seconds instead of drawing.
+    """
+
+    def __init__(self, asked: bool | None = None, delay: float = 2.0) -> None:
+        self.console = Console(stderr=True)
+        terminal = sys.stdout.isatty() and sys.stderr.isatty()
+        self.shown = terminal if asked is None else asked
+        self.delay = delay
+        self.last = time.monotonic()
+        self.bar: Progress | None = None
+        self.task: TaskID | None = None
+        # Not at the first report: a single long step must show that something is going on.
+        self.timer = Timer(delay, self._draw)
+        self.timer.daemon = True
+
+    def __enter__(self) -> Self:
+        if self.shown and self.console.is_terminal:
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+            self.bar = Progress(*columns, TimeElapsedColumn(), console=self.console, transient=True)
+            self.task = self.bar.add_task("planning", total=1.0)
+            self.timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.timer.cancel()
+            self.timer.join()
+            self.bar.stop()
+
+    def __call__(self, done: float, total: float, what: str) -> None:
+        """Report progress."""
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, completed=done, total=total, description=what)
+        elif self.shown and time.monotonic() - self.last >= self.delay:
+            self.last = time.monotonic()
+            percent = f" {done / total:.0%}" if total else ""
+            print(f"{what}{percent}", file=sys.stderr, flush=True)
+
+    def _draw(self) -> None:
+        if self.bar is not None:
+            self.bar.start()

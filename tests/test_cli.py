@@ -1,0 +1,355 @@
+"""The command line: output on stdout, one line per mistake on stderr, a bar only for long work on a terminal."""
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import leastnoise as ln
+from leastnoise.cli import app, main
+from leastnoise.cli.plan import parse_objective
+from leastnoise.cli.progress import ProgressBar
+from leastnoise.cli.show import attributes, figure, percent, show_plan
+from leastnoise.errors import LeastnoiseError
+from leastnoise.workload.schema import json_schema
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SMALL = """\
+attributes:
+  age: {range: [0, 4]}
+  sex: {values: [F, M]}
+workload:
+  - {queries: hybrid, ways: [1, 2]}
+  - {queries: prefix, on: age, weight: 2}
+privacy: {epsilon: 1, delta: 1e-9}
+"""
+KEYS = {
+    "queries": int,
+    "rmse": float,
+    "weighted_rmse": float,
+    "max_std_error": float,
+    "floor": dict,
+    "class_floor": float,
+    "gap": float,
+    "privacy": dict,
+    "groups": list,
+    "seconds": float,
+    "peak_memory_mb": float,
+    "solver": str,
+    "prior": str,
+}
+GROUP_KEYS = {"attributes", "family", "ways", "tables", "queries", "rmse", "max_std_error", "weight"}
+PLAN = {
+    "queries": 1_234_567,
+    "rmse": 12.3456,
+    "weighted_rmse": 13.0,
+    "max_std_error": 45678.9,
+    "floor": {"value": 12.0, "kind": "exact"},
+    "class_floor": 12.1,
+    "gap": 0.0288,
+    "privacy": {"mu": 0.181975, "rho": 0.0166, "epsilon": 1.0, "delta": 1e-9, "neighbours": "add-remove"},
+    "groups": [
+        {
+            "attributes": [f"q{k}" for k in range(1, 41)],
+            "family": "prefix [x]",
+            "ways": 2,
+            "tables": 780,
+            "queries": 78_000,
+            "rmse": 32.69,
+            "max_std_error": 50.1,
+            "weight": 1.0,
+        }
+    ],
+    "seconds": 2.345,
+    "peak_memory_mb": 1234.0,
+    "solver": "optimal",
+    "prior": "search",
+    "objective": {"lr": 4.0},
+}
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def invoke(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def run(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from leastnoise.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+# Results
+
+
+def test_plan_json_has_what_the_design_promises(spec):
+    result = invoke("plan", spec, "--json")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    plan = json.loads(result.stdout)
+    for key, kind in KEYS.items():
+        assert isinstance(plan[key], kind), key
+    assert plan["queries"] == 5 + 2 + 10 + 5
+    assert plan["objective"] == "sum"
+    assert {"value", "kind"} <= set(plan["floor"])
+    assert plan["privacy"] == pytest.approx(
+        {"mu": 0.181975, "rho": 0.016557, "epsilon": 1, "delta": 1e-9, "neighbours": "add-remove"}, rel=1e-4
+    )
+    assert all(set(group) >= GROUP_KEYS for group in plan["groups"])
+    assert sum(group["queries"] for group in plan["groups"]) == plan["queries"]
+
+
+def test_plan_json_is_the_plan(spec):
+    work = ln.Workload(ln.Domain.of(age=range(5), sex=["F", "M"])).hybrid(ways=[1, 2]).prefix("age", weight=2)
+    made = ln.plan(work, ln.Budget(epsilon=1, delta=1e-9)).to_json()
+    told = json.loads(invoke("plan", spec, "--json").stdout)
+    for key in ("rmse", "weighted_rmse", "max_std_error", "class_floor", "gap"):
+        assert told[key] == pytest.approx(made[key], rel=1e-9), key
+
+
+def test_plan_prints_a_table(spec):
+    result = invoke("plan", spec)
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.stdout.startswith("22 queries at epsilon 1, delta 1e-09, mu 0.182 (add-remove one row)\nRMSE ")
+    for word in (
+        "hybrid",
+        "prefix",
+        "largest std error",
+        "floor",
+        "gap",
+        "solver optimal, prior search, objective sum",
+    ):
+        assert word in result.stdout
+
+
+def test_options_override_the_spec(spec):
+    plan = json.loads(invoke("plan", spec, "--json", "--prior", "uniform", "--objective", "max").stdout)
+    assert (plan["prior"], plan["objective"]) == ("uniform", "max")
+    assert plan["max_std_error"] <= json.loads(invoke("plan", spec, "--json").stdout)["max_std_error"] * (1 + 1e-6)
+    plan = json.loads(invoke("plan", spec, "--json", "--solver", "identity").stdout)
+    assert plan["solver"] == "identity"
+    assert plan["rmse"] > json.loads(invoke("plan", spec, "--json").stdout)["rmse"]
+
+
+def test_uniform_prior_is_never_better(spec):
+    searched, uniform = (json.loads(invoke("plan", spec, "--json", "--prior", p).stdout) for p in ("search", "uniform"))
+    assert searched["weighted_rmse"] <= uniform["weighted_rmse"] * (1 + 1e-9)
+
+
+def test_out_saves_the_plan(spec, tmp_path):
+    result = invoke("plan", spec, "--out", tmp_path / "plan.json")
+    assert result.exit_code == 0
+    assert (tmp_path / "plan.json").stat().st_size > 0
+
+
+def test_examples_plan_quickly():
+    start = time.monotonic()
+    plan = json.loads(invoke("plan", EXAMPLES / "survey.yaml", "--json").stdout)
+    assert plan["queries"] == 383_690
+    assert 0 < plan["class_floor"] <= plan["rmse"]
+    assert time.monotonic() - start < 30
+
+
+def test_schema_prints_the_schema():
+    result = invoke("schema")
+    assert json.loads(result.stdout) == json_schema()
+    jsonschema.Draft202012Validator.check_schema(json.loads(result.stdout))
+
+
+def test_version():
+    assert invoke("--version").stdout == f"leastnoise {ln.__version__}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["plan"], ["schema"]], ids=["all", "plan", "schema"])
+def test_help_has_an_example(command):
+    result = invoke(*command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: leastnoise {' '.join(command)}" in result.stdout
+
+
+@pytest.mark.parametrize(("text", "meant"), [("sum", "sum"), ("max", "max"), ("lr=4", {"lr": 4.0})])
+def test_objectives(text, meant):
+    assert parse_objective(text) == meant
+
+
+@pytest.mark.parametrize("text", ["mean", "lr", "lr=", "lr=x", "sum=3", ""])
+def test_bad_objectives(text):
+    with pytest.raises(LeastnoiseError, match=r"unknown objective .*; use sum, max or lr=4"):
+        parse_objective(text)
+
+
+# Mistakes
+
+
+def test_mistakes_exit_with_one_line(tmp_path):
+    (tmp_path / "bad.yaml").write_text(SMALL.replace("hybrid", "hybird"))
+    result = run("plan", "bad.yaml", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "leastnoise: bad.yaml line 5: unknown queries 'hybird'; did you mean 'hybrid'?\n"
+
+
+def test_missing_files_exit_with_one_line(tmp_path):
+    result = run("plan", "none.yaml", cwd=tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (
+        2,
+        "",
+        "leastnoise: none.yaml: No such file or directory\n",
+    )
+
+
+def test_json_goes_to_stdout_alone(spec):
+    result = run("plan", spec, "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["queries"] == 22
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--objective", "mean"], "unknown objective 'mean'; use sum, max or lr=4"),
+        (["--out", "nowhere/plan.json"], "there is no folder 'nowhere' to save the plan in; create it first"),
+    ],
+)
+def test_bad_options(spec, capsys, arguments, said):
+    assert fail(capsys, "plan", spec, *arguments) == f"leastnoise: {said}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--solver", "optimall"], ["--prior", "serach"]])
+def test_bad_names_are_one_line(spec, capsys, arguments):
+    said = fail(capsys, "plan", spec, *arguments)
+    assert arguments[1] in said
+    assert said.count("\n") == 1
+
+
+def test_directories_and_memory(tmp_path, capsys, monkeypatch, spec):
+    assert fail(capsys, "plan", tmp_path) == f"leastnoise: {tmp_path}: Is a directory\n"
+
+    def full(*arguments, **options):
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(ln, "plan", full)
+    said = "leastnoise: out of memory (Unable to allocate 9 TiB); use coarser values or fewer ways\n"
+    assert fail(capsys, "plan", spec) == said
+
+
+def fail(capsys, *arguments: object) -> str:
+    """Stderr of a command that exits with 2 and prints nothing else."""
+    with pytest.raises(SystemExit) as exit_:
+        main([str(a) for a in arguments])
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+# The table
+
+
+def test_the_table_shows_every_figure():
+    stream = io.StringIO()
+    show_plan(PLAN, Console(file=stream))
+    text = stream.getvalue()
+    assert text.startswith(
+        "1,234,567 queries at epsilon 1, delta 1e-09, mu 0.182 (add-remove one row)\n"
+        "RMSE 12.35, largest standard error 45,679\n"
+        "floor 12 (exact), gap 2.9%\n"
+    )
+    assert text.endswith("solver optimal, prior search, objective lr 4; 2.3 s, 1,234 MB\n")
+    cells = [
+        cell.strip() for cell in next(line for line in text.splitlines() if "prefix" in line).strip("│").split("│")
+    ]
+    assert cells == ["prefix [x]", "q1, q2, q3, q4, ... q40 (40)", "2", "780", "78,000", "32.69", "50.1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("x", "text"), [(None, "-"), (0.000123456, "0.0001235"), (9999.4, "9999"), (123456.7, "123,457"), (1e20, "1e+20")]
+)
+def test_figures(x, text):
+    assert figure(x) == text
+
+
+def test_shares_and_names():
+    assert (percent(0.0345), percent(None), percent(0)) == ("3.5%", "-", "0%")
+    assert attributes(["a", "b"]) == "a, b"
+
+
+# Progress
+
+
+def test_no_bar_without_a_terminal(capsys):
+    with ProgressBar(delay=0) as bar:
+        bar(1, 2, "solving")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_plain_lines_where_asked_without_a_terminal(capsys):
+    with ProgressBar(asked=True, delay=0) as bar:
+        bar(1, 4, "solving")
+        bar(0, 0, "searching")
+    assert capsys.readouterr() == ("", "solving 25%\nsearching\n")
+
+
+def test_short_work_prints_no_line(capsys):
+    with ProgressBar(asked=True, delay=60) as bar:
+        bar(1, 4, "solving")
+    assert capsys.readouterr() == ("", "")
+
+
+WORK = """
+import sys, time
+from leastnoise.cli.progress import ProgressBar
+with ProgressBar({asked}, delay={delay}) as bar:
+    bar(1, 4, "solving")
+    time.sleep({sleep})
+    bar(4, 4, "solving")
+print("result")
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "delay", "sleep", "drawn"),
+    [(None, 0.1, 0.6, True), (None, 60, 0.0, False), (False, 0.1, 0.6, False)],
+    ids=["long", "short", "not asked"],
+)
+def test_the_bar_on_a_terminal(asked, delay, sleep, drawn):
+    text = on_a_terminal(WORK.format(asked=asked, delay=delay, sleep=sleep))
+    assert ("solving" in text) == drawn
+    assert bool(re.search(r"25%", text)) == drawn
+    assert text.rstrip().endswith("result")
+
+
+def on_a_terminal(code: str) -> str:
+    """What a program prints on a terminal, stdout and stderr together."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=theirs, stderr=theirs, stdin=theirs, env=environment
+    )
+    os.close(theirs)
+    text = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            text += chunk
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(ours)
+        assert process.wait(timeout=60) == 0
+    return text.decode()

@@ -1,3 +1,23 @@
-"""Differentially private statistics with the least noise that is provably possible."""
+"""leastnoise: differentially private answers to linear queries with the least noise provably possible."""
+
+from leastnoise.domain import Domain, bins, sized
+from leastnoise.errors import LeastnoiseError
+from leastnoise.plan import Plan, plan
+from leastnoise.privacy import Budget
+from leastnoise.workload import Workload
+from leastnoise.workload.spec import load_spec
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Budget",
+    "Domain",
+    "LeastnoiseError",
+    "Plan",
+    "Workload",
+    "__version__",
+    "bins",
+    "load_spec",
+    "plan",
+    "sized",
+]

@@ -1,0 +1,8 @@
+"""Strategies for one residual: interchangeable solvers, norms and bounds."""
+
+from leastnoise.factorize.solvers import SOLVERS, Axis, Cache, Solver
+from leastnoise.factorize.strategy import CirculantStrategy, KronStrategy, MatrixStrategy, Solution, Strategy
+
+__all__ = [
+    "SOLVERS", "Axis", "Cache", "CirculantStrategy", "KronStrategy", "MatrixStrategy", "Solution", "Solver", "Strategy",
+]  # fmt: skip

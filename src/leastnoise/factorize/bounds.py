@@ -1,0 +1,93 @@
+"""Lower bounds on the error of every factorization mechanism.
+
+For any distribution s on the domain, gamma_F(W) >= ||W S^1/2||_tr (WFF Lemma 5.2), and a trace norm is at least
+|tr(X Y^T)| for any Y of operator norm at most 1. With product s, take for every table the polar factor of its own
+weighted matrix W S^1/2 and glue the tables with weights as in WFF's proof of Theorem 5.15; the bound is then
+
+    sum over A of sqrt( sum over tables S containing A of weight * (trace of K_S on the residual space A)^2 ),
+
+K_S = (S^1/2 W_S^T W_S S^1/2)^1/2, where "on the residual space" keeps the direction s^1/2 on axes outside A and its
+complement on axes in A. For product tables K_S is a Kronecker product, so per family only two numbers matter: the
+trace on s^1/2 (`constant`) and on the rest (`rest`). Proof in docs/theory.md. Theorems 5.8, 5.14 and 5.15 of WFF are
+the case of uniform s and the Fourier basis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.workload.families import Cyclic, Family, Marginal, Prefix, Total
+
+
+@dataclass(frozen=True)
+class RootTrace:
+    """Trace of (S^1/2 H S^1/2)^1/2 along s^1/2, and on its complement."""
+
+    constant: float
+    rest: float
+
+
+def root_trace(gram: Array, s: Array) -> RootTrace:
+    """Numeric traces for one family's Gram and any weights s."""
+    v = np.sqrt(s)
+    w, u = np.linalg.eigh(gram * np.outer(v, v))
+    roots = np.sqrt(np.maximum(w, 0.0))
+    along = float(roots @ (u.T @ v) ** 2)
+    return RootTrace(along, max(float(roots.sum()) - along, 0.0))
+
+
+def zeta(m: int) -> float:
+    """(1/m) sum over l = 1..m-1 of 1 / sin(pi l / m) (WFF Theorem 5.15)."""
+    return float(np.sum(1 / np.sin(np.pi * np.arange(1, m) / m))) / m
+
+
+def eta(m: int) -> float:
+    """(1/m) sum over l = 1..m of 1 / sin(pi (2l-1) / (2m)) (WFF Theorem 4.8)."""
+    return float(np.sum(1 / np.sin(np.pi * (2 * np.arange(1, m + 1) - 1) / (2 * m)))) / m
+
+
+def fourier_trace(family: Family, n: int) -> RootTrace | None:
+    """The same two numbers in closed form at uniform s (WFF Theorems 5.8, 5.14, 5.15), where WFF has one."""
+    root = np.sqrt(n)
+    if isinstance(family, Total):
+        return RootTrace(1.0, 0.0)
+    if isinstance(family, Marginal):
+        return RootTrace(1 / root, (n - 1) / root)
+    if isinstance(family, Prefix):  # suffix too: the same matrix read backwards
+        return RootTrace((n + 1) / 2 / root, zeta(n) * root / 2)
+    if isinstance(family, Cyclic):
+        spectrum = np.abs(np.fft.fft(family.phi))
+        return RootTrace(float(spectrum[0]) / root, float(spectrum[1:].sum()) / root)
+    return None
+
+
+def tensor_traces(rows: Array, weights: list[Array]) -> tuple[Array, Array, list[Array]]:
+    """(singular values, right singular rows, s^1/2 per axis) of a table's matrix under product weights."""
+    roots = [np.sqrt(s) for s in weights]
+    scaled = rows
+    for axis, v in enumerate(roots):
+        shape = [1] * rows.ndim
+        shape[axis + 1] = len(v)
+        scaled = scaled * v.reshape(shape)
+    flat = scaled.reshape(len(rows), -1)
+    w, u = np.linalg.eigh(flat @ flat.T)
+    keep = w > w[-1] * 1e-12
+    d = np.sqrt(w[keep])
+    z = (u[:, keep].T @ flat) / d[:, None]
+    return d, z.reshape(-1, *rows.shape[1:]), roots
+
+
+def trace_on(d: Array, z: Array, roots: list[Array], kept: tuple[int, ...]) -> float:
+    """Trace of Z D Z^T on a residual space: contract s^1/2 outside, project it away inside."""
+    for axis in reversed(range(len(roots))):
+        v = roots[axis]
+        mean = np.tensordot(z, v, axes=(axis + 1, 0))
+        z = (
+            z - np.expand_dims(mean, axis + 1) * v.reshape([-1 if a == axis else 1 for a in range(-1, z.ndim - 1)])
+            if axis in kept
+            else mean
+        )
+    return float(d @ np.sum(z.reshape(len(d), -1) ** 2, axis=1))

@@ -1,0 +1,143 @@
+"""The optimal strategy for one Gram, with a certificate (DESIGN section 3).
+
+    minimize tr(G V^+)  over  V psd, diag V <= 1        dual: maximize over the simplex  (tr (S^1/2 G S^1/2)^1/2)^2
+
+For any s on the simplex, with G = R^T R and R S^1/2 = U D Z^T:
+
+    t = tr D                      t^2 is a lower bound on the optimum
+    v = diag(S^-1/2 Z D Z^T S^-1/2)     V = S^-1/2 Z D Z^T S^-1/2 / max(v) has error t * max(v)
+
+The fixed point s <- s v / t climbs the dual; writing s = theta^2 / |theta|^2 makes the same climb a smooth
+unconstrained problem, and L-BFGS on theta needs 5 to 10 times fewer steps where many s go to zero (affine,
+abs-diff). Every step yields both bounds; the search stops on the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from leastnoise._types import Array, IntArray
+from leastnoise.factorize.descent import Stop, descend
+from leastnoise.factorize.strategy import MatrixStrategy, Slope, Solution
+from leastnoise.gram import Gram, LowRank
+
+GAP = 1e-6  # relative gap at which a solve stops
+MAX_STEPS = 3000
+MIX = 1e-11  # share of uniform weight kept, so that the strategy reaches every query even where s vanishes
+
+
+def root_rows(gram: Gram) -> Array:
+    """R with R^T R = G and as few rows as the rank."""
+    if isinstance(gram, LowRank) and len(gram.rows) < gram.cells:
+        r = gram.rows.reshape(len(gram.rows), -1)
+        w, u = np.linalg.eigh(r @ r.T)
+        thin: Array = u[:, w > w[-1] * 1e-12].T @ r
+        return thin
+    w, u = np.linalg.eigh(gram.dense())
+    keep = w > w[-1] * 1e-12
+    return np.sqrt(w[keep])[:, None] * u[:, keep].T
+
+
+def distinct_columns(rows: Array) -> tuple[Array, IntArray]:
+    """Distinct columns of R and, per cell, which one it has: cells with equal columns share one dual weight.
+
+    A query that is symmetric in two attributes gives the cells (x, y) and (y, x) the same column.
+    """
+    rounded = np.round(rows / max(float(np.abs(rows).max()), np.finfo(float).tiny), 11) + 0.0
+    _, first, inverse = np.unique(rounded, axis=1, return_index=True, return_inverse=True)
+    return np.ascontiguousarray(rows[:, first]), inverse.ravel()
+
+
+@dataclass
+class _Search:
+    """State of one dual climb: the best bounds seen and where."""
+
+    rows: Array
+    gap: float
+    lower: float = 0.0
+    upper: float = np.inf
+    weights: Array | None = None  # s of the best upper bound
+    dual: Array | None = None  # s of the best lower bound
+    steps: int = field(default=0)
+
+    def evaluate(self, s: Array) -> tuple[float, Array]:
+        """t and v at s, recording the bounds."""
+        R = self.rows
+        s = (1 - MIX) * s + MIX / len(s)
+        w, U = np.linalg.eigh((R * s) @ R.T)
+        D = np.sqrt(np.maximum(w, w[-1] * 1e-15))
+        Y = U.T @ R
+        v: Array = np.einsum("kx,kx,k->x", Y, Y, 1 / D)
+        t = float(D.sum())
+        self.steps += 1
+        if t * t > self.lower:
+            self.lower, self.dual = t * t, s
+        if t * v.max() < self.upper:
+            self.upper, self.weights = t * float(v.max()), s
+        return t, v
+
+    @property
+    def done(self) -> bool:
+        return self.upper <= self.lower * (1 + self.gap)
+
+
+def _climb(search: _Search, start: Array, steps: int) -> None:
+    def objective(theta: Array) -> tuple[float, Array]:
+        z = float(theta @ theta)
+        s = theta * theta / z
+        t, v = search.evaluate(s)
+        if search.done or search.steps >= steps:
+            raise Stop
+        return -np.log(t), -theta / (z * t) * (v - v @ s)
+
+    descend(objective, np.sqrt(start), steps)
+
+
+def _fixed_point(search: _Search, start: Array, steps: int) -> None:
+    s = start
+    while not search.done and search.steps < steps:
+        t, v = search.evaluate(s)
+        s = s * v / t
+        s = s / s.sum()
+
+
+def solve_optimal(gram: Gram, gap: float = GAP, start: Array | None = None, max_steps: int = MAX_STEPS) -> Solution:
+    """Strategy of least tr(G V^+) at privacy cost 1, proven optimal to the relative `gap`.
+
+    Guarantees: error_is_within_gap_of_floor; floor_is_below_every_feasible_strategy.
+    """
+    R = root_rows(gram)
+    columns, column_of = distinct_columns(R) if len(gram.shape) > 1 else (R, np.arange(gram.cells))
+    sizes = np.bincount(column_of).astype(np.float64)
+    search = _Search(columns, gap)
+    if start is not None and len(start) == gram.cells:
+        begin: Array = np.bincount(column_of, weights=start).astype(np.float64)
+        search.evaluate(begin)
+    else:
+        begin = sizes / gram.cells
+    if not search.done:
+        _climb(search, np.maximum(begin, 1e-3 * sizes / gram.cells), max_steps)
+    if (
+        not search.done and search.weights is not None
+    ):  # the line search stalled at rounding level: plain steps still climb
+        _fixed_point(search, search.weights, search.steps + 200)
+    return _solution(gram, R, search, sizes, column_of)
+
+
+def _solution(gram: Gram, R: Array, search: _Search, sizes: Array, column_of: IntArray) -> Solution:
+    assert search.weights is not None
+    assert search.dual is not None
+    s = (search.weights / sizes)[column_of]
+    w, U = np.linalg.eigh((R * s) @ R.T)
+    D, Y = np.sqrt(np.maximum(w, w[-1] * 1e-15)), U.T @ R
+    B = Y / np.sqrt(D)[:, None]
+    pinv = cho_solve(cho_factor(B @ B.T), B).T
+    strategy = MatrixStrategy(B, gram.shape, pinv)
+    error = float(np.sum((R @ strategy.pseudo_inverse) ** 2))
+    # dL/dG = t S^1/2 M^+ S^1/2 (DESIGN section 3), exact by Danskin's theorem since the dual is a maximum over s
+    slope = Slope(np.sqrt(D.sum()) * Y * s / D[:, None] ** 1.5, gram.shape)
+    dual = (search.dual / sizes)[column_of]
+    return Solution(strategy, error, min(search.lower, error), dual, slope, search.steps)

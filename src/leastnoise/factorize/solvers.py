@@ -1,0 +1,171 @@
+"""One door to all solvers: a Gram and its attributes in, a strategy at privacy cost 1 out, each problem solved once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.eigen import solve_eigen
+from leastnoise.factorize.fixed import BUILDERS, basis_strategy
+from leastnoise.factorize.fourier import solve_fourier
+from leastnoise.factorize.kronecker import solve_kronecker
+from leastnoise.factorize.optimal import GAP, solve_optimal
+from leastnoise.factorize.strategy import KronStrategy, Solution, Strategy
+from leastnoise.gram import Gram, Kron, LowRank
+
+DENSE_CELLS = 4_096  # cells up to which a Gram without structure is solved densely
+CACHE_BYTES = 512 * 2**20
+
+SOLVERS = ("optimal", "fourier", "subtraction", "basis", "identity", "hierarchical", "wavelet", "eigen", "kronecker")
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """What a solver may know of one attribute: its prior and, for `basis`, the user's rows."""
+
+    prior: Array
+    key: Hashable
+    basis: Array | None = None
+
+
+class Cache:
+    """Solutions by content, least recently used dropped beyond a memory limit."""
+
+    def __init__(self, limit: int = CACHE_BYTES):
+        self.limit, self.used = limit, 0
+        self._items: OrderedDict[Hashable, tuple[Solution, int]] = OrderedDict()
+
+    def get(self, key: Hashable) -> Solution | None:
+        """The stored solution, if any."""
+        if key not in self._items:
+            return None
+        self._items.move_to_end(key)
+        return self._items[key][0]
+
+    def put(self, key: Hashable, solution: Solution) -> Solution:
+        """Store and return."""
+        size = (
+            8 * 3 * solution.strategy.cells * min(solution.strategy.cells, 5_000)
+            if len(solution.strategy.shape) == 1
+            else 1_000
+        )
+        rows = getattr(solution.strategy, "rows", None)
+        if rows is not None:
+            size = 3 * rows.nbytes
+        self._items[key] = (solution, size)
+        self.used += size
+        while self.used > self.limit and len(self._items) > 1:
+            _, (_, dropped) = self._items.popitem(last=False)
+            self.used -= dropped
+        return solution
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._items.clear()
+        self.used = 0
+
+
+@dataclass
+class Solver:
+    """A named way to choose strategies; `solve` gives the strategy for one residual."""
+
+    name: str = "optimal"
+    gap: float = GAP
+    cache: Cache = field(default_factory=Cache)
+    warm: dict[Hashable, Array] = field(default_factory=dict)
+    solves: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in SOLVERS:
+            raise LeastnoiseError(f"unknown solver {self.name!r}; use one of {', '.join(SOLVERS)}")
+
+    def solve(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable = None) -> Solution:
+        """Strategy for the Gram at privacy cost 1; `hint` names the place for warm starts."""
+        if self.name in BUILDERS or self.name == "basis":
+            return self._fixed(gram, axes)
+        if isinstance(gram, Kron):
+            return self._product(gram, axes, hint)
+        return self._cached(gram, axes, hint)
+
+    def _product(self, gram: Kron, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
+        # both the primal and the dual of a Kronecker product multiply (DESIGN section 3, shortcut a)
+        parts = [
+            self._cached(Kron((f,)), (axis,), (hint, i))
+            for i, (f, axis) in enumerate(zip(gram.factors, axes, strict=True))
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        strategy = KronStrategy(tuple(p.strategy for p in parts))
+        slopes = tuple(p.slope for p in parts if p.slope is not None)
+        slope = KronStrategy(slopes) if len(slopes) == len(parts) else None
+        return Solution(strategy, prod(p.error for p in parts), prod(p.floor for p in parts), slope=slope)
+
+    def _fixed(self, gram: Gram, axes: tuple[Axis, ...]) -> Solution:
+        parts: list[Strategy] = []
+        for axis in axes:
+            key = (self.name, axis.key)
+            found = self.cache.get(key)
+            if found is None:
+                made = (
+                    basis_strategy(axis.prior, axis.basis) if self.name == "basis" else BUILDERS[self.name](axis.prior)
+                )
+                found = self.cache.put(key, Solution(made, 0.0, 0.0))
+            parts.append(found.strategy)
+        strategy = parts[0] if len(parts) == 1 else KronStrategy(tuple(parts))
+        return Solution(strategy, strategy.error(gram), 0.0)
+
+    def _cached(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
+        key = (self.name, self.gap, gram.key)
+        found = self.cache.get(key)
+        if found is not None:
+            return found
+        solution = self._solve(gram, axes, self.warm.get(hint))
+        self.solves += 1
+        if solution.dual is not None:
+            self.warm[hint] = solution.dual
+        return self.cache.put(key, solution)
+
+    def _solve(self, gram: Gram, axes: tuple[Axis, ...], start: Array | None) -> Solution:
+        if self.name == "fourier":
+            return solve_fourier(gram)
+        if self.name == "eigen":
+            self._need_dense(gram)
+            return solve_eigen(gram, self.gap)
+        priors = tuple(a.prior for a in axes)
+        if self.name == "kronecker" and not isinstance(gram, Kron):
+            return solve_kronecker(gram, priors, self.gap)
+        if isinstance(gram, Kron) or gram.cells <= DENSE_CELLS or thin(gram):
+            return solve_optimal(gram, self.gap, start)
+        return best_structured(gram, priors, self.gap)
+
+    def _need_dense(self, gram: Gram) -> None:
+        if gram.cells > DENSE_CELLS:
+            raise LeastnoiseError(
+                f"solver {self.name!r} needs a dense {gram.cells:,} x {gram.cells:,} array "
+                f"({8 * gram.cells**2 / 1e9:,.0f} GB); use solver 'optimal' or 'kronecker'"
+            )
+
+
+def thin(gram: Gram) -> bool:
+    """Low rank enough for a direct solve: the rows and one rank x rank problem."""
+    return isinstance(gram, LowRank) and len(gram.rows) <= DENSE_CELLS
+
+
+def best_structured(gram: Gram, priors: tuple[Array, ...], gap: float) -> Solution:
+    """For sums too large to be dense: the better of a product strategy and a Fourier strategy, with an honest floor."""
+    product = solve_kronecker(gram, priors, gap)
+    if not all(np.allclose(p, 1 / len(p)) for p in priors):
+        return product  # the Fourier basis is orthogonal to the uniform prior only
+    waves = solve_fourier(gram)
+    return product if product.error <= waves.error else Solution(waves.strategy, waves.error, product.floor)
+
+
+def with_bases(bases: Mapping[str, Array] | None, name: str) -> Array | None:
+    """The user's basis for an attribute, if any."""
+    return None if bases is None or name not in bases else np.asarray(bases[name], dtype=np.float64)

@@ -1,0 +1,257 @@
+"""Strategies: what is measured in one residual space, at privacy cost 1.
+
+A strategy is a matrix B on the cells of the residual, scaled so that its largest column has norm 1.
+With unit noise on B x, the answer to a query q in its row space has variance ||q B^+||^2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.gram import Factor, Gram, Kron, LowRank, Sum, kron_all, outer_all
+
+
+def along(matrix: Array, array: Array, axis: int) -> Array:
+    """array contracted with matrix (n x m) along one axis of length n; the axis then has length m."""
+    return np.moveaxis(np.tensordot(array, matrix, axes=(axis, 0)), -1, axis)
+
+
+def per_axis(apply: Callable[[Array], Array], array: Array, axis: int) -> Array:
+    """A map of rows applied along one axis of an array."""
+    moved = np.moveaxis(array, axis, -1)
+    out = apply(moved.reshape(-1, moved.shape[-1]))
+    return np.moveaxis(out.reshape(*moved.shape[:-1], out.shape[1]), -1, axis)
+
+
+class Strategy(ABC):
+    """What is measured in one residual space."""
+
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def matrix(self) -> Array:
+        """B, one row per measurement (small domains, tests, integer rounding)."""
+
+    @abstractmethod
+    def half(self, queries: Array) -> Array:
+        """q B^+ for a batch of queries (..., *shape), flattened to (batch, measurements)."""
+
+    @abstractmethod
+    def back(self, half: Array) -> Array:
+        """The transpose of `half`: (batch, measurements) to (batch, cells), so that back(half(q)) = q V^+."""
+
+    @abstractmethod
+    def cost(self) -> Array:
+        """Privacy cost of each cell: squared column norms of B, an array of `shape`."""
+
+    @abstractmethod
+    def _error(self, gram: Gram) -> float: ...
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return prod(self.shape)
+
+    @property
+    def measurements(self) -> int:
+        """Length of `half`."""
+        return int(self.half(np.zeros((1, *self.shape))).shape[1])
+
+    def variances(self, queries: Array) -> Array:
+        """Variance of each query of a batch (..., *shape) at unit noise."""
+        return np.einsum("qk,qk->q", *(2 * (self.half(queries),)))
+
+    def error(self, gram: Gram) -> float:
+        """tr(G V^+): summed variance of the queries behind the Gram, at unit noise."""
+        if isinstance(gram, Sum):
+            return sum(c * self.error(g) for c, g in gram.terms)
+        if isinstance(gram, LowRank):
+            return float(self.variances(gram.rows).sum())
+        return self._error(gram)
+
+    def inverse(self) -> Array:
+        """V^+ as a dense cells x cells matrix: q V^+ q^T is the variance of q."""
+        h = self.half(np.eye(self.cells).reshape(self.cells, *self.shape))
+        return h @ h.T
+
+    @property
+    def full_rank(self) -> bool:
+        """True when every query of the residual space can be answered."""
+        return self.measurements >= prod(n - 1 for n in self.shape)
+
+    @property
+    def factors(self) -> tuple[Strategy, ...] | None:
+        """One strategy per attribute if this is a Kronecker product of them."""
+        return (self,) if len(self.shape) == 1 else None
+
+
+class MatrixStrategy(Strategy):
+    """An explicit strategy matrix with independent rows or more."""
+
+    def __init__(self, rows: Array, shape: tuple[int, ...], pseudo_inverse: Array | None = None):
+        b = rows.reshape(len(rows), -1)
+        scale = np.sqrt(max(float(np.einsum("kx,kx->x", b, b).max()), np.finfo(float).tiny))
+        self.rows, self.shape = b / scale, shape
+        self._pinv = None if pseudo_inverse is None else pseudo_inverse * scale
+
+    @cached_property
+    def pseudo_inverse(self) -> Array:
+        """B^+."""
+        return np.linalg.pinv(self.rows, rcond=1e-11) if self._pinv is None else self._pinv
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return self.pseudo_inverse @ self.pseudo_inverse.T
+
+    def inverse(self) -> Array:
+        return self._inverse
+
+    def matrix(self) -> Array:
+        return self.rows
+
+    def half(self, queries: Array) -> Array:
+        return queries.reshape(-1, self.cells) @ self.pseudo_inverse
+
+    def back(self, half: Array) -> Array:
+        return half @ self.pseudo_inverse.T
+
+    def cost(self) -> Array:
+        return np.einsum("kx,kx->x", self.rows, self.rows).reshape(self.shape)
+
+    def _error(self, gram: Gram) -> float:
+        if isinstance(gram, Kron) and len(gram.factors) > 1:
+            return self._kron_error(gram)
+        return float(np.vdot(gram.dense(), self._inverse))
+
+    def _kron_error(self, gram: Kron) -> float:
+        # tr((x)G_i B^+ B^+T) without the cells x cells Kronecker matrix
+        half = self.pseudo_inverse.T.reshape(-1, *self.shape)
+        moved = half
+        for axis, f in enumerate(gram.factors):
+            moved = along(f.dense, moved, axis + 1)
+        return float(np.vdot(moved, half))
+
+
+@dataclass(frozen=True, eq=False)
+class KronStrategy(Strategy):
+    """Kronecker product of one strategy per attribute."""
+
+    parts: tuple[Strategy, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(p.cells for p in self.parts)
+
+    @property
+    def factors(self) -> tuple[Strategy, ...]:
+        return self.parts
+
+    @property
+    def full_rank(self) -> bool:
+        return all(p.full_rank for p in self.parts)
+
+    def matrix(self) -> Array:
+        return kron_all(p.matrix() for p in self.parts)
+
+    def half(self, queries: Array) -> Array:
+        q = queries.reshape(-1, *self.shape)
+        for axis, p in enumerate(self.parts):
+            q = per_axis(p.half, q, axis + 1)
+        return q.reshape(len(q), -1)
+
+    def back(self, half: Array) -> Array:
+        q = half.reshape(-1, *(p.measurements for p in self.parts))
+        for axis, p in enumerate(self.parts):
+            q = per_axis(p.back, q, axis + 1)
+        return q.reshape(len(q), -1)
+
+    def cost(self) -> Array:
+        return outer_all(p.cost() for p in self.parts)
+
+    def inverse(self) -> Array:
+        return kron_all(p.inverse() for p in self.parts)
+
+    def _error(self, gram: Gram) -> float:
+        if isinstance(gram, Kron):
+            return prod(p.error(Kron((f,))) for p, f in zip(self.parts, gram.factors, strict=True))
+        return float(np.vdot(gram.dense(), self.inverse()))
+
+
+class CirculantStrategy(Strategy):
+    """Fourier coefficients with one noise level each: V is circulant with eigenvalues `theta` (WFF Algorithm 3).
+
+    theta[a] = 0 marks a coefficient that is not measured. Real and imaginary parts of a coefficient and its
+    conjugate are the same two numbers, measured once (DESIGN errata 1 and 7).
+    """
+
+    def __init__(self, theta: Array):
+        self.shape = theta.shape
+        self.theta = theta / theta.mean()
+        self._inverse = np.divide(1.0, self.theta, out=np.zeros_like(self.theta), where=self.theta > 0)
+        self._measured = np.flatnonzero(self.theta.ravel() > 0)
+
+    def matrix(self) -> Array:
+        n = self.cells
+        real_basis = self._hartley(np.eye(n).reshape(n, *self.shape)).reshape(n, n)  # symmetric and orthonormal
+        rows = np.sqrt(self.theta.ravel())[:, None] * real_basis
+        return rows[self._measured]
+
+    def _hartley(self, queries: Array) -> Array:
+        axes = tuple(range(queries.ndim - len(self.shape), queries.ndim))
+        waves = np.fft.fftn(queries, axes=axes, norm="ortho")
+        h: Array = waves.real - waves.imag
+        return h
+
+    def half(self, queries: Array) -> Array:
+        h = self._hartley(queries.reshape(-1, *self.shape)).reshape(-1, self.cells)
+        return h[:, self._measured] * np.sqrt(self._inverse.ravel()[self._measured])
+
+    def back(self, half: Array) -> Array:
+        wide = np.zeros((len(half), self.cells))
+        wide[:, self._measured] = half * np.sqrt(self._inverse.ravel()[self._measured])
+        return self._hartley(wide.reshape(-1, *self.shape)).reshape(-1, self.cells)
+
+    def cost(self) -> Array:
+        return np.ones(self.shape)
+
+    def kernel(self) -> Array:
+        """First row of V^+ (circulant): covariance as a function of the distance."""
+        k: Array = np.fft.ifftn(self._inverse).real
+        return k
+
+    def _error(self, gram: Gram) -> float:
+        return float(np.vdot(gram.spectrum(), self._inverse))
+
+
+class Slope(MatrixStrategy):
+    """The derivative of the optimal error with respect to the Gram, as rows Q with dL = tr(Q^T Q dG).
+
+    It agrees with V^+ on the row space of the strategy but not outside, where a moving prior takes the Gram.
+    """
+
+    def __init__(self, rows: Array, shape: tuple[int, ...]):
+        self.rows, self.shape, self._pinv = rows, shape, rows.T
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A strategy for one Gram, its error there, and the proven floor for any strategy in the same space."""
+
+    strategy: Strategy
+    error: float
+    floor: float
+    dual: Array | None = None  # the weights s behind the floor, for warm starts and large sums
+    slope: Strategy | None = None  # derivative of the error with respect to the Gram
+    steps: int = 0
+
+
+def factor_gram(matrix: Array, key: object) -> Kron:
+    """A one-attribute Gram from a matrix."""
+    return Kron((Factor(len(matrix), key, lambda: matrix),))

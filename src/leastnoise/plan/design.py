@@ -1,0 +1,117 @@
+"""Design: a strategy for every residual, independent of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.factorize import Axis, KronStrategy, Solution, Solver
+from leastnoise.gram import Gram
+from leastnoise.plan.smash import Prior, Smashed
+from leastnoise.plan.structure import Structure
+from leastnoise.workload import Family
+
+Progress = Callable[[float, float, str], None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is optimized: a structure with weights on its tables and, possibly, on the rows of its families."""
+
+    structure: Structure
+    table_weights: Array
+    families: tuple[Family, ...]
+    bases: tuple[Array | None, ...] = ()  # per class, for solver 'basis'
+
+    def axis(self, prior: Prior, cls: int) -> Axis:
+        """What the solver may know of a class."""
+        basis = self.bases[cls] if self.bases else None
+        return Axis(prior.values, (prior.key, None if basis is None else basis.tobytes()), basis)
+
+
+@dataclass(frozen=True)
+class Design:
+    """Strategies for all residuals of a question, with their errors at privacy cost 1 each."""
+
+    question: Question
+    smashed: Smashed
+    problems: tuple[tuple[float, Gram] | None, ...]
+    solutions: tuple[Solution | None, ...]
+
+    @property
+    def structure(self) -> Structure:
+        """The structure behind the design."""
+        return self.question.structure
+
+    @property
+    def priors(self) -> tuple[Prior, ...]:
+        """The prior of each class."""
+        return self.smashed.priors
+
+    @cached_property
+    def losses(self) -> Array:
+        """L_A per orbit: weighted error of one residual at cost 1."""
+        return self._per_orbit(lambda s: s.error)
+
+    @cached_property
+    def floors(self) -> Array:
+        """Proven lower bounds on L_A for any strategy in the same residual spaces."""
+        return self._per_orbit(lambda s: s.floor)
+
+    def _per_orbit(self, value: Callable[[Solution], float]) -> Array:
+        return np.array(
+            [p[0] * value(s) if p and s else 0.0 for p, s in zip(self.problems, self.solutions, strict=True)]
+        )
+
+    @cached_property
+    def members(self) -> Array:
+        """Attribute sets per orbit."""
+        return np.array(self.structure.members, dtype=np.float64)
+
+    @cached_property
+    def root_total(self) -> float:
+        """sum_A sqrt(L_A): its square is the weighted error at privacy cost 1 (DESIGN section 3, allocation)."""
+        return float(self.members @ np.sqrt(self.losses))
+
+    @cached_property
+    def root_floor(self) -> float:
+        """sum_A sqrt(floor_A)."""
+        return float(self.members @ np.sqrt(self.floors))
+
+    def noise(self, cost: float) -> Array:
+        """Noise variance per orbit that spends exactly `cost` = mu^2; infinite where nothing is asked."""
+        roots = np.sqrt(self.losses)
+        return np.divide(self.root_total, cost * roots, out=np.full(len(roots), np.inf), where=roots > 0)
+
+
+def _no_progress(done: float, total: float, what: str) -> None:
+    return None
+
+
+def solve_design(
+    question: Question, priors: tuple[Prior, ...], solver: Solver, progress: Progress = _no_progress
+) -> Design:
+    """Solve every residual problem of a question under given priors."""
+    structure = question.structure
+    smashed = Smashed(structure, priors, question.families)
+    problems = smashed.problems(question.table_weights)
+    solutions: list[Solution | None] = []
+    for i, (orbit, problem) in enumerate(zip(structure.orbits, problems, strict=True)):
+        progress(i, len(problems), "solving residuals")
+        if problem is None:
+            solutions.append(None)
+        elif not orbit:
+            solutions.append(Solution(KronStrategy(()), 1.0, 1.0))
+        else:
+            axes = tuple(question.axis(priors[c], c) for c in orbit)
+            solutions.append(solver.solve(problem[1], axes, orbit))
+    return Design(question, smashed, tuple(problems), tuple(solutions))
+
+
+def uniform_priors(structure: Structure) -> tuple[Prior, ...]:
+    """The uniform prior for every class."""
+    return tuple(Prior(c.size) for c in structure.classes)

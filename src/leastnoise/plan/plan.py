@@ -1,0 +1,386 @@
+"""Plan: the certified noise for a workload and a budget, before any data is seen."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize import SOLVERS, Cache, Solver
+from leastnoise.plan import adhoc, store, words
+from leastnoise.plan.certificate import Floor, best_floor
+from leastnoise.plan.design import Design, Progress, Question, _no_progress, uniform_priors
+from leastnoise.plan.embedding import embed
+from leastnoise.plan.factorization import Factorization
+from leastnoise.plan.factorization import factorization as explicit
+from leastnoise.plan.objective import Objective, Outcome, optimize, query_weights
+from leastnoise.plan.prior import search_priors
+from leastnoise.plan.smash import Prior, slot_families
+from leastnoise.plan.structure import Structure, build_structure
+from leastnoise.plan.variance import Variances
+from leastnoise.privacy import Budget
+from leastnoise.workload import Workload
+
+SEARCHING = ("optimal", "kronecker")  # solvers whose error has a slope in the prior
+KEEP = 16  # designs remembered for replanning
+
+_solutions = Cache()
+_outcomes: OrderedDict[Hashable, tuple[Structure, Outcome, Floor]] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A certified plan. `print(plan)` shows it; nothing in it depends on data.
+
+    Guarantees: privacy_cost_is_at_most_the_budget; unbiased; variance_formula_is_exact.
+    """
+
+    workload: Workload
+    budget: Budget
+    solver: str
+    prior: str
+    objective: Objective
+    outcome: Outcome
+    floor: Floor
+    seconds: float = 0.0
+    embedded: Workload | None = None  # the workload on the doubled domain, for solver 'embedding'
+
+    @property
+    def design(self) -> Design:
+        """Strategies of all residuals."""
+        return self.outcome.design
+
+    @property
+    def cost(self) -> float:
+        """Privacy cost mu^2 that the measurements spend under add/remove-one neighbours."""
+        return sensitive_cost(self.budget)
+
+    @cached_property
+    def noise(self) -> Array:
+        """Noise variance per residual orbit."""
+        return self.design.noise(self.cost)
+
+    @cached_property
+    def variances(self) -> Variances:
+        """Variances of all queries of the workload."""
+        return Variances(self.design, self.noise)
+
+    @cached_property
+    def queries(self) -> int:
+        """Number of queries."""
+        return self.workload.queries
+
+    @cached_property
+    def _sums(self) -> Array:
+        return self.variances.table_sums(self.variances.plain)
+
+    @cached_property
+    def _maxima(self) -> Array:
+        return np.array([self.variances.table_maximum(t) for t in self.design.structure.tables])
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean variance over the queries, unweighted."""
+        return sqrt(float(self._sums.sum()) / self.queries)
+
+    @cached_property
+    def weighted_rmse(self) -> float:
+        """Root of (sum of weight * variance) / number of queries, with the stated weights."""
+        structure = self.design.structure
+        smashed = replace(self.design.smashed, families=slot_families(structure))
+        weights = query_weights(structure, Objective(1.0))
+        return sqrt(float(weights @ self.variances.table_sums(smashed)) / self.queries)
+
+    @property
+    def max_std_error(self) -> float:
+        """Largest standard error of any query."""
+        return sqrt(float(self._maxima.max()))
+
+    def _scaled(self, at_cost_one: float) -> float:
+        per_query = self.queries if self.objective.r == 1 else 1
+        return sqrt(at_cost_one / (self.cost * per_query))
+
+    @property
+    def value(self) -> float:
+        """What the objective minimizes, as a standard error (weighted RMSE for `sum`)."""
+        return self._scaled(self.outcome.value)
+
+    @property
+    def class_floor(self) -> float:
+        """Proven floor of `value` for any strategies in the same residual spaces."""
+        return self._scaled(self.outcome.floor)
+
+    @property
+    def floor_value(self) -> float:
+        """Best known floor of `value` over all factorization mechanisms."""
+        return self._scaled(self.floor.value)
+
+    @property
+    def gap(self) -> float:
+        """value / class_floor - 1 (infinite when the solver gives no class floor)."""
+        return self.value / self.class_floor - 1 if self.class_floor > 0 else inf
+
+    @property
+    def unit(self) -> str:
+        """What `value` and the floors are measured in."""
+        if self.objective.r == inf:
+            targets = any(b.target is not None for b in self.workload.blocks)
+            return "largest std_error / target" if targets else "max_std_error"
+        if self.objective.r > 1:
+            return f"l{self.objective.r:g} norm of the std_errors"
+        return (
+            "rmse" if all(b.weight == 1 for b in self.workload.blocks) and not _row_weights(self) else "weighted_rmse"
+        )
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Per statement of the workload: its queries and their errors."""
+        tables = self.design.structure.tables
+        out = []
+        for b, block in enumerate(self.workload.blocks):
+            mine = [i for i, t in enumerate(tables) if t.block == b]
+            count = block.count(self.workload.domain)
+            group: dict[str, Any] = {
+                "attributes": [self.workload.domain.names[i] for i in block.on],
+                "family": block.label,
+                "ways": block.ways,
+                "tables": block.tables,
+                "queries": count,
+                "weight": block.weight,
+                "rmse": sqrt(float(self._sums[mine].sum()) / count),
+                "max_std_error": sqrt(float(self._maxima[mine].max())),
+            }
+            if block.target is not None:
+                group |= {"target": block.target, "met": bool(group["max_std_error"] <= block.target * (1 + 1e-9))}
+            out.append(group)
+        return out
+
+    def variance(self, attributes: str | Sequence[str], query: Any) -> float:
+        """Variance of one linear query over the cells of the attributes."""
+        return float(self.covariance([(attributes, query)])[0, 0])
+
+    def covariance(self, queries: Sequence[tuple[str | Sequence[str], Any]]) -> Array:
+        """Joint covariance of several linear queries, each (attributes, array over their cells)."""
+        return adhoc.covariance(self, queries)
+
+    def group_variances(self, group: int) -> dict[tuple[str, ...], Array]:
+        """Variance of every query of one group: per attribute set, in the order of the family's rows."""
+        return adhoc.group_variances(self, group)
+
+    def factorization(self) -> Factorization:
+        """Explicit L, B and Sigma with W = L B, on small domains."""
+        return explicit(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan in numbers (DESIGN section 9)."""
+        delta = self.budget.delta if self.budget.delta is not None else 1e-9
+        return {
+            "queries": self.queries,
+            "rmse": self.rmse,
+            "weighted_rmse": self.weighted_rmse,
+            "max_std_error": self.max_std_error,
+            "objective": self.objective.to_json(),
+            "objective_value": self.value,
+            "unit": self.unit,
+            "floor": {"value": self.floor_value, "kind": self.floor.kind, "unit": self.unit},
+            "class_floor": self.class_floor if self.class_floor > 0 else None,
+            "gap": self.gap if self.gap < inf else None,
+            "ratio": self.value / self.floor_value if self.floor_value > 0 else None,
+            "privacy": {
+                "mu": self.budget.mu,
+                "rho": self.budget.rho,
+                "epsilon": self.budget.epsilon if self.budget.epsilon is not None else self.budget.epsilon_at(delta),
+                "delta": delta,
+                "neighbours": self.budget.neighbours,
+            },
+            "solver": self.solver,
+            "prior": self.prior,
+            "groups": self.groups(),
+            "residuals": int(self.design.members[self.design.losses > 0].sum()),
+            "distinct_residuals": int((self.design.losses > 0).sum()),
+            "seconds": self.seconds,
+            "peak_memory_mb": peak_memory_mb(),
+        }
+
+    def __str__(self) -> str:
+        return words.summary(self)
+
+    def explain(self) -> str:
+        """The plan in words."""
+        return words.explain(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to one file (a temporary name first, then renamed)."""
+        store.save(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Read a plan back; a damaged or newer file is refused."""
+        return Plan(**store.read(Path(path)))
+
+
+def sensitive_cost(budget: Budget) -> float:
+    """mu^2 to spend under add/remove-one. Replacing a row is removing one and adding one, so at most twice the mu."""
+    return budget.cost if budget.neighbours == "add-remove" else budget.cost / 4
+
+
+def peak_memory_mb() -> float:
+    """Largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _row_weights(plan: Plan) -> bool:
+    smashed = plan.design.smashed
+    return smashed.has_weighted_tensors or any(s.family.plain is not s.family for s in plan.design.structure.slots)
+
+
+def clear_cache() -> None:
+    """Forget all solved problems (benchmarks use it to time from cold)."""
+    _solutions.clear()
+    _outcomes.clear()
+
+
+def plan(
+    workload: Workload,
+    budget: Budget | None = None,
+    *,
+    solver: str = "optimal",
+    prior: str | Mapping[str, Any] = "search",
+    objective: object = "sum",
+    bases: Mapping[str, Any] | None = None,
+    gap: float = 1e-5,
+    progress: Progress | None = None,
+) -> Plan:
+    """The plan of least noise for a workload within a budget; without a budget, the least budget that meets its targets.
+
+    `prior` is "search", "uniform" or one vector per attribute name; `bases` gives rows per attribute for solver 'basis'.
+    """
+    started = time.perf_counter()
+    check(workload, solver, budget)
+    goal = Objective.of(objective)
+    targets = any(b.target is not None for b in workload.blocks)
+    goal = Objective(inf) if targets else goal
+    inner = embed(workload) if solver == "embedding" else workload
+    asked = _Request(inner, "fourier" if solver == "embedding" else solver, prior, goal, bases or {}, gap)
+    _, outcome, floor = asked.run(progress or _no_progress)
+    spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
+    name = asked.prior_name(outcome.design)
+    seconds = time.perf_counter() - started
+    return Plan(workload, spent, solver, name, goal, outcome, floor, seconds, inner if inner is not workload else None)
+
+
+def check(workload: Workload, solver: str, budget: Budget | None) -> None:
+    """Refuse what cannot be planned."""
+    if not workload.blocks:
+        raise LeastnoiseError("the workload is empty; add queries, for example workload.marginals(ways=2)")
+    if solver not in (*SOLVERS, "embedding"):
+        raise LeastnoiseError(f"unknown solver {solver!r}; use one of {', '.join((*SOLVERS, 'embedding'))}")
+    if budget is None and all(b.target is None for b in workload.blocks):
+        raise LeastnoiseError("neither a budget nor an accuracy target is given; give Budget(epsilon=1, delta=1e-9)")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One planning job without its budget, which only scales the result."""
+
+    workload: Workload
+    solver: str
+    prior: str | Mapping[str, Any]
+    objective: Objective
+    bases: Mapping[str, Any]
+    gap: float
+
+    def key(self) -> Hashable:
+        """Content of the job."""
+        blocks = tuple(
+            (b.on, b.ways, b.tensor.key if not b.is_product else tuple(f.key for f in b.families), b.weight, b.target)  # type: ignore[union-attr]
+            for b in self.workload.blocks
+        )
+        fixed = {k: np.asarray(v, dtype=float).tobytes() for k, v in self.bases.items()}
+        prior = (
+            self.prior
+            if isinstance(self.prior, str)
+            else repr({k: np.asarray(v).tolist() for k, v in self.prior.items()})
+        )
+        return (
+            self.workload.domain.shape,
+            blocks,
+            self.solver,
+            prior,
+            self.objective,
+            tuple(sorted(fixed.items())),
+            self.gap,
+        )
+
+    def run(self, progress: Progress) -> tuple[Structure, Outcome, Floor]:
+        key = self.key()
+        if key in _outcomes:
+            _outcomes.move_to_end(key)
+            return _outcomes[key]
+        structure = build_structure(self.workload, self._tell_apart)
+        question = self._question(structure)
+        solver = Solver(self.solver, self.gap, _solutions)
+        outcome = self._best(question, solver, progress)
+        floor = best_floor(outcome.design)
+        if floor.value > outcome.value:  # both are exact to rounding
+            floor = replace(floor, value=outcome.value)
+        _outcomes[key] = (structure, outcome, floor)
+        while len(_outcomes) > KEEP:
+            _outcomes.popitem(last=False)
+        return _outcomes[key]
+
+    def _tell_apart(self, attribute: int) -> object:
+        name = self.workload.domain.names[attribute]
+        given = [m.get(name) for m in (self.bases, self.prior) if isinstance(m, Mapping)]
+        return tuple(None if g is None else np.asarray(g, dtype=float).tobytes() for g in given)
+
+    def _question(self, structure: Structure) -> Question:
+        weights = query_weights(structure, Objective(1.0))
+        names = [self.workload.domain.names[c.members[0]] for c in structure.classes]
+        bases = tuple(np.asarray(self.bases[n], dtype=float) if n in self.bases else None for n in names)
+        return Question(structure, weights, slot_families(structure), bases if self.bases else ())
+
+    def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
+        uniform = uniform_priors(question.structure)
+        if isinstance(self.prior, Mapping):
+            return optimize(question, self._given(question.structure), solver, self.objective, progress)
+        if self.prior == "uniform" or self.solver not in SEARCHING:
+            return optimize(question, uniform, solver, self.objective, progress)
+        if self.prior != "search":
+            raise LeastnoiseError(f"unknown prior {self.prior!r}; use search, uniform or one vector per attribute")
+        scout = Solver(self.solver, max(self.gap, 1e-4) if question.structure.has_tensors else self.gap, _solutions)
+        found = search_priors(question, scout, progress)
+        solver.warm = scout.warm
+        best = optimize(question, found, solver, self.objective, progress)
+        if all(p.vector is None for p in found):
+            return best
+        plain = optimize(question, uniform, solver, self.objective, progress)
+        return best if best.value <= plain.value else plain
+
+    def _given(self, structure: Structure) -> tuple[Prior, ...]:
+        assert isinstance(self.prior, Mapping)
+        for name in self.prior:
+            self.workload.domain.index(name)
+        out = []
+        for c in structure.classes:
+            name = self.workload.domain.names[c.members[0]]
+            v = None if name not in self.prior else np.asarray(self.prior[name], dtype=float)
+            if v is not None and (v.shape != (c.size,) or not np.isfinite(v).all() or abs(v.sum() - 1) > 1e-9):
+                raise LeastnoiseError(f"prior of {name!r} must be {c.size} numbers that sum to 1")
+            out.append(Prior(c.size, v))
+        return tuple(out)
+
+    def prior_name(self, design: Design) -> str:
+        """What was used in the end."""
+        if isinstance(self.prior, Mapping):
+            return "given"
+        return "uniform" if all(p.vector is None for p in design.priors) else "search"

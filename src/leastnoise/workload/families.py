@@ -1,0 +1,380 @@
+"""Query families on one attribute: what the rows are, and their Gram matrix without building them.
+
+A family on an attribute with n values is a list of query rows of length n. Planning needs only the
+Gram matrix (sum over rows of row^T row) and its diagonal in the Fourier basis; both have closed forms
+for the named families, so nothing of the size queries x values is built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+
+DENSE_LIMIT = 12_000  # values of one attribute up to which an n x n array is built
+
+
+def digest(*arrays: Array) -> str:
+    """Content key of arrays: equal bytes and shapes give equal keys."""
+    h = hashlib.blake2b(digest_size=16)
+    for a in arrays:
+        b = np.ascontiguousarray(a, dtype=np.float64)
+        h.update(repr(b.shape).encode())
+        h.update(b.tobytes())
+    return h.hexdigest()
+
+
+def dense_guard(name: str, n: int) -> None:
+    """Refuse an n x n array that cannot fit, and say what to do instead."""
+    if n > DENSE_LIMIT:
+        raise LeastnoiseError(
+            f"{name} on an attribute of {n:,} values needs a dense {n:,} x {n:,} array "
+            f"({8 * n * n / 1e9:,.0f} GB); use solver 'fourier' with prior 'uniform', or coarser values"
+        )
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """Queries on one attribute."""
+
+    name: ClassVar[str] = ""
+    needs_order: ClassVar[bool] = False
+
+    @abstractmethod
+    def count(self, n: int) -> int:
+        """Number of queries on an attribute of n values."""
+
+    @abstractmethod
+    def rows(self, n: int) -> Array:
+        """The queries as a (count, n) array."""
+
+    def gram(self, n: int) -> Array:
+        """Sum over queries of weight * row^T row."""
+        dense_guard(self.name, n)
+        w = self.rows(n)
+        return w.T @ w
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        """d[k] = mean over x of gram[x, (x+k) mod n]; its Fourier transform is the Fourier diagonal of the Gram."""
+        g = self.gram(n)
+        x = np.arange(n)
+        return np.array([g[x, (x + k) % n].mean() for k in range(n)])
+
+    def spectrum(self, n: int) -> Array:
+        """Diagonal of the Gram in the unitary Fourier basis (WFF: sum of |phi-hat|^2 over the queries, over n)."""
+        s: Array = np.fft.fft(self.wrapped_diagonal(n)).real
+        return np.maximum(s, 0.0)
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray] | None:
+        """(lengths, counts) when every query is an interval or arc, so that variances depend on lengths alone."""
+        return None
+
+    def weights(self, n: int) -> Array:
+        """Weight of each query inside the family."""
+        return np.ones(self.count(n))
+
+    @property
+    def plain(self) -> Family:
+        """The same queries with weight 1 each."""
+        return self
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal keys mean equal queries on attributes of equal size."""
+        return (self.name,)
+
+    def to_json(self) -> object:
+        """What the spec file calls this family."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class Total(Family):
+    """One query: everybody."""
+
+    name: ClassVar[str] = "total"
+
+    def count(self, n: int) -> int:
+        return 1
+
+    def rows(self, n: int) -> Array:
+        return np.ones((1, n))
+
+    def gram(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        return np.ones((n, n))
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        return np.ones(n)
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray]:
+        return np.array([n]), np.array([1])
+
+
+@dataclass(frozen=True)
+class Marginal(Family):
+    """A = c for every value c."""
+
+    name: ClassVar[str] = "marginal"
+
+    def count(self, n: int) -> int:
+        return n
+
+    def rows(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        return np.eye(n)
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        d = np.zeros(n)
+        d[0] = 1.0
+        return d
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray]:
+        return np.array([1]), np.array([n])
+
+
+def _triangle(k: Array) -> Array:
+    return k * (k + 1) / 2
+
+
+@dataclass(frozen=True)
+class Prefix(Family):
+    """A <= c for every value c."""
+
+    name: ClassVar[str] = "prefix"
+    needs_order: ClassVar[bool] = True
+
+    def count(self, n: int) -> int:
+        return n
+
+    def rows(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        return np.tril(np.ones((n, n)))
+
+    def gram(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        x = np.arange(n)
+        return (n - np.maximum(x[:, None], x)).astype(np.float64)
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        # a query {x <= c} covers both x and x+k; the pairs that do not wrap and those that do each sum to a triangle
+        k = np.arange(n, dtype=np.float64)
+        return (_triangle(n - k) + _triangle(k)) / n
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray]:
+        return np.arange(1, n + 1), np.ones(n, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Suffix(Prefix):
+    """A >= c for every value c."""
+
+    name: ClassVar[str] = "suffix"
+
+    def rows(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        return np.triu(np.ones((n, n)))
+
+    def gram(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        x = np.arange(n)
+        return (np.minimum(x[:, None], x) + 1).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Range(Family):
+    """a <= A <= b for every a <= b."""
+
+    name: ClassVar[str] = "range"
+    needs_order: ClassVar[bool] = True
+
+    def count(self, n: int) -> int:
+        return n * (n + 1) // 2
+
+    def rows(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        low, high = np.triu_indices(n)
+        x = np.arange(n)
+        return ((low[:, None] <= x) & (x <= high[:, None])).astype(np.float64)
+
+    def gram(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        x = np.arange(n, dtype=np.float64)
+        return (np.minimum(x[:, None], x) + 1) * (n - np.maximum(x[:, None], x))
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        k = np.arange(n, dtype=np.float64)
+        m = n - k
+        return (m * (m + 1) * (m + 2) + k * (k + 1) * (k + 2)) / (6 * n)
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray]:
+        lengths = np.arange(1, n + 1)
+        return lengths, n - lengths + 1
+
+
+@dataclass(frozen=True)
+class Circular(Family):
+    """Arcs: n starts x n lengths, wrapping around."""
+
+    name: ClassVar[str] = "circular"
+    needs_order: ClassVar[bool] = True
+
+    def count(self, n: int) -> int:
+        return n * n
+
+    def rows(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        start, length = (a.ravel() for a in np.mgrid[0:n, 1 : n + 1])
+        return ((np.arange(n) - start[:, None]) % n < length[:, None]).astype(np.float64)
+
+    def gram(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        x = np.arange(n)
+        return self.wrapped_diagonal(n)[(x[:, None] - x) % n]
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        k = np.arange(n, dtype=np.float64)
+        return _triangle(n - k) + _triangle(k)
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray]:
+        return np.arange(1, n + 1), np.full(n, n)
+
+
+@dataclass(frozen=True)
+class Random(Family):
+    """`count` rows of independent 0/1 entries with the given density."""
+
+    name: ClassVar[str] = "random"
+    rows_count: int
+    density: float = 0.3
+    seed: int = 0
+
+    def count(self, n: int) -> int:
+        return self.rows_count
+
+    def rows(self, n: int) -> Array:
+        rng = np.random.default_rng([self.seed, n])
+        return (rng.random((self.rows_count, n)) < self.density).astype(np.float64)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.name, self.rows_count, self.density, self.seed)
+
+    def to_json(self) -> object:
+        return {"random": {"count": self.rows_count, "density": self.density, "seed": self.seed}}
+
+
+class _Content(Family):
+    """Families given by an array: the key is the content."""
+
+    def _array(self) -> Array:
+        raise LeastnoiseError(f"{self.name} has no array")
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.name, digest(self._array()))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Family) and self.key == other.key
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix(_Content):
+    """Rows given by the user, one column per value."""
+
+    name: ClassVar[str] = "matrix"
+    matrix: Array = field(repr=False)
+
+    def _array(self) -> Array:
+        return self.matrix
+
+    def count(self, n: int) -> int:
+        return len(self.matrix)
+
+    def rows(self, n: int) -> Array:
+        if self.matrix.shape[1] != n:
+            raise LeastnoiseError(
+                f"matrix has {self.matrix.shape[1]} columns but the attribute has {n} values; give one column per value"
+            )
+        return self.matrix
+
+    def to_json(self) -> object:
+        return {"matrix": self.matrix.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class Cyclic(_Content):
+    """WFF product queries: row t is phi((t - x) mod n), for every t (WFF section 4.1)."""
+
+    name: ClassVar[str] = "phi"
+    phi: Array = field(repr=False)
+
+    def _array(self) -> Array:
+        return self.phi
+
+    def count(self, n: int) -> int:
+        return n
+
+    def rows(self, n: int) -> Array:
+        if len(self.phi) != n:
+            raise LeastnoiseError(f"phi has {len(self.phi)} values but the attribute has {n}; give one per value")
+        t = np.arange(n)
+        return self.phi[(t[:, None] - t) % n]
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        return np.fft.ifft(np.abs(np.fft.fft(self.phi)) ** 2).real
+
+    def to_json(self) -> object:
+        return {"phi": self.phi.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted(_Content):
+    """A family whose queries carry their own weights."""
+
+    name: ClassVar[str] = "weighted"
+    base: Family
+    row_weights: Array = field(repr=False)
+
+    def _array(self) -> Array:
+        return self.row_weights
+
+    def count(self, n: int) -> int:
+        return self.base.count(n)
+
+    def rows(self, n: int) -> Array:
+        return self.base.rows(n)
+
+    def weights(self, n: int) -> Array:
+        if len(self.row_weights) != self.count(n):
+            raise LeastnoiseError(
+                f"{len(self.row_weights)} weights for {self.count(n)} {self.base.name} queries; give one per query"
+            )
+        return self.row_weights
+
+    def gram(self, n: int) -> Array:
+        w = self.rows(n)
+        return (w.T * self.weights(n)) @ w
+
+    @property
+    def plain(self) -> Family:
+        return self.base
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.name, self.base.key, digest(self.row_weights))
+
+    def to_json(self) -> object:
+        return {"of": self.base.to_json(), "weights": self.row_weights.tolist()}
+
+
+FAMILIES: dict[str, Family] = {f.name: f for f in (Total(), Marginal(), Prefix(), Suffix(), Range(), Circular())}

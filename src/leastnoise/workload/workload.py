@@ -1,0 +1,263 @@
+"""Workload: which statistics matter, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.workload.blocks import Block, total_block
+from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Weighted
+from leastnoise.workload.tensors import TENSORS, MatrixTensor, ProductTensor, RandomTensor, TensorFamily, WeightedTensor
+
+Queries = str | Family | TensorFamily | Mapping[str, Any]
+NAMES = (*FAMILIES, "hybrid", *TENSORS, "random", "matrix", "phi")
+
+
+def finite(array: Any, what: str) -> Array:
+    """The array in float64; NaN, infinity and text refused by name."""
+    try:
+        a = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as e:
+        raise LeastnoiseError(f"{what} is not an array of numbers ({e}); give rows of equal length") from None
+    if a.size == 0:
+        raise LeastnoiseError(f"{what} is empty; give at least one row")
+    bad = np.argwhere(~np.isfinite(a))
+    if len(bad):
+        where = tuple(int(i) for i in bad[0])
+        raise LeastnoiseError(f"{what} holds {a[where]} at {list(where)}; every entry must be a finite number")
+    return a
+
+
+def accuracy(within: float, confidence: float) -> float:
+    """Largest standard error that keeps a Gaussian answer within +-`within` with this confidence."""
+    if not 0 < confidence < 1:
+        raise LeastnoiseError(f"confidence {confidence} is not between 0 and 1; use for example 0.95")
+    if not within > 0:
+        raise LeastnoiseError(f"within {within} is not positive; give the half-width of the interval")
+    return within / NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def family_of(queries: Any) -> Family:
+    """A one-attribute family from its name or its spec form."""
+    if isinstance(queries, Family):
+        return queries
+    if isinstance(queries, str) and queries in FAMILIES:
+        return FAMILIES[queries]
+    if isinstance(queries, Mapping) and len(queries) == 1:
+        ((kind, value),) = queries.items()
+        if kind == "matrix":
+            return Matrix(_two_dimensional(value))
+        if kind == "phi":
+            return Cyclic(finite(value, "phi").ravel())
+        if kind == "random":
+            return Random(*_random_options(value))
+    if isinstance(queries, Mapping) and set(queries) == {"of", "weights"}:
+        return Weighted(family_of(queries["of"]), positive_weights(queries["weights"]))
+    raise LeastnoiseError(f"unknown queries {queries!r}; use one of {', '.join(NAMES)}")
+
+
+def positive_weights(weights: Any) -> Array:
+    """Per-query weights: finite and positive."""
+    w = finite(weights, "weights")
+    if (w <= 0).any():
+        raise LeastnoiseError(f"weight {w[w <= 0].flat[0]} is not positive; leave the query out instead")
+    return w
+
+
+def _two_dimensional(value: Any) -> Array:
+    m = finite(value, "matrix")
+    if m.ndim != 2:
+        raise LeastnoiseError(f"matrix has {m.ndim} dimensions; give a list of rows")
+    return m
+
+
+def _random_options(value: Mapping[str, Any]) -> tuple[int, float, int]:
+    count, density, seed = value.get("count"), value.get("density", 0.3), value.get("seed", 0)
+    if not isinstance(count, int) or count < 1:
+        raise LeastnoiseError(f"random needs a positive count, not {count!r}")
+    if not 0 < density < 1:
+        raise LeastnoiseError(f"random density {density} is not between 0 and 1")
+    return count, float(density), int(seed)
+
+
+def _tensor_of(queries: Any) -> TensorFamily | None:
+    if isinstance(queries, TensorFamily):
+        return queries
+    if isinstance(queries, str):
+        return TENSORS.get(queries)
+    return None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Statistics wanted from a domain; every method returns a new workload.
+
+    >>> from leastnoise.domain import Domain
+    >>> work = Workload(Domain.of(age=range(10), sex=["F", "M"])).marginals(ways=2).prefix("age")
+    >>> work.queries
+    30
+    """
+
+    domain: Domain
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return sum(b.count(self.domain) for b in self.blocks)
+
+    def add(
+        self,
+        queries: Queries,
+        *,
+        on: str | Sequence[str] | None = None,
+        ways: int | Sequence[int] | None = None,
+        weight: float = 1.0,
+        weights: Any = None,
+        within: float | None = None,
+        confidence: float = 0.95,
+    ) -> Workload:
+        """Add queries on exactly the attributes `on`, or on every `ways`-subset of them (of all, without `on`).
+
+        `within` asks for accuracy instead of weight: every answer within +-`within` with this confidence.
+        """
+        target = None if within is None else accuracy(within, confidence)
+        indices = self._indices(queries, on)
+        blocks = []
+        for k in self._ways(ways, len(indices)):
+            block = self._block(queries, indices, k, weight, target)
+            if weights is not None:
+                block = _with_weights(block, positive_weights(weights))
+            block.check(self.domain)
+            blocks.append(block)
+        return replace(self, blocks=self.blocks + tuple(blocks))
+
+    def _indices(self, queries: Queries, on: str | Sequence[str] | None) -> tuple[int, ...]:
+        if on is None and isinstance(queries, Mapping) and not _is_family_form(queries):
+            on = list(queries)
+        if on is None:
+            return tuple(range(len(self.domain.attributes)))
+        names = [on] if isinstance(on, str) else list(on)
+        twice = [n for n in names if names.count(n) > 1]
+        if twice:
+            raise LeastnoiseError(f"attribute {twice[0]!r} is named twice in {names}; name it once")
+        return tuple(sorted(self.domain.index(n) for n in names))
+
+    def _ways(self, ways: int | Sequence[int] | None, size: int) -> list[int]:
+        if ways is None:
+            return [size]
+        wanted = [ways] if isinstance(ways, int) else list(ways)
+        for k in wanted:
+            if not isinstance(k, int) or not 0 <= k <= size:
+                raise LeastnoiseError(f"ways {k!r} is not between 0 and the {size} attributes")
+        if len(set(wanted)) < len(wanted):
+            raise LeastnoiseError(f"ways {wanted} names a size twice; name each once")
+        return wanted
+
+    def _block(self, queries: Queries, on: tuple[int, ...], ways: int, weight: float, target: float | None) -> Block:
+        if ways == 0 or queries == "total":
+            return total_block(weight, target)
+        tensor = _tensor_of(queries)
+        if tensor is not None:
+            return Block(on, ways, tensor, weight, tensor.name, target)
+        if queries == "hybrid":
+            families = tuple(Prefix() if self.domain.attributes[i].ordered else Marginal() for i in on)
+            return Block(on, ways, families, weight, "hybrid", target)
+        if isinstance(queries, Mapping) and not _is_family_form(queries):
+            return self._mixed(queries, on, ways, weight, target)
+        if isinstance(queries, Mapping) and ways > 1 and next(iter(queries)) in ("matrix", "random"):
+            form = _whole(queries)
+            return Block(on, ways, form, weight, form.name, target)
+        family = family_of(queries)
+        return Block(on, ways, (family,) * len(on), weight, family.name, target)
+
+    def _mixed(
+        self, queries: Mapping[str, Any], on: tuple[int, ...], ways: int, weight: float, target: float | None
+    ) -> Block:
+        for name in queries:
+            self.domain.index(name)
+        names = [self.domain.attributes[i].name for i in on]
+        if set(names) != set(queries):
+            odd = sorted(set(names) ^ set(queries))[0]
+            raise LeastnoiseError(f"attribute {odd!r} is not in both 'queries' and 'on'; give one family per attribute")
+        families = tuple(family_of(queries[n]) for n in names)
+        label = " x ".join(f.name for f in families)
+        return Block(on, ways, families, weight, label, target)
+
+    def total(self, weight: float = 1.0, **options: Any) -> Workload:
+        """The number of people."""
+        return self.add("total", weight=weight, **options)
+
+    def marginals(self, *on: str, **options: Any) -> Workload:
+        """Tables of counts."""
+        return self.add("marginal", on=on or None, **options)
+
+    def prefix(self, *on: str, **options: Any) -> Workload:
+        """A <= c for every c (products of those on several attributes)."""
+        return self.add("prefix", on=on or None, **options)
+
+    def suffix(self, *on: str, **options: Any) -> Workload:
+        """A >= c for every c."""
+        return self.add("suffix", on=on or None, **options)
+
+    def ranges(self, *on: str, by: str | Sequence[str] = (), **options: Any) -> Workload:
+        """Every range of the attributes `on`, for each value of the attributes `by`."""
+        groups = [by] if isinstance(by, str) else list(by)
+        if not groups:
+            return self.add("range", on=on or None, **options)
+        return self.add({**dict.fromkeys(on, "range"), **dict.fromkeys(groups, "marginal")}, **options)
+
+    def circular(self, *on: str, **options: Any) -> Workload:
+        """Ranges that wrap around, as on a clock."""
+        return self.add("circular", on=on or None, **options)
+
+    def hybrid(self, *on: str, **options: Any) -> Workload:
+        """Prefix on ordered attributes, marginal on the others."""
+        return self.add("hybrid", on=on or None, **options)
+
+    def affine(self, *on: str, **options: Any) -> Workload:
+        """A + B <= c for every c, on two attributes (or `ways=2`: every pair)."""
+        return self.add("affine", on=on or None, **options)
+
+    def abs_diff(self, *on: str, **options: Any) -> Workload:
+        """|A - B| <= c for every c, on two attributes (or `ways=2`: every pair)."""
+        return self.add("abs_diff", on=on or None, **options)
+
+    def random(self, *on: str, count: int, density: float = 0.3, seed: int = 0, **options: Any) -> Workload:
+        """Random 0/1 rows, the same on every subset of equal shape."""
+        form = {"random": {"count": count, "density": density, "seed": seed}}
+        return self.add(form, on=on or None, **options)
+
+    def matrix(self, rows: Any, *on: str, **options: Any) -> Workload:
+        """Rows given by the user over one or several attributes."""
+        m = finite(rows, "matrix")
+        return self.add({"matrix": m.reshape(len(m), -1)}, on=on or None, **options)
+
+
+def _is_family_form(queries: Mapping[str, Any]) -> bool:
+    return (len(queries) == 1 and next(iter(queries)) in ("matrix", "random", "phi")) or set(queries) == {
+        "of",
+        "weights",
+    }
+
+
+def _whole(queries: Mapping[str, Any]) -> TensorFamily:
+    ((kind, value),) = queries.items()
+    return MatrixTensor(_two_dimensional(value)) if kind == "matrix" else RandomTensor(*_random_options(value))
+
+
+def _with_weights(block: Block, weights: Array) -> Block:
+    if isinstance(block.families, TensorFamily):
+        return replace(block, families=WeightedTensor(block.families, weights))
+    if block.ways == 1:
+        return replace(block, families=tuple(Weighted(f, weights.ravel()) for f in block.families))
+    if len({f.key for f in block.families}) > 1 and block.ways < len(block.on):
+        raise LeastnoiseError("per-query weights on mixed families need 'on' without 'ways'; name one subset at a time")
+    return replace(block, families=WeightedTensor(ProductTensor(block.families[: block.ways]), weights))

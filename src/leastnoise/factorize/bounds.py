@@ -39,6 +39,23 @@ def root_trace(gram: Array, s: Array) -> RootTrace:
     return RootTrace(along, max(float(roots.sum()) - along, 0.0))
 
 
+def root_trace_gradient(gram: Array, sigma: Array) -> tuple[RootTrace, Array, Array]:
+    """Both traces at s = sigma^2 and their gradients with respect to sigma (every entry taken as free).
+
+    With X = D H D, D = diag(sigma), K = X^1/2: d tr K = tr(K^-1 dX)/2, and v^T dK v = tr(Z dX) where in the
+    eigenbasis of K the matrix Z is (U^T v)(U^T v)^T divided entrywise by lambda_k + lambda_l (dK K + K dK = dX).
+    """
+    w, u = np.linalg.eigh(gram * np.outer(sigma, sigma))
+    lam = np.sqrt(np.maximum(w, w[-1] * 1e-14))
+    c = u.T @ sigma
+    constant, total = float(lam @ c**2), float(lam.sum())
+    z = u @ (np.outer(c, c) / (lam[:, None] + lam)) @ u.T
+    k_sigma = u @ (lam * c)
+    slope_constant = 2 * k_sigma + 2 * (gram * z) @ sigma
+    slope_total = (gram * ((u / lam) @ u.T)) @ sigma
+    return RootTrace(constant, max(total - constant, 0.0)), slope_constant, slope_total - slope_constant
+
+
 def zeta(m: int) -> float:
     """(1/m) sum over l = 1..m-1 of 1 / sin(pi l / m) (WFF Theorem 5.15)."""
     return float(np.sum(1 / np.sin(np.pi * np.arange(1, m) / m))) / m

@@ -64,7 +64,8 @@ def _covered(plan: Plan, attributes: Sequence[int], strategy: Any, half: Array, 
     back = half @ strategy.matrix()
     if np.abs(back - piece.ravel()).max() > 1e-6 * np.abs(piece).max(initial=1e-300):
         raise LeastnoiseError(
-            f"the query asks more of {_names(plan, attributes)} than the workload measures there; add its table to the workload"
+            f"the query asks more of {_names(plan, attributes)} than the workload measures there; "
+            "add its table to the workload"
         )
 
 

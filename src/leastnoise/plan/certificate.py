@@ -9,13 +9,22 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.factorize.bounds import RootTrace, fourier_trace, root_trace, tensor_traces, trace_on
+from leastnoise.factorize.bounds import (
+    RootTrace,
+    fourier_trace,
+    root_trace,
+    root_trace_gradient,
+    tensor_traces,
+    trace_on,
+)
+from leastnoise.factorize.descent import descend
 from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.gram import Dense, kron_all
 from leastnoise.plan.design import Design, Question
 from leastnoise.plan.structure import Structure
 
 SMALL_DOMAIN = 400  # cells up to which the optimum over all mechanisms is computed outright
+FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 
 
@@ -82,20 +91,27 @@ def _table_gram(question: Question, index: int, members: tuple[int, ...]) -> Arr
 
 
 def _assemble(question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots]) -> float:
+    structure = question.structure
+    return float(np.array(structure.members, dtype=float) @ np.sqrt(_squares(question, traces, tensors)[0])) ** 2
+
+
+def _squares(
+    question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots]
+) -> tuple[Array, Array]:
+    """Per orbit: sum over tables of weight * (trace of the table's root on the residual)^2; and the same per pair."""
     structure, pairs = question.structure, question.structure.pairs
     constants = np.array([0.0 if t is None else t.constant**2 for t in traces] + [1.0])
     per_pair = question.table_weights[pairs.table] * pairs.extensions * constants[pairs.outside].prod(axis=1)
-    squares = np.zeros(len(structure.orbits))
-    for p, (o, t, inside, kept) in enumerate(
-        zip(pairs.orbit.tolist(), pairs.table.tolist(), pairs.inside, pairs.kept, strict=True)
-    ):
+    for p, (t, inside, kept) in enumerate(zip(pairs.table.tolist(), pairs.inside, pairs.kept, strict=True)):
         if inside is None:
             trace = tensors[t].on(kept) if t in tensors else 0.0
         else:
             found = [traces[s] for s in inside]
             trace = 0.0 if any(f is None for f in found) else prod(f.rest for f in found if f is not None)
-        squares[o] += per_pair[p] * trace**2
-    return float(np.array(structure.members, dtype=float) @ np.sqrt(squares)) ** 2
+        per_pair[p] *= trace**2
+    squares = np.zeros(len(structure.orbits))
+    np.add.at(squares, pairs.orbit, per_pair)
+    return squares, per_pair
 
 
 class _TensorRoots:
@@ -123,11 +139,50 @@ def _polar_floors(design: Design) -> Iterator[Floor]:
     question, structure = design.question, design.structure
     uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
     yield _polar(question, uniform)
+    if max((c.size for c in structure.classes), default=1) > POLAR_VALUES or not structure.slots:
+        return
     dual = [_dual_weights(design, c) for c in range(len(structure.classes))]
-    if any(d is not None for d in dual):
-        tilted = [u if d is None else d for u, d in zip(uniform, dual, strict=True)]
-        yield _polar(question, tilted)
-        yield _polar(question, [(u + t) / 2 for u, t in zip(uniform, tilted, strict=True)])
+    start = [u if d is None else (u + d) / 2 for u, d in zip(uniform, dual, strict=True)]
+    yield _polar(question, _climb(question, start))
+
+
+def _climb(question: Question, start: list[Array]) -> list[Array]:
+    """Better product weights for the bound, by ascent on its product part; any weights give a valid bound."""
+    structure, pairs = question.structure, question.structure.pairs
+    grams = [f.gram(structure.classes[s.cls].size) for f, s in zip(question.families, structure.slots, strict=True)]
+    members = np.array(structure.members, dtype=float)
+    cuts = np.cumsum([len(s) for s in start])[:-1]
+    best, best_value = start, -np.inf
+
+    def objective(x: Array) -> tuple[float, Array]:
+        nonlocal best, best_value
+        raw = np.split(x, cuts)
+        norms = [float(np.linalg.norm(r)) for r in raw]
+        sigmas = [r / n for r, n in zip(raw, norms, strict=True)]
+        found = [root_trace_gradient(g, sigmas[s.cls]) for g, s in zip(grams, structure.slots, strict=True)]
+        squares, per_pair = _squares(question, [f[0] for f in found], {})
+        value = float(members @ np.sqrt(squares))
+        if value > best_value:
+            best, best_value = [v**2 for v in sigmas], value
+        share = (
+            np.divide(members, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)[pairs.orbit] * per_pair
+        )
+        constant, rest = np.zeros(len(grams) + 1), np.zeros(len(grams) + 1)
+        for column in pairs.outside.T:
+            np.add.at(constant, column, share)
+        for p, inside in enumerate(pairs.inside):
+            for s in inside or ():
+                rest[s] += share[p]
+        slopes = [np.zeros(len(v)) for v in sigmas]
+        for i, (t, up_constant, up_rest) in enumerate(found):
+            c = structure.slots[i].cls
+            slopes[c] += constant[i] / max(t.constant, 1e-300) * up_constant
+            slopes[c] += (rest[i] / t.rest if t.rest > 0 else 0.0) * up_rest
+        flat = [(g - (g @ v) * v) / n for g, v, n in zip(slopes, sigmas, norms, strict=True)]
+        return -float(np.log(value)), -np.concatenate(flat) / value
+
+    descend(objective, np.sqrt(np.concatenate(start)), FLOOR_STEPS, ftol=1e-7)
+    return best
 
 
 def _dual_weights(design: Design, cls: int) -> Array | None:

@@ -58,7 +58,8 @@ def _rows(block: Block, subset: tuple[int, ...], sizes: tuple[int, ...]) -> Arra
 def _guard(rows: int, cells: int) -> None:
     if rows * cells > LIMIT:
         raise LeastnoiseError(
-            f"the explicit matrix has {rows:,} x {cells:,} entries; factorization() is for small domains, use variance() instead"
+            f"the explicit matrix has {rows:,} x {cells:,} entries; factorization() is for small domains, "
+            "use variance() instead"
         )
 
 

@@ -18,8 +18,8 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS, Cache, Solver
 from leastnoise.plan import adhoc, store, words
-from leastnoise.plan.certificate import Floor, best_floor
-from leastnoise.plan.design import Design, Progress, Question, _no_progress, uniform_priors
+from leastnoise.plan.certificate import POLAR_VALUES, Floor, best_floor
+from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design, uniform_priors
 from leastnoise.plan.embedding import embed
 from leastnoise.plan.factorization import Factorization
 from leastnoise.plan.factorization import factorization as explicit
@@ -260,9 +260,9 @@ def plan(
     gap: float = 1e-5,
     progress: Progress | None = None,
 ) -> Plan:
-    """The plan of least noise for a workload within a budget; without a budget, the least budget that meets its targets.
+    """The plan of least noise within a budget; without a budget, the least budget that meets the workload's targets.
 
-    `prior` is "search", "uniform" or one vector per attribute name; `bases` gives rows per attribute for solver 'basis'.
+    `prior` is "search", "uniform" or one vector per attribute name; `bases` has rows per attribute for solver 'basis'.
     """
     started = time.perf_counter()
     check(workload, solver, budget)
@@ -272,6 +272,9 @@ def plan(
     inner = embed(workload) if solver == "embedding" else workload
     asked = _Request(inner, "fourier" if solver == "embedding" else solver, prior, goal, bases or {}, gap)
     _, outcome, floor = asked.run(progress or _no_progress)
+    if inner is not workload:  # a floor of the doubled problem says nothing about the original one
+        _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(_no_progress)
+        outcome = replace(outcome, floor=min(floor.value, outcome.value))
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
     name = asked.prior_name(outcome.design)
     seconds = time.perf_counter() - started
@@ -301,10 +304,7 @@ class _Request:
 
     def key(self) -> Hashable:
         """Content of the job."""
-        blocks = tuple(
-            (b.on, b.ways, b.tensor.key if not b.is_product else tuple(f.key for f in b.families), b.weight, b.target)  # type: ignore[union-attr]
-            for b in self.workload.blocks
-        )
+        blocks = tuple((b.on, b.ways, b.families_key, b.weight, b.target) for b in self.workload.blocks)
         fixed = {k: np.asarray(v, dtype=float).tobytes() for k, v in self.bases.items()}
         prior = (
             self.prior
@@ -329,7 +329,7 @@ class _Request:
         structure = build_structure(self.workload, self._tell_apart)
         question = self._question(structure)
         solver = Solver(self.solver, self.gap, _solutions)
-        outcome = self._best(question, solver, progress)
+        outcome = self._with_class_floor(self._best(question, solver, progress))
         floor = best_floor(outcome.design)
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
@@ -337,6 +337,14 @@ class _Request:
         while len(_outcomes) > KEEP:
             _outcomes.popitem(last=False)
         return _outcomes[key]
+
+    def _with_class_floor(self, outcome: Outcome) -> Outcome:
+        """Solvers that prove nothing borrow the dual bound of the optimal one where that is within reach."""
+        design = outcome.design
+        if self.solver in SEARCHING or max(c.size for c in design.structure.classes) > POLAR_VALUES:
+            return outcome
+        reference = solve_design(design.question, design.priors, Solver("optimal", self.gap, _solutions))
+        return replace(outcome, floor=min(reference.root_floor**2, outcome.value))
 
     def _tell_apart(self, attribute: int) -> object:
         name = self.workload.domain.names[attribute]

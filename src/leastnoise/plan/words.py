@@ -51,14 +51,14 @@ def explain(plan: Plan) -> str:
     """What was asked, what it costs, how good it is, and why."""
     design = plan.design
     measured = design.losses > 0
+    above = percent_above(plan.value / plan.floor_value) if plan.floor_value > 0 else "an unknown share"
     parts = [
         f"{plan.queries:,} queries in {len(plan.workload.blocks)} statements are answered from "
-        f"{int(design.members[measured].sum()):,} residual tables, of which {int(measured.sum()):,} are distinct problems.",
-        f"A typical answer is off by about {number(plan.rmse)} (root mean square), "
-        f"the worst by {number(plan.max_std_error)}; these numbers hold for every dataset, because the noise does not depend on the data.",
+        f"{int(design.members[measured].sum()):,} residual tables, of which {int(measured.sum()):,} differ.",
+        f"A typical answer is off by about {number(plan.rmse)} (root mean square), the worst by "
+        f"{number(plan.max_std_error)}; this holds for every dataset: the noise does not depend on the data.",
         f"No factorization mechanism can bring the {plan.unit} below {number(plan.floor_value)} "
-        f"({plan.floor.kind}); this plan is at {number(plan.value)}, "
-        f"{percent_above(plan.value / plan.floor_value) if plan.floor_value > 0 else 'an unknown share'} above that floor.",
+        f"({plan.floor.kind}); this plan is at {number(plan.value)}, {above} above that floor.",
     ]
     if plan.gap < inf:
         parts.append(

@@ -49,6 +49,13 @@ class Block:
         return self.families[self.on.index(attribute)]
 
     @property
+    def families_key(self) -> object:
+        """Content key of the queries."""
+        if isinstance(self.families, TensorFamily):
+            return self.families.key
+        return tuple(f.key for f in self.families)
+
+    @property
     def tables(self) -> int:
         """Number of attribute subsets."""
         return comb(len(self.on), self.ways)
@@ -91,7 +98,7 @@ class Block:
         """Refuse what cannot be meant: order where there is none, weights that are not positive, too many ways."""
         if not (np.isfinite(self.weight) and self.weight > 0):
             raise LeastnoiseError(
-                f"weight {self.weight} of {self.label} is not positive; leave the queries out instead of weighting them 0"
+                f"weight {self.weight} of {self.label} is not positive; leave the queries out instead"
             )
         if not 0 <= self.ways <= len(self.on):
             raise LeastnoiseError(f"{self.ways}-way {self.label} on {len(self.on)} attributes is empty; use fewer ways")

@@ -2,7 +2,8 @@
 
 For any distribution s on the domain, gamma_F(W) >= ||W S^1/2||_tr (WFF Lemma 5.2), and a trace norm is at least
 |tr(X Y^T)| for any Y of operator norm at most 1. With product s, take for every table the polar factor of its own
-weighted matrix W S^1/2 and glue the tables with weights as in WFF's proof of Theorem 5.15; the bound is then
+weighted matrix W S^1/2 (or of W S^1/2 M, tilted by a positive M that keeps the direction s^1/2) and glue the tables
+with weights as in WFF's proof of Theorem 5.15; without a tilt the bound is
 
     sum over A of sqrt( sum over tables S containing A of weight * (trace of K_S on the residual space A)^2 ),
 
@@ -30,30 +31,52 @@ class RootTrace:
     rest: float
 
 
-def root_trace(gram: Array, s: Array) -> RootTrace:
-    """Numeric traces for one family's Gram and any weights s."""
-    v = np.sqrt(s)
-    w, u = np.linalg.eigh(gram * np.outer(v, v))
-    roots = np.sqrt(np.maximum(w, 0.0))
-    along = float(roots @ (u.T @ v) ** 2)
-    return RootTrace(along, max(float(roots.sum()) - along, 0.0))
+@dataclass(frozen=True)
+class RootSlopes:
+    """Gradients of the two traces with respect to sigma = s^1/2 (entries free) and to log alpha."""
+
+    constant: Array
+    rest: Array
+    constant_alpha: float
+    rest_alpha: float
 
 
-def root_trace_gradient(gram: Array, sigma: Array) -> tuple[RootTrace, Array, Array]:
-    """Both traces at s = sigma^2 and their gradients with respect to sigma (every entry taken as free).
+def root_trace(gram: Array, s: Array, alpha: float = 1.0) -> RootTrace:
+    """Numeric traces for one family's Gram, any weights s and any tilt alpha > 0."""
+    return root_trace_slopes(gram, np.sqrt(s), alpha)[0]
 
-    With X = D H D, D = diag(sigma), K = X^1/2: d tr K = tr(K^-1 dX)/2, and v^T dK v = tr(Z dX) where in the
-    eigenbasis of K the matrix Z is (U^T v)(U^T v)^T divided entrywise by lambda_k + lambda_l (dK K + K dK = dX).
+
+def root_trace_slopes(gram: Array, sigma: Array, alpha: float) -> tuple[RootTrace, RootSlopes]:
+    """Both traces at s = sigma^2 and their gradients.
+
+    The isometry is the polar factor of W D M, D = diag(sigma), M = I - (1 - alpha) sigma sigma^T: alpha below 1 gives
+    up some trace along sigma for more on the rest. With K = (M D H D M)^1/2 the traces are sigma^T K sigma / alpha
+    and tr K - sigma^T K sigma. Gradients run backwards through K (dK K + K dK = dX, solved in the eigenbasis of K).
     """
-    w, u = np.linalg.eigh(gram * np.outer(sigma, sigma))
+    n, v = len(sigma), sigma
+    m = np.eye(n) - (1 - alpha) * np.outer(v, v)
+    y = gram * np.outer(v, v)
+    w, u = np.linalg.eigh(m @ y @ m)
     lam = np.sqrt(np.maximum(w, w[-1] * 1e-14))
-    c = u.T @ sigma
-    constant, total = float(lam @ c**2), float(lam.sum())
-    z = u @ (np.outer(c, c) / (lam[:, None] + lam)) @ u.T
-    k_sigma = u @ (lam * c)
-    slope_constant = 2 * k_sigma + 2 * (gram * z) @ sigma
-    slope_total = (gram * ((u / lam) @ u.T)) @ sigma
-    return RootTrace(constant, max(total - constant, 0.0)), slope_constant, slope_total - slope_constant
+    k_v = u @ (lam * (u.T @ v))
+    inner, total = float(v @ k_v), float(lam.sum())
+
+    def backwards(on_k: Array) -> tuple[Array, float]:
+        z = u @ ((u.T @ on_k @ u) / (lam[:, None] + lam)) @ u.T
+        ymz = y @ m @ z
+        on_sigma = 2 * (gram * (m @ z @ m)) @ v - 2 * (1 - alpha) * (ymz.T @ v + ymz @ v)
+        return on_sigma, 2 * float(v @ ymz @ v)
+
+    inner_sigma, inner_alpha = backwards(np.outer(v, v))
+    inner_sigma = inner_sigma + 2 * k_v
+    total_sigma, total_alpha = backwards(np.eye(n))
+    slopes = RootSlopes(
+        inner_sigma / alpha,
+        total_sigma - inner_sigma,
+        inner_alpha - inner / alpha,  # times alpha: the gradient in log alpha of inner / alpha
+        alpha * (total_alpha - inner_alpha),
+    )
+    return RootTrace(inner / alpha, max(total - inner, 0.0)), slopes
 
 
 def zeta(m: int) -> float:

@@ -13,7 +13,7 @@ from leastnoise.factorize.bounds import (
     RootTrace,
     fourier_trace,
     root_trace,
-    root_trace_gradient,
+    root_trace_slopes,
     tensor_traces,
     trace_on,
 )
@@ -138,51 +138,64 @@ def _fourier_floor(question: Question) -> Floor:
 def _polar_floors(design: Design) -> Iterator[Floor]:
     question, structure = design.question, design.structure
     uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
-    yield _polar(question, uniform)
+    yield _polar(question, uniform, [1.0] * len(structure.slots))
     if max((c.size for c in structure.classes), default=1) > POLAR_VALUES or not structure.slots:
         return
     dual = [_dual_weights(design, c) for c in range(len(structure.classes))]
     start = [u if d is None else (u + d) / 2 for u, d in zip(uniform, dual, strict=True)]
-    yield _polar(question, _climb(question, start))
+    yield _polar(question, *_BoundSearch(question).run(start))
 
 
-def _climb(question: Question, start: list[Array]) -> list[Array]:
-    """Better product weights for the bound, by ascent on its product part; any weights give a valid bound."""
-    structure, pairs = question.structure, question.structure.pairs
-    grams = [f.gram(structure.classes[s.cls].size) for f, s in zip(question.families, structure.slots, strict=True)]
-    members = np.array(structure.members, dtype=float)
-    cuts = np.cumsum([len(s) for s in start])[:-1]
-    best, best_value = start, -np.inf
+class _BoundSearch:
+    """Better product weights and tilts for the bound, by ascent on its product part; any of them give a valid bound."""
 
-    def objective(x: Array) -> tuple[float, Array]:
-        nonlocal best, best_value
-        raw = np.split(x, cuts)
+    def __init__(self, question: Question):
+        self.question, self.structure = question, question.structure
+        classes, slots = self.structure.classes, self.structure.slots
+        self.grams = [f.gram(classes[s.cls].size) for f, s in zip(question.families, slots, strict=True)]
+        self.members = np.array(self.structure.members, dtype=float)
+        self.best: tuple[list[Array], list[float]] = ([], [])
+        self.value = -np.inf
+
+    def run(self, start: list[Array]) -> tuple[list[Array], list[float]]:
+        self.cuts = np.cumsum([len(s) for s in start])
+        x = np.concatenate([np.sqrt(np.concatenate(start)), np.full(len(self.grams), np.log(0.5))])
+        descend(self.objective, x, FLOOR_STEPS, ftol=1e-7)
+        return self.best
+
+    def objective(self, x: Array) -> tuple[float, Array]:
+        *raw, logs = np.split(x, self.cuts)
+        alphas = np.exp(np.clip(logs, -7.0, 3.0))
         norms = [float(np.linalg.norm(r)) for r in raw]
         sigmas = [r / n for r, n in zip(raw, norms, strict=True)]
-        found = [root_trace_gradient(g, sigmas[s.cls]) for g, s in zip(grams, structure.slots, strict=True)]
-        squares, per_pair = _squares(question, [f[0] for f in found], {})
-        value = float(members @ np.sqrt(squares))
-        if value > best_value:
-            best, best_value = [v**2 for v in sigmas], value
-        share = (
-            np.divide(members, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)[pairs.orbit] * per_pair
-        )
-        constant, rest = np.zeros(len(grams) + 1), np.zeros(len(grams) + 1)
+        slots = self.structure.slots
+        found = [root_trace_slopes(g, sigmas[s.cls], a) for g, s, a in zip(self.grams, slots, alphas, strict=True)]
+        squares, per_pair = _squares(self.question, [f[0] for f in found], {})
+        value = float(self.members @ np.sqrt(squares))
+        if value > self.value:
+            self.value, self.best = value, ([v**2 for v in sigmas], alphas.tolist())
+        constant, rest = self._slot_shares(squares, per_pair)
+        slopes, tilt = [np.zeros(len(v)) for v in sigmas], np.zeros(len(found))
+        for i, (t, up) in enumerate(found):
+            of_constant = constant[i] / max(t.constant, 1e-300)
+            of_rest = rest[i] / t.rest if t.rest > 0 else 0.0
+            slopes[slots[i].cls] += of_constant * up.constant + of_rest * up.rest
+            tilt[i] = of_constant * up.constant_alpha + of_rest * up.rest_alpha
+        flat = [(g - (g @ v) * v) / n for g, v, n in zip(slopes, sigmas, norms, strict=True)]
+        return -float(np.log(value)), -np.concatenate([*flat, tilt]) / value
+
+    def _slot_shares(self, squares: Array, per_pair: Array) -> tuple[Array, Array]:
+        """How much of the bound scales with each slot's constant and rest."""
+        pairs = self.structure.pairs
+        roots = np.divide(self.members, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+        share = roots[pairs.orbit] * per_pair
+        constant, rest = np.zeros(len(self.grams) + 1), np.zeros(len(self.grams) + 1)
         for column in pairs.outside.T:
             np.add.at(constant, column, share)
         for p, inside in enumerate(pairs.inside):
             for s in inside or ():
                 rest[s] += share[p]
-        slopes = [np.zeros(len(v)) for v in sigmas]
-        for i, (t, up_constant, up_rest) in enumerate(found):
-            c = structure.slots[i].cls
-            slopes[c] += constant[i] / max(t.constant, 1e-300) * up_constant
-            slopes[c] += (rest[i] / t.rest if t.rest > 0 else 0.0) * up_rest
-        flat = [(g - (g @ v) * v) / n for g, v, n in zip(slopes, sigmas, norms, strict=True)]
-        return -float(np.log(value)), -np.concatenate(flat) / value
-
-    descend(objective, np.sqrt(np.concatenate(start)), FLOOR_STEPS, ftol=1e-7)
-    return best
+        return constant, rest
 
 
 def _dual_weights(design: Design, cls: int) -> Array | None:
@@ -192,12 +205,12 @@ def _dual_weights(design: Design, cls: int) -> Array | None:
     return None if solution is None else solution.dual
 
 
-def _polar(question: Question, weights: list[Array]) -> Floor:
+def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:
     structure = question.structure
     traces: list[RootTrace | None] = []
-    for f, s in zip(question.families, structure.slots, strict=True):
+    for f, s, a in zip(question.families, structure.slots, alphas, strict=True):
         n = structure.classes[s.cls].size
-        traces.append(root_trace(f.gram(n), weights[s.cls]) if n <= POLAR_VALUES else None)
+        traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else None)
     tensors: dict[int, _TensorRoots] = {}
     shared: dict[Hashable, _TensorRoots] = {}
     for t, table in enumerate(structure.tables):

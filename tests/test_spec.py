@@ -199,6 +199,12 @@ def test_privacy_is_what_a_budget_takes(text, fields):
     assert Budget(**found) == Budget(**fields)
 
 
+def test_targets_may_stand_without_privacy():
+    found = parse_spec(spec(workload="workload: [{queries: total, within: 20}, {queries: marginal}]\n", privacy=""))
+    assert found.budget_fields == {}
+    assert [block.target is None for block in found.workload.blocks] == [False, True]
+
+
 def test_aliases_and_json_are_yaml():
     text = "attributes: {a: &small {size: 3}, b: *small}\nworkload: [{queries: marginal, ways: 2}]\nprivacy: {mu: 1}\n"
     assert parse_spec(text).workload.domain == Domain.of(a=3, b=3)
@@ -287,7 +293,11 @@ def test_not_a_spec(text, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (spec(privacy=""), "1: the spec needs 'privacy'; write for example privacy: {epsilon: 1, delta: 1e-9}"),
+        (
+            spec(privacy=""),
+            "1: the spec needs 'privacy'; write for example privacy: {epsilon: 1, delta: 1e-9}, "
+            "or 'within' on a workload line",
+        ),
         (spec(workload=""), "1: the spec needs 'workload'; write for example - {queries: marginal, ways: 2}"),
         (spec(workload="workload:\n"), "4: workload is nothing; write for example - {queries: marginal, ways: 2}"),
         (spec(workload="workload: []\n"), "4: workload is empty; write for example - {queries: marginal, ways: 2}"),
@@ -296,6 +306,10 @@ def test_not_a_spec(text, said):
         (spec(more="objective: mx\n"), "7: unknown objective 'mx'; did you mean 'max'?"),
         (spec(more="objective: 4\n"), "7: unknown objective '4'; use sum, max or {lr: 4}"),
         (spec(more="objective: {lr: 0}\n"), "7: lr 0 is not positive; use a finite number above 0"),
+        (
+            spec(more="objective: {lr: 0.5}\n"),
+            "7: lr 0.5 is below 1; 1 is the sum, large numbers come close to max",
+        ),
         (spec(more="prior: serach\n"), "7: unknown prior 'serach'; did you mean 'search'?"),
         (spec(more="prior: [uniform]\n"), "7: prior is a list; use search or uniform"),
         (spec(more="solver: [optimal]\n"), "7: solver is a list, not a name"),
@@ -375,11 +389,11 @@ NAMES = "total, marginal, prefix, suffix, range, circular, hybrid, affine, abs_d
         ("{queries: affine, on: age}", "affine compares two attributes, not 1; use ways: 2 or name two attributes"),
         (
             "{queries: marginal, weight: 0}",
-            "weight 0 of marginal is not positive; leave the queries out instead of weighting them 0",
+            "weight 0 of marginal is not positive; leave the queries out instead",
         ),
         (
             "{queries: marginal, weight: -1.5}",
-            "weight -1.5 of marginal is not positive; leave the queries out instead of weighting them 0",
+            "weight -1.5 of marginal is not positive; leave the queries out instead",
         ),
         ("{queries: marginal, weight: heavy}", "weight is 'heavy', not a number"),
         ("{queries: marginal, weight: yes}", "weight is 'yes', not a number"),

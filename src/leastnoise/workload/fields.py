@@ -99,6 +99,13 @@ def _delta(value: object, info: ValidationInfo) -> float:
     return found
 
 
+def _norm(value: object, info: ValidationInfo) -> float:
+    found = _positive(value, info)
+    if found < 1:
+        raise LeastnoiseError(f"{info.field_name} {found} is below 1; 1 is the sum, large numbers come close to max")
+    return found
+
+
 def _whole(value: object, info: ValidationInfo) -> int:
     found = number(value)
     if found is None or not math.isfinite(found) or found != int(found):
@@ -165,6 +172,7 @@ Number = Annotated[int | float, BeforeValidator(_number), schema(type="number")]
 AboveZero = Annotated[int | float, BeforeValidator(_number), schema(type="number", exclusiveMinimum=0)]
 Positive = Annotated[int | float, BeforeValidator(_positive), schema(type="number", exclusiveMinimum=0)]
 Delta = Annotated[float, BeforeValidator(_delta), schema(type="number", exclusiveMinimum=0, exclusiveMaximum=1)]
+Norm = Annotated[int | float, BeforeValidator(_norm), schema(type="number", minimum=1)]
 Whole = Annotated[int, BeforeValidator(_whole), schema(type="integer")]
 Repeat = Annotated[int, _between(1, 100_000), schema(type="integer", minimum=1, maximum=100_000)]
 Seed = Annotated[int, _between(0, 2**32 - 1), schema(type="integer", minimum=0, maximum=2**32 - 1)]

@@ -13,6 +13,7 @@ from leastnoise.workload.fields import (
     AboveZero,
     Delta,
     Names,
+    Norm,
     Number,
     Positive,
     Repeat,
@@ -303,7 +304,7 @@ class LrObjective(Part):
 
     called = "objective"
     example = "sum, max or {lr: 4}"
-    lr: Positive
+    lr: Norm
 
 
 PriorName = Literal["search", "uniform"]
@@ -322,7 +323,7 @@ class SpecPart(Part):
     called = "the spec"
     attributes: Annotated[dict[str, _TaggedAttribute], Field(min_length=1)]
     workload: Annotated[list[Line], Field(min_length=1)]
-    privacy: Privacy
+    privacy: Privacy | None = None  # None: the least that meets every `within`
     objective: Objective = "sum"
     prior: Prior = "search"
     solver: Text = "optimal"

@@ -22,6 +22,8 @@ Objective = str | dict[str, float]
 class Spec:
     """What a spec file asks for; `budget_fields` are the arguments of a `Budget`.
 
+    They are empty where the spec states accuracy targets and leaves the privacy to be found.
+
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
     ... workload: [{queries: hybrid, ways: 2}]
@@ -60,13 +62,17 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> 
         part = SpecPart.model_validate(document.data)
     except ValidationError as error:
         raise _first(document, error) from None
+    if part.privacy is None and all(line.within is None for line in part.workload):
+        needs = f"the spec needs 'privacy'; write for example {EXAMPLES['privacy']}, or 'within' on a workload line"
+        raise document.error((), needs)
     domain, copies = _domain(document, part.attributes)
     workload = Workload(domain)
     for k, line in enumerate(part.workload):
         with document.at("workload", k):
             workload = _add(workload, line, copies, folder or Path())
     objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
-    return Spec(workload, part.privacy.model_dump(exclude_unset=True), objective, part.prior, part.solver)
+    budget_fields = part.privacy.model_dump(exclude_unset=True) if part.privacy else {}
+    return Spec(workload, budget_fields, objective, part.prior, part.solver)
 
 
 def _domain(document: Document, parts: dict[str, AttributePart]) -> tuple[Domain, dict[str, list[str]]]:

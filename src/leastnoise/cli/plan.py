@@ -34,13 +34,14 @@ def plan(
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")
     wanted = load_spec(spec)
+    aim = wanted.objective if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         made = ln.plan(
             wanted.workload,
-            Budget(**wanted.budget_fields),
+            Budget(**wanted.budget_fields) if wanted.budget_fields else None,
             solver=solver or wanted.solver,
             prior=prior or wanted.prior,
-            objective=wanted.objective if objective is None else parse_objective(objective),
+            objective=aim,
             progress=bar,
         )
     if out is not None:

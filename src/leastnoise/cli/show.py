@@ -1,6 +1,6 @@
 """A plan for people to read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -16,64 +16,62 @@ def show_plan(plan: Mapping[str, Any], console: Console | None = None) -> None:
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     for line in summary(plan):
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap=True)
     console.print(groups_table(plan["groups"]))
-    console.print(Text(footer(plan), style="dim"))
+    console.print(Text(footer(plan)), soft_wrap=True)
 
 
-def summary(plan: Mapping[str, Any]) -> Iterable[str]:
+def summary(plan: Mapping[str, Any]) -> Iterator[str]:
     """The plan as a whole, in a few lines."""
     floor = plan["floor"]
     yield f"{plan['queries']:,} queries at {privacy(plan['privacy'])}"
     yield f"RMSE {figure(plan['rmse'])}, largest standard error {figure(plan['max_std_error'])}"
-    yield f"floor {figure(floor['value'])} ({floor['kind']}), gap {percent(plan['gap'])}"
+    what = f"{plan['unit']} {figure(plan['objective_value'])}"
+    yield f"{what}; no mechanism can go below {figure(floor['value'])} ({floor['kind']})"
+    if plan["gap"] is not None:
+        yield f"proven to be within {percent(plan['gap'])} of the best plan of its kind"
 
 
 def privacy(fields: Mapping[str, Any]) -> str:
-    """The budget, in the words it was stated in."""
-    stated = [f"{name} {fields[name]:g}" for name in ("epsilon", "delta") if fields.get(name) is not None]
-    said = ", ".join([*stated, f"mu {figure(fields['mu'])}"])
-    return f"{said} ({fields['neighbours']} one row)"
+    """The privacy spent, and against which change."""
+    said = f"epsilon {figure(fields['epsilon'])} and delta {fields['delta']:g} (mu {figure(fields['mu'])})"
+    return f"{said} for {'replacing' if fields['neighbours'] == 'replace' else 'adding or removing'} one row"
 
 
-def groups_table(groups: Iterable[Mapping[str, Any]]) -> Table:
-    """One row per group of queries."""
+def groups_table(groups: Sequence[Mapping[str, Any]]) -> Table:
+    """One row per group of queries; accuracy targets where there are any."""
+    targets = any("target" in group for group in groups)
     table = Table()
-    for column, justify in COLUMNS:
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    table.add_column("queries")
+    table.add_column("attributes")
+    for title in ("ways", "tables", "count", "weight", "RMSE", "largest std error", *(["target", "met"] * targets)):
+        table.add_column(title, justify="right")
     for group in groups:
-        numbers = [f"{group[key]:,}" for key in ("ways", "tables", "queries")]
-        errors = [figure(group[key]) for key in ("rmse", "max_std_error", "weight")]
-        table.add_row(Text(str(group["family"])), Text(attributes(group["attributes"])), *numbers, *errors)
+        counts = [f"{group[key]:,}" for key in ("ways", "tables", "queries")]
+        errors = [figure(group[key]) for key in ("weight", "rmse", "max_std_error")]
+        target = [figure(group.get("target")), _met(group)] * targets
+        table.add_row(Text(group["family"]), Text(attributes(group["attributes"])), *counts, *errors, *target)
     return table
 
 
-COLUMNS = (
-    ("queries", "left"),
-    ("attributes", "left"),
-    ("ways", "right"),
-    ("tables", "right"),
-    ("count", "right"),
-    ("RMSE", "right"),
-    ("largest std error", "right"),
-    ("weight", "right"),
-)
+def _met(group: Mapping[str, Any]) -> str:
+    if "met" not in group:
+        return "-"
+    return "yes" if group["met"] else "no"
 
 
-def attributes(names: Iterable[str], most: int = 6) -> str:
+def attributes(names: Iterable[str], most: int = 4) -> str:
     """Names, shortened where there are many."""
     names = list(names)
     if len(names) <= most:
-        return ", ".join(names)
-    return f"{', '.join(names[: most - 2])}, ... {names[-1]} ({len(names)})"
+        return ", ".join(names) or "everybody"
+    return f"{names[0]}, {names[1]}, ... {names[-1]} ({len(names)})"
 
 
 def footer(plan: Mapping[str, Any]) -> str:
     """How the plan was made."""
-    objective = plan["objective"]
-    named = (
-        objective if isinstance(objective, str) else ", ".join(f"{key} {value:g}" for key, value in objective.items())
-    )
+    aim = plan["objective"]
+    named = aim if isinstance(aim, str) else ", ".join(f"{key} {value:g}" for key, value in aim.items())
     made = f"solver {plan['solver']}, prior {plan['prior']}, objective {named}"
     return f"{made}; {plan['seconds']:.1f} s, {plan['peak_memory_mb']:,.0f} MB"
 
@@ -85,6 +83,6 @@ def figure(x: float | None) -> str:
     return f"{x:,.0f}" if 10_000 <= abs(x) < 1e15 else f"{x:.4g}"
 
 
-def percent(ratio: float | None) -> str:
-    """A share in percent."""
-    return "-" if ratio is None else f"{100 * ratio:.2g}%"
+def percent(ratio: float) -> str:
+    """A share in percent; what is only rounding counts as nothing."""
+    return f"{100 * ratio:.2g}%" if ratio > 1e-9 else "0%"

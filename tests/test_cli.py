@@ -131,7 +131,13 @@ def test_plan_prints_a_table(spec):
     assert result.exit_code == 0
     assert result.stderr == ""
     assert result.stdout.startswith(f"22 queries at {SPENT}\nRMSE ")
-    for word in ("hybrid", "prefix", "largest std error", "no mechanism can go below", "proven to be within"):
+    for word in (
+        "hybrid",
+        "prefix",
+        "largest std error",
+        "no factorization mechanism can go below",
+        "proven to be within",
+    ):
         assert word in result.stdout
     assert "solver optimal, prior search, objective sum; " in result.stdout
 
@@ -286,7 +292,7 @@ def test_the_table_shows_every_figure():
     assert text.startswith(
         f"1,234,567 queries at {SPENT}\n"
         "RMSE 12.35, largest standard error 45,679\n"
-        "weighted_rmse 13; no mechanism can go below 12 (exact)\n"
+        "weighted_rmse 13; no factorization mechanism can go below 12 (exact)\n"
         "proven to be within 2.9% of the best plan of its kind\n"
     )
     assert text.endswith("solver optimal, prior search, objective lr 4; 2.3 s, 1,234 MB\n")

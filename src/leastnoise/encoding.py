@@ -45,6 +45,9 @@ class Encoding(Protocol):
         """Plain data with a `kind`."""
 
 
+MAX_BINS = 10_000_000  # edges are kept in memory
+
+
 @dataclass(frozen=True)
 class Values:
     """Explicit values; unordered unless asked.
@@ -192,6 +195,8 @@ class Bins:
         if not self.low < self.high:
             raise LeastnoiseError(f"bins from {self.low} to {self.high} are empty; put the smaller end first")
         _check_size(self.count)
+        if self.count > MAX_BINS:
+            raise LeastnoiseError(f"{self.count:,} bins are more than {MAX_BINS:,}; use a larger width")
         if np.any(np.diff(self.edges) <= 0):
             raise LeastnoiseError(f"{self.count} bins from {self.low} to {self.high} are too narrow for floats")
 

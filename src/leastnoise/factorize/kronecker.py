@@ -6,6 +6,7 @@ G_i = sum_t c_t prod_{j != i} tr(G_j^t V_j^+) G_i^t: one certified solve. Each r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.factorize.optimal import root_rows, solve_optimal
 from leastnoise.factorize.strategy import KronStrategy, MatrixStrategy, Solution, Strategy, factor_gram, per_axis
-from leastnoise.gram import Gram, Kron, LowRank, Sum
+from leastnoise.gram import Gram, Kron, LowRank, Sum, outer_all
 
 ROUNDS = 30
 STALL = 1e-5
@@ -70,23 +71,25 @@ def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) ->
     """The best Kronecker strategy found by alternating, with the floor that holds for any strategy."""
     terms = _terms(gram)
     parts = [_start(n, p) for n, p in zip(gram.shape, priors, strict=True)]
-    duals = [np.full(n, 1 / n) for n in gram.shape]
+    solved: list[Solution] = [Solution(p, 0.0, 0.0) for p in parts]
     error = np.inf
     for _ in range(ROUNDS):
         before = error
         for axis in range(len(parts)):
-            seen = sum(
-                (c * _seen_from(g, parts, axis) for c, g in terms[1:]),
-                terms[0][0] * _seen_from(terms[0][1], parts, axis),
-            )
-            solved = solve_optimal(factor_gram(seen, None), gap)
-            parts[axis], error = solved.strategy, solved.error
-            if solved.dual is not None:
-                duals[axis] = solved.dual
+            seen = np.sum([c * _seen_from(g, parts, axis) for c, g in terms], axis=0)
+            solved[axis] = solve_optimal(factor_gram(seen, None), gap, solved[axis].dual)
+            parts[axis], error = solved[axis].strategy, solved[axis].error
         if error > before * (1 - STALL):
             break
-    strategy = parts[0] if len(parts) == 1 else KronStrategy(tuple(parts))
     uniform = [np.full(n, 1 / n) for n in gram.shape]
-    floor = max(sum_floor(gram, duals), sum_floor(gram, uniform))
+    duals = [u if s.dual is None else s.dual for s, u in zip(solved, uniform, strict=True)]
+    strategy = _product(parts)
     true_error = strategy.error(gram)
-    return Solution(strategy, true_error, min(floor, true_error))
+    floor = max(sum_floor(gram, duals), sum_floor(gram, uniform))
+    # the product rule over the slopes of the last solves is the slope of the alternating optimum
+    slopes = [s.slope for s in solved if s.slope is not None]
+    return Solution(strategy, true_error, min(floor, true_error), outer_all(duals).ravel(), _product(slopes))
+
+
+def _product(parts: Sequence[Strategy]) -> Strategy:
+    return parts[0] if len(parts) == 1 else KronStrategy(tuple(parts))

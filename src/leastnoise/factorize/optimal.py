@@ -67,9 +67,7 @@ class _Search:
         """t and v at s, recording the bounds."""
         R = self.rows
         s = (1 - MIX) * s + MIX / len(s)
-        w, U = np.linalg.eigh((R * s) @ R.T)
-        D = np.sqrt(np.maximum(w, w[-1] * 1e-15))
-        Y = U.T @ R
+        D, Y = _roots(R, s)
         v: Array = np.einsum("kx,kx,k->x", Y, Y, 1 / D)
         t = float(D.sum())
         self.steps += 1
@@ -130,14 +128,20 @@ def solve_optimal(gram: Gram, gap: float = GAP, start: Array | None = None, max_
 def _solution(gram: Gram, R: Array, search: _Search, sizes: Array, column_of: IntArray) -> Solution:
     assert search.weights is not None
     assert search.dual is not None
-    s = (search.weights / sizes)[column_of]
-    w, U = np.linalg.eigh((R * s) @ R.T)
-    D, Y = np.sqrt(np.maximum(w, w[-1] * 1e-15)), U.T @ R
+    D, Y = _roots(R, (search.weights / sizes)[column_of])
     B = Y / np.sqrt(D)[:, None]
     pinv = cho_solve(cho_factor(B @ B.T), B).T
     strategy = MatrixStrategy(B, gram.shape, pinv)
     error = float(np.sum((R @ strategy.pseudo_inverse) ** 2))
-    # dL/dG = t S^1/2 M^+ S^1/2 (DESIGN section 3), exact by Danskin's theorem since the dual is a maximum over s
-    slope = Slope(np.sqrt(D.sum()) * Y * s / D[:, None] ** 1.5, gram.shape)
+    # dL/dG = t S^1/2 M^+ S^1/2 (DESIGN section 3), exact by Danskin's theorem at the s that maximizes the dual; the s of
+    # the best strategy may be another one (any s gives the same strategy where the rank is 1)
     dual = (search.dual / sizes)[column_of]
+    D, Y = _roots(R, dual)
+    slope = Slope(np.sqrt(D.sum()) * Y * dual / D[:, None] ** 1.5, gram.shape)
     return Solution(strategy, error, min(search.lower, error), dual, slope, search.steps)
+
+
+def _roots(R: Array, s: Array) -> tuple[Array, Array]:
+    """Singular values D of R S^1/2 = U D Z^T, and U^T R."""
+    w, U = np.linalg.eigh((R * s) @ R.T)
+    return np.sqrt(np.maximum(w, w[-1] * 1e-15)), U.T @ R

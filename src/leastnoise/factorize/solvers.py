@@ -20,6 +20,7 @@ from leastnoise.factorize.strategy import KronStrategy, Solution, Strategy
 from leastnoise.gram import Gram, Kron, LowRank
 
 DENSE_CELLS = 4_096  # cells up to which a Gram without structure is solved densely
+LOOSE_CELLS = 500  # cells above which an unstructured solve is expensive enough to prepare
 CACHE_BYTES = 512 * 2**20
 
 SOLVERS = ("optimal", "fourier", "subtraction", "basis", "identity", "hierarchical", "wavelet", "eigen", "kronecker")
@@ -140,7 +141,11 @@ class Solver:
         priors = tuple(a.prior for a in axes)
         if self.name == "kronecker" and not isinstance(gram, Kron):
             return solve_kronecker(gram, priors, self.gap)
-        if isinstance(gram, Kron) or gram.cells <= DENSE_CELLS or thin(gram):
+        if isinstance(gram, Kron) or thin(gram):
+            return solve_optimal(gram, self.gap, start)
+        if gram.cells <= DENSE_CELLS:
+            if start is None and gram.cells > LOOSE_CELLS:  # a product dual is a cheap and close start
+                start = solve_kronecker(gram, priors, 1e-3).dual
             return solve_optimal(gram, self.gap, start)
         return best_structured(gram, priors, self.gap)
 

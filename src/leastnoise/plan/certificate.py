@@ -22,6 +22,7 @@ from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.gram import Dense, kron_all
 from leastnoise.plan.design import Design, Question
 from leastnoise.plan.structure import Structure
+from leastnoise.workload import TensorFamily
 
 SMALL_DOMAIN = 400  # cells up to which the optimum over all mechanisms is computed outright
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
@@ -72,18 +73,24 @@ def _member_sets(structure: Structure, block: int, axes: tuple[int, ...]) -> Ite
             yield subset
 
 
+def _tensor(question: Question, table: int) -> TensorFamily:
+    family = question.asked.tensors[table]
+    assert family is not None
+    return family
+
+
 def _table_gram(question: Question, index: int, members: tuple[int, ...]) -> Array:
     structure, domain = question.structure, question.structure.workload.domain
     table = structure.tables[index]
     if table.slots is not None:
         slot_of = {structure.slots[s].cls: s for s in table.slots}
         mats = [
-            question.families[slot_of[structure.class_of(a)]].gram(n) if a in members else np.ones((n, n))
+            question.asked.families[slot_of[structure.class_of(a)]].gram(n) if a in members else np.ones((n, n))
             for a, n in enumerate(domain.shape)
         ]
         return kron_all(mats)
     ordered = sorted(members, key=lambda a: (structure.class_of(a), a))
-    rows = structure.block_of(table).tensor.root(tuple(domain.shape[a] for a in ordered))
+    rows = _tensor(question, index).root(tuple(domain.shape[a] for a in ordered))
     rows = rows.transpose([0, *(1 + ordered.index(a) for a in members)])
     wide = rows.reshape(len(rows), *(n if a in members else 1 for a, n in enumerate(domain.shape)))
     flat = np.broadcast_to(wide, (len(rows), *domain.shape)).reshape(len(rows), -1)
@@ -130,7 +137,8 @@ class _TensorRoots:
 def _fourier_floor(question: Question) -> Floor:
     structure = question.structure
     traces = [
-        fourier_trace(f, structure.classes[s.cls].size) for f, s in zip(question.families, structure.slots, strict=True)
+        fourier_trace(f, structure.classes[s.cls].size)
+        for f, s in zip(question.asked.families, structure.slots, strict=True)
     ]
     return Floor(_assemble(question, traces, {}), "WFF Theorems 5.8, 5.14 and 5.15 (closed form)")
 
@@ -152,7 +160,7 @@ class _BoundSearch:
     def __init__(self, question: Question):
         self.question, self.structure = question, question.structure
         classes, slots = self.structure.classes, self.structure.slots
-        self.grams = [f.gram(classes[s.cls].size) for f, s in zip(question.families, slots, strict=True)]
+        self.grams = [f.gram(classes[s.cls].size) for f, s in zip(question.asked.families, slots, strict=True)]
         self.members = np.array(self.structure.members, dtype=float)
         self.best: tuple[list[Array], list[float]] = ([], [])
         self.value = -np.inf
@@ -208,14 +216,14 @@ def _dual_weights(design: Design, cls: int) -> Array | None:
 def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:
     structure = question.structure
     traces: list[RootTrace | None] = []
-    for f, s, a in zip(question.families, structure.slots, alphas, strict=True):
+    for f, s, a in zip(question.asked.families, structure.slots, alphas, strict=True):
         n = structure.classes[s.cls].size
         traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else None)
     tensors: dict[int, _TensorRoots] = {}
     shared: dict[Hashable, _TensorRoots] = {}
     for t, table in enumerate(structure.tables):
         if table.slots is None:
-            family = structure.block_of(table).tensor
+            family = _tensor(question, t)
             key = (family.key, table.axes)
             if key not in shared:
                 shared[key] = _TensorRoots(family.root(structure.shape(table.axes)), [weights[c] for c in table.axes])

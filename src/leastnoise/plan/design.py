@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.factorize import Axis, KronStrategy, Solution, Solver
-from leastnoise.gram import Gram
+from leastnoise.factorize.solvers import LOOSE_CELLS
+from leastnoise.factorize.threads import across_cores
+from leastnoise.gram import Gram, Kron
 from leastnoise.plan.smash import Prior, Smashed
-from leastnoise.plan.structure import Structure
-from leastnoise.workload import Family
+from leastnoise.plan.structure import Asked, Orbit, Structure
 
 Progress = Callable[[float, float, str], None]
 
@@ -24,7 +25,7 @@ class Question:
 
     structure: Structure
     table_weights: Array
-    families: tuple[Family, ...]
+    asked: Asked
     bases: tuple[Array | None, ...] = ()  # per class, for solver 'basis'
 
     def axis(self, prior: Prior, cls: int) -> Axis:
@@ -97,8 +98,9 @@ def solve_design(
 ) -> Design:
     """Solve every residual problem of a question under given priors."""
     structure = question.structure
-    smashed = Smashed(structure, priors, question.families)
+    smashed = Smashed(structure, priors, question.asked)
     problems = smashed.problems(question.table_weights)
+    _solve_dear(question, priors, solver, problems)
     solutions: list[Solution | None] = []
     for i, (orbit, problem) in enumerate(zip(structure.orbits, problems, strict=True)):
         progress(i, len(problems), "solving residuals")
@@ -110,6 +112,22 @@ def solve_design(
             axes = tuple(question.axis(priors[c], c) for c in orbit)
             solutions.append(solver.solve(problem[1], axes, orbit))
     return Design(question, smashed, tuple(problems), tuple(solutions))
+
+
+def _solve_dear(
+    question: Question, priors: tuple[Prior, ...], solver: Solver, problems: list[tuple[float, Gram] | None]
+) -> None:
+    """Fill the solver's cache with the expensive distinct problems, on all cores."""
+    dear: dict[Hashable, tuple[Gram, Orbit]] = {}
+    for orbit, problem in zip(question.structure.orbits, problems, strict=True):
+        if problem is not None and problem[1].cells > LOOSE_CELLS and not isinstance(problem[1], Kron):
+            dear.setdefault(problem[1].key, (problem[1], orbit))
+
+    def solve(item: tuple[Gram, Orbit]) -> None:
+        gram, orbit = item
+        solver.solve(gram, tuple(question.axis(priors[c], c) for c in orbit), orbit)
+
+    across_cores(solve, dear.values())
 
 
 def uniform_priors(structure: Structure) -> tuple[Prior, ...]:

@@ -32,6 +32,10 @@ class Shifts(Family):
         # every shift has the same Fourier magnitudes, so a part of the shifts has its share of the diagonal
         return Cyclic(self.phi).wrapped_diagonal(n) * (len(self.shifts) / n)
 
+    def intervals(self, n: int) -> tuple[IntArray, IntArray] | None:
+        ones = int(self.phi.sum())  # phi is the indicator of an arc here
+        return (np.array([ones]), np.array([len(self.shifts)])) if self.phi[:ones].all() else None
+
     @property
     def key(self) -> tuple[object, ...]:
         return (self.name, digest(self.phi, self.shifts.astype(np.float64)))

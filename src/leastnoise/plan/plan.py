@@ -17,6 +17,9 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS, Cache, Solver
+from leastnoise.factorize.solvers import LOOSE_CELLS
+from leastnoise.factorize.threads import one_blas_thread
+from leastnoise.gram import Kron, LowRank
 from leastnoise.plan import adhoc, store, words
 from leastnoise.plan.certificate import POLAR_VALUES, Floor, best_floor
 from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design, uniform_priors
@@ -25,13 +28,15 @@ from leastnoise.plan.factorization import Factorization
 from leastnoise.plan.factorization import factorization as explicit
 from leastnoise.plan.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.plan.prior import search_priors
-from leastnoise.plan.smash import Prior, slot_families
+from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Structure, build_structure
 from leastnoise.plan.variance import Variances
 from leastnoise.privacy import Budget
 from leastnoise.workload import Workload
 
 SEARCHING = ("optimal", "kronecker")  # solvers whose error has a slope in the prior
+ROUNDS = 4  # of prior and multipliers in turn, for objectives other than the sum
+WORTH = 1e-7  # relative gain below which a round ends
 KEEP = 16  # designs remembered for replanning
 
 _solutions = Cache()
@@ -97,7 +102,7 @@ class Plan:
     def weighted_rmse(self) -> float:
         """Root of (sum of weight * variance) / number of queries, with the stated weights."""
         structure = self.design.structure
-        smashed = replace(self.design.smashed, families=slot_families(structure))
+        smashed = replace(self.design.smashed, asked=structure.stated)
         weights = query_weights(structure, Objective(1.0))
         return sqrt(float(weights @ self.variances.table_sums(smashed)) / self.queries)
 
@@ -139,7 +144,9 @@ class Plan:
         if self.objective.r > 1:
             return f"l{self.objective.r:g} norm of the std_errors"
         return (
-            "rmse" if all(b.weight == 1 for b in self.workload.blocks) and not _row_weights(self) else "weighted_rmse"
+            "rmse"
+            if all(b.weight == 1 for b in self.workload.blocks) and self.design.structure.stated.is_plain
+            else "weighted_rmse"
         )
 
     def groups(self) -> list[dict[str, Any]]:
@@ -238,11 +245,6 @@ def peak_memory_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _row_weights(plan: Plan) -> bool:
-    smashed = plan.design.smashed
-    return smashed.has_weighted_tensors or any(s.family.plain is not s.family for s in plan.design.structure.slots)
-
-
 def clear_cache() -> None:
     """Forget all solved problems (benchmarks use it to time from cold)."""
     _solutions.clear()
@@ -271,7 +273,8 @@ def plan(
     goal = Objective(inf) if targets else goal
     inner = embed(workload) if solver == "embedding" else workload
     asked = _Request(inner, "fourier" if solver == "embedding" else solver, prior, goal, bases or {}, gap)
-    _, outcome, floor = asked.run(progress or _no_progress)
+    with one_blas_thread():
+        _, outcome, floor = asked.run(progress or _no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
         _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(_no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
@@ -331,6 +334,8 @@ class _Request:
         solver = Solver(self.solver, self.gap, _solutions)
         outcome = self._with_class_floor(self._best(question, solver, progress))
         floor = best_floor(outcome.design)
+        if self.objective.r != 1:  # the weighted-sum floor at the dual multipliers bounds the norm from below
+            floor = replace(floor, kind=f"dual multipliers with the {floor.kind}")
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
         _outcomes[key] = (structure, outcome, floor)
@@ -341,8 +346,10 @@ class _Request:
     def _with_class_floor(self, outcome: Outcome) -> Outcome:
         """Solvers that prove nothing borrow the dual bound of the optimal one where that is within reach."""
         design = outcome.design
-        if self.solver in SEARCHING or max(c.size for c in design.structure.classes) > POLAR_VALUES:
+        if self.solver in SEARCHING:
             return outcome
+        if max(c.size for c in design.structure.classes) > POLAR_VALUES:
+            return replace(outcome, floor=0.0)
         reference = solve_design(design.question, design.priors, Solver("optimal", self.gap, _solutions))
         return replace(outcome, floor=min(reference.root_floor**2, outcome.value))
 
@@ -355,7 +362,7 @@ class _Request:
         weights = query_weights(structure, Objective(1.0))
         names = [self.workload.domain.names[c.members[0]] for c in structure.classes]
         bases = tuple(np.asarray(self.bases[n], dtype=float) if n in self.bases else None for n in names)
-        return Question(structure, weights, slot_families(structure), bases if self.bases else ())
+        return Question(structure, weights, structure.stated, bases if self.bases else ())
 
     def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
         uniform = uniform_priors(question.structure)
@@ -365,14 +372,26 @@ class _Request:
             return optimize(question, uniform, solver, self.objective, progress)
         if self.prior != "search":
             raise LeastnoiseError(f"unknown prior {self.prior!r}; use search, uniform or one vector per attribute")
-        scout = Solver(self.solver, max(self.gap, 1e-4) if question.structure.has_tensors else self.gap, _solutions)
-        found = search_priors(question, scout, progress)
-        solver.warm = scout.warm
-        best = optimize(question, found, solver, self.objective, progress)
-        if all(p.vector is None for p in found):
-            return best
-        plain = optimize(question, uniform, solver, self.objective, progress)
-        return best if best.value <= plain.value else plain
+        scout = self._scout(question, uniform)
+        best = optimize(question, uniform, solver, self.objective, progress)
+        asked = question
+        for _ in range(1 if self.objective.r == 1 else ROUNDS):
+            priors = search_priors(asked, scout, progress)
+            if all(p.vector is None for p in priors):
+                break
+            found = optimize(question, priors, solver, self.objective, progress)
+            if found.value >= best.value * (1 - WORTH):
+                break
+            # other objectives: the prior is searched again for the multipliers found so far
+            best, asked = found, found.design.question
+        return best
+
+    def _scout(self, question: Question, uniform: tuple[Prior, ...]) -> Solver:
+        """The solver of the search: product strategies where residuals without structure are too dear to repeat."""
+        problems = Smashed(question.structure, uniform, question.asked).problems(question.table_weights)
+        dear = any(p and p[1].cells > LOOSE_CELLS and not isinstance(p[1], Kron | LowRank) for p in problems)
+        gap = max(self.gap, 1e-4) if question.structure.has_tensors else self.gap
+        return Solver("kronecker" if dear else self.solver, gap, _solutions)
 
     def _given(self, structure: Structure) -> tuple[Prior, ...]:
         assert isinstance(self.prior, Mapping)

@@ -10,7 +10,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.gram import Factor, Gram, Kron, LowRank, combine
-from leastnoise.plan.structure import Structure
+from leastnoise.plan.structure import Asked, Structure
 from leastnoise.residual import split
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import DENSE_LIMIT, Family, Total, digest
@@ -81,8 +81,9 @@ class SlotData:
         """True when every row is constant, so that nothing is left for the residual."""
         if isinstance(self.family, Total) or self.size == 1:
             return True
-        if self.family.key in {("marginal",), ("prefix",), ("suffix",), ("range",), ("circular",)}:
-            return False
+        if self.prior.vector is None:
+            power = self.family.spectrum(self.size)
+            return bool(power[1:].sum() <= ZERO * power.sum())
         return bool(np.trace(self.factor.dense) <= ZERO * np.trace(self.gram))
 
 
@@ -126,28 +127,23 @@ class Smashed:
 
     structure: Structure
     priors: tuple[Prior, ...]
-    families: tuple[Family, ...]  # per slot; the objective may have put weights on rows
-    plain: bool = False  # weight 1 on every query of the tensors too
+    asked: Asked  # the objective may have put weights on rows
     slots: list[SlotData] = field(init=False)
     tensors: dict[int, TensorPart] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.slots = [SlotData(f, self.priors[s.cls]) for f, s in zip(self.families, self.structure.slots, strict=True)]
+        self.slots = [
+            SlotData(f, self.priors[s.cls]) for f, s in zip(self.asked.families, self.structure.slots, strict=True)
+        ]
         self.tensors = {}
         shared: dict[Hashable, TensorPart] = {}
         for t, table in enumerate(self.structure.tables):
-            if table.slots is None:
-                family = self.structure.block_of(table).tensor
-                family = family.plain if self.plain else family
+            family = self.asked.tensors[t]
+            if family is not None:
                 key = (family.key, tuple(self.priors[c].key for c in table.axes))
                 if key not in shared:
                     shared[key] = TensorPart(family, [self.priors[c] for c in table.axes])
                 self.tensors[t] = shared[key]
-
-    @property
-    def has_weighted_tensors(self) -> bool:
-        """True when some tensor family carries weights per query."""
-        return any(p.family.plain is not p.family for p in self.tensors.values())
 
     @cached_property
     def mean_squares(self) -> Array:
@@ -200,8 +196,3 @@ class Smashed:
             if body is not None and w > 0:
                 terms[o].append((w, body))
         return [combine(t) if t else None for t in terms]
-
-
-def slot_families(structure: Structure) -> tuple[Family, ...]:
-    """The families as the workload states them."""
-    return tuple(s.family for s in structure.slots)

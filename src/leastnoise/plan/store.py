@@ -17,11 +17,12 @@ from leastnoise.plan.certificate import Floor
 from leastnoise.plan.design import Design, Question
 from leastnoise.plan.embedding import embed
 from leastnoise.plan.objective import Objective, Outcome
-from leastnoise.plan.smash import Prior, Smashed, slot_families
-from leastnoise.plan.structure import build_structure
+from leastnoise.plan.smash import Prior, Smashed
+from leastnoise.plan.structure import Asked, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.workload.families import Weighted
 from leastnoise.workload.store import workload_from_json, workload_to_json
+from leastnoise.workload.tensors import WeightedTensor
 
 if TYPE_CHECKING:
     from leastnoise.plan.plan import Plan
@@ -80,9 +81,13 @@ def save(plan: Plan, path: Path) -> None:
     for c, p in enumerate(design.priors):
         if p.vector is not None:
             arrays[f"prior{c}"] = p.vector
-    for i, (f, s) in enumerate(zip(design.question.families, design.structure.slots, strict=True)):
-        if f.key != s.family.key:
+    stated = design.structure.stated
+    for i, (f, s) in enumerate(zip(design.question.asked.families, design.structure.slots, strict=True)):
+        if f.key != stated.families[i].key:
             arrays[f"rows{i}"] = f.weights(design.structure.classes[s.cls].size)
+    for i, (t, table) in enumerate(zip(design.question.asked.tensors, design.structure.tables, strict=True)):
+        if t is not None and t.key != design.structure.block_of(table).tensor.key:
+            arrays[f"queries{i}"] = t.weights(design.structure.shape(table.axes))
     arrays["table_weights"] = design.question.table_weights
     header = {
         "leastnoise_plan": VERSION,
@@ -134,17 +139,27 @@ def read(path: Path) -> dict[str, Any]:
         raise LeastnoiseError(f"{path} is damaged ({type(e).__name__}: {e}); save the plan again") from None
 
 
+def _asked(stated: Asked, arrays: dict[str, Array]) -> Asked:
+    """The stated queries with the weights that an objective has put on their rows."""
+    families = [
+        Weighted(f.plain, arrays[k]) if (k := f"rows{i}") in arrays else f for i, f in enumerate(stated.families)
+    ]
+    tensors = [
+        WeightedTensor(t.plain, arrays[k]) if t is not None and (k := f"queries{i}") in arrays else t
+        for i, t in enumerate(stated.tensors)
+    ]
+    return Asked(tuple(families), tuple(tensors))
+
+
 def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     workload = workload_from_json(header["workload"])
     inner = embed(workload) if header["solver"] == "embedding" else workload
     class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
     structure = build_structure(inner, lambda i: class_of[i])
     priors = tuple(Prior(c.size, arrays.get(f"prior{i}")) for i, c in enumerate(structure.classes))
-    families = tuple(
-        Weighted(f, arrays[f"rows{i}"]) if f"rows{i}" in arrays else f for i, f in enumerate(slot_families(structure))
-    )
-    question = Question(structure, arrays["table_weights"], families)
-    smashed = Smashed(structure, priors, families)
+    asked = _asked(structure.stated, arrays)
+    question = Question(structure, arrays["table_weights"], asked)
+    smashed = Smashed(structure, priors, asked)
     strategies = _read_strategies(header["strategies"], arrays)
     solutions = tuple(
         None if s is None else Solution(strategies[s["strategy"]], s["error"], s["floor"]) for s in header["solutions"]

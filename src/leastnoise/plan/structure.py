@@ -17,7 +17,7 @@ from math import comb, prod
 import numpy as np
 
 from leastnoise._types import IntArray
-from leastnoise.workload import Block, Workload
+from leastnoise.workload import Block, TensorFamily, Workload
 from leastnoise.workload.families import Family
 
 Orbit = tuple[int, ...]  # class of each axis, sorted; () is the total
@@ -62,6 +62,24 @@ class Pairs:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The queries with their weights: a family per slot, a tensor family per table that is not a product."""
+
+    families: tuple[Family, ...]
+    tensors: tuple[TensorFamily | None, ...]
+
+    @property
+    def plain(self) -> Asked:
+        """The same queries with weight 1 each."""
+        return Asked(tuple(f.plain for f in self.families), tuple(t and t.plain for t in self.tensors))
+
+    @property
+    def is_plain(self) -> bool:
+        """True when every query has weight 1."""
+        return all(f.plain is f for f in self.families) and all(t is None or t.plain is t for t in self.tensors)
+
+
+@dataclass(frozen=True)
 class Structure:
     """Everything about a workload that does not depend on priors or weights."""
 
@@ -81,6 +99,12 @@ class Structure:
     def has_tensors(self) -> bool:
         """True when some queries are not products."""
         return any(t.slots is None for t in self.tables)
+
+    @property
+    def stated(self) -> Asked:
+        """The queries as the workload states them."""
+        tensors = (None if t.slots is not None else self.block_of(t).tensor for t in self.tables)
+        return Asked(tuple(s.family for s in self.slots), tuple(tensors))
 
     @cached_property
     def _class_of(self) -> dict[int, int]:

@@ -48,15 +48,47 @@ def interval_variances(strategy: CirculantStrategy, lengths: Array) -> Array:
 
 def pareto(features: Array) -> IntArray:
     """Indices of rows that no other row dominates; the largest value of an increasing function is among them."""
-    _, first = np.unique(features, axis=0, return_index=True)
-    order = first[np.argsort(-features[first].sum(axis=1), kind="stable")]
+    if features.shape[1] == 1:
+        return np.array([int(features[:, 0].argmax())])
+    order = np.lexsort(tuple(-c for c in features.T[::-1]))  # first feature descending, ties by the next
+    if features.shape[1] == 2:
+        second = features[order, 1]
+        best_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
+        return order[second > best_before]
     kept: list[int] = []
     front = np.empty((0, features.shape[1]))
-    for i in order:
-        if not len(front) or not (front >= features[i]).all(axis=1).any():
-            kept.append(int(i))
+    for i in order.tolist():
+        if not (front >= features[i]).all(axis=1).any():
+            kept.append(i)
             front = np.vstack([front, features[i]])
     return np.array(kept, dtype=np.int64)
+
+
+def largest_sum_of_products(coefficients: Array, vectors: list[Array]) -> float:
+    """Largest entry of sum_t c_t x_t1 (outer) x_t2 (outer) ..., all numbers non-negative; vectors[i] is (terms, rows).
+
+    Rows of the first axis are tried in the order of an upper bound, and the rest is skipped once it falls below
+    what was found; the last two axes are one matrix product.
+    """
+    if len(vectors) == 1:
+        return float((coefficients @ vectors[0]).max())
+    if len(vectors) == 2:
+        return max(
+            float((v.T @ vectors[1]).max()) for v in _column_chunks(coefficients[:, None] * vectors[0], vectors[1])
+        )
+    tops = np.prod([v.max(axis=1) for v in vectors[1:]], axis=0)
+    bounds = (coefficients * tops) @ vectors[0]
+    best = 0.0
+    for i in np.argsort(-bounds):
+        if bounds[i] <= best:
+            break
+        best = max(best, largest_sum_of_products(coefficients * vectors[0][:, i], vectors[1:]))
+    return best
+
+
+def _column_chunks(array: Array, other: Array) -> Iterator[Array]:
+    step = max(1, CHUNK // other.shape[1])
+    return (array[:, low : low + step] for low in range(0, array.shape[1], step))
 
 
 @dataclass(frozen=True)
@@ -84,6 +116,11 @@ class AxisRows:
         if self.by_length is not None:
             return self.by_length[0] / self.data.size
         return self.rows @ self.data.prior.values
+
+    @cached_property
+    def squares(self) -> Array:
+        """Squared answer of each row on the prior."""
+        return self.means**2
 
     @cached_property
     def counts(self) -> Array:
@@ -123,9 +160,7 @@ class Variances:
     def plain(self) -> Smashed:
         """The workload smashed with weight 1 on every query."""
         smashed = self.design.smashed
-        families = tuple(s.family.plain for s in self.design.structure.slots)
-        same = all(a is b for a, b in zip(families, smashed.families, strict=True))
-        return smashed if same and not smashed.has_weighted_tensors else replace(smashed, families=families, plain=True)
+        return smashed if smashed.asked.is_plain else replace(smashed, asked=smashed.asked.plain)
 
     def table_sums(self, smashed: Smashed) -> Array:
         """Per table: summed (row-weighted) variance over all its queries and copies."""
@@ -158,6 +193,11 @@ class Variances:
             keys = [(f.plain, c) for f, c in zip(family.families, table.axes, strict=True)]
         return tuple(self._axis_rows(f, c) for f, c in keys)
 
+    def slot_rows(self, slot: int) -> AxisRows:
+        """The rows of one slot."""
+        s = self.design.structure.slots[slot]
+        return self._axis_rows(s.family.plain, s.cls)
+
     def _axis_rows(self, family: Family, cls: int) -> AxisRows:
         key = (family.key, cls)
         if key not in self._rows:
@@ -184,7 +224,7 @@ class Variances:
                 others.append((noise, kept, strategy))
                 continue
             parts = iter(strategy.factors or ())
-            vectors = [self.axis_variances(r, next(parts)) if p in kept else r.means**2 for p, r in enumerate(rows)]
+            vectors = [self.axis_variances(r, next(parts)) if p in kept else r.squares for p, r in enumerate(rows)]
             products.append((noise, vectors))
         return products, others
 
@@ -213,7 +253,7 @@ class Variances:
                 v += noise * outer_all([x[c] for x, c in zip(vectors, chunk, strict=True)])
             for noise, kept, tensor in dense:
                 part = tensor[low : low + step] if 0 in kept else tensor
-                means = [r.means[c] ** 2 for p, (r, c) in enumerate(zip(rows, chunk, strict=True)) if p not in kept]
+                means = [r.squares[c] for p, (r, c) in enumerate(zip(rows, chunk, strict=True)) if p not in kept]
                 v += noise * spread(part, outer_all(means), kept, len(rows))
             yield v.ravel(), outer_all([r.counts[c] for r, c in zip(rows, chunk, strict=True)]).ravel()
 
@@ -241,8 +281,12 @@ class Variances:
         fixed = {p for _, kept, _ in others for p in kept}
         pick: list[IntArray] = []
         for p, r in enumerate(rows):
-            features = np.unique(np.stack([vectors[p] for _, vectors in products], axis=1), axis=1)
-            pick.append(np.arange(len(r.counts)) if p in fixed else pareto(features))
+            features = {id(vectors[p]): vectors[p] for _, vectors in products}  # shared vectors are one feature
+            pick.append(np.arange(len(r.counts)) if p in fixed else pareto(np.stack(list(features.values()), axis=1)))
+        if not others and rows:
+            noise = np.array([n for n, _ in products])
+            vectors = [np.stack([v[p][c] for _, v in products]) for p, c in enumerate(pick)]
+            return largest_sum_of_products(noise, vectors)
         return max(float(v.max()) for v, _ in self._expand(products, others, rows, pick))
 
 

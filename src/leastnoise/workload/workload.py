@@ -24,8 +24,8 @@ def finite(array: Any, what: str) -> Array:
     """The array in float64; NaN, infinity and text refused by name."""
     try:
         a = np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as e:
-        raise LeastnoiseError(f"{what} is not an array of numbers ({e}); give rows of equal length") from None
+    except (TypeError, ValueError):
+        raise LeastnoiseError(f"{what} is not an array of numbers; give rows of equal length") from None
     if a.size == 0:
         raise LeastnoiseError(f"{what} is empty; give at least one row")
     bad = np.argwhere(~np.isfinite(a))
@@ -197,43 +197,43 @@ class Workload:
 
     def marginals(self, *on: str, **options: Any) -> Workload:
         """Tables of counts."""
-        return self.add("marginal", on=on or None, **options)
+        return self.add("marginal", **{"on": on or None, **options})
 
     def prefix(self, *on: str, **options: Any) -> Workload:
         """A <= c for every c (products of those on several attributes)."""
-        return self.add("prefix", on=on or None, **options)
+        return self.add("prefix", **{"on": on or None, **options})
 
     def suffix(self, *on: str, **options: Any) -> Workload:
         """A >= c for every c."""
-        return self.add("suffix", on=on or None, **options)
+        return self.add("suffix", **{"on": on or None, **options})
 
     def ranges(self, *on: str, by: str | Sequence[str] = (), **options: Any) -> Workload:
         """Every range of the attributes `on`, for each value of the attributes `by`."""
         groups = [by] if isinstance(by, str) else list(by)
         if not groups:
-            return self.add("range", on=on or None, **options)
+            return self.add("range", **{"on": on or None, **options})
         return self.add({**dict.fromkeys(on, "range"), **dict.fromkeys(groups, "marginal")}, **options)
 
     def circular(self, *on: str, **options: Any) -> Workload:
         """Ranges that wrap around, as on a clock."""
-        return self.add("circular", on=on or None, **options)
+        return self.add("circular", **{"on": on or None, **options})
 
     def hybrid(self, *on: str, **options: Any) -> Workload:
         """Prefix on ordered attributes, marginal on the others."""
-        return self.add("hybrid", on=on or None, **options)
+        return self.add("hybrid", **{"on": on or None, **options})
 
     def affine(self, *on: str, **options: Any) -> Workload:
         """A + B <= c for every c, on two attributes (or `ways=2`: every pair)."""
-        return self.add("affine", on=on or None, **options)
+        return self.add("affine", **{"on": on or None, **options})
 
     def abs_diff(self, *on: str, **options: Any) -> Workload:
         """|A - B| <= c for every c, on two attributes (or `ways=2`: every pair)."""
-        return self.add("abs_diff", on=on or None, **options)
+        return self.add("abs_diff", **{"on": on or None, **options})
 
     def random(self, *on: str, count: int, density: float = 0.3, seed: int = 0, **options: Any) -> Workload:
         """Random 0/1 rows, the same on every subset of equal shape."""
         form = {"random": {"count": count, "density": density, "seed": seed}}
-        return self.add(form, on=on or None, **options)
+        return self.add(form, **{"on": on or None, **options})
 
     def matrix(self, rows: Any, *on: str, **options: Any) -> Workload:
         """Rows given by the user over one or several attributes."""

@@ -72,13 +72,14 @@ def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) ->
     terms = _terms(gram)
     parts = [_start(n, p) for n, p in zip(gram.shape, priors, strict=True)]
     solved: list[Solution] = [Solution(p, 0.0, 0.0) for p in parts]
-    error = np.inf
+    error, work = np.inf, 0.0
     for _ in range(ROUNDS):
         before = error
         for axis in range(len(parts)):
             seen = np.sum([c * _seen_from(g, parts, axis) for c, g in terms], axis=0)
             solved[axis] = solve_optimal(factor_gram(seen, None), gap, solved[axis].dual)
             parts[axis], error = solved[axis].strategy, solved[axis].error
+            work += solved[axis].work
         if error > before * (1 - STALL):
             break
     uniform = [np.full(n, 1 / n) for n in gram.shape]
@@ -88,7 +89,7 @@ def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) ->
     floor = max(sum_floor(gram, duals), sum_floor(gram, uniform))
     # the product rule over the slopes of the last solves is the slope of the alternating optimum
     slopes = [s.slope for s in solved if s.slope is not None]
-    return Solution(strategy, true_error, min(floor, true_error), outer_all(duals).ravel(), _product(slopes))
+    return Solution(strategy, true_error, min(floor, true_error), outer_all(duals).ravel(), _product(slopes), work=work)
 
 
 def _product(parts: Sequence[Strategy]) -> Strategy:

@@ -133,12 +133,14 @@ def _solution(gram: Gram, R: Array, search: _Search, sizes: Array, column_of: In
     pinv = cho_solve(cho_factor(B @ B.T), B).T
     strategy = MatrixStrategy(B, gram.shape, pinv)
     error = float(np.sum((R @ strategy.pseudo_inverse) ** 2))
-    # dL/dG = t S^1/2 M^+ S^1/2 (DESIGN section 3), exact by Danskin's theorem at the s that maximizes the dual; the s of
+    # dL/dG = t S^1/2 M^+ S^1/2, exact by Danskin's theorem since the dual is a maximum over s
     # the best strategy may be another one (any s gives the same strategy where the rank is 1)
     dual = (search.dual / sizes)[column_of]
     D, Y = _roots(R, dual)
     slope = Slope(np.sqrt(D.sum()) * Y * dual / D[:, None] ** 1.5, gram.shape)
-    return Solution(strategy, error, min(search.lower, error), dual, slope, search.steps)
+    rank, columns = search.rows.shape
+    work = search.steps * (4.0 * rank**2 * columns + 10.0 * rank**3)
+    return Solution(strategy, error, min(search.lower, error), dual, slope, search.steps, work)
 
 
 def _roots(R: Array, s: Array) -> tuple[Array, Array]:

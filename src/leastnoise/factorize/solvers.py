@@ -81,6 +81,7 @@ class Solver:
     cache: Cache = field(default_factory=Cache)
     warm: dict[Hashable, Array] = field(default_factory=dict)
     solves: int = 0
+    work: float = 0.0  # floating-point operations spent so far, roughly
 
     def __post_init__(self) -> None:
         if self.name not in SOLVERS:
@@ -128,6 +129,7 @@ class Solver:
             return found
         solution = self._solve(gram, axes, self.warm.get(hint))
         self.solves += 1
+        self.work += solution.work
         if solution.dual is not None:
             self.warm[hint] = solution.dual
         return self.cache.put(key, solution)

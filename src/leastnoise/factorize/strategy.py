@@ -250,6 +250,7 @@ class Solution:
     dual: Array | None = None  # the weights s behind the floor, for warm starts and large sums
     slope: Strategy | None = None  # derivative of the error with respect to the Gram
     steps: int = 0
+    work: float = 0.0  # floating-point operations, roughly
 
 
 def factor_gram(matrix: Array, key: object) -> Kron:

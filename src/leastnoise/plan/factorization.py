@@ -21,6 +21,8 @@ from leastnoise.workload.tensors import ProductTensor
 if TYPE_CHECKING:
     from leastnoise.plan.plan import Plan
 
+ComplexArray = npt.NDArray[np.complex128]
+
 LIMIT = 40_000_000  # entries of the largest matrix
 
 
@@ -127,7 +129,7 @@ def _original_cells(small: tuple[int, ...], large: tuple[int, ...]) -> npt.NDArr
     return index[tuple(slice(0, n) for n in small)].ravel()
 
 
-def fourier_factorization(workload: Workload) -> tuple[npt.NDArray[np.complex128], npt.NDArray[np.complex128]]:
+def fourier_factorization(workload: Workload) -> tuple[ComplexArray, ComplexArray]:
     """WFF's complex factorization W = L R (equations 18 and 22) for marginal and cyclic product queries."""
     shape = workload.domain.shape
     _guard(workload.queries, prod(shape))
@@ -158,7 +160,7 @@ def fourier_factorization(workload: Workload) -> tuple[npt.NDArray[np.complex128
     return np.concatenate(blocks), R
 
 
-def _phi_hat(family: object, n: int) -> npt.NDArray[np.complex128]:
+def _phi_hat(family: object, n: int) -> ComplexArray:
     if isinstance(family, Marginal):
         return np.ones(n, dtype=np.complex128)
     if isinstance(family, Cyclic):
@@ -172,7 +174,7 @@ def _phi_hat(family: object, n: int) -> npt.NDArray[np.complex128]:
 
 def _tau(
     a: tuple[int, ...],
-    tables: list[tuple[tuple[int, ...], float, list[npt.NDArray[np.complex128]]]],
+    tables: list[tuple[tuple[int, ...], float, list[ComplexArray]]],
     shape: tuple[int, ...],
 ) -> float:
     total = 0.0
@@ -183,7 +185,7 @@ def _tau(
     return float(np.sqrt(total))
 
 
-def _characters(shape: tuple[int, ...]) -> npt.NDArray[np.complex128]:
+def _characters(shape: tuple[int, ...]) -> ComplexArray:
     out = np.ones((1, 1), dtype=np.complex128)
     for n in shape:
         x = np.arange(n)

@@ -34,7 +34,7 @@ def dense_guard(name: str, n: int) -> None:
     """Refuse an n x n array that cannot fit, and say what to do instead."""
     if n > DENSE_LIMIT:
         raise LeastnoiseError(
-            f"{name} on an attribute of {n:,} values needs a dense {n:,} x {n:,} array "
+            f"{name} on {n:,} values needs a dense {n:,} x {n:,} array "
             f"({8 * n * n / 1e9:,.0f} GB); use solver 'fourier' with prior 'uniform', or coarser values"
         )
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.families import Family, digest
+from leastnoise.workload.families import Family, dense_guard, digest
 
-ROWS_LIMIT = 2 * 10**9  # entries of a query tensor that is built at once
+ROWS_LIMIT = 150_000_000  # entries of a query tensor that is built at once
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class TensorFamily(ABC):
         cells = prod(shape)
         if self.count(shape) <= cells:
             return self.root_of_rows(shape).reshape(-1, *shape)
+        dense_guard(f"{self.name} with {self.count(shape):,} queries", cells)
         lam, u = np.linalg.eigh(self.gram(shape))
         keep = lam > lam[-1] * 1e-13
         return (np.sqrt(lam[keep])[:, None] * u[:, keep].T).reshape(-1, *shape)

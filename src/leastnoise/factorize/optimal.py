@@ -133,8 +133,8 @@ def _solution(gram: Gram, R: Array, search: _Search, sizes: Array, column_of: In
     pinv = cho_solve(cho_factor(B @ B.T), B).T
     strategy = MatrixStrategy(B, gram.shape, pinv)
     error = float(np.sum((R @ strategy.pseudo_inverse) ** 2))
-    # dL/dG = t S^1/2 M^+ S^1/2, exact by Danskin's theorem since the dual is a maximum over s
-    # the best strategy may be another one (any s gives the same strategy where the rank is 1)
+    # dL/dG = t S^1/2 M^+ S^1/2, exact by Danskin's theorem at the s that maximizes the dual; the s of the best
+    # strategy may be another one (where the rank is 1, any s gives the same strategy)
     dual = (search.dual / sizes)[column_of]
     D, Y = _roots(R, dual)
     slope = Slope(np.sqrt(D.sum()) * Y * dual / D[:, None] ** 1.5, gram.shape)

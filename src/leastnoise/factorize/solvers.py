@@ -51,14 +51,8 @@ class Cache:
 
     def put(self, key: Hashable, solution: Solution) -> Solution:
         """Store and return."""
-        size = (
-            8 * 3 * solution.strategy.cells * min(solution.strategy.cells, 5_000)
-            if len(solution.strategy.shape) == 1
-            else 1_000
-        )
-        rows = getattr(solution.strategy, "rows", None)
-        if rows is not None:
-            size = 3 * rows.nbytes
+        size = _bytes(solution.strategy)
+        self.used -= self._items.pop(key, (solution, 0))[1]
         self._items[key] = (solution, size)
         self.used += size
         while self.used > self.limit and len(self._items) > 1:
@@ -70,6 +64,12 @@ class Cache:
         """Forget everything."""
         self._items.clear()
         self.used = 0
+
+
+def _bytes(strategy: Strategy) -> int:
+    """Memory of a solution: its strategy, with the inverse and the slope of the same size."""
+    own = getattr(strategy, "rows", getattr(strategy, "theta", None))
+    return 1_000 if own is None else 3 * int(own.nbytes)
 
 
 @dataclass

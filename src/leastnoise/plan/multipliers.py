@@ -177,7 +177,8 @@ class Multipliers:
         out = {lever.slot: np.zeros(len(lever.base)) for lever in self.levers if lever.slot is not None}
         pairs, smashed = self.structure.pairs, design.smashed
         amounts = smashed.pair_weights(design.question.table_weights)
-        amounts = amounts * (design.members * design.noise(1.0))[pairs.orbit]
+        noise = np.where(design.losses > 0, design.noise(1.0), 0.0)  # what is not measured has no noise to share
+        amounts = amounts * (design.members * noise)[pairs.orbit]
         kept: dict[Hashable, float] = {}
         outside = np.zeros(len(self.structure.slots) + 1)
         for p, (o, amount) in enumerate(zip(pairs.orbit.tolist(), amounts.tolist(), strict=True)):

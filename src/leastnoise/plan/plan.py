@@ -320,6 +320,7 @@ class _Request:
             else repr({k: np.asarray(v).tolist() for k, v in self.prior.items()})
         )
         return (
+            self.workload.domain.names,  # priors and bases are given by name
             self.workload.domain.shape,
             blocks,
             self.solver,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from leastnoise.plan.plan import Plan
 
 VERSION = 1
+# what numpy, zipfile and zlib raise on damaged files
+UNREADABLE = (
+    OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile,
+)  # fmt: skip
 
 
 class _Pool:
@@ -129,7 +135,7 @@ def read(path: Path) -> dict[str, Any]:
         version = header["leastnoise_plan"]
     except FileNotFoundError:
         raise LeastnoiseError(f"no plan at {path}; save one with plan.save(path)") from None
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as e:
+    except UNREADABLE as e:
         raise LeastnoiseError(f"{path} is not a readable plan ({type(e).__name__}); save it again") from None
     if version != VERSION:
         raise LeastnoiseError(f"{path} has plan format {version}, this version reads {VERSION}; update leastnoise")

@@ -282,6 +282,8 @@ class Variances:
         pick: list[IntArray] = []
         for p, r in enumerate(rows):
             features = {id(vectors[p]): vectors[p] for _, vectors in products}  # shared vectors are one feature
+            if others or not products:
+                features[id(r.squares)] = r.squares
             pick.append(np.arange(len(r.counts)) if p in fixed else pareto(np.stack(list(features.values()), axis=1)))
         if not others and rows:
             noise = np.array([n for n, _ in products])

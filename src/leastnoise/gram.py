@@ -118,7 +118,7 @@ class Kron(Gram):
         return ("kron", *(f.key for f in self.factors))
 
     def dense(self) -> Array:
-        return kron_all(f.dense for f in self.factors)
+        return self.factors[0].dense if len(self.factors) == 1 else kron_all(f.dense for f in self.factors)
 
     def spectrum(self) -> Array:
         return outer_all(f.spectrum for f in self.factors)

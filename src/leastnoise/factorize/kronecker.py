@@ -77,7 +77,7 @@ def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) ->
         before = error
         for axis in range(len(parts)):
             seen = np.sum([c * _seen_from(g, parts, axis) for c, g in terms], axis=0)
-            solved[axis] = solve_optimal(factor_gram(seen, None), gap, solved[axis].dual)
+            solved[axis] = solve_optimal(factor_gram(seen), gap, solved[axis].dual)
             parts[axis], error = solved[axis].strategy, solved[axis].error
             work += solved[axis].work
         if error > before * (1 - STALL):

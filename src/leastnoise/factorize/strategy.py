@@ -7,7 +7,7 @@ With unit noise on B x, the answer to a query q in its row space has variance ||
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -99,6 +99,7 @@ class MatrixStrategy(Strategy):
         b = rows.reshape(len(rows), -1)
         scale = np.sqrt(max(float(np.einsum("kx,kx->x", b, b).max()), np.finfo(float).tiny))
         self.rows, self.shape = b / scale, shape
+        self._errors: dict[Hashable, float] = {}
         self._pinv = None if pseudo_inverse is None else pseudo_inverse * scale
 
     @cached_property
@@ -128,7 +129,11 @@ class MatrixStrategy(Strategy):
     def _error(self, gram: Gram) -> float:
         if isinstance(gram, Kron) and len(gram.factors) > 1:
             return self._kron_error(gram)
-        return float(np.vdot(gram.dense(), self._inverse))
+        if not isinstance(gram, Kron):
+            return float(np.vdot(gram.dense(), self._inverse))
+        if gram.key not in self._errors:  # the same factor comes back in every residual that contains the attribute
+            self._errors[gram.key] = float(np.vdot(gram.dense(), self._inverse))
+        return self._errors[gram.key]
 
     def _kron_error(self, gram: Kron) -> float:
         # tr((x)G_i B^+ B^+T) without the cells x cells Kronecker matrix
@@ -238,6 +243,7 @@ class Slope(MatrixStrategy):
 
     def __init__(self, rows: Array, shape: tuple[int, ...]):
         self.rows, self.shape, self._pinv = rows, shape, rows.T
+        self._errors = {}
 
 
 @dataclass(frozen=True)
@@ -253,6 +259,6 @@ class Solution:
     work: float = 0.0  # floating-point operations, roughly
 
 
-def factor_gram(matrix: Array, key: object) -> Kron:
-    """A one-attribute Gram from a matrix."""
-    return Kron((Factor(len(matrix), key, lambda: matrix),))
+def factor_gram(matrix: Array, key: Hashable = None) -> Kron:
+    """A one-attribute Gram from a matrix; without a key it equals only itself."""
+    return Kron((Factor(len(matrix), object() if key is None else key, lambda: matrix),))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -108,14 +107,12 @@ def _squares(
     """Per orbit: sum over tables of weight * (trace of the table's root on the residual)^2; and the same per pair."""
     structure, pairs = question.structure, question.structure.pairs
     constants = np.array([0.0 if t is None else t.constant**2 for t in traces] + [1.0])
+    rests = np.array([0.0 if t is None else t.rest**2 for t in traces] + [1.0])
     per_pair = question.table_weights[pairs.table] * pairs.extensions * constants[pairs.outside].prod(axis=1)
-    for p, (t, inside, kept) in enumerate(zip(pairs.table.tolist(), pairs.inside, pairs.kept, strict=True)):
-        if inside is None:
-            trace = tensors[t].on(kept) if t in tensors else 0.0
-        else:
-            found = [traces[s] for s in inside]
-            trace = 0.0 if any(f is None for f in found) else prod(f.rest for f in found if f is not None)
-        per_pair[p] *= trace**2
+    per_pair *= rests[pairs.inside_slots].prod(axis=1)
+    for p in np.flatnonzero([i is None for i in pairs.inside]).tolist():
+        table = int(pairs.table[p])
+        per_pair[p] *= tensors[table].on(pairs.kept[p]) ** 2 if table in tensors else 0.0
     squares = np.zeros(len(structure.orbits))
     np.add.at(squares, pairs.orbit, per_pair)
     return squares, per_pair
@@ -200,9 +197,8 @@ class _BoundSearch:
         constant, rest = np.zeros(len(self.grams) + 1), np.zeros(len(self.grams) + 1)
         for column in pairs.outside.T:
             np.add.at(constant, column, share)
-        for p, inside in enumerate(pairs.inside):
-            for s in inside or ():
-                rest[s] += share[p]
+        for column in pairs.inside_slots.T:
+            np.add.at(rest, column, share)
         return constant, rest
 
 

@@ -129,7 +129,7 @@ def _write(arrays: dict[str, Array], path: Path) -> None:
 def read(path: Path) -> dict[str, Any]:
     """The fields of a saved plan."""
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as f, np.load(f, allow_pickle=False) as data:  # numpy leaves damaged files open
             arrays = {name: data[name] for name in data.files}
         header = json.loads(arrays.pop("header").tobytes())
         version = header["leastnoise_plan"]

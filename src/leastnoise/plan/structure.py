@@ -57,6 +57,7 @@ class Pairs:
     orbit: IntArray
     extensions: IntArray  # tables of this kind that contain a given member of the orbit
     outside: IntArray  # slots contracted with the prior; the dummy slot fills up
+    inside_slots: IntArray  # slots kept, filled up likewise; all dummy when not a product
     inside: tuple[tuple[int, ...] | None, ...]  # slots kept, aligned with the orbit; None when not a product
     kept: tuple[tuple[int, ...], ...]  # axes of the table that are kept
 
@@ -158,6 +159,11 @@ def build_structure(workload: Workload, extra: Callable[[int], object] = lambda 
     return builder.finish(workload)
 
 
+def _filled(rows: list[tuple[int, ...]], dummy: int) -> IntArray:
+    width = max((len(r) for r in rows), default=0)
+    return np.array([r + (dummy,) * (width - len(r)) for r in rows], dtype=np.int64).reshape(len(rows), width)
+
+
 class _Builder:
     def __init__(self, classes: tuple[AttributeClass, ...], class_of: dict[int, int]):
         self.classes, self.class_of = classes, class_of
@@ -207,14 +213,14 @@ class _Builder:
         self.kept.append(kept)
 
     def finish(self, workload: Workload) -> Structure:
-        width = max((len(r[3]) for r in self.rows), default=0)
         dummy = len(self.slot_list)  # the slot after the last stands for "nothing": its mean square is 1
-        outside = np.array([r[3] + (dummy,) * (width - len(r[3])) for r in self.rows], dtype=np.int64)
+        outside = _filled([r[3] for r in self.rows], dummy)
         pairs = Pairs(
             np.array([r[0] for r in self.rows], dtype=np.int64),
             np.array([r[1] for r in self.rows], dtype=np.int64),
             np.array([r[2] for r in self.rows], dtype=np.int64),
-            outside.reshape(len(self.rows), width),
+            outside,
+            _filled([i or () for i in self.inside], dummy),
             tuple(self.inside),
             tuple(self.kept),
         )

@@ -45,6 +45,8 @@ class Multipliers:
         self.levers = [*self._slot_levers(), *self._table_levers()]
         self.lever_of_slot = {lever.slot: i for i, lever in enumerate(self.levers) if lever.slot is not None}
         self.lever_of_table = {lever.table: i for i, lever in enumerate(self.levers) if lever.table is not None}
+        uses = [self._uses(lever, t) for t in self.tables for lever in self.levers]
+        self.uses = np.array(uses, dtype=np.float64).reshape(len(self.tables), len(self.levers))
 
     def _slot_levers(self) -> list[Lever]:
         used = {s for t in self.tables for s in (self.structure.tables[t].slots or ())}
@@ -70,6 +72,8 @@ class Multipliers:
         """Multipliers c per table, normalized so that the norm is 1, and u per lever."""
         cuts = np.cumsum([len(self.tables), *(len(lever.base) for lever in self.levers)])[:-1]
         log_c, *log_u = np.split(x, cuts)
+        # what is taken from the rows against overflow goes to the tables that use them, so that products are as x says
+        log_c = log_c + self.uses @ np.array([v.max() for v in log_u])
         c, u = np.exp(log_c - log_c.max(initial=-inf)), [np.exp(v - v.max()) for v in log_u]
         return c / float(self._norm_parts(c, u).sum()) ** (1 / self.conjugate), u
 
@@ -119,9 +123,8 @@ class Multipliers:
         per = self._norm_parts(c, u)
         per = per / per.sum()
         out = [per]
-        for lever, v in zip(self.levers, u, strict=True):
+        for lever, v, uses in zip(self.levers, u, self.uses.T, strict=True):
             powers = lever.base * v**self.conjugate
-            uses = [self._uses(lever, t) for t in self.tables]
             out.append(float(per @ uses) * powers / powers.sum())
         return np.concatenate(out)
 
@@ -197,7 +200,7 @@ class Multipliers:
             candidates = [(outside[s], rows.means**2)]
             candidates += [(kept[s, i], variances.axis_variances(rows, f)) for i, f in parts.items() if (s, i) in kept]
             for amount, v in candidates:
-                if amount > 0:
+                if amount > 0 and u @ v > 0:
                     out[s] += amount * u * v / float(u @ v)
         return {s: v for s, v in out.items() if s is not None}
 

@@ -17,6 +17,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Solver
 from leastnoise.factorize.descent import Stop, descend
+from leastnoise.gram import outer_all
 from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design
 from leastnoise.plan.multipliers import Multipliers
 from leastnoise.plan.smash import Prior
@@ -80,9 +81,26 @@ def norm_of(variances: Variances, structure: Structure, scale: Array, objective:
     if objective.r == inf:
         return max(s * variances.table_maximum(t) for s, t in zip(scale, structure.tables, strict=True) if s > 0)
     r, total = objective.r, 0.0
-    for w, t in zip(scale, structure.tables, strict=True):
-        total += t.copies * w * sum(float(c @ v**r) for v, c in variances.blocks_of(t))
-    return float(total ** (1 / r))
+    top = max(variances.table_maximum(t) for t in structure.tables)  # powers of ratios cannot overflow
+    for i, (w, t) in enumerate(zip(scale, structure.tables, strict=True)):
+        weights, at = _row_weights(structure, i), 0
+        for v, c in variances.blocks_of(t):
+            inner = c if weights is None else weights[at : at + len(v)]
+            total += t.copies * w * float(inner @ (v / top) ** r)
+            at += len(v)
+    return top * float(total ** (1 / r))
+
+
+def _row_weights(structure: Structure, table: int) -> Array | None:
+    """The stated weight of each query of a table, None where all are 1."""
+    axes, slots = structure.tables[table].axes, structure.tables[table].slots
+    if slots is None:
+        tensor = structure.block_of(structure.tables[table]).tensor
+        return None if tensor.plain is tensor else tensor.weights(structure.shape(axes))
+    families = [structure.slots[s].family for s in slots]
+    if all(f.plain is f for f in families):
+        return None
+    return outer_all([f.weights(n) for f, n in zip(families, structure.shape(axes), strict=True)]).ravel()
 
 
 def optimize(
@@ -108,13 +126,17 @@ class _DualSearch:
         self.m, self.priors, self.solver, self.norm, self.progress = m, priors, solver, objective, progress
         self.value, self.floor, self.steps = inf, 0.0, 0
         self.best: Design | None = None
+        self.reach: list[int] = []  # measurements per orbit at equal multipliers
 
     def objective(self, x: Array) -> tuple[float, Array]:
         design = solve_design(self.m.question_at(x), self.priors, self.solver)
         self.steps += 1
         self.progress(min(self.steps, STEPS), STEPS, "balancing errors")
         value = norm_of(Variances(design, design.noise(1.0)), self.m.structure, self.m.scale, self.norm)
-        if value < self.value:
+        # multipliers near zero take a query out of reach; what is left would look better than it is
+        reach = [0 if s is None else s.strategy.measurements for s in design.solutions]
+        self.reach = self.reach or reach
+        if value < self.value and reach == self.reach:
             self.value, self.best = value, design
         self.floor = max(self.floor, design.root_floor**2)
         if self.value <= self.floor * (1 + GAP) or self.steps >= STEPS:

@@ -14,7 +14,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.factorize import Cache, Solver, Strategy
-from leastnoise.factorize.descent import descend
+from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.strategy import along
 from leastnoise.gram import Kron
 from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design, uniform_priors
@@ -24,7 +24,7 @@ from leastnoise.residual import split_gradient
 FLAT = 1e-7  # relative gradient below which uniform is taken as optimal
 WORTH = 1e-7  # relative gain below which uniform is kept
 MAX_ROUNDS = 120
-SEARCH_WORK = 2e12  # floating-point operations a search may take: a minute or two on one core
+SEARCH_WORK = 1e12  # floating-point operations a search may take: about a minute on one core
 LEAST_ROUNDS = 5  # fewer are not worth starting
 
 
@@ -151,13 +151,12 @@ def search_priors(question: Question, solver: Solver, progress: Progress = _no_p
     structure = question.structure
     solver = Solver(solver.name, solver.gap, Cache())  # a cache of its own: the search's problems never come back
     start = solve_design(question, uniform_priors(structure), solver)
-    rounds = int(min(MAX_ROUNDS, SEARCH_WORK / max(solver.work, 1.0)))
-    if rounds < LEAST_ROUNDS:
+    if solver.work * LEAST_ROUNDS > SEARCH_WORK:
         return start.priors
     free = [c for c, g in enumerate(total_gradient(start)) if not _flat(g, start.root_total)]
     if not free:
         return start.priors
-    best = _descend(question, solver, start, free, rounds, progress)
+    best = _descend(question, solver, start, free, progress)
     return best.priors if best.root_total < start.root_total * (1 - WORTH) else start.priors
 
 
@@ -165,9 +164,7 @@ def _flat(gradient: Array, total: float) -> bool:
     return bool(np.abs(gradient - gradient.mean()).max() <= FLAT * len(gradient) * total)
 
 
-def _descend(
-    question: Question, solver: Solver, start: Design, free: list[int], limit: int, progress: Progress
-) -> Design:
+def _descend(question: Question, solver: Solver, start: Design, free: list[int], progress: Progress) -> Design:
     classes = question.structure.classes
     sizes = [classes[c].size for c in free]
     cuts = np.cumsum(sizes)[:-1]
@@ -183,7 +180,10 @@ def _descend(
     def objective(y: Array) -> tuple[float, Array]:
         nonlocal best, rounds
         rounds += 1
-        progress(min(rounds, limit), limit, "searching the prior")
+        done = max(rounds / MAX_ROUNDS, solver.work / SEARCH_WORK)
+        progress(min(done, 1.0), 1.0, "searching the prior")
+        if done >= 1:
+            raise Stop
         design = solve_design(question, priors_at(y), solver)
         if design.root_total < best.root_total:
             best = design
@@ -191,5 +191,5 @@ def _descend(
         flat = [(gradient[c] - gradient[c].mean()) / classes[c].size for c in free]
         return float(np.log(design.root_total)), np.concatenate(flat) / design.root_total
 
-    descend(objective, np.zeros(sum(sizes)), limit, ftol=1e-7)
+    descend(objective, np.zeros(sum(sizes)), MAX_ROUNDS, ftol=1e-7)
     return best

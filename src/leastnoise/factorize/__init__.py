@@ -1,8 +1,16 @@
 """Strategies for one residual: interchangeable solvers, norms and bounds."""
 
 from leastnoise.factorize.solvers import SOLVERS, Axis, Cache, Solver
-from leastnoise.factorize.strategy import CirculantStrategy, KronStrategy, MatrixStrategy, Solution, Strategy
+from leastnoise.factorize.strategy import (
+    CirculantStrategy,
+    KronStrategy,
+    MatrixStrategy,
+    ScaledKron,
+    Solution,
+    Strategy,
+)
 
 __all__ = [
-    "SOLVERS", "Axis", "Cache", "CirculantStrategy", "KronStrategy", "MatrixStrategy", "Solution", "Solver", "Strategy",
+    "SOLVERS", "Axis", "Cache", "CirculantStrategy", "KronStrategy", "MatrixStrategy", "ScaledKron", "Solution",
+    "Solver", "Strategy",
 ]  # fmt: skip

@@ -12,8 +12,18 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.factorize.levels import best_levels
 from leastnoise.factorize.optimal import root_rows, solve_optimal
-from leastnoise.factorize.strategy import KronStrategy, MatrixStrategy, Solution, Strategy, factor_gram, per_axis
+from leastnoise.factorize.strategy import (
+    KronStrategy,
+    MatrixStrategy,
+    ScaledKron,
+    Solution,
+    Strategy,
+    factor_gram,
+    measured_power,
+    per_axis,
+)
 from leastnoise.gram import Gram, Kron, LowRank, Sum, outer_all
 
 ROUNDS = 30
@@ -67,6 +77,54 @@ def sum_floor(gram: Gram, weights: list[Array]) -> float:
     return sum(c * root_trace(g, weights) ** 2 for c, g in _terms(gram))
 
 
+def commuting_floor(gram: Gram) -> float:
+    """(tr G^1/2)^2 / cells, exact at uniform weights when the factors of each attribute commute; 0 when they do not.
+
+    Marginal queries are the identity on the residual of a uniform prior, so they commute with every other family.
+    """
+    terms = _terms(gram)
+    if not all(isinstance(g, Kron) for _, g in terms):
+        return 0.0
+    products = [g for _, g in terms if isinstance(g, Kron)]
+    spectra = [_shared_spectra([g.factors[axis].dense for g in products]) for axis in range(len(gram.shape))]
+    if any(s is None for s in spectra):
+        return 0.0
+    total = sum(c * outer_all(s[t] for s in spectra if s is not None) for t, (c, _) in enumerate(terms))
+    return float(np.sqrt(np.maximum(total, 0.0)).sum()) ** 2 / gram.cells
+
+
+def _shared_spectra(matrices: list[Array]) -> list[Array] | None:
+    """Eigenvalues of commuting matrices in one common basis, or None."""
+    scales = [float(np.trace(m)) for m in matrices]
+    _, u = np.linalg.eigh(
+        sum((np.sqrt(2 + i) * m / s for i, (m, s) in enumerate(zip(matrices, scales, strict=True))), 0.0 * matrices[0])
+    )
+    out = []
+    for m, s in zip(matrices, scales, strict=True):
+        d = u.T @ m @ u
+        if np.abs(d - np.diag(np.diagonal(d))).max() > 1e-9 * s:
+            return None
+        out.append(np.diagonal(d).copy())
+    return out
+
+
+def rescaled(gram: Gram, product: Solution, gap: float) -> Solution:
+    """A product strategy with its noise levels optimized one by one: never worse, and no longer tied to a product."""
+    parts = product.strategy.factors
+    assert parts is not None
+    power = np.zeros(tuple(p.measurements for p in parts))
+    for c, g in _terms(gram):
+        if isinstance(g, Kron):
+            power += c * outer_all(measured_power(p, f) for p, f in zip(parts, g.factors, strict=True))
+        else:
+            half = product.strategy.half(_rows(g))
+            power += c * np.einsum("qk,qk->k", half, half).reshape(power.shape)
+    theta = best_levels(power, [p.matrix() ** 2 for p in parts], gap)
+    strategy = ScaledKron(parts, theta)
+    error = strategy.error(gram)
+    return Solution(strategy, error, min(product.floor, error)) if error < product.error else product
+
+
 def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) -> Solution:
     """The best Kronecker strategy found by alternating, with the floor that holds for any strategy."""
     terms = _terms(gram)
@@ -86,7 +144,7 @@ def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) ->
     duals = [u if s.dual is None else s.dual for s, u in zip(solved, uniform, strict=True)]
     strategy = _product(parts)
     true_error = strategy.error(gram)
-    floor = max(sum_floor(gram, duals), sum_floor(gram, uniform))
+    floor = max(sum_floor(gram, duals), sum_floor(gram, uniform), commuting_floor(gram))
     # the product rule over the slopes of the last solves is the slope of the alternating optimum
     slopes = [s.slope for s in solved if s.slope is not None]
     return Solution(strategy, true_error, min(floor, true_error), outer_all(duals).ravel(), _product(slopes), work=work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,7 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.factorize.fixed import BUILDERS, basis_strategy
 from leastnoise.factorize.fourier import solve_fourier
-from leastnoise.factorize.kronecker import solve_kronecker
+from leastnoise.factorize.kronecker import rescaled, solve_kronecker
 from leastnoise.factorize.optimal import GAP, solve_optimal
 from leastnoise.factorize.strategy import KronStrategy, Solution, Strategy
 from leastnoise.gram import Gram, Kron, LowRank
@@ -165,14 +165,9 @@ def thin(gram: Gram) -> bool:
 
 
 def best_structured(gram: Gram, priors: tuple[Array, ...], gap: float) -> Solution:
-    """For sums too large to be dense: the better of a product strategy and a Fourier strategy, with an honest floor."""
-    product = solve_kronecker(gram, priors, gap)
+    """For sums too large to be dense: the better of a rescaled product and a Fourier strategy, with an honest floor."""
+    product = rescaled(gram, solve_kronecker(gram, priors, gap), gap)
     if not all(np.allclose(p, 1 / len(p)) for p in priors):
         return product  # the Fourier basis is orthogonal to the uniform prior only
     waves = solve_fourier(gram)
     return product if product.error <= waves.error else Solution(waves.strategy, waves.error, product.floor)
-
-
-def with_bases(bases: Mapping[str, Array] | None, name: str) -> Array | None:
-    """The user's basis for an attribute, if any."""
-    return None if bases is None or name not in bases else np.asarray(bases[name], dtype=np.float64)

@@ -81,6 +81,14 @@ class Strategy(ABC):
         h = self.half(np.eye(self.cells).reshape(self.cells, *self.shape))
         return h @ h.T
 
+    def product_variances(self, rows: list[Array]) -> Array:
+        """Variances of all products of one row per attribute, a tensor with one axis per attribute."""
+        k, x = len(self.shape), self.inverse().reshape(self.shape * 2)
+        x = x.transpose([i for a in range(k) for i in (a, k + a)])  # a1, b1, a2, b2, ...
+        for r in rows:
+            x = np.tensordot(x, np.einsum("qa,qb->abq", r, r), axes=([0, 1], [0, 1]))
+        return x
+
     @property
     def full_rank(self) -> bool:
         """True when every query of the residual space can be answered."""
@@ -187,6 +195,59 @@ class KronStrategy(Strategy):
         if isinstance(gram, Kron):
             return prod(p.error(Kron((f,))) for p, f in zip(self.parts, gram.factors, strict=True))
         return float(np.vdot(gram.dense(), self.inverse()))
+
+
+class ScaledKron(Strategy):
+    """A Kronecker product of strategies with one noise level per measurement: B = diag(theta)^1/2 (B_1 x ... x B_k).
+
+    The rows of every part must be linearly independent.
+    """
+
+    def __init__(self, parts: tuple[Strategy, ...], theta: Array):
+        self.parts, self.shape = parts, tuple(p.cells for p in parts)
+        self.theta = theta / float(_contract([_squares(p) for p in parts], theta).max())
+
+    def matrix(self) -> Array:
+        return np.sqrt(self.theta).reshape(-1, 1) * kron_all(p.matrix() for p in self.parts)
+
+    def half(self, queries: Array) -> Array:
+        return KronStrategy(self.parts).half(queries) / np.sqrt(self.theta).ravel()
+
+    def back(self, half: Array) -> Array:
+        return KronStrategy(self.parts).back(half / np.sqrt(self.theta).ravel())
+
+    def cost(self) -> Array:
+        return _contract([_squares(p) for p in self.parts], self.theta)
+
+    def product_variances(self, rows: list[Array]) -> Array:
+        return _contract([p.half(r).T ** 2 for p, r in zip(self.parts, rows, strict=True)], 1 / self.theta)
+
+    @property
+    def full_rank(self) -> bool:
+        return all(p.full_rank for p in self.parts)
+
+    def _error(self, gram: Gram) -> float:
+        if not isinstance(gram, Kron):
+            return float(np.vdot(gram.dense(), self.inverse()))
+        loads = [measured_power(p, f) for p, f in zip(self.parts, gram.factors, strict=True)]
+        return float(np.sum(outer_all(loads) / self.theta))
+
+
+def _squares(strategy: Strategy) -> Array:
+    return strategy.matrix() ** 2
+
+
+def _contract(matrices: list[Array], tensor: Array) -> Array:
+    """The tensor contracted on each axis with the first axis of the matching matrix."""
+    for m in matrices:
+        tensor = np.tensordot(tensor, m, axes=(0, 0))
+    return tensor
+
+
+def measured_power(strategy: Strategy, factor: Factor) -> Array:
+    """Per measurement: the share of tr(G V^+) it carries, the diagonal of B^+T G B^+."""
+    inverse = strategy.half(np.eye(strategy.cells))
+    return np.einsum("xk,xy,yk->k", inverse, factor.dense, inverse, optimize=True)
 
 
 class CirculantStrategy(Strategy):

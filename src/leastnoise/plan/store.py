@@ -14,7 +14,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, Solution, Strategy
+from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, ScaledKron, Solution, Strategy
 from leastnoise.plan.certificate import Floor
 from leastnoise.plan.design import Design, Question
 from leastnoise.plan.embedding import embed
@@ -50,6 +50,8 @@ class _Pool:
         record: dict[str, Any] = {"shape": list(strategy.shape)}
         if isinstance(strategy, KronStrategy):
             record["kron"] = [self.add(p) for p in strategy.parts]
+        elif isinstance(strategy, ScaledKron):
+            record["kron"], record["levels"] = [self.add(p) for p in strategy.parts], self._array(strategy.theta)
         elif isinstance(strategy, CirculantStrategy):
             record["theta"] = self._array(strategy.theta)
         elif isinstance(strategy, MatrixStrategy):
@@ -67,7 +69,9 @@ class _Pool:
 def _read_strategies(records: list[dict[str, Any]], arrays: Any) -> list[Strategy]:
     out: list[Strategy] = []
     for r in records:
-        if "kron" in r:
+        if "levels" in r:
+            out.append(ScaledKron(tuple(out[i] for i in r["kron"]), arrays[r["levels"]]))
+        elif "kron" in r:
             out.append(KronStrategy(tuple(out[i] for i in r["kron"])))
         elif "theta" in r:
             out.append(CirculantStrategy(arrays[r["theta"]]))

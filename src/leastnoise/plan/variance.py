@@ -293,13 +293,8 @@ class Variances:
 
 
 def _dense_tensor(kept: tuple[int, ...], strategy: Strategy, rows: tuple[AxisRows, ...], pick: list[IntArray]) -> Array:
-    """Variances of all products of kept rows under a strategy that is not a product, one contraction per axis."""
-    k, x = len(kept), strategy.inverse().reshape(strategy.shape * 2)
-    x = x.transpose([i for a in range(k) for i in (a, k + a)])  # a1, b1, a2, b2, ...
-    for p in kept:
-        centred = (rows[p].rows - rows[p].means[:, None])[pick[p]]
-        x = np.tensordot(x, np.einsum("qa,qb->abq", centred, centred), axes=([0, 1], [0, 1]))
-    return x
+    """Variances of all products of kept rows under a strategy that is not a product."""
+    return strategy.product_variances([(rows[p].rows - rows[p].means[:, None])[pick[p]] for p in kept])
 
 
 def spread(kept_part: Array, rest: Array, kept: tuple[int, ...], k: int) -> Array:

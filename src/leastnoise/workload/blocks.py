@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, prod
+from math import comb
 
 import numpy as np
 
@@ -78,13 +78,6 @@ class Block:
             for k in range(self.ways, 0, -1):
                 poly[k] += c * poly[k - 1]
         return poly[self.ways]
-
-    def queries_on(self, subset: tuple[int, ...], domain: Domain) -> int:
-        """Number of queries on one subset."""
-        shape = tuple(domain.shape[i] for i in subset)
-        if isinstance(self.families, TensorFamily):
-            return self.families.count(shape)
-        return prod(self.family(i).count(n) for i, n in zip(subset, shape, strict=True))
 
     def signature(self, attribute: int) -> tuple[object, ...]:
         """How this block treats one attribute; attributes with equal signatures everywhere are interchangeable."""

@@ -43,11 +43,20 @@ class RootSlopes:
 
 def root_trace(gram: Array, s: Array, alpha: float = 1.0) -> RootTrace:
     """Numeric traces for one family's Gram, any weights s and any tilt alpha > 0."""
-    return root_trace_slopes(gram, np.sqrt(s), alpha)[0]
+    v = np.sqrt(s)
+    w, u = np.linalg.eigh(_tilted(gram, v, alpha))
+    lam = np.sqrt(np.where(w > w[-1] * 1e-13, w, 0.0))  # roots of rounding errors must not count as trace
+    inner = float(lam @ (u.T @ v) ** 2)
+    return RootTrace(inner / alpha, max(float(lam.sum()) - inner, 0.0))
+
+
+def _tilted(gram: Array, sigma: Array, alpha: float) -> Array:
+    m = np.eye(len(sigma)) - (1 - alpha) * np.outer(sigma, sigma)
+    return m @ (gram * np.outer(sigma, sigma)) @ m
 
 
 def root_trace_slopes(gram: Array, sigma: Array, alpha: float) -> tuple[RootTrace, RootSlopes]:
-    """Both traces at s = sigma^2 and their gradients.
+    """Both traces at s = sigma^2 and their gradients, for searches; `root_trace` has them without regularization.
 
     The isometry is the polar factor of W D M, D = diag(sigma), M = I - (1 - alpha) sigma sigma^T: alpha below 1 gives
     up some trace along sigma for more on the rest. With K = (M D H D M)^1/2 the traces are sigma^T K sigma / alpha
@@ -56,8 +65,8 @@ def root_trace_slopes(gram: Array, sigma: Array, alpha: float) -> tuple[RootTrac
     n, v = len(sigma), sigma
     m = np.eye(n) - (1 - alpha) * np.outer(v, v)
     y = gram * np.outer(v, v)
-    w, u = np.linalg.eigh(m @ y @ m)
-    lam = np.sqrt(np.maximum(w, w[-1] * 1e-14))
+    w, u = np.linalg.eigh(_tilted(gram, v, alpha))
+    lam = np.sqrt(np.maximum(w, max(w[-1] * 1e-14, np.finfo(float).tiny)))  # the gradients divide by it
     k_v = u @ (lam * (u.T @ v))
     inner, total = float(v @ k_v), float(lam.sum())
 
@@ -107,6 +116,8 @@ def fourier_trace(family: Family, n: int) -> RootTrace | None:
 def tensor_traces(rows: Array, weights: list[Array]) -> tuple[Array, Array, list[Array]]:
     """(singular values, right singular rows, s^1/2 per axis) of a table's matrix under product weights."""
     roots = [np.sqrt(s) for s in weights]
+    if not rows.any():
+        return np.zeros(1), np.zeros((1, *rows.shape[1:])), roots
     scaled = rows
     for axis, v in enumerate(roots):
         shape = [1] * rows.ndim

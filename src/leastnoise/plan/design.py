@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Axis, KronStrategy, Solution, Solver
 from leastnoise.factorize.solvers import LOOSE_CELLS
 from leastnoise.factorize.threads import across_cores
@@ -100,6 +101,8 @@ def solve_design(
     structure = question.structure
     smashed = Smashed(structure, priors, question.asked)
     problems = smashed.problems(question.table_weights)
+    if not any(problems):
+        raise LeastnoiseError("every query of the workload is zero everywhere; add one that counts somebody")
     _solve_dear(question, priors, solver, problems)
     solutions: list[Solution | None] = []
     for i, (orbit, problem) in enumerate(zip(structure.orbits, problems, strict=True)):

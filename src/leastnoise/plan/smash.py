@@ -110,7 +110,7 @@ class TensorPart:
     def gram(self, kept: tuple[int, ...]) -> Gram | None:
         """Gram of the residual, or None where nothing is left."""
         rows = self.piece(kept)
-        if np.abs(rows).max(initial=0.0) <= ZERO * np.abs(self.root).max():
+        if np.abs(rows).max(initial=0.0) <= ZERO * np.abs(self.root).max(initial=0.0):
             return None
         if len(kept) == 1:
             return Kron((Factor(self.shape[kept[0]], self.key(kept), lambda: rows.T @ rows),))

@@ -148,7 +148,17 @@ def _polar_floors(design: Design) -> Iterator[Floor]:
         return
     dual = [_dual_weights(design, c) for c in range(len(structure.classes))]
     start = [u if d is None else (u + d) / 2 for u, d in zip(uniform, dual, strict=True)]
-    yield _polar(question, *_BoundSearch(question).run(start))
+    weights, alphas = _BoundSearch(question).run(start)
+    yield _polar(question, _shared(weights), alphas)
+
+
+def _shared(weights: list[Array]) -> list[Array]:
+    """Nearly equal weights made equal, so that like tables are decomposed once; any product weights give a bound."""
+    kept: list[Array] = []
+    for i, w in enumerate(weights):
+        alike = next((j for j, k in enumerate(kept) if len(k) == len(w) and np.allclose(k, w, rtol=1e-4)), i)
+        kept.append(w if alike == i else kept[alike])
+    return kept
 
 
 class _BoundSearch:
@@ -216,12 +226,17 @@ def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Flo
         n = structure.classes[s.cls].size
         traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else None)
     tensors: dict[int, _TensorRoots] = {}
+    roots: dict[Hashable, Array] = {}
     shared: dict[Hashable, _TensorRoots] = {}
     for t, table in enumerate(structure.tables):
         if table.slots is None:
-            family = _tensor(question, t)
-            key = (family.key, table.axes)
+            family, shape = _tensor(question, t), structure.shape(table.axes)
+            here = [weights[c] for c in table.axes]
+            same = (family.key, shape)
+            key = (same, tuple(w.tobytes() for w in here))  # by content: classes may differ and weigh alike
             if key not in shared:
-                shared[key] = _TensorRoots(family.root(structure.shape(table.axes)), [weights[c] for c in table.axes])
+                if same not in roots:
+                    roots[same] = family.root(shape)
+                shared[key] = _TensorRoots(roots[same], here)
             tensors[t] = shared[key]
     return Floor(_assemble(question, traces, tensors), "trace-norm bound with polar test matrices (docs/theory.md)")

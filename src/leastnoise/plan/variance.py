@@ -172,7 +172,7 @@ class Variances:
             body, solution = smashed.bodies[p], self.design.solutions[o]
             if body is None or solution is None:
                 continue
-            key = (o, id(body))
+            key = (id(solution.strategy), id(body))  # unlike attributes may share a strategy
             if key not in traces:
                 traces[key] = solution.strategy.error(body)
             out[t] += self.design.members[o] * self.noise[o] * weights[p] * traces[key]

@@ -20,6 +20,7 @@ LARGEST = 5_000  # residual cells beyond which the published run replaced a pair
 def main(argv: Sequence[str] | None = None) -> int:
     p = parser(__doc__)
     p.add_argument("--datasets", nargs="+", choices=("Adult", "CPS", "Loans"), help="only these (all)")
+    p.add_argument("--workloads", nargs="+", choices=("affine", "abs_diff"), help="only these (all)")
     p.add_argument("--pairs", choices=("published", "all", "both"), default="both", help="which pairs are compared")
     p.add_argument("--search", nargs="*", default=["CPS"], help="data sets to search the prior for (others: slow)")
     options = p.parse_args(argv)
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         [*label, Column("queries", "queries", ",d")], table.decimals, ("querysmasher", "wff", "rp_plus")
     )
     report = Report("qs_table3", options, columns, table.title)
-    for row in table.only(dataset=options.datasets):
+    for row in table.only(dataset=options.datasets, workload=options.workloads):
         name, kind = row["dataset"], row["workload"]
         asked, true = pairwise(name, kind, LARGEST), pairwise(name, kind)
         report.require(asked.queries == row["queries"], f"{name} {kind}: {asked.queries} queries, not {row['queries']}")

@@ -1,6 +1,8 @@
 """QuerySmasher table 4: 1-way and 2-way queries of seven kinds on [n]^40.
 
-Random rows are comparable in distribution only: their figures are checked to 2%.
+Random rows are comparable in distribution only: our WFF must be within 2% of the published one, and ours at most 2%
+above QuerySmasher (below is no surprise: the published solver had not converged there). Searching the prior for them
+gains less than 0.01% and needs 780 different solves per step, so it is left out unless asked for.
 """
 
 from __future__ import annotations
@@ -65,10 +67,11 @@ def _exact(report: Report, row: Row, table: Published) -> None:
 def _random(report: Report, row: Row) -> None:
     work = one_and_two_way("random", row["n"], seed=report.options.seed)
     f = compare(report, {}, work, row, search="search" if report.options.search_random else None)
-    for ours, theirs in (("uniform", "querysmasher"), ("fourier", "wff")):
-        if ours in f:
-            off = f[ours] / row[theirs] - 1
-            report.require(abs(off) <= ALIKE, f"random n={row['n']}: {ours} is {off:+.2%} from {theirs}, beyond 2%")
+    waves = f["fourier"] / row["wff"] - 1
+    report.require(abs(waves) <= ALIKE, f"random n={row['n']}: our WFF is {waves:+.2%} from the published one")
+    if "uniform" in f:
+        above = f["uniform"] / row["querysmasher"] - 1
+        report.require(above <= ALIKE, f"random n={row['n']}: uniform is {above:+.2%} above QuerySmasher")
 
 
 if __name__ == "__main__":

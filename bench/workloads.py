@@ -31,7 +31,7 @@ def hybrid(dataset: str, ways: str) -> Workload:
 
 
 def pairwise(dataset: str, kind: str, largest: int | None = None) -> Workload:
-    """Table 3: 1-way hybrid plus affine or abs-diff on all pairs.
+    """Table 3: 1-way hybrid plus affine or abs-diff on all pairs, every attribute taken as ordered.
 
     Pairs with more than `largest` residual cells are replaced by prefix products, as the published figures were.
     """

@@ -1,0 +1,180 @@
+"""Benchmarks: each runs on a tiny setting, and the copy of the published figures agrees with our workloads."""
+
+import importlib
+import json
+from math import comb
+
+import pytest
+
+from bench import common, workloads
+from bench.common import Column, Report, check_equal, check_search, compare, measure, published
+from bench.qs_table3 import LARGEST
+from bench.wff_figure1 import lemma
+from leastnoise import Domain, Workload
+
+TINY = {
+    "qs_table2": "--datasets CPS --ways 1 2",
+    "qs_table3": "--datasets CPS --workloads affine --prior uniform --gap 1e-3",
+    "qs_table4": "--sizes 10 --workloads marginal prefix range circular affine abs_diff random",
+    "qs_table5": "--sizes 10 --dims 10 --prior uniform",
+    "qs_table6": "--sizes 10 --dims 10 50",
+    "qs_table8": "--sizes 10 --workloads marginal prefix",
+    "wff_figure1": "--ways 1 2 --sizes 2 3 --dims 2 5",
+    "scaling_d": "--dims 10 200 --size 6",
+    "large_sums": "--pairs 8 70 --triple 4 --prior uniform",
+}
+
+
+def run(name: str, arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict]:
+    code = importlib.import_module(f"bench.{name}").main(arguments.split())
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_runs_and_ends_with_one_line_of_json(name, capsys):
+    code, document = run(name, TINY[name], capsys)
+    assert code == 0
+    assert document["ok"] is True
+    assert document["benchmark"] == name
+    assert set(document) == {"benchmark", "settings", "figures", "seconds", "ok"}
+    assert document["figures"]
+    assert document["settings"]["machine"]["cores"] >= 1
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_help(name, capsys):
+    with pytest.raises(SystemExit) as end:
+        importlib.import_module(f"bench.{name}").main(["--help"])
+    assert end.value.code == 0
+    assert "--prior" in capsys.readouterr().out
+
+
+def test_every_module_is_listed_here():
+    from pathlib import Path
+
+    shared = {"__init__", "common", "workloads", "plots"}
+    modules = {p.stem for p in Path(common.__file__).parent.glob("*.py")}
+    assert modules - shared == set(TINY)
+
+
+# Certified optima with the uniform prior, known from independent computations.
+OPTIMA = {
+    ("marginal", 10): 23.48,
+    ("prefix", 10): 33.69,
+    ("range", 10): 41.08,
+    ("circular", 10): 39.77,
+    ("affine", 10): 28.01,
+    ("abs_diff", 10): 30.10,
+    ("affine", 40): 41.95,
+    ("abs_diff", 40): 43.84,
+}
+
+
+@pytest.mark.parametrize(("kind", "n"), OPTIMA)
+def test_known_optima(kind, n):
+    assert measure(workloads.one_and_two_way(kind, n), gap=1e-5).value == pytest.approx(OPTIMA[kind, n], abs=0.005)
+
+
+@pytest.mark.parametrize(("dataset", "optimum"), [("Adult", 45.55), ("Loans", 34.99), ("CPS", 7.886)])
+def test_known_optima_of_the_schemas(dataset, optimum):
+    assert measure(workloads.hybrid(dataset, "3"), gap=1e-5).value == pytest.approx(optimum, abs=0.005)
+
+
+@pytest.mark.parametrize("row", published("table2").rows, ids=common.label_of)
+def test_counts_of_table_2(row):
+    assert workloads.hybrid(row["dataset"], row["ways"]).queries == row["queries"]
+
+
+@pytest.mark.parametrize("row", published("table3").rows, ids=common.label_of)
+def test_counts_of_table_3(row):
+    assert workloads.pairwise(row["dataset"], row["workload"], LARGEST).queries == row["queries"]
+
+
+@pytest.mark.parametrize("row", published("table4").rows, ids=common.label_of)
+def test_counts_of_table_4(row):
+    assert workloads.one_and_two_way(row["workload"], row["n"]).queries == row["queries"]
+
+
+def test_views_of_tables_5_to_7():
+    mixed = {(r["n"], r["d"]): r for r in published("table7").rows}
+    for row in published("table5").rows:
+        assert workloads.views(workloads.mixed(row["n"], row["d"])) == mixed[row["n"], row["d"]]["views"]
+    for row in published("table6").rows:
+        assert row["views"] == comb(row["d"], 1) + comb(row["d"], 2)
+
+
+def test_rows_of_table_8_are_rows_of_table_4_weighted():
+    plain = {(r["n"], r["workload"]): r for r in published("table4").rows}
+    for row in published("table8").rows:
+        ratio = row["wff"] / plain[row["n"], row["workload"]]["wff"]
+        assert ratio == pytest.approx(1.67, abs=0.01)  # the mean of sqrt(weight), not sqrt(3)
+
+
+def test_one_weight_per_attribute_set():
+    work = workloads.weighted_sets("prefix", 4, d=6, seed=3)
+    assert len(work.blocks) == 6 + 15
+    assert {b.weight for b in work.blocks} <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert work.queries == workloads.one_and_two_way("prefix", 4, d=6).queries
+
+
+def test_gaussian_baseline_when_all_attributes_are_asked_for():
+    assert lemma(4, 3, 3) == pytest.approx(1.0)
+    assert lemma(5, 400, 2) / comb(400, 2) ** 0.5 == pytest.approx(0.64, abs=0.02)
+
+
+def test_a_process_of_its_own_has_its_own_memory():
+    work = workloads.one_and_two_way("prefix", 4, d=3)
+    here, there = measure(work, gap=1e-5), measure(work, gap=1e-5, fresh=True)
+    assert there.value == here.value
+    assert 0 < there.memory_mb <= here.memory_mb * 2
+
+
+@pytest.fixture
+def report(capsys) -> Report:
+    options = common.parser("test").parse_args([])
+    return Report("test", options, [Column("search", "ours", ".3f")])
+
+
+SMALL = Workload(Domain.of(a=3, b=2)).marginals(ways=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "failures"),
+    [({"querysmasher": 9.0}, 0), ({"querysmasher": 0.1}, 1), ({"wff": 0.1}, 1), ({"querysmasher": 0.1, "wff": 9.0}, 2)],
+)
+def test_checks_against_published_figures_fail_where_they_should(report, theirs, failures):
+    compare(report, {"workload": "small"}, SMALL, theirs, rounding=0.005)
+    assert len(report.failures) == failures
+    assert (report.finish() != 0) == bool(failures)
+
+
+def test_figures_that_are_not_comparable_are_not_checked(report):
+    compare(report, {"workload": "small"}, SMALL, {"querysmasher": 0.1, "wff": 0.1})
+    assert report.failures == []
+
+
+def test_a_search_that_loses_fails(report):
+    check_search(report, {"search": 1.0, "uniform": 1.0})
+    assert report.failures == []
+    check_search(report, {"search": 1.001, "uniform": 1.0})
+    assert len(report.failures) == 1
+
+
+def test_rounding_counts_as_equal(report):
+    check_equal(report, "x", 23.4766, 23.48, published("table4").rounding)
+    assert report.failures == []
+    check_equal(report, "x", 23.4866, 23.48, published("table4").rounding)
+    assert len(report.failures) == 1
+
+
+def test_plot_is_written_where_the_extra_is_installed(tmp_path, capsys):
+    pytest.importorskip("altair")
+    out = tmp_path / "figure.svg"
+    run("wff_figure1", f"--ways 1 --sizes 2 --dims 2 5 --out {out}", capsys)
+    assert out.read_text().startswith("<svg")
+
+
+def test_without_the_extra_a_benchmark_says_so_and_goes_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "altair", None)
+    code, document = run("wff_figure1", f"--ways 1 --sizes 2 --dims 2 --out {tmp_path / 'figure.svg'}", capsys)
+    assert (code, document["ok"]) == (0, True)

@@ -89,9 +89,9 @@ class Block:
 
     def check(self, domain: Domain) -> None:
         """Refuse what cannot be meant: order where there is none, weights that are not positive, too many ways."""
-        if not (np.isfinite(self.weight) and self.weight > 0):
+        if not (isinstance(self.weight, int | float | np.number) and 0 < self.weight < np.inf):
             raise LeastnoiseError(
-                f"weight {self.weight} of {self.label} is not positive; leave the queries out instead"
+                f"weight {self.weight!r} of {self.label} is not positive; leave the queries out instead"
             )
         if not 0 <= self.ways <= len(self.on):
             raise LeastnoiseError(f"{self.ways}-way {self.label} on {len(self.on)} attributes is empty; use fewer ways")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -60,7 +60,11 @@ def family_of(queries: Any) -> Family:
             return Random(*_random_options(value))
     if isinstance(queries, Mapping) and set(queries) == {"of", "weights"}:
         return Weighted(family_of(queries["of"]), positive_weights(queries["weights"]))
-    raise LeastnoiseError(f"unknown queries {queries!r}; use one of {', '.join(NAMES)}")
+    raise _unknown(queries)
+
+
+def _unknown(queries: object) -> LeastnoiseError:
+    return LeastnoiseError(f"unknown queries {queries!r}; use one of {', '.join(NAMES)}")
 
 
 def positive_weights(weights: Any) -> Array:
@@ -84,6 +88,8 @@ def _random_options(value: Mapping[str, Any]) -> tuple[int, float, int]:
         raise LeastnoiseError(f"random needs a positive count, not {count!r}")
     if not 0 < density < 1:
         raise LeastnoiseError(f"random density {density} is not between 0 and 1")
+    if not isinstance(seed, int) or seed < 0:
+        raise LeastnoiseError(f"random seed {seed!r} is not a whole number from 0 on")
     return count, float(density), int(seed)
 
 
@@ -153,15 +159,17 @@ class Workload:
     def _ways(self, ways: int | Sequence[int] | None, size: int) -> list[int]:
         if ways is None:
             return [size]
-        wanted = [ways] if isinstance(ways, int) else list(ways)
+        wanted = list(ways) if isinstance(ways, Iterable) else [ways]
         for k in wanted:
-            if not isinstance(k, int) or not 0 <= k <= size:
+            if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k <= size:
                 raise LeastnoiseError(f"ways {k!r} is not between 0 and the {size} attributes")
         if len(set(wanted)) < len(wanted):
             raise LeastnoiseError(f"ways {wanted} names a size twice; name each once")
         return wanted
 
     def _block(self, queries: Queries, on: tuple[int, ...], ways: int, weight: float, target: float | None) -> Block:
+        if isinstance(queries, str) and queries not in NAMES:
+            raise _unknown(queries)
         if ways == 0 or queries == "total":
             return total_block(weight, target)
         tensor = _tensor_of(queries)
@@ -212,6 +220,9 @@ class Workload:
         groups = [by] if isinstance(by, str) else list(by)
         if not groups:
             return self.add("range", **{"on": on or None, **options})
+        if not on:
+            raise LeastnoiseError(f"ranges by {groups[0]!r} need an attribute; name it, as in ranges('age', by='sex')")
+        self._indices("range", [*on, *groups])  # no attribute twice
         return self.add({**dict.fromkeys(on, "range"), **dict.fromkeys(groups, "marginal")}, **options)
 
     def circular(self, *on: str, **options: Any) -> Workload:
@@ -254,6 +265,9 @@ def _whole(queries: Mapping[str, Any]) -> TensorFamily:
 
 
 def _with_weights(block: Block, weights: Array) -> Block:
+    parts = [block.families] if isinstance(block.families, TensorFamily) else block.families
+    if any(f.plain is not f for f in parts):
+        raise LeastnoiseError(f"the {block.label} queries have weights already; give weights once")
     if isinstance(block.families, TensorFamily):
         return replace(block, families=WeightedTensor(block.families, weights))
     if block.ways == 1:

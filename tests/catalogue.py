@@ -55,6 +55,12 @@ FAMILIES: dict[str, Callable[[int], Family]] = {
     ),
 }
 
+# residual rows alone: nothing in common, so a product of strategies measures what nobody asks for
+PARTS: dict[str, Callable[[int], Family]] = {
+    "first contrast": lambda n: Matrix(np.eye(n)[:1] - np.eye(n)[1:2]),
+    "last contrast": lambda n: Matrix(np.eye(n)[-2:-1] - np.eye(n)[-1:]),
+}
+
 TENSORS: dict[str, Callable[[tuple[int, ...]], TensorFamily]] = {
     "affine": lambda s: Affine(),
     "abs_diff": lambda s: AbsDiff(),
@@ -88,7 +94,7 @@ def prior_of(n: int, skew: bool) -> Prior:
 
 
 def factor(name: str, n: int, skew: bool = False) -> Factor:
-    return SlotData(FAMILIES[name](n), prior_of(n, skew)).factor
+    return SlotData((FAMILIES | PARTS)[name](n), prior_of(n, skew)).factor
 
 
 def problem(gram: Gram, skew: bool = False) -> Problem:
@@ -127,6 +133,9 @@ PROBLEMS: dict[str, Problem] = {
     "sum with tensor": mixed(kron(("marginal", 3), ("marginal", 3)), tensor("affine", (3, 3))),
     "sum skewed": mixed(
         kron(("prefix", 3), ("suffix", 3), skew=True), kron(("marginal", 3), ("matrix", 3), skew=True), skew=True
+    ),
+    "sum of contrasts": mixed(
+        kron(("first contrast", 4), ("first contrast", 4)), kron(("last contrast", 4), ("last contrast", 4))
     ),
     "dense": dense(kron(("prefix", 3), ("range", 3))),
 }
@@ -175,6 +184,9 @@ WORKLOADS: dict[str, Workload] = {
     "size one": _w(1, 4, 1).prefix(ways=[1, 2]),
     "sum of products": _w(3, 3).prefix("a", "b").marginals("a", "b").ranges("a", "b"),
     "low rank only": _w(4, 4).affine("a", "b"),
+    "two contrasts": _w(4, 4)
+    .add({n: {"matrix": [[1, -1, 0, 0]]} for n in "ab"})
+    .add({n: {"matrix": [[0, 0, 1, -1]]} for n in "ab"}),
     "contrasts": _w(3, 3).add({"a": {"matrix": [[1, -1, 0], [0, 1, -1]]}, "b": "prefix"}),
     "marginals 2-way": _w(3, 4, 2).marginals(ways=2),
     "marginals of all": _w(2, 3, 2).marginals(ways=[0, 1, 2, 3]),

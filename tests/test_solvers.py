@@ -14,7 +14,7 @@ from leastnoise.factorize import SOLVERS, Axis, Cache, MatrixStrategy, Solution,
 from leastnoise.factorize.fourier import solve_fourier
 from leastnoise.factorize.kronecker import solve_kronecker
 from leastnoise.factorize.optimal import distinct_columns, root_rows, solve_optimal
-from leastnoise.factorize.solvers import DENSE_CELLS
+from leastnoise.factorize.solvers import DENSE_CELLS, best_structured
 from leastnoise.factorize.strategy import factor_gram
 from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
 from tests.catalogue import FAMILIES, PROBLEMS, factor, generator, problem, skewed
@@ -164,6 +164,21 @@ def test_kronecker_brackets_the_optimum(name):
     assert solution.strategy.factors is not None
     assert solution.floor <= optimum(name) * (1 + SDP)
     assert solution.error >= optimum(name) * (1 - SDP)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_large_sums_bracket_the_optimum(name):
+    """What is done for sums too large to be dense, on sums that are not."""
+    p = PROBLEMS[name]
+    solution = best_structured(p.gram, tuple(axis.prior for axis in p.axes), GAP)
+    B, G = solution.strategy.matrix(), p.gram.dense()
+    assert solution.floor <= optimum(name) * (1 + SDP)
+    assert optimum(name) * (1 - SDP) <= solution.error <= solve("kronecker", name).error * (1 + 1e-9)
+    assert solution.error == pytest.approx(dense_error(G, B), rel=1e-7)
+    assert np.sum(B**2, axis=0).max() == pytest.approx(1, rel=1e-9)
+    rows = root_rows(p.gram)
+    back = solution.strategy.half(rows.reshape(-1, *p.gram.shape)) @ B
+    assert_allclose(back, rows, atol=1e-8 * np.abs(rows).max())
 
 
 def test_kronecker_is_optimal_where_the_terms_agree():

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from leastnoise.factorize import SOLVERS, CirculantStrategy, KronStrategy, MatrixStrategy, Solution, Solver, Strategy
+from leastnoise.factorize import (
+    SOLVERS,
+    CirculantStrategy,
+    KronStrategy,
+    MatrixStrategy,
+    ScaledKron,
+    Solution,
+    Solver,
+    Strategy,
+)
 from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
 from tests.catalogue import PROBLEMS, factor, generator
 from tests.oracles import dense_error, pseudo_inverse
@@ -108,6 +117,44 @@ def test_kronecker_strategy_is_the_kronecker_product(sizes, seed):
     assert_allclose(strategy.cost().ravel(), np.sum(B**2, axis=0), atol=1e-13)
     queries = rng.normal(size=(2, *sizes))
     assert_allclose(strategy.half(queries), queries.reshape(2, -1) @ np.linalg.pinv(B), atol=1e-6)
+
+
+@given(sizes=sizes, seed=st.integers(0, 99))
+def test_scaled_kronecker_strategy_is_its_matrix(sizes, seed):
+    rng = generator(seed)
+    parts = tuple(_random_strategy(rng, n) for n in sizes)
+    theta = 0.1 + rng.random(tuple(p.measurements for p in parts))
+    strategy, B = ScaledKron(parts, theta), np.ones((1, 1))
+    for p in parts:
+        B = np.kron(B, p.matrix())
+    B = np.sqrt(theta).reshape(-1, 1) * B
+    B = B / np.sqrt(np.sum(B**2, axis=0).max())
+    assert_allclose(strategy.matrix(), B, atol=1e-12)
+    assert_allclose(strategy.cost().ravel(), np.sum(B**2, axis=0), atol=1e-12)
+    queries, P = rng.normal(size=(2, *sizes)), np.linalg.pinv(B)
+    assert_allclose(strategy.half(queries), queries.reshape(2, -1) @ P, atol=1e-6)
+    assert_allclose(strategy.back(strategy.half(queries)), queries.reshape(2, -1) @ P @ P.T, atol=1e-5)
+    assert_allclose(strategy.inverse(), P @ P.T, atol=1e-5)
+    rows = [rng.normal(size=(2, n)) for n in sizes]
+    assert_allclose(strategy.product_variances(rows), _product_variances(rows, P), rtol=1e-6)
+    for gram in grams_on(tuple(sizes)):
+        assert strategy.error(gram) == pytest.approx(dense_error(gram.dense(), B), rel=1e-6)
+
+
+@always
+@everywhere
+def test_variances_of_products_of_rows(solver, name):
+    strategy = solved(solver, name).strategy
+    rows = [generator(7, n).normal(size=(2, n)) for n in strategy.shape]
+    expected = _product_variances(rows, pseudo_inverse(strategy.matrix()))
+    assert_allclose(strategy.product_variances(rows), expected, **CLOSE)
+
+
+def _product_variances(rows: list[np.ndarray], P: np.ndarray) -> np.ndarray:
+    queries = np.ones((1, 1))
+    for r in rows:
+        queries = np.kron(queries, r)
+    return np.sum((queries @ P) ** 2, axis=1).reshape([len(r) for r in rows])
 
 
 def _random_strategy(rng: np.random.Generator, n: int) -> Strategy:

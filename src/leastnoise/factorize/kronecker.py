@@ -119,6 +119,7 @@ def rescaled(gram: Gram, product: Solution, gap: float) -> Solution:
         else:
             half = product.strategy.half(_rows(g))
             power += c * np.einsum("qk,qk->k", half, half).reshape(power.shape)
+    power = np.maximum(power, 1e-14 * power.max())  # what nobody asks for is measured at next to no cost
     theta = best_levels(power, [p.matrix() ** 2 for p in parts], gap)
     strategy = ScaledKron(parts, theta)
     error = strategy.error(gram)

@@ -21,6 +21,7 @@ from leastnoise.gram import Gram, Kron, LowRank
 
 DENSE_CELLS = 4_096  # cells up to which a Gram without structure is solved densely
 LOOSE_CELLS = 500  # cells above which an unstructured solve is expensive enough to prepare
+DEAR_CELLS, DEAR_GAP = 1_500, 1e-4  # above so many cells a step takes seconds: stop at this gap
 CACHE_BYTES = 512 * 2**20
 
 SOLVERS = ("optimal", "fourier", "subtraction", "basis", "identity", "hierarchical", "wavelet", "eigen", "kronecker")
@@ -148,7 +149,7 @@ class Solver:
         if gram.cells <= DENSE_CELLS:
             if start is None and gram.cells > LOOSE_CELLS:  # a product dual is a cheap and close start
                 start = solve_kronecker(gram, priors, 1e-3).dual
-            return solve_optimal(gram, self.gap, start)
+            return solve_optimal(gram, max(self.gap, DEAR_GAP) if gram.cells > DEAR_CELLS else self.gap, start)
         return best_structured(gram, priors, self.gap)
 
     def _need_dense(self, gram: Gram) -> None:

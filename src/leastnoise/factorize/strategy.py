@@ -106,6 +106,7 @@ class MatrixStrategy(Strategy):
     def __init__(self, rows: Array, shape: tuple[int, ...], pseudo_inverse: Array | None = None):
         b = rows.reshape(len(rows), -1)
         scale = np.sqrt(max(float(np.einsum("kx,kx->x", b, b).max()), np.finfo(float).tiny))
+        scale = 1.0 if abs(scale - 1) < 1e-12 else scale  # already scaled: keep every bit
         self.rows, self.shape = b / scale, shape
         self._errors: dict[Hashable, float] = {}
         self._pinv = None if pseudo_inverse is None else pseudo_inverse * scale
@@ -113,7 +114,10 @@ class MatrixStrategy(Strategy):
     @cached_property
     def pseudo_inverse(self) -> Array:
         """B^+."""
-        return np.linalg.pinv(self.rows, rcond=1e-11) if self._pinv is None else self._pinv
+        if self._pinv is not None:
+            return self._pinv
+        found: Array = np.linalg.pinv(self.rows, rcond=1e-11).astype(np.float64, copy=False)
+        return found
 
     @cached_property
     def _inverse(self) -> Array:

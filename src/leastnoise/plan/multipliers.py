@@ -109,14 +109,16 @@ class Multipliers:
         asked = Asked(tuple(families), tuple(tensors))
         return replace(self.question, table_weights=np.maximum(weights, floor), asked=asked)
 
-    def gradient(self, x: Array, design: Design) -> Array:
-        """d log(T^2 / norm) / dx: shares of the weighted error, minus shares of the norm."""
+    def shares(self, x: Array, design: Design) -> tuple[Array, Array]:
+        """Shares of the weighted error and of the norm: their difference is d log(T^2 / norm) / dx.
+
+        Their ratio is the mean variance behind a multiplier over the mean variance of all.
+        """
         variances = Variances(design, design.noise(1.0))
         by_table = design.question.table_weights * variances.table_sums(design.smashed)
         total = by_table.sum()
         rows = self._row_errors(design, variances)
-        shares = np.concatenate([by_table[self.tables], *rows]) / total
-        return shares - self._norm_shares(x)
+        return np.concatenate([by_table[self.tables], *rows]) / total, self._norm_shares(x)
 
     def _norm_shares(self, x: Array) -> Array:
         c, u = self.split(x)

@@ -16,7 +16,6 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Solver
-from leastnoise.factorize.descent import Stop, descend
 from leastnoise.gram import outer_all
 from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design
 from leastnoise.plan.multipliers import Multipliers
@@ -24,8 +23,11 @@ from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Structure
 from leastnoise.plan.variance import Variances
 
-STEPS = 300
+STEPS = 250
 GAP = 5e-5
+LEAST_STEP, MOST_STEP = 1e-3, 8.0
+NOISE = 1e-6  # relative error of a solve, not to be taken for a step down
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -120,30 +122,41 @@ def optimize(
 
 
 class _DualSearch:
+    """Multiplicative climb of the dual: every multiplier grows with the mean variance behind it.
+
+    The step x += eta log(share of error / share of norm) lifts a query that is too noisy however small its
+    multiplier is, where a gradient step would not; eta grows while the dual bound does.
+    """
+
     def __init__(
         self, m: Multipliers, priors: tuple[Prior, ...], solver: Solver, objective: Objective, progress: Progress
     ):
         self.m, self.priors, self.solver, self.norm, self.progress = m, priors, solver, objective, progress
-        self.value, self.floor, self.steps = inf, 0.0, 0
+        self.value, self.floor = inf, 0.0
         self.best: Design | None = None
-        self.reach: list[int] = []  # measurements per orbit at equal multipliers
 
-    def objective(self, x: Array) -> tuple[float, Array]:
+    def evaluate(self, x: Array) -> Design:
         design = solve_design(self.m.question_at(x), self.priors, self.solver)
-        self.steps += 1
-        self.progress(min(self.steps, STEPS), STEPS, "balancing errors")
         value = norm_of(Variances(design, design.noise(1.0)), self.m.structure, self.m.scale, self.norm)
-        # multipliers near zero take a query out of reach; what is left would look better than it is
-        reach = [0 if s is None else s.strategy.measurements for s in design.solutions]
-        self.reach = self.reach or reach
-        if value < self.value and reach == self.reach:
+        if value < self.value:
             self.value, self.best = value, design
         self.floor = max(self.floor, design.root_floor**2)
-        if self.value <= self.floor * (1 + GAP) or self.steps >= STEPS:
-            raise Stop
-        return -2 * float(np.log(design.root_total)), -self.m.gradient(x, design)
+        return design
 
     def run(self) -> Outcome:
-        descend(self.objective, self.m.start(), STEPS, ftol=1e-9, memory=30)
+        eta = min(1.5, self.norm.r - 1)
+        x = self.m.start()
+        design = self.evaluate(x)
+        for step in range(STEPS):
+            self.progress(step, STEPS, "balancing errors")
+            if self.value <= self.floor * (1 + GAP) or eta < LEAST_STEP:
+                break
+            error, norm = self.m.shares(x, design)
+            tried = x + eta * np.log(np.maximum(error, TINY) / np.maximum(norm, TINY))
+            after = self.evaluate(tried)
+            if after.root_total >= design.root_total * (1 - NOISE):
+                x, design, eta = tried, after, min(eta * 1.15, MOST_STEP)
+            else:
+                eta /= 2
         assert self.best is not None
         return Outcome(self.best, self.value, min(self.floor, self.value))

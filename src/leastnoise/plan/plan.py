@@ -143,7 +143,7 @@ class Plan:
             targets = any(b.target is not None for b in self.workload.blocks)
             return "largest std_error / target" if targets else "max_std_error"
         if self.objective.r > 1:
-            return f"l{self.objective.r:g} norm of the std_errors"
+            return f"root of the l{self.objective.r:g} norm of the variances"
         return (
             "rmse"
             if all(b.weight == 1 for b in self.workload.blocks) and self.design.structure.stated.is_plain
@@ -283,6 +283,8 @@ def plan(
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
         _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(_no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
+    if budget is not None and budget.neighbours == "replace":
+        floor = Floor(0.0, "none known for replacing one row")
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
     name = asked.prior_name(outcome.design)
     seconds = time.perf_counter() - started

@@ -64,6 +64,8 @@ def explain(plan: Plan) -> str:
         parts.append(
             f"Within its own class (one strategy per residual) it is optimal to {percent_above(1 + plan.gap)}."
         )
+    if plan.objective.r == inf and any(b.weight != 1 for b in plan.workload.blocks):
+        parts.append("The objective `max` treats all queries alike; their weights do not enter it.")
     parts.append(_prior_words(plan))
     parts += [_target_words(g) for g in plan.groups() if "target" in g]
     parts.append(f"Privacy: {plan.budget}.")

@@ -1,0 +1,100 @@
+"""Streams of uniform 64-bit words, from the operating system's secrets or from a seed."""
+
+import hashlib
+import os
+import secrets
+import threading
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from leastnoise.errors import LeastnoiseError
+
+Words = npt.NDArray[np.uint64]
+_BLOCK = 1 << 16  # words encrypted at a time; the zeros are shared by all calls
+_ZEROS = bytes(8 * _BLOCK)
+_generation = 0  # forks between the first process and this one
+
+
+def _forked() -> None:
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+class Bits(Protocol):
+    """A source of independent uniform 64-bit words; `insecure` sources must not protect data."""
+
+    @property
+    def insecure(self) -> bool:
+        """Whether somebody else could know the words."""
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+
+
+class SecureBits:
+    """AES-256 in counter mode under a key of the operating system: one key per thread and process, never shared.
+
+    >>> SecureBits().words(3).shape
+    (3,)
+
+    Guarantees: child_process_does_not_repeat_the_parent; threads_do_not_share_a_stream.
+    """
+
+    insecure: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+        # The process number catches forks that Python does not see, the generation a number that is used again.
+        here = (os.getpid(), _generation)
+        if getattr(self._local, "owner", None) != here:
+            self._local.stream = _stream(secrets.token_bytes(32), secrets.token_bytes(16))
+            self._local.owner = here
+        return _words(self._local.stream, count)
+
+    def __reduce__(self) -> tuple[type["SecureBits"], tuple[()]]:
+        return SecureBits, ()  # a copy draws its own key
+
+
+class SeededBits:
+    """The same words for the same seed, for tests and studies only: whoever knows the seed knows the noise.
+
+    Not for use by several threads at once.
+
+    >>> bool((SeededBits(7).words(4) == SeededBits(7).words(4)).all())
+    True
+
+    Guarantees: same_seed_same_words; pieces_join_to_one_stream.
+    """
+
+    insecure: ClassVar[bool] = True
+
+    def __init__(self, seed: int) -> None:
+        digest = hashlib.sha512(f"leastnoise seed {int(seed)}".encode()).digest()
+        self._stream = _stream(digest[:32], digest[32:48])
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+        return _words(self._stream, count)
+
+
+def _stream(key: bytes, nonce: bytes) -> CipherContext:
+    return Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
+
+
+def _words(stream: CipherContext, count: int) -> Words:
+    if count < 0:
+        raise LeastnoiseError(f"cannot draw {count} words; ask for 0 or more")
+    found = np.empty(count, dtype="<u8")
+    for start in range(0, count, _BLOCK):
+        piece = found[start : start + _BLOCK]
+        piece[:] = np.frombuffer(stream.update(_ZEROS[: piece.nbytes]), dtype="<u8")
+    return found.astype(np.uint64, copy=False)

@@ -54,7 +54,7 @@ def figure(sigma: int, options: argparse.Namespace) -> dict[str, Any]:
     bits = SecureBits()
     variance = sigma**2
     rate, samples = best_rate(lambda n: rounded_gaussian(bits, variance, n, options.threads), options.size, 3)
-    alone, _ = best_rate(lambda n: rounded_gaussian(bits, variance, n, 1), options.size // 4, 2)
+    alone, _ = best_rate(lambda n: rounded_gaussian(bits, variance, n, 1), options.size, 3)
     found = {"sigma": sigma, "millions": rate / 1e6, "one_thread": alone / 1e6}
     found["deviation"] = float(samples.std() / sqrt(variance + 1 / 12))
     if theirs := opendp_sampler(sigma):

@@ -9,8 +9,13 @@ from typing import Any
 from bench.common import Row
 
 
-def line_plot(rows: Sequence[Row], out: Path | None, title: str, *, x: str, y: str, color: str, facet: str) -> bool:
-    """Lines of y over x, one per color, one panel per facet; written as the suffix of `out` says (svg, png, html)."""
+def line_plot(
+    rows: Sequence[Row], out: Path | None, title: str, *, x: str, y: str, color: str, facet: str, rule: str = ""
+) -> bool:
+    """Lines of y over x, one per color, one panel per facet; written as the suffix of `out` says (svg, png, html).
+
+    `rule` names a column with the height of a dashed line, such as a limit.
+    """
     if out is None:
         return False
     try:
@@ -19,8 +24,11 @@ def line_plot(rows: Sequence[Row], out: Path | None, title: str, *, x: str, y: s
         print(f"no plot in {out}: install leastnoise[plots]")
         return False
     data: list[dict[str, Any]] = [dict(r) for r in rows]
-    line = altair.Chart(altair.Data(values=data)).mark_line(point=True)
-    panel = line.encode(x=f"{x}:Q", y=f"{y}:Q", color=f"{color}:N").properties(width=240, height=200)
+    base = altair.Chart().encode(color=f"{color}:N").properties(width=240, height=200)
+    layers = [base.mark_line(point=True).encode(x=f"{x}:Q", y=f"{y}:Q")]
+    if rule:
+        layers.append(base.mark_rule(strokeDash=[4, 4]).encode(y=f"{rule}:Q"))
+    panel = altair.layer(*layers, data=altair.Data(values=data))
     chart = panel.facet(f"{facet}:N", columns=3).properties(title=title)
     out.parent.mkdir(parents=True, exist_ok=True)
     chart.save(str(out))

@@ -22,7 +22,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--datasets", nargs="+", choices=("Adult", "CPS", "Loans"), help="only these (all)")
     p.add_argument("--workloads", nargs="+", choices=("affine", "abs_diff"), help="only these (all)")
     p.add_argument("--pairs", choices=("published", "all", "both"), default="both", help="which pairs are compared")
-    p.add_argument("--search", nargs="*", default=["CPS"], help="data sets to search the prior for (others: slow)")
     options = p.parse_args(argv)
     table = published("table3")
     label = [Column("dataset", "dataset"), Column("workload", "workload"), Column("pairs", "pairs".rjust(12))]
@@ -34,13 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         name, kind = row["dataset"], row["workload"]
         asked, true = pairwise(name, kind, LARGEST), pairwise(name, kind)
         report.require(asked.queries == row["queries"], f"{name} {kind}: {asked.queries} queries, not {row['queries']}")
-        search = "search" if name in options.search else None
         same = asked.queries == true.queries
         if options.pairs != "all" or same:
             pairs = "all" if same else "as published"
-            compare(report, {"pairs": pairs}, asked, row, rounding=table.rounding, search=search)
+            compare(report, {"pairs": pairs}, asked, row, rounding=table.rounding)
         if options.pairs != "published" and not same:
-            compare(report, {"dataset": name, "workload": kind, "pairs": "all"}, true, {}, search=search)
+            compare(report, {"dataset": name, "workload": kind, "pairs": "all"}, true, {})
     print(LEGEND)
     return report.finish()
 

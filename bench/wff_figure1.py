@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for m in options.sizes:
             for d in (d for d in options.dims if d >= k):
                 _cell(report, k, m, d)
-    line_plot(report.figures, options.out, "Standard error / Gaussian baseline", x="d", y="share", color="m", facet="k")
+    title = "Standard error / Gaussian baseline (dashed: limit)"
+    line_plot(report.figures, options.out, title, x="d", y="share", color="m", facet="k", rule="limit")
     return report.finish()
 
 

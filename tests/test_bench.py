@@ -49,14 +49,6 @@ def test_help(name, capsys):
     assert "--prior" in capsys.readouterr().out
 
 
-def test_every_module_is_listed_here():
-    from pathlib import Path
-
-    shared = {"__init__", "common", "workloads", "plots"}
-    modules = {p.stem for p in Path(common.__file__).parent.glob("*.py")}
-    assert modules - shared == set(TINY)
-
-
 # Certified optima with the uniform prior, known from independent computations.
 OPTIMA = {
     ("marginal", 10): 23.48,

@@ -25,10 +25,16 @@ def thin_root(gram: Array) -> Array:
     return np.sqrt(w[keep])[:, None] * u[:, keep].T
 
 
+def distinct_cells(rows: Array) -> Array:
+    """Cells that every query treats alike need only one column: a factorization of one is copied to the others."""
+    columns = np.unique(np.round(rows, 9), axis=1)
+    return columns[:, np.any(columns != 0, axis=0)]
+
+
 def least_sum(gram: Array) -> float:
     """min tr(G V^+) over V psd with diag V <= 1: the least summed variance of any factorization at privacy cost 1."""
     scale = float(np.trace(gram))
-    R = thin_root(gram / scale)
+    R = distinct_cells(thin_root(gram / scale))
     k, n = R.shape
     M = cp.Variable((n + k, n + k), PSD=True)  # [[V, R^T], [R, Y]]: Y dominates R V^+ R^T
     goal = cp.Minimize(cp.trace(M[n:, n:]))
@@ -37,6 +43,7 @@ def least_sum(gram: Array) -> float:
 
 def least_norm(rows: Array, r: float, weights: Array | None = None) -> float:
     """min (sum_q w_q Var(q)^r)^(1/r) over all factorizations at privacy cost 1; the largest w_q Var(q) for r = inf."""
+    rows = distinct_cells(rows)
     k, n = rows.shape
     w = np.ones(k) if weights is None else weights
     M = cp.Variable((n + k, n + k), PSD=True)
@@ -48,6 +55,7 @@ def least_norm(rows: Array, r: float, weights: Array | None = None) -> float:
 
 def gamma_2(rows: Array) -> float:
     """gamma_2(W) in its textbook form: least c with [[A, W], [W^T, B]] psd and both diagonals at most c."""
+    rows = np.unique(distinct_cells(rows), axis=0)
     k, n = rows.shape
     M, c = cp.Variable((n + k, n + k), PSD=True), cp.Variable()
     return _solve(cp.Problem(cp.Minimize(c), [cp.diag(M) <= c, M[:k, k:] == rows]))

@@ -14,7 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Solver
 from leastnoise.plan.design import solve_design
 from leastnoise.plan.multipliers import Multipliers
-from leastnoise.plan.objective import Objective, query_weights
+from leastnoise.plan.objective import Objective, _DualSearch, query_weights
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
 from tests.laws import check_plan, check_unbiased, check_variances, norm_of, privacy_cost, same_plan, variances_of
@@ -187,6 +187,19 @@ def test_any_multipliers_bound_the_norm_from_below(name, norm):
         x = 2 * generator(seed).normal(size=len(multipliers.start()))
         floor = solve_design(multipliers.question_at(x), plan.design.priors, Solver("optimal", 1e-6)).root_floor
         assert floor <= norm_of(plan, variances_of(plan)) * (1 + 1e-6)
+
+
+def test_multipliers_that_lose_a_query_are_not_taken():
+    """A row whose multiplier vanishes is no longer measured: its error would look like none at all."""
+    work = Workload(ordered(4)).matrix([[1, 1, 0, 0], [0, 0.01, 0, 0]], "a")
+    plan = ln.plan(work, BUDGET, prior="uniform")
+    multipliers = Multipliers(plan.design.question, inf, query_weights(plan.design.structure, Objective(inf)))
+    search = _DualSearch(multipliers, plan.design.priors, Solver("optimal", 1e-6), Objective(inf), lambda *_: None)
+    first = search.evaluate(multipliers.start())
+    lost = search.evaluate(np.array([0.0, 0.0, -80.0]))
+    ranks = [[s.strategy.measurements for s in d.solutions if s is not None] for d in (first, lost)]
+    assert ranks[1] < ranks[0]
+    assert search.best is first
 
 
 # Accuracy targets

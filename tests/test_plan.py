@@ -1,5 +1,6 @@
 """Plans against explicit matrices: unbiased, private, and exact about their errors, for every solver and objective."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import sqrt
 
@@ -12,9 +13,11 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS
+from leastnoise.factorize import solvers as solvers_module
+from leastnoise.plan import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import UNIFORM_IS_BEST, WORKLOADS, generator, skewed
-from tests.laws import check_plan, check_privacy, check_unbiased, check_variances, privacy_cost, variances_of
+from tests.laws import check_plan, check_privacy, check_unbiased, check_variances, privacy_cost, same_plan, variances_of
 from tests.oracles import SDP, least_sum, row_weights
 
 BUDGET = ln.Budget(mu=1)
@@ -57,6 +60,36 @@ def test_given_priors_and_bases_obey_the_laws(solver, name):
 @pytest.mark.parametrize("objective", ["max", {"lr": 3}], ids=str)
 def test_every_objective_obeys_the_laws(objective, name):
     check_plan(ln.plan(WORKLOADS[name], BUDGET, objective=objective, gap=1e-4))
+
+
+LARGE = [
+    "suffix and prefix",
+    "families by set",
+    "sum of products",
+    "abs_diff and marginals",
+    "random 2-way",
+    "two contrasts",
+]
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sums of four cells count as too large to be dense, so that small plans take the way of large ones."""
+    monkeypatch.setattr(solvers_module, "DENSE_CELLS", 3)
+    clear_cache()
+    yield
+    clear_cache()
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("objective", ["sum", "max"])
+@pytest.mark.usefixtures("everything_is_large")
+def test_large_sums_obey_the_laws(objective, name, tmp_path):
+    plan = ln.plan(WORKLOADS[name], BUDGET, objective=objective, prior="search" if objective == "sum" else "uniform")
+    check_plan(plan)
+    plan.save(tmp_path / "plan")
+    check_plan(ln.Plan.load(tmp_path / "plan"))
+    same_plan(ln.Plan.load(tmp_path / "plan"), plan)
 
 
 # Random workloads

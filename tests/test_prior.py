@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.factorize import Solver
+from leastnoise.factorize import Solver, kronecker
 from leastnoise.plan.design import solve_design
 from leastnoise.plan.prior import total_gradient
 from leastnoise.plan.smash import Prior
@@ -16,10 +16,12 @@ BUDGET = ln.Budget(mu=1)
 SEARCHED = {name: work for name, work in WORKLOADS.items() if name not in UNIFORM_IS_BEST}
 
 
-def total_at(plan: ln.Plan, vectors: list[np.ndarray], gap: float = 1e-10) -> tuple[float, list[np.ndarray]]:
+def total_at(
+    plan: ln.Plan, vectors: list[np.ndarray], gap: float = 1e-10, solver: str = "optimal"
+) -> tuple[float, list[np.ndarray]]:
     """The root of the total error and its gradient at given priors, solved to the last digit."""
     priors = tuple(Prior(len(v), v) for v in vectors)
-    design = solve_design(plan.design.question, priors, Solver("optimal", gap))
+    design = solve_design(plan.design.question, priors, Solver(solver, gap))
     return design.root_total, total_gradient(design)
 
 
@@ -40,6 +42,25 @@ def test_gradient_matches_finite_differences(name):
         predicted = 2 * float(gradient[c] @ step)
         scale = 2e-4 * up  # what a change of the prior by h could move at most, to within a constant
         assert up - down == pytest.approx(predicted, rel=1e-3, abs=1e-5 * scale), (c, n)
+
+
+SUMS = ["suffix and prefix", "families by set", "sum of products", "abs_diff and marginals", "affine", "random 2-way"]
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_gradient_of_product_strategies(name, monkeypatch):
+    """Alternating solves, run to the end so that differences of their errors mean something."""
+    monkeypatch.setattr(kronecker, "STALL", 1e-11)
+    monkeypatch.setattr(kronecker, "ROUNDS", 1000)
+    plan, rng = ln.plan(WORKLOADS[name], BUDGET, prior="uniform"), generator(17)
+    at = [_tilted(rng, c.size) for c in plan.design.structure.classes]
+    gradient = total_at(plan, at, 1e-9, "kronecker")[1]
+    for c, v in enumerate(at):
+        step = rng.normal(size=len(v))
+        step = 1e-3 * (step - step.mean()) / np.abs(step - step.mean()).max()
+        moved = [[w + s * step if i == c else w for i, w in enumerate(at)] for s in (1, -1)]
+        up, down = (total_at(plan, m, 1e-9, "kronecker")[0] for m in moved)
+        assert up - down == pytest.approx(2 * float(gradient[c] @ step), rel=1e-2, abs=1e-6 * up), c
 
 
 def _tilted(rng: np.random.Generator, n: int) -> np.ndarray:

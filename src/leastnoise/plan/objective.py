@@ -134,11 +134,15 @@ class _DualSearch:
         self.m, self.priors, self.solver, self.norm, self.progress = m, priors, solver, objective, progress
         self.value, self.floor = inf, 0.0
         self.best: Design | None = None
+        self.reach: list[int] = []  # measurements per orbit at equal multipliers
 
     def evaluate(self, x: Array) -> Design:
         design = solve_design(self.m.question_at(x), self.priors, self.solver)
         value = norm_of(Variances(design, design.noise(1.0)), self.m.structure, self.m.scale, self.norm)
-        if value < self.value:
+        # a multiplier near zero takes its query out of reach, and what is left looks better than it is
+        reach = [0 if s is None else s.strategy.measurements for s in design.solutions]
+        self.reach = self.reach or reach
+        if value < self.value and reach == self.reach:
             self.value, self.best = value, design
         self.floor = max(self.floor, design.root_floor**2)
         return design

@@ -1,5 +1,6 @@
 """What every plan must satisfy, checked on explicit matrices."""
 
+from functools import cache
 from math import inf, sqrt
 
 import numpy as np
@@ -8,11 +9,20 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise._types import Array
-from tests.oracles import row_weights
+from leastnoise.plan.factorization import workload_matrix
+from tests.catalogue import WORKLOADS
+from tests.oracles import least_sum, row_weights
 
 # Strategies are exact to the pseudo-inverse of matrices with condition numbers up to about 1e5 (the solver keeps
 # 1e-11 of uniform weight), so products of them are good to 1e-16 * 1e5^2; wrong algebra shows up at order one.
 EXACT = 1e-6
+
+
+@cache
+def optimum(name: str) -> float:
+    """Least weighted sum of variances of a workload of the catalogue, over all factorizations at privacy cost 1."""
+    W = workload_matrix(WORKLOADS[name])
+    return least_sum((W.T * row_weights(WORKLOADS[name])) @ W)
 
 
 def variances_of(plan: ln.Plan) -> Array:

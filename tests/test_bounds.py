@@ -23,15 +23,10 @@ from leastnoise.plan import certificate
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Circular, Cyclic, Marginal, Prefix, Random, Range, Suffix, Total
 from tests.catalogue import FAMILIES, TENSORS, UNIFORM_IS_BEST, WORKLOADS, generator, ordered, skewed
+from tests.laws import optimum
 from tests.oracles import SDP, even_sines, extended, least_sum, marginal_root, odd_sines, row_weights, thin_root
 
 BUDGET = ln.Budget(mu=1)
-
-
-def optimum(plan: ln.Plan) -> float:
-    """Least weighted sum of variances at privacy cost 1, over all factorizations."""
-    W = plan.factorization().W
-    return least_sum((W.T * row_weights(plan.workload)) @ W)
 
 
 def floors_of(plan: ln.Plan) -> list[certificate.Floor]:
@@ -144,7 +139,7 @@ def test_tensor_traces_match_dense_projections(name, kept):
 @pytest.mark.parametrize("solver", ["optimal", "fourier"])
 def test_every_floor_is_below_the_optimum(name, solver):
     plan = ln.plan(WORKLOADS[name], BUDGET, solver=solver)
-    best = optimum(plan)
+    best = optimum(name)
     for floor in floors_of(plan):
         assert floor.value <= best * (1 + SDP), floor.kind
     assert floors_of(plan)[-1].value >= best * (1 - 2e-5)  # the last is the optimum itself, to a gap of 1e-5
@@ -188,7 +183,8 @@ def weighted_workloads(draw: st.DrawFn) -> Workload:
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 def test_floors_of_random_workloads(work, prior):
     plan = ln.plan(work, BUDGET, prior=prior)
-    best = optimum(plan)
+    W = plan.factorization().W
+    best = least_sum((W.T * row_weights(work)) @ W)
     for floor in floors_of(plan):
         assert floor.value <= best * (1 + SDP), floor.kind
     assert plan.value**2 * plan.queries >= best * (1 - SDP)
@@ -197,7 +193,7 @@ def test_floors_of_random_workloads(work, prior):
 @pytest.mark.parametrize("name", sorted(UNIFORM_IS_BEST))
 def test_floors_meet_the_value_for_marginals_and_circular_queries(name):
     plan = ln.plan(WORKLOADS[name], BUDGET)
-    best = optimum(plan)
+    best = optimum(name)
     assert plan.value**2 * plan.queries == pytest.approx(best, rel=2e-5)
     assert max(f.value for f in floors_of(plan)[:-1]) == pytest.approx(best, rel=2e-5)
 
@@ -257,8 +253,8 @@ def test_any_weights_and_tilts_give_a_floor(name):
     base = Workload(ordered(4, 3))
     work = base.affine("a", "b").prefix(ways=1) if name == "affine" else base.add(name, ways=[1, 2])
     plan, rng = ln.plan(work, BUDGET, prior="uniform"), generator(2)
-    structure = plan.design.structure
-    best = optimum(plan)
+    structure, W = plan.design.structure, plan.factorization().W
+    best = least_sum(W.T @ W)
     for _ in range(30):
         weights = [rng.dirichlet(np.ones(c.size)) for c in structure.classes]
         alphas = np.exp(rng.normal(size=len(structure.slots)) * 2).tolist()

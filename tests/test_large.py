@@ -183,9 +183,6 @@ def test_impossible_arrays_are_refused(name):
     assert peak < 500 * 2**20
 
 
-@pytest.mark.xfail(
-    reason="variances of up to 3,000 values are taken row by row, and ranges are n(n+1)/2 rows of n values"
-)
 @pytest.mark.parametrize("solver", ["fourier", "optimal"])
 def test_the_largest_error_of_ranges_needs_no_list_of_ranges(solver):
     """A list of all ranges of 300 values takes 108 MB, of 3,000 values 108 GB; V^+ takes a hundredth of that."""

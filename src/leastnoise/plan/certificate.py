@@ -16,7 +16,7 @@ from leastnoise.factorize.bounds import (
     tensor_traces,
     trace_on,
 )
-from leastnoise.factorize.descent import descend
+from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.gram import Dense, kron_all
 from leastnoise.plan.design import Design, Question
@@ -187,6 +187,9 @@ class _BoundSearch:
         found = [root_trace_slopes(g, sigmas[s.cls], a) for g, s, a in zip(self.grams, slots, alphas, strict=True)]
         squares, per_pair = _squares(self.question, [f[0] for f in found], {})
         value = float(self.members @ np.sqrt(squares))
+        if value == 0:  # only tables that are not products count: nothing to climb
+            self.best = ([v**2 for v in sigmas], alphas.tolist())
+            raise Stop
         if value > self.value:
             self.value, self.best = value, ([v**2 for v in sigmas], alphas.tolist())
         constant, rest = self._slot_shares(squares, per_pair)

@@ -20,6 +20,7 @@ from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import Weighted
 from leastnoise.workload.tensors import WeightedTensor
 
+REACH = 1e-8  # share of weight for tables that have no say: far above the rank threshold of the solvers
 EVEN = ("marginal", "total", "circular", "phi", "shifts")  # families whose rows all have the same variance
 
 
@@ -94,12 +95,21 @@ class Multipliers:
             return mass[self.lever_of_slot[s]]
         return float(self.asked.families[s].weights(self.structure.classes[self.structure.slots[s].cls].size).sum())
 
-    def question_at(self, x: Array) -> Question:
-        """The weighted-sum question whose optimum is a lower bound."""
+    @property
+    def leaves_out(self) -> bool:
+        """True when some tables have no say in the objective (no accuracy target where others have one)."""
+        return len(self.tables) < len(self.scale)
+
+    def question_at(self, x: Array, reach: bool = True) -> Question:
+        """The weighted-sum question whose optimum is a lower bound.
+
+        With `reach`, tables that have no say keep a little weight so that the design can answer them too; the bound
+        itself is taken without.
+        """
         c, u = self.split(x)
         weights = np.zeros(len(self.scale))
         weights[self.tables] = c * self.scale[self.tables]
-        floor = 1e-12 * weights.max()  # tables without a target stay in reach at next to no cost
+        floor = REACH * weights.max() if reach else 0.0
         families, tensors = list(self.asked.families), list(self.asked.tensors)
         for lever, v in zip(self.levers, u, strict=True):
             if lever.slot is not None:

@@ -66,6 +66,7 @@ class Outcome:
     design: Design
     value: float
     floor: float
+    dual: Design | None = None  # the design whose question gives the floor, where it is another one
 
 
 def query_weights(structure: Structure, objective: Objective) -> Array:
@@ -134,6 +135,7 @@ class _DualSearch:
         self.m, self.priors, self.solver, self.norm, self.progress = m, priors, solver, objective, progress
         self.value, self.floor = inf, 0.0
         self.best: Design | None = None
+        self.dual: Design | None = None
         self.reach: list[int] = []  # measurements per orbit at equal multipliers
 
     def evaluate(self, x: Array) -> Design:
@@ -144,8 +146,13 @@ class _DualSearch:
         self.reach = self.reach or reach
         if value < self.value and reach == self.reach:
             self.value, self.best = value, design
-        self.floor = max(self.floor, design.root_floor**2)
+        if not self.m.leaves_out:
+            self._bound(design)
         return design
+
+    def _bound(self, design: Design) -> None:
+        if design.root_floor**2 > self.floor:
+            self.floor, self.dual = design.root_floor**2, design
 
     def run(self) -> Outcome:
         eta = min(1.5, self.norm.r - 1)
@@ -153,6 +160,8 @@ class _DualSearch:
         design = self.evaluate(x)
         for step in range(STEPS):
             self.progress(step, STEPS, "balancing errors")
+            if self.m.leaves_out and step % 10 == 0:
+                self._bound(solve_design(self.m.question_at(x, reach=False), self.priors, self.solver))
             if self.value <= self.floor * (1 + GAP) or eta < LEAST_STEP:
                 break
             error, norm = self.m.shares(x, design)
@@ -163,4 +172,4 @@ class _DualSearch:
             else:
                 eta /= 2
         assert self.best is not None
-        return Outcome(self.best, self.value, min(self.floor, self.value))
+        return Outcome(self.best, self.value, min(self.floor, self.value), self.dual)

@@ -341,7 +341,7 @@ class _Request:
         question = self._question(structure)
         solver = Solver(self.solver, self.gap, _solutions)
         outcome = self._with_class_floor(self._best(question, solver, progress))
-        floor = best_floor(outcome.design)
+        floor = best_floor(outcome.dual or outcome.design)
         if self.objective.r != 1:  # the weighted-sum floor at the dual multipliers bounds the norm from below
             floor = replace(floor, kind=f"dual multipliers with the {floor.kind}")
         if floor.value > outcome.value:  # both are exact to rounding
@@ -358,7 +358,8 @@ class _Request:
             return outcome
         if max(c.size for c in design.structure.classes) > POLAR_VALUES:
             return replace(outcome, floor=0.0)
-        reference = solve_design(design.question, design.priors, Solver("optimal", self.gap, _solutions))
+        question = (outcome.dual or design).question
+        reference = solve_design(question, design.priors, Solver("optimal", self.gap, _solutions))
         return replace(outcome, floor=min(reference.root_floor**2, outcome.value))
 
     def _tell_apart(self, attribute: int) -> object:

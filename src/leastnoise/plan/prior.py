@@ -157,6 +157,9 @@ def search_priors(question: Question, solver: Solver, progress: Progress = _no_p
     if not free:
         return start.priors
     best = _descend(question, solver, start, free, progress)
+    smooth = [c for c in free if structure.classes[c].size > 2]  # two values: uniform is a kink, where descent stalls
+    if smooth and len(smooth) < len(free):
+        best = min(best, _descend(question, solver, start, smooth, progress), key=lambda d: d.root_total)
     return best.priors if best.root_total < start.root_total * (1 - WORTH) else start.priors
 
 

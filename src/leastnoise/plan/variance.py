@@ -111,10 +111,20 @@ class AxisRows:
         return self.data.family.rows(self.data.size)
 
     @cached_property
+    def spans(self) -> tuple[IntArray, IntArray, IntArray] | None:
+        """Runs of values, for families whose rows would be many more than the values."""
+        return self.data.family.spans(self.data.size)
+
+    @cached_property
     def means(self) -> Array:
         """Answer of each row on the prior."""
         if self.by_length is not None:
             return self.by_length[0] / self.data.size
+        if self.spans is not None:
+            low, high, flip = self.spans
+            below = np.concatenate([[0.0], np.cumsum(self.data.prior.values)])
+            inside = below[high + 1] - below[low]
+            return np.where(flip, 1 - inside, inside)
         return self.rows @ self.data.prior.values
 
     @cached_property
@@ -131,7 +141,20 @@ class AxisRows:
         """Variance of each row's residual at unit noise."""
         if self.by_length is not None and isinstance(strategy, CirculantStrategy):
             return interval_variances(strategy, self.by_length[0])
+        if self.spans is not None:
+            return self._span_variances(strategy.inverse(), self.spans[0], self.spans[1])
         return strategy.variances(self.rows - self.means[:, None])
+
+    def _span_variances(self, inverse: Array, low: IntArray, high: IntArray) -> Array:
+        """Quadratic forms of runs minus their mean, from cumulative sums; what is outside a run has the same."""
+        n = self.data.size
+        table = np.zeros((n + 1, n + 1))
+        table[1:, 1:] = inverse.cumsum(axis=0).cumsum(axis=1)
+        below = np.concatenate([[0.0], np.cumsum(self.data.prior.values)])
+        mean = below[high + 1] - below[low]
+        square = table[high + 1, high + 1] - table[high + 1, low] - table[low, high + 1] + table[low, low]
+        cross = table[high + 1, n] - table[low, n]
+        return np.maximum(square - 2 * mean * cross + mean**2 * table[n, n], 0.0)
 
 
 @dataclass

@@ -75,6 +75,10 @@ class Family(ABC):
         """(lengths, counts) when every query is an interval or arc, so that variances depend on lengths alone."""
         return None
 
+    def spans(self, n: int) -> tuple[IntArray, IntArray, IntArray] | None:
+        """(low, high, flip) when every row is a run low..high of values (flip 0) or everything else (flip 1)."""
+        return None
+
     def weights(self, n: int) -> Array:
         """Weight of each query inside the family."""
         return np.ones(self.count(n))
@@ -197,9 +201,13 @@ class Range(Family):
     def count(self, n: int) -> int:
         return n * (n + 1) // 2
 
+    def spans(self, n: int) -> tuple[IntArray, IntArray, IntArray]:
+        low, high = np.triu_indices(n)
+        return low, high, np.zeros(len(low), dtype=np.int64)
+
     def rows(self, n: int) -> Array:
         dense_guard(self.name, n)
-        low, high = np.triu_indices(n)
+        low, high, _ = self.spans(n)
         x = np.arange(n)
         return ((low[:, None] <= x) & (x <= high[:, None])).astype(np.float64)
 
@@ -232,6 +240,13 @@ class Circular(Family):
         dense_guard(self.name, n)
         start, length = (a.ravel() for a in np.mgrid[0:n, 1 : n + 1])
         return ((np.arange(n) - start[:, None]) % n < length[:, None]).astype(np.float64)
+
+    def spans(self, n: int) -> tuple[IntArray, IntArray, IntArray]:
+        start, length = (a.ravel() for a in np.mgrid[0:n, 1 : n + 1])
+        wraps = start + length > n  # then the rest is a run: from the end of the arc to its start
+        low = np.where(wraps, start + length - n, start)
+        high = np.where(wraps, start - 1, start + length - 1)
+        return low, high, wraps.astype(np.int64)
 
     def gram(self, n: int) -> Array:
         dense_guard(self.name, n)

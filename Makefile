@@ -26,13 +26,13 @@ slow: setup
 	$(PYTEST) -n $(WORKERS) -m slow
 
 check: setup
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
 	$(BIN)/mypy src
 	$(PYTEST) tests/test_layers.py
 
 format: setup
-	$(BIN)/ruff format .
+	$(BIN)/ruff format src tests bench
 	$(BIN)/ruff check --fix .
 
 bench: setup

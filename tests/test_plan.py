@@ -233,12 +233,17 @@ def test_the_budget_scales_the_noise(budget):
     assert privacy_cost(plan).max() <= budget.mu**2 * (1 + 1e-9)
 
 
-def test_replacing_a_row_costs_at_most_twice_the_mu():
-    plan = ln.plan(WORKLOADS["prefix 2-way"], ln.Budget(mu=1, neighbours="replace"))
+@pytest.mark.parametrize("name", ["prefix 2-way", "one contrast"])
+def test_replacing_a_row_stays_within_the_budget(name):
+    """The largest difference of two columns; a contrast has columns of opposite sign, so it uses the budget up."""
+    contrast = Workload(ln.Domain.of(a=range(3))).matrix([[1, -1, 0]], "a")
+    work = WORKLOADS.get(name, contrast)
+    plan = ln.plan(work, ln.Budget(mu=1, neighbours="replace"))
     f = plan.factorization()
     scaled = f.B / np.sqrt(np.diagonal(f.Sigma))[:, None]
-    worst = max(np.sum((scaled[:, x] - scaled[:, y]) ** 2) for x in range(12) for y in range(x))
+    worst = max(np.sum((x - y) ** 2) for x in scaled.T for y in scaled.T)
     assert worst <= 1 + 1e-9
+    assert worst == pytest.approx(1, rel=1e-6) or work is not contrast
 
 
 # Floors

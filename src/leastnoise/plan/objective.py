@@ -17,7 +17,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Solver
 from leastnoise.gram import outer_all
-from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design
+from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design
 from leastnoise.plan.multipliers import Multipliers
 from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Structure
@@ -111,7 +111,7 @@ def optimize(
     priors: tuple[Prior, ...],
     solver: Solver,
     objective: Objective,
-    progress: Progress = _no_progress,
+    progress: Progress = no_progress,
 ) -> Outcome:
     """The best design found for an objective under given priors, with the proven floor for the same spaces."""
     structure = question.structure

@@ -22,7 +22,7 @@ from leastnoise.factorize.threads import one_blas_thread
 from leastnoise.gram import Kron, LowRank
 from leastnoise.plan import adhoc, store, words
 from leastnoise.plan.certificate import POLAR_VALUES, Floor, best_floor
-from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design, uniform_priors
+from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design, uniform_priors
 from leastnoise.plan.embedding import embed
 from leastnoise.plan.factorization import ComplexArray, Factorization
 from leastnoise.plan.factorization import factorization as explicit
@@ -279,9 +279,9 @@ def plan(
     inner = embed(workload) if solver == "embedding" else workload
     asked = _Request(inner, "fourier" if solver == "embedding" else solver, prior, goal, bases or {}, gap)
     with one_blas_thread():
-        _, outcome, floor = asked.run(progress or _no_progress)
+        _, outcome, floor = asked.run(progress or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
-        _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(_no_progress)
+        _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
     if budget is not None and budget.neighbours == "replace":
         floor = Floor(0.0, "none known for replacing one row")

@@ -17,7 +17,7 @@ from leastnoise.factorize import Cache, Solver, Strategy
 from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.strategy import along
 from leastnoise.gram import Kron
-from leastnoise.plan.design import Design, Progress, Question, _no_progress, solve_design, uniform_priors
+from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design, uniform_priors
 from leastnoise.plan.smash import Prior
 from leastnoise.residual import split_gradient
 
@@ -108,7 +108,7 @@ class _Gradient:
             ones = x.sum(axis=1)
             trace = float(np.vdot(x, body.factors[i].dense))
             g = data.gram @ (ones - data.prior.values * ones.sum())
-            self.out[data_class(self.design, slot)] += -2 * weight * g
+            self.out[self.smashed.structure.slots[slot].cls] += -2 * weight * g
         return trace
 
     def _tensor(self, table: int, kept: tuple[int, ...], strategy: Strategy, weight: float) -> float:
@@ -135,15 +135,10 @@ class _Gradient:
         for s, amount in enumerate(per_slot[:-1]):
             if amount:
                 data = self.smashed.slots[s]
-                self.out[data_class(self.design, s)] += 2 * amount * (data.gram @ data.prior.values)
+                self.out[self.smashed.structure.slots[s].cls] += 2 * amount * (data.gram @ data.prior.values)
 
 
-def data_class(design: Design, slot: int) -> int:
-    """Class of a slot."""
-    return design.structure.slots[slot].cls
-
-
-def search_priors(question: Question, solver: Solver, progress: Progress = _no_progress) -> tuple[Prior, ...]:
+def search_priors(question: Question, solver: Solver, progress: Progress = no_progress) -> tuple[Prior, ...]:
     """The best priors found; exactly uniform where uniform is optimal or nothing is gained.
 
     Guarantees: never_worse_than_uniform.

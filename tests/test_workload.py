@@ -227,6 +227,10 @@ MISTAKES: dict[str, tuple[Callable[[], Workload], str]] = {
         lambda: WORK.add({"of": "prefix", "weights": [1, 2, 3]}, on="a", weights=[1, 1, 1]),
         "the weighted queries have weights already; give weights once",
     ),
+    "weights in weights": (
+        lambda: WORK.add({"of": {"of": "prefix", "weights": [1, 2, 3]}, "weights": [1, 1, 1]}, on="a"),
+        "the weighted queries have weights already; give weights once",
+    ),
     "weights on mixed subsets": (
         lambda: WORK.add({"a": "prefix", "b": "range", "d": "prefix"}, ways=2, weights=[1.0]),
         "per-query weights on mixed families need 'on' without 'ways'; name one subset at a time",

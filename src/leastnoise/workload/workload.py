@@ -59,12 +59,19 @@ def family_of(queries: Any) -> Family:
         if kind == "random":
             return Random(*_random_options(value))
     if isinstance(queries, Mapping) and set(queries) == {"of", "weights"}:
-        return Weighted(family_of(queries["of"]), positive_weights(queries["weights"]))
+        base = family_of(queries["of"])
+        if base.plain is not base:
+            raise _weighted_twice(base.name)
+        return Weighted(base, positive_weights(queries["weights"]))
     raise _unknown(queries)
 
 
 def _unknown(queries: object) -> LeastnoiseError:
     return LeastnoiseError(f"unknown queries {queries!r}; use one of {', '.join(NAMES)}")
+
+
+def _weighted_twice(label: str) -> LeastnoiseError:
+    return LeastnoiseError(f"the {label} queries have weights already; give weights once")
 
 
 def positive_weights(weights: Any) -> Array:
@@ -267,7 +274,7 @@ def _whole(queries: Mapping[str, Any]) -> TensorFamily:
 def _with_weights(block: Block, weights: Array) -> Block:
     parts = [block.families] if isinstance(block.families, TensorFamily) else block.families
     if any(f.plain is not f for f in parts):
-        raise LeastnoiseError(f"the {block.label} queries have weights already; give weights once")
+        raise _weighted_twice(block.label)
     if isinstance(block.families, TensorFamily):
         return replace(block, families=WeightedTensor(block.families, weights))
     if block.ways == 1:

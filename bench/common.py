@@ -167,7 +167,7 @@ def machine() -> dict[str, Any]:
         "cpu": model,
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
-        "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "default"),
+        "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "unset"),  # problems run on all cores
         "python": platform.python_version(),
         "numpy": np.__version__,
     }

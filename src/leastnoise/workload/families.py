@@ -342,6 +342,7 @@ class Cyclic(_Content):
     def rows(self, n: int) -> Array:
         if len(self.phi) != n:
             raise LeastnoiseError(f"phi has {len(self.phi)} values but the attribute has {n}; give one per value")
+        dense_guard(self.name, n)
         t = np.arange(n)
         return self.phi[(t[:, None] - t) % n]
 

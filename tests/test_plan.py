@@ -259,7 +259,7 @@ def test_floors_lie_below_the_optimum_over_all_mechanisms(name):
 
 @pytest.mark.parametrize("name", ["prefix 5", "range 5", "prefix 2-way", "prefix full", "range 2-way"])
 def test_prefixes_and_ranges_on_two_attributes_reach_the_optimum(name):
-    """DESIGN section 2: with the best prior, nothing is lost against any factorization mechanism."""
+    """With the best prior, nothing is lost against any factorization mechanism."""
     plan = ln.plan(WORKLOADS[name], BUDGET)
     assert plan.value**2 * plan.queries == pytest.approx(optimum(name), rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""Known numbers: papers' closed forms, DESIGN's figures, brute force."""
+"""Known numbers: papers' closed forms, our own figures, brute force."""
 
 from math import sqrt
 
@@ -26,7 +26,7 @@ def wide(family: str, ways: int | list[int]) -> Workload:
     return work.add(family, ways=ways)
 
 
-# DESIGN section 2
+# With and without the prior search
 
 
 def test_two_prefix_attributes_of_size_ten():

@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.workload.families import wrapped_means
 
 Key = Hashable
 
@@ -64,9 +65,7 @@ class Factor:
         """Its diagonal in the unitary Fourier basis."""
         if self._make_spectrum is not None:
             return self._make_spectrum()
-        g, x = self.dense, np.arange(self.size)
-        wrapped = np.array([g[x, (x + k) % self.size].mean() for k in range(self.size)])
-        return np.maximum(np.fft.fft(wrapped).real, 0.0)
+        return np.maximum(np.fft.fft(wrapped_means(self.dense)).real, 0.0)
 
     @staticmethod
     def mix(parts: Sequence[tuple[float, Factor]]) -> Factor:

@@ -1,4 +1,4 @@
-"""The optimal strategy for one Gram, with a certificate (DESIGN section 3).
+"""The optimal strategy for one Gram, with a certificate (docs/theory.md).
 
     minimize tr(G V^+)  over  V psd, diag V <= 1        dual: maximize over the simplex  (tr (S^1/2 G S^1/2)^1/2)^2
 

@@ -97,7 +97,7 @@ class Solver:
         return self._cached(gram, axes, hint)
 
     def _product(self, gram: Kron, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
-        # both the primal and the dual of a Kronecker product multiply (DESIGN section 3, shortcut a)
+        # both the primal and the dual of a Kronecker product multiply (docs/theory.md)
         parts = [
             self._cached(Kron((f,)), (axis,), (hint, i))
             for i, (f, axis) in enumerate(zip(gram.factors, axes, strict=True))

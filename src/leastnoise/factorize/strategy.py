@@ -258,7 +258,7 @@ class CirculantStrategy(Strategy):
     """Fourier coefficients with one noise level each: V is circulant with eigenvalues `theta` (WFF Algorithm 3).
 
     theta[a] = 0 marks a coefficient that is not measured. Real and imaginary parts of a coefficient and its
-    conjugate are the same two numbers, measured once (DESIGN errata 1 and 7).
+    conjugate are the same two numbers, measured once (docs/errata.md).
     """
 
     def __init__(self, theta: Array):

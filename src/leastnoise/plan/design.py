@@ -76,7 +76,7 @@ class Design:
 
     @cached_property
     def root_total(self) -> float:
-        """sum_A sqrt(L_A): its square is the weighted error at privacy cost 1 (DESIGN section 3, allocation)."""
+        """sum_A sqrt(L_A): its square is the weighted error at privacy cost 1 (docs/theory.md, allocation)."""
         return float(self.members @ np.sqrt(self.losses))
 
     @cached_property

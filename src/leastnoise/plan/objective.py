@@ -1,7 +1,7 @@
 """Objectives beyond the weighted sum: the largest error, norms in between, and accuracy targets.
 
 All are min over mechanisms of the norm of the variances (sum_q w_q Var(q)^r)^(1/r), r = 1 (sum) to infinity (max).
-By duality (WFF Lemma 3.9 and Remark 3.12; DESIGN section 3) that equals the largest weighted-sum optimum over
+By duality (WFF Lemma 3.9 and Remark 3.12; docs/theory.md) that equals the largest weighted-sum optimum over
 multipliers c with sum_q w_q c_q^r' = 1, 1/r + 1/r' = 1: any multipliers give a lower bound, and the search climbs it.
 Any priors give such a pair; the prior is searched for the multipliers found, and the multipliers for that prior.
 """

@@ -193,7 +193,7 @@ class Plan:
         return complex_factorization(self.workload)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan in numbers (DESIGN section 9)."""
+        """The plan in numbers, as `leastnoise plan --json` prints it."""
         delta = self.budget.delta if self.budget.delta is not None else 1e-9
         return {
             "queries": self.queries,

@@ -1,4 +1,4 @@
-"""The prior search: the prior per class that makes the whole plan best (DESIGN sections 2 and 3).
+"""The prior search: the prior per class that makes the whole plan best (docs/theory.md).
 
 The total is T(pi) = sum_A sqrt(L_A(G_A(pi))). At the optimum dL_A = tr(X_A dG_A) with the slope X_A of the dual (the
 strategy need not be differentiated), and G_A depends on pi through the mean squares ||W pi||^2 of contracted axes and

@@ -1,6 +1,6 @@
 """Variances without data: per query, summed per table, and the largest of each table.
 
-Var(q) = sum over A of sigma_A^2 || q[A] B_A^+ ||^2 (DESIGN section 2). For a product query both the kept and the
+Var(q) = sum over A of sigma_A^2 || q[A] B_A^+ ||^2 (docs/theory.md). For a product query both the kept and the
 contracted axes factor, so a table's variances are a short sum of outer products of per-row numbers.
 """
 

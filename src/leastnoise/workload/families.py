@@ -30,6 +30,12 @@ def digest(*arrays: Array) -> str:
     return h.hexdigest()
 
 
+def wrapped_means(matrix: Array) -> Array:
+    """Mean of each wrapped diagonal: the circulant matrix nearest to this one."""
+    x = np.arange(len(matrix))
+    return np.array([matrix[x, (x + k) % len(matrix)].mean() for k in range(len(matrix))])
+
+
 def dense_guard(name: str, n: int) -> None:
     """Refuse an n x n array that cannot fit, and say what to do instead."""
     if n > DENSE_LIMIT:
@@ -62,9 +68,7 @@ class Family(ABC):
 
     def wrapped_diagonal(self, n: int) -> Array:
         """d[k] = mean over x of gram[x, (x+k) mod n]; its Fourier transform is the Fourier diagonal of the Gram."""
-        g = self.gram(n)
-        x = np.arange(n)
-        return np.array([g[x, (x + k) % n].mean() for k in range(n)])
+        return wrapped_means(self.gram(n))
 
     def spectrum(self, n: int) -> Array:
         """Diagonal of the Gram in the unitary Fourier basis (WFF: sum of |phi-hat|^2 over the queries, over n)."""

@@ -124,10 +124,10 @@ def test_gaussian_beats_the_zcdp_conversion():
     assert 1.03 < ratio < 1.07
 
 
-@given(EPSILON, DELTA, st.sampled_from(["add-remove", "replace"]))
-def test_json_round_trip(epsilon, delta, neighbours):
+@given(EPSILON, DELTA, st.sampled_from(["add-remove", "replace"]), st.integers(1, 10**9))
+def test_json_round_trip(epsilon, delta, neighbours, rows):
     for said in ({"epsilon": epsilon, "delta": delta}, {"mu": epsilon}, {"rho": epsilon}):
-        budget = Budget(**said, neighbours=neighbours)
+        budget = Budget(**said, neighbours=neighbours, rows_per_person=rows)
         again = Budget.from_json(json.loads(json.dumps(budget.to_json())))
         assert again == budget
         assert hash(again) == hash(budget)
@@ -139,6 +139,29 @@ def test_words():
     )
     assert str(Budget(mu=2, neighbours="replace")) == "mu 2 (rho 2) for replacing one row"
     assert repr(Budget(rho=0.5)) == "Budget(rho=0.5, neighbours='add-remove')"
+
+
+def test_words_for_several_rows_per_person():
+    budget = Budget(mu=2, rows_per_person=3)
+    assert str(budget) == "mu 2 (rho 2) for adding or removing one person with at most 3 rows"
+    assert repr(budget) == "Budget(mu=2.0, neighbours='add-remove', rows_per_person=3)"
+    assert str(Budget(mu=2, neighbours="replace", rows_per_person=3)).endswith(
+        "for replacing one person with at most 3 rows"
+    )
+
+
+def test_rows_per_person_tell_budgets_apart():
+    assert Budget(mu=1, rows_per_person=np.int64(1)) == Budget(mu=1) != Budget(mu=1, rows_per_person=2)
+    plain = Budget(mu=1).to_json()
+    del plain["rows_per_person"]  # as saved before the field existed
+    assert Budget.from_json(plain) == Budget(mu=1)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, 2.0, True, "3", None, 10**9 + 1])
+def test_bad_rows_per_person_are_refused(bad):
+    with pytest.raises(LeastnoiseError) as error:
+        Budget(mu=1, rows_per_person=bad)
+    assert str(error.value) == f"rows_per_person must be a whole number from 1 to 1,000,000,000, got {bad!r}"
 
 
 def test_frozen():

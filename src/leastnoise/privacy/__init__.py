@@ -1,5 +1,7 @@
-"""Privacy budgets and what they buy."""
+"""Privacy budgets, what releases cost, and the ledger of what was spent."""
 
-from leastnoise.privacy.budget import Budget, Neighbours
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.neighbours import Neighbours
 
-__all__ = ["Budget", "Neighbours"]
+__all__ = ["Budget", "Cost", "Neighbours"]

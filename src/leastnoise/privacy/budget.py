@@ -3,22 +3,23 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import gaussian
-
-Neighbours = Literal["add-remove", "replace"]
-_WORDS = {"add-remove": "adding or removing one row", "replace": "replacing one row"}
+from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.neighbours import Neighbours, change, checked_neighbours, checked_rows
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
     """A privacy budget, said in one of three ways: epsilon with delta, mu (Gaussian privacy) or rho (zCDP).
 
-    The noise is Gaussian, so the conversions are exact.
+    The noise is Gaussian, so the conversions are exact. It protects one row, or all rows of one person where
+    `rows_per_person` bounds them.
 
     >>> budget = Budget(epsilon=1, delta=1e-9)
     >>> round(budget.mu, 6), round(budget.rho, 6)
@@ -32,6 +33,7 @@ class Budget:
     mu: float
     neighbours: Neighbours
     stated: tuple[tuple[str, float], ...]
+    rows_per_person: int
 
     def __init__(
         self,
@@ -41,12 +43,14 @@ class Budget:
         mu: float | None = None,
         rho: float | None = None,
         neighbours: Neighbours = "add-remove",
+        rows_per_person: int = 1,
     ) -> None:
         given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
         stated = {name: _positive(name, value) for name, value in given.items() if value is not None}
         object.__setattr__(self, "stated", tuple(stated.items()))
         object.__setattr__(self, "mu", _mu(stated))
-        object.__setattr__(self, "neighbours", _checked_neighbours(neighbours))
+        object.__setattr__(self, "neighbours", checked_neighbours(neighbours))
+        object.__setattr__(self, "rows_per_person", checked_rows(rows_per_person))
 
     @property
     def rho(self) -> float:
@@ -57,6 +61,24 @@ class Budget:
     def cost(self) -> float:
         """What adds up over releases: mu^2."""
         return self.mu**2
+
+    @property
+    def exact_cost(self) -> Fraction:
+        """mu^2 as an exact number, from the decimals that were stated: rho 0.1 and rho 0.2 make rho 0.3.
+
+        Epsilon and delta have no rational mu; theirs is `self.mu`, which is rounded to the safe side.
+        """
+        match dict(self.stated):
+            case {"rho": rho}:
+                return 2 * Fraction(str(rho))
+            case {"mu": mu}:
+                return Fraction(str(mu)) ** 2
+        return Fraction(self.mu) ** 2
+
+    @property
+    def cost_value(self) -> Cost:
+        """The whole budget as a cost, which can be added to others and compared."""
+        return Cost(self.exact_cost, self.neighbours, self.rows_per_person)
 
     @property
     def epsilon(self) -> float | None:
@@ -87,24 +109,27 @@ class Budget:
             "mu": self.mu,
             "rho": self.rho,
             "neighbours": self.neighbours,
+            "rows_per_person": self.rows_per_person,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Budget":
         """Read what `to_json` wrote."""
         try:
-            return cls(neighbours=data["neighbours"], **{name: data[name] for name in data["stated"]})
+            rows = data.get("rows_per_person", 1)  # plans saved before there was a choice protect one row
+            return cls(neighbours=data["neighbours"], rows_per_person=rows, **{k: data[k] for k in data["stated"]})
         except (KeyError, TypeError) as error:
             raise LeastnoiseError(f"not a budget: {data!r} ({error})") from None
 
     def __str__(self) -> str:
         said = " and ".join(f"{name} {value:g}" for name, value in self.stated)
         also = ", ".join(f"{name} {getattr(self, name):.4g}" for name in ("mu", "rho") if name not in dict(self.stated))
-        return f"{said} ({also}) for {_WORDS[self.neighbours]}"
+        return f"{said} ({also}) for {change(self.neighbours, self.rows_per_person)}"
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self.stated)
-        return f"Budget({said}, neighbours={self.neighbours!r})"
+        rows = f", rows_per_person={self.rows_per_person}" if self.rows_per_person > 1 else ""
+        return f"Budget({said}, neighbours={self.neighbours!r}{rows})"
 
 
 def _mu(stated: Mapping[str, float]) -> float:
@@ -135,9 +160,3 @@ def _below_one(delta: float) -> float:
     if delta >= 1:
         raise LeastnoiseError(f"delta must be below 1, got {delta:g}; usual values are 1e-6 or smaller")
     return delta
-
-
-def _checked_neighbours(neighbours: Neighbours) -> Neighbours:
-    if neighbours not in get_args(Neighbours):
-        raise LeastnoiseError(f"neighbours must be {' or '.join(map(repr, get_args(Neighbours)))}, got {neighbours!r}")
-    return neighbours

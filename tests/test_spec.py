@@ -190,6 +190,7 @@ def test_choices():
         ("{rho: 0.5}", {"rho": 0.5}),
         ("{epsilon: 1, delta: 1.0e-9}", {"epsilon": 1, "delta": 1e-9}),
         ("{epsilon: 1, delta: 1e-9}", {"epsilon": 1, "delta": 1e-9}),
+        ("{mu: 1, rows_per_person: 3}", {"mu": 1, "rows_per_person": 3}),
         ("{epsilon: '1', delta: 1E-9, neighbours: replace}", {"epsilon": 1, "delta": 1e-9, "neighbours": "replace"}),
     ],
 )
@@ -445,8 +446,14 @@ def test_bad_lines(line, said):
         ("{mu: .inf}", "mu inf is not positive; use a finite number above 0"),
         ("{mu: one}", "mu is 'one', not a number"),
         ("{rho: -0.5}", "rho -0.5 is not positive; use a finite number above 0"),
-        ("{mu: 1, rho: 1}", "unknown key 'rho' in privacy with 'mu'; use mu or neighbours"),
+        ("{mu: 1, rho: 1}", "unknown key 'rho' in privacy with 'mu'; use mu, neighbours or rows_per_person"),
         ("{eps: 1, delta: 1e-9}", "unknown key 'eps' in privacy; did you mean 'epsilon'?"),
+        ("{mu: 1, rows_per_person: 0}", "rows_per_person 0 is not between 1 and 1000000000"),
+        ("{mu: 1, rows_per_person: 2.5}", "rows_per_person is '2.5', not a whole number"),
+        (
+            "{mu: 1, rows_per_persons: 2}",
+            "unknown key 'rows_per_persons' in privacy with 'mu'; did you mean 'rows_per_person'?",
+        ),
         ("{mu: 1, neighbours: replaced}", "unknown neighbours 'replaced'; did you mean 'replace'?"),
     ],
 )

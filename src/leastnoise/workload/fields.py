@@ -175,6 +175,7 @@ Delta = Annotated[float, BeforeValidator(_delta), schema(type="number", exclusiv
 Norm = Annotated[int | float, BeforeValidator(_norm), schema(type="number", minimum=1)]
 Whole = Annotated[int, BeforeValidator(_whole), schema(type="integer")]
 Repeat = Annotated[int, _between(1, 100_000), schema(type="integer", minimum=1, maximum=100_000)]
+RowsPerPerson = Annotated[int, _between(1, 10**9), schema(type="integer", minimum=1, maximum=10**9)]
 Seed = Annotated[int, _between(0, 2**32 - 1), schema(type="integer", minimum=0, maximum=2**32 - 1)]
 Text = Annotated[str, BeforeValidator(_text)]
 Value = Annotated[str | int | float, BeforeValidator(_value)]

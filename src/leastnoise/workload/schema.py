@@ -17,6 +17,7 @@ from leastnoise.workload.fields import (
     Number,
     Positive,
     Repeat,
+    RowsPerPerson,
     Seed,
     Text,
     UnknownKeyError,
@@ -269,6 +270,7 @@ class EpsilonPrivacy(Part):
     epsilon: Positive
     delta: Delta
     neighbours: "Neighbours" = "add-remove"
+    rows_per_person: RowsPerPerson = 1
 
 
 class MuPrivacy(Part):
@@ -279,6 +281,7 @@ class MuPrivacy(Part):
     example = "{mu: 1}"
     mu: Positive
     neighbours: "Neighbours" = "add-remove"
+    rows_per_person: RowsPerPerson = 1
 
 
 class RhoPrivacy(Part):
@@ -289,6 +292,7 @@ class RhoPrivacy(Part):
     example = "{rho: 0.5}"
     rho: Positive
     neighbours: "Neighbours" = "add-remove"
+    rows_per_person: RowsPerPerson = 1
 
 
 NeighbourNames = Literal["add-remove", "replace"]

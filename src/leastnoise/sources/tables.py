@@ -1,0 +1,120 @@
+"""Tables of counts in memory, where there are no rows: the whole table, or some of its marginals."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import IntArray
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
+
+TOO_MANY = 2**62  # rows; below this, sums of counts and their differences fit an int64
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The whole table of counts, over all attributes of a small domain.
+
+    >>> source = Table(Domain.of(age=3, sex=2), np.array([[0, 2], [0, 0], [1, 0]]))
+    >>> [table.tolist() for table in source.count([(0,), (1, 0), ()])]
+    [[2, 0, 1], [[0, 0, 1], [2, 0, 0]], 3]
+
+    Guarantees: counts_match_brute_force; results_are_fresh; messages_keep_the_data_private.
+    """
+
+    domain: Domain
+    array: InitVar[npt.ArrayLike]
+    name: str | None = None
+    _table: IntArray = field(init=False, repr=False)
+
+    def __post_init__(self, array: npt.ArrayLike) -> None:
+        checked_name(self.name)
+        object.__setattr__(self, "_table", _checked_counts(array, self.domain))
+
+    def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
+        """One fresh array of exact counts per attribute set, in the order asked."""
+        everything = tuple(range(len(self.domain)))
+        return (project(self._table, everything, wanted) for wanted in checked_sets(self.domain, sets))
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Some marginal tables of counts, by the names of their attributes; they must agree where they overlap.
+
+    Answers every set of attributes that one of the tables contains.
+
+    >>> source = Marginals(Domain.of(age=3, sex=2, job=9), {("sex", "age"): np.array([[0, 0, 1], [2, 0, 0]])})
+    >>> [table.tolist() for table in source.count([(0,), ()])]
+    [[2, 0, 1], 3]
+
+    Guarantees: counts_match_brute_force; results_are_fresh; messages_keep_the_data_private.
+    """
+
+    domain: Domain
+    tables: InitVar[Mapping[str | tuple[str, ...], npt.ArrayLike]]
+    name: str | None = None
+    _tables: dict[Axes, IntArray] = field(init=False, repr=False)
+
+    def __post_init__(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:
+        checked_name(self.name)
+        found: dict[Axes, IntArray] = {}
+        for key, array in tables.items():
+            names = (key,) if isinstance(key, str) else tuple(key)
+            (axes,) = checked_sets(self.domain, [tuple(map(self.domain.index, names))])
+            if any(set(axes) == set(others) for others in found):
+                raise LeastnoiseError(f"the table of {self._words(axes)} is given twice; give it once")
+            found[axes] = _checked_counts(array, self.domain.project(*names))
+        # Small tables first, because they are searched in this order.
+        object.__setattr__(self, "_tables", dict(sorted(found.items(), key=lambda item: item[1].size)))
+        self._check_overlaps()
+
+    def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
+        """One fresh array of exact counts per attribute set, in the order asked."""
+        asked = [(wanted, self._holder(wanted)) for wanted in checked_sets(self.domain, sets)]
+        return (project(self._tables[axes], axes, wanted) for wanted, axes in asked)
+
+    def _holder(self, wanted: Axes) -> Axes:
+        """The smallest table that contains the attributes."""
+        for axes in self._tables:
+            if set(wanted) <= set(axes):
+                return axes
+        raise LeastnoiseError(f"no given table contains {self._words(wanted)}; give one that does, or the rows")
+
+    def _check_overlaps(self) -> None:
+        overlaps = {tuple(sorted({*a} & {*b})) for a, b in combinations(self._tables, 2)}
+        for overlap in sorted(overlaps, key=lambda axes: (len(axes), axes)):
+            first, *others = [axes for axes in self._tables if set(overlap) <= set(axes)]
+            expected = project(self._tables[first], first, overlap)
+            for axes in others:
+                if not np.array_equal(expected, project(self._tables[axes], axes, overlap)):
+                    raise LeastnoiseError(
+                        f"the tables of {self._words(first)} and {self._words(axes)} disagree on "
+                        f"{self._words(overlap)}; count both from the same rows"
+                    )
+
+    def _words(self, axes: Axes) -> str:
+        return f"({', '.join(self.domain.names[k] for k in axes)})" if axes else "the total"
+
+
+def _checked_counts(counts: npt.ArrayLike, domain: Domain) -> IntArray:
+    """A copy of a table of counts as int64."""
+    what = f"the table of ({', '.join(domain.names)})"
+    array = as_array(counts, what)
+    if array.shape != domain.shape:
+        raise LeastnoiseError(f"{what} must have the shape {domain.shape}, one axis per attribute")
+    if array.dtype.kind not in "iu":
+        raise LeastnoiseError(f"{what} is {array.dtype}, counts are integers; use .astype(int)")
+    if array.min() < 0:
+        raise LeastnoiseError(f"{what} holds negative counts; counts are 0 or more")
+    if array.max() >= TOO_MANY or _total(table := array.astype(np.int64)) >= TOO_MANY:
+        raise LeastnoiseError(f"{what} holds 2**62 rows or more; counts must add up to less")
+    return table
+
+
+def _total(table: IntArray) -> int:
+    """The sum in halves, because it may be too large for an int64."""
+    return (int((table >> 31).sum()) << 31) + int((table & (2**31 - 1)).sum())

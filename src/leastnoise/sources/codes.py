@@ -59,6 +59,7 @@ class Codes:
         return self._stream(checked_sets(self.domain, sets))
 
     def _stream(self, sets: list[Axes]) -> Iterator[IntArray]:
+        # In one thread: two, each with half of 19,600 sets of 1,000 cells, were measured to be no faster.
         most_cells = min(self._rows // _ROWS_PER_CELL, _MOST_CELLS)
         for axes, members in covers(sets, self.domain.shape, most_cells):
             table = self._table(axes)

@@ -2,6 +2,7 @@
 
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.ledger import BudgetError, Entry, Ledger
 from leastnoise.privacy.neighbours import Neighbours
 
-__all__ = ["Budget", "Cost", "Neighbours"]
+__all__ = ["Budget", "BudgetError", "Cost", "Entry", "Ledger", "Neighbours"]

@@ -118,7 +118,7 @@ class Budget:
         try:
             rows = data.get("rows_per_person", 1)  # plans saved before there was a choice protect one row
             return cls(neighbours=data["neighbours"], rows_per_person=rows, **{k: data[k] for k in data["stated"]})
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise LeastnoiseError(f"not a budget: {data!r} ({error})") from None
 
     def __str__(self) -> str:

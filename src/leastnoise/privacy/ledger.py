@@ -1,0 +1,190 @@
+"""The ledger: what may be spent on a dataset, what was spent, and the refusal to spend more."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.privacy import units
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost, fraction_text, read_fraction
+from leastnoise.privacy.ledger_file import LedgerFile, damaged
+
+TIMEOUT = 30.0  # seconds to wait for other processes
+_LONGEST = 1000  # characters of a note
+
+
+class BudgetError(LeastnoiseError):
+    """A release that the ledger refuses; nothing was spent."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One debit. `release` names what was published with it, once that was written."""
+
+    id: int
+    time: str
+    fingerprint: str
+    cost: Cost
+    note: str = ""
+    release: str | None = None
+
+    @property
+    def status(self) -> Literal["debited", "finished"]:
+        """Whether the release was written; the cost counts in both cases."""
+        return "debited" if self.release is None else "finished"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The budget of one dataset and every debit from it, in one file.
+
+    A debit is decided and written in one transaction and is on disk when `debit` returns, before any noise is drawn. A
+    crash can waste budget, never overspend it. Entries are never changed or refunded (docs/ledger.md).
+
+    Guarantees: never_exceeds_the_total; two_processes_cannot_overspend; survives_being_killed; sums_are_exact.
+    """
+
+    path: Path
+    dataset: str
+    total: Budget
+    total_cost: Cost
+    timeout: float = TIMEOUT
+
+    @classmethod
+    def create(cls, path: str | Path, total: Budget, dataset: str, *, timeout: float = TIMEOUT) -> "Ledger":
+        """Make a new ledger; refuses a file that exists."""
+        file = LedgerFile(Path(path).absolute(), timeout)
+        cost = total.cost_value
+        file.create(_line("dataset", dataset), json.dumps(total.to_json()), fraction_text(cost.mu_squared))
+        return cls(file.path, dataset, total, cost, timeout)
+
+    @classmethod
+    def open(cls, path: str | Path, *, timeout: float = TIMEOUT) -> "Ledger":
+        """Open a ledger and check that all of it can be read."""
+        file = LedgerFile(Path(path).absolute(), timeout)
+        with file.reading() as connection:
+            (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if state != "ok":
+                raise damaged(file.path, state)
+            ledger = cls._head(file, connection)
+            ledger._left(connection)
+            return ledger
+
+    @property
+    def spent(self) -> Cost:
+        """All debits together."""
+        return self.total_cost - self.left
+
+    @property
+    def left(self) -> Cost:
+        """What can still be spent."""
+        with self._file.reading() as connection:
+            return self._left(connection)
+
+    def entries(self) -> list[Entry]:
+        """All debits, oldest first."""
+        with self._file.reading() as connection:
+            return list(self._entries(connection))
+
+    def debit(
+        self, cost: Cost, fingerprint: str, *, note: str = "", dataset: str | None = None, insecure: bool = False
+    ) -> Entry:
+        """Spend a cost for the plan with this fingerprint, or raise `BudgetError`; call it before drawing noise."""
+        self._check(cost, dataset, insecure)
+        row = (
+            _now(),
+            _line("fingerprint", fingerprint),
+            fraction_text(cost.mu_squared),
+            _line("note", note, empty=True),
+        )
+        with self._file.writing() as connection:
+            if self._head(self._file, connection) != self:
+                raise LeastnoiseError(f"the ledger {self.path} was replaced by another one; open it again")
+            left = self._left(connection)
+            if cost > left:
+                raise BudgetError(units.refusal(cost, left, self.total))
+            insert = "INSERT INTO debit (time, fingerprint, mu_squared, note) VALUES (?, ?, ?, ?)"
+            connection.execute(insert, row)
+            (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
+        return Entry(number, row[0], fingerprint, cost, note)
+
+    def finish(self, entry: Entry, release_id: str) -> Entry:
+        """Note which release was written for a debit. It changes no cost, and can be done once."""
+        row = (entry.id, _now(), _line("release_id", release_id))
+        with self._file.writing() as connection:
+            known = {old.id: old for old in self._entries(connection)}
+            if entry.release is not None or entry != known.get(entry.id):
+                raise LeastnoiseError(f"entry {entry.id} is not an open entry of the ledger {self.path}")
+            connection.execute("INSERT INTO finish (id, time, release) VALUES (?, ?, ?)", row)
+        return replace(entry, release=release_id)
+
+    @property
+    def _file(self) -> LedgerFile:
+        return LedgerFile(self.path, self.timeout)
+
+    @classmethod
+    def _head(cls, file: LedgerFile, connection: sqlite3.Connection) -> "Ledger":
+        rows = connection.execute("SELECT dataset, total, mu_squared FROM ledger").fetchall()
+        try:
+            ((dataset, text, mu_squared),) = rows
+            total = Budget.from_json(json.loads(text))
+            cost = replace(total.cost_value, mu_squared=read_fraction(mu_squared))
+        except (TypeError, ValueError) as error:
+            raise damaged(file.path, error) from None
+        # Written down, because epsilon and delta are converted with floats that may differ in the last bit elsewhere.
+        if abs(cost.mu_squared / total.exact_cost - 1) > Fraction(1, 10**9):
+            raise damaged(file.path, f"its total of {cost} is not its budget of {total}")
+        return cls(file.path, str(dataset), total, cost, file.timeout)
+
+    def _left(self, connection: sqlite3.Connection) -> Cost:
+        left = self.total_cost.mu_squared - sum(entry.cost.mu_squared for entry in self._entries(connection))
+        if left < 0:
+            raise damaged(self.path, "its entries cost more than its total")
+        return self._cost(left)
+
+    def _entries(self, connection: sqlite3.Connection) -> Iterator[Entry]:
+        columns = "debit.id, debit.time, fingerprint, mu_squared, note, release"
+        for number, time, fingerprint, mu_squared, note, release in connection.execute(
+            f"SELECT {columns} FROM debit LEFT JOIN finish USING (id) ORDER BY debit.id"
+        ):
+            try:
+                yield Entry(number, time, fingerprint, self._cost(read_fraction(mu_squared)), note, release)
+            except LeastnoiseError as error:
+                raise damaged(self.path, f"entry {number}: {error}") from None
+
+    def _cost(self, mu_squared: Fraction) -> Cost:
+        return replace(self.total_cost, mu_squared=mu_squared)
+
+    def _check(self, cost: Cost, dataset: str | None, insecure: bool) -> None:
+        """Refuse what can be refused without looking at the file."""
+        if insecure:
+            raise BudgetError(
+                "seeded noise must not be spent on a ledger, as whoever knows the seed can remove it; use SecureBits()"
+            )
+        if dataset is not None and dataset != self.dataset:
+            raise BudgetError(
+                f"this ledger is for the dataset {self.dataset!r}, not for {dataset!r}; use its own ledger"
+            )
+        if cost.change != self.total_cost.change:
+            raise BudgetError(
+                f"this release is planned for {cost.change}, the ledger for {self.total_cost.change}; "
+                "plan with the neighbours and rows_per_person of the ledger"
+            )
+        if not cost.mu_squared:
+            raise BudgetError("a release of cost 0 cannot be spent; every release that reads data costs something")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _line(name: str, text: object, *, empty: bool = False) -> str:
+    if isinstance(text, str) and text.isprintable() and (empty or text.strip()) and len(text) <= _LONGEST:
+        return text
+    raise LeastnoiseError(f"{name} must be one line of text, at most {_LONGEST} characters, got {str(text)[:40]!r}")

@@ -1,0 +1,166 @@
+"""The SQLite file behind a ledger: its tables, durable transactions, and one-line errors.
+
+Every operation opens a connection of its own, so that a ledger may be used after a fork and from several threads.
+Nothing else may open the file: closing any other handle on it would drop SQLite's locks (POSIX).
+"""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from leastnoise.errors import LeastnoiseError
+
+APPLICATION = 0x6C6E6C67  # "lnlg", tells a ledger from other SQLite files
+VERSION = 1
+_TABLES = {
+    "ledger": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "dataset", "total", "mu_squared"),
+    "debit": ("id INTEGER PRIMARY KEY", "time", "fingerprint", "mu_squared", "note"),
+    "finish": ("id INTEGER PRIMARY KEY REFERENCES debit (id)", "time", "release"),
+}
+# A row is never changed, removed, or replaced by INSERT OR REPLACE, which fires no trigger on the removal.
+_KEEPERS = {
+    "update": "BEFORE UPDATE ON {table}",
+    "delete": "BEFORE DELETE ON {table}",
+    "insert": "BEFORE INSERT ON {table} WHEN NEW.id IN (SELECT id FROM {table})",
+}
+
+
+def schema() -> str:
+    """The statements that make an empty ledger."""
+    lines = [f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"]
+    for table, (key, *texts) in _TABLES.items():
+        lines.append(f"CREATE TABLE {table} ({', '.join([key, *(f'{text} TEXT NOT NULL' for text in texts)])})")
+        for name, event in _KEEPERS.items():
+            stop = "BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END"
+            lines.append(f"CREATE TRIGGER {table}_{name} {event.format(table=table)} {stop}")
+    return ";\n".join(lines) + ";"
+
+
+@dataclass(frozen=True)
+class LedgerFile:
+    """A ledger's file, by its absolute path; `timeout` is how long to wait for other processes, in seconds."""
+
+    path: Path
+    timeout: float
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read from."""
+        self._check_there()
+        with self._told(), closing(self._connect(self.path, "rw")) as connection:
+            self._check_kind(connection)
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that no other process can interleave with; an exception undoes it.
+
+        Guarantees: two_processes_cannot_overspend; survives_being_killed.
+        """
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # SQLite may have rolled back by itself, on a full disk for example
+                    connection.execute("ROLLBACK")
+                raise
+
+    def create(self, dataset: str, total: str, mu_squared: str) -> None:
+        """Write a new ledger: complete under its name, or not at all."""
+        self._check_free()
+        new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.new")
+        try:
+            with self._told(), closing(self._connect(new, "rwc")) as connection:
+                connection.executescript(f"BEGIN; {schema()} COMMIT;")
+                row = (1, dataset, total, mu_squared)
+                connection.execute("INSERT INTO ledger (id, dataset, total, mu_squared) VALUES (?, ?, ?, ?)", row)
+            self._move(new)
+        finally:
+            new.unlink(missing_ok=True)
+
+    def _move(self, new: Path) -> None:
+        try:
+            self.path.touch(exist_ok=False)  # takes the name, or finds that somebody was faster
+        except FileExistsError:
+            raise self._taken() from None
+        new.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # so that the name survives a power loss
+        finally:
+            os.close(folder)
+
+    def _check_free(self) -> None:
+        if not self.path.parent.is_dir():
+            raise LeastnoiseError(f"there is no folder {self.path.parent} for the ledger; create it first")
+        if self.path.exists() or self.path.is_symlink():
+            raise self._taken()
+        journal = self.path.with_name(f"{self.path.name}-journal")
+        if journal.exists():  # SQLite would roll it back into the new file
+            raise LeastnoiseError(f"{journal} is left of another ledger; put that ledger back or choose another name")
+
+    def _taken(self) -> LeastnoiseError:
+        return LeastnoiseError(f"{self.path} exists already; choose another name for the new ledger")
+
+    def _check_there(self) -> None:
+        if self.path.is_dir():
+            raise LeastnoiseError(f"{self.path} is a folder, not a ledger")
+        if not self.path.exists():
+            example = f"leastnoise ledger init {self.path} --dataset NAME --epsilon 1 --delta 1e-9"
+            raise LeastnoiseError(f"there is no ledger {self.path}; create it once: {example}")
+
+    def _connect(self, path: Path, mode: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode={mode}", uri=True, timeout=self.timeout, isolation_level=None
+        )
+        # A rollback journal works on network folders, a write-ahead log does not. EXTRA also syncs the folder after the
+        # journal is removed: without it a power loss could bring the journal back, and with it undo a committed debit.
+        connection.executescript("PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON;")
+        return connection
+
+    def _check_kind(self, connection: sqlite3.Connection) -> None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION:
+            raise LeastnoiseError(self._foreign())
+        if version != VERSION:
+            knows = f"(format {version}, this one knows {VERSION})"
+            raise LeastnoiseError(f"the ledger {self.path} is from a newer leastnoise {knows}; update leastnoise")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise LeastnoiseError(self._words(error)) from None
+
+    def _foreign(self) -> str:
+        return f"{self.path} is not a ledger; ledgers are made by `leastnoise ledger init`"
+
+    def _words(self, error: sqlite3.Error) -> str:
+        match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:  # the kind, without its details
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return f"the ledger {self.path} was in use by others for {self.timeout:g} s; try again later"
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+                return f"the ledger {self.path} cannot be written; make the file and its folder writable"
+            case sqlite3.SQLITE_NOTADB:
+                return self._foreign()
+            case sqlite3.SQLITE_FULL:
+                return f"no space left on disk for the ledger {self.path}; nothing was spent"
+            case sqlite3.SQLITE_CONSTRAINT:
+                return f"the ledger {self.path} refused the change ({error})"
+            case sqlite3.SQLITE_IOERR:
+                return f"the ledger {self.path} cannot be reached ({error}); check its disk and try again"
+        return str(damaged(self.path, error))
+
+
+def damaged(path: Path, why: object) -> LeastnoiseError:
+    """What to raise where a ledger cannot be trusted."""
+    reason = " ".join(str(why).split())
+    return LeastnoiseError(f"the ledger {path} is damaged ({reason}); restore it with all its entries and try again")

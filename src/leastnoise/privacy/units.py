@@ -1,0 +1,40 @@
+"""Costs told in the units in which a budget was stated."""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost
+
+DIGITS = 4
+
+
+def say(cost: Cost, total: Budget, *, up: bool) -> str:
+    """A cost in the units of a budget, four digits: rounded up what is spent, down what is left.
+
+    >>> budget = Budget(epsilon=1, delta=1e-9)
+    >>> say(Budget(mu=0.1).cost_value, budget, up=True), say(budget.cost_value, budget, up=False)
+    ('epsilon 0.5347', 'epsilon 1')
+    """
+    unit = total.stated[0][0]
+    value = cost.epsilon_at(total.delta) if total.delta is not None else getattr(cost, unit)
+    # Twelve digits first: these floats are rounded up, and 0.30000000000000004 is meant to be 0.3.
+    return f"{unit} {_digits(Fraction(f'{value:.12g}'), up)}"
+
+
+def refusal(cost: Cost, left: Cost, total: Budget) -> str:
+    """Why a cost that is larger than what is left cannot be spent."""
+    asked, rest, all_ = say(cost, total, up=True), say(left, total, up=False), say(total.cost_value, total, up=False)
+    if asked != rest:
+        at = f" (at delta {total.delta:g})" if total.delta is not None else ""
+    else:  # the difference is lost in the unit; it is not in mu^2, where one is rounded up and the other down
+        at = ""
+        asked, rest, all_ = (
+            f"mu^2 {_digits(x.mu_squared, up)}" for x, up in ((cost, True), (left, False), (total.cost_value, False))
+        )
+    return f"this release costs {asked}, but only {rest} is left of {all_}{at}; nothing was spent"
+
+
+def _digits(x: Fraction, up: bool) -> str:
+    context = Context(prec=DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    return f"{context.divide(Decimal(x.numerator), Decimal(x.denominator)).normalize():g}"

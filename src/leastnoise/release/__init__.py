@@ -1,0 +1,1 @@
+"""What is published: answers to questions, and the language in which they are asked."""

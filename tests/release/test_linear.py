@@ -150,6 +150,18 @@ BIG = {"a": np.arange(5000), "b": np.arange(5000)}
             lambda: Linear.of(DOMAIN, ["sex", "sex"], np.eye(2)),
             "the attribute 'sex' is named twice; name each once",
         ),
+        (
+            lambda: Linear(DOMAIN, (Term((1, 0), np.ones((2, 3))),)),
+            "weights of shape (2, 3) do not fit the attributes (1, 0); use Linear.of",
+        ),
+        (
+            lambda: Linear(DOMAIN, (Term((0,), np.ones(2)),)),
+            "weights of shape (2,) do not fit the attributes (0,); use Linear.of",
+        ),
+        (
+            lambda: Linear(DOMAIN, (Term((4,), np.ones(2)),)),
+            "weights of shape (2,) do not fit the attributes (4,); use Linear.of",
+        ),
         (lambda: Linear.product(DOMAIN, {"sex": [1]}), "query has 1 entries but sex has 2 cells; give one each"),
         (
             lambda: Linear.product(WIDE, BIG),

@@ -176,7 +176,7 @@ class _Parser:
         same = [name for name in self.domain.names if token.kind == "keyword" and name.lower() == token.text]
         hint = f"; write {quoted_name(same[0])} if the attribute is meant" if same else ""
         if token.text == "*":
-            hint = "; numbers come first, as in 2 * (age < 30)"
+            hint = "; a number before it multiplies a whole term, as in 2 * (age < 30)"
         return _error(token, f"expected {what}, found {token}{hint}")
 
     def linear(self) -> Linear:
@@ -334,7 +334,8 @@ class _Parser:
         value = self._value()
         first = self._take(*_COMPARE)
         if first is None:
-            raise self._expected("a comparison" + " or *" * (self._ahead(-1).kind == "number"))
+            factor = self._ahead(-1).kind == "number" and self._ahead().text != "*"
+            raise self._expected("a comparison or *" if factor else "a comparison")
         name = self._name()
         found = self._compare(name, _MIRRORED.get(first.text, first.text), value)
         second = self._take(*_COMPARE)

@@ -1,4 +1,8 @@
-"""Linear queries as values, weighted sums over the cells of a few tables; and conditions, which count cells once."""
+"""Linear queries and conditions as values, and what comparing an attribute with a value means.
+
+A query is a weighted sum over the cells of a few tables; a condition says which cells count. The language of
+docs/ask.md is built from both.
+"""
 
 import math
 import re
@@ -62,6 +66,7 @@ class Linear:
         merged: dict[tuple[int, ...], Array] = {}
         with np.errstate(over="ignore", invalid="ignore"):  # refused in words below
             for attributes, weights in self.terms:
+                self._check_shape(attributes, np.shape(weights))
                 _insert(merged, attributes, np.array(weights, dtype=np.float64))
         for weights in merged.values():
             if not np.isfinite(weights).all():
@@ -69,6 +74,11 @@ class Linear:
             weights += 0.0  # turns -0.0 into 0.0, so that equal queries have equal bytes
             weights.setflags(write=False)
         object.__setattr__(self, "terms", tuple(Term(key, merged[key]) for key in sorted(merged)))
+
+    def _check_shape(self, attributes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        ascending = list(attributes) == sorted({a for a in attributes if 0 <= a < len(self.domain)})
+        if not ascending or shape != tuple(self.domain.shape[a] for a in attributes):
+            raise LeastnoiseError(f"weights of shape {shape} do not fit the attributes {attributes}; use Linear.of")
 
     @classmethod
     def total(cls, domain: Domain) -> "Linear":
@@ -264,7 +274,7 @@ def _checked(domain: Domain, names: Sequence[str], weights: Any) -> Part[np.floa
 
 
 def quoted(value: Scalar) -> str:
-    """A value as this language writes it.
+    """A value as questions write it.
 
     >>> print(quoted("rock 'n' roll"), quoted(-2.5), quoted(True))
     'rock ''n'' roll' -2.5 true
@@ -275,7 +285,7 @@ def quoted(value: Scalar) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """An attribute's name as this language writes it: bare where that is possible.
+    """An attribute's name as questions write it: bare where that is possible.
 
     >>> print(quoted_name("age"), quoted_name("net income"), quoted_name("Between"))
     age `net income` `Between`

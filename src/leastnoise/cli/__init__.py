@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from leastnoise import __version__
+from leastnoise.cli.ledger import ledger
 from leastnoise.cli.plan import plan, schema
 from leastnoise.errors import LeastnoiseError
 
@@ -15,6 +16,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
+app.add_typer(ledger, name="ledger")
 
 
 def _version(asked: bool) -> None:

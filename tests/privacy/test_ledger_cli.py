@@ -1,0 +1,188 @@
+"""`leastnoise ledger`: create, show, and one line per mistake."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from leastnoise.cli import app, main
+from leastnoise.cli.ledger import show_ledger
+from leastnoise.privacy import Budget, Cost, Ledger
+
+TOTAL = ["--epsilon", "1", "--delta", "1e-9"]
+HALF = Budget(epsilon=0.5, delta=1e-9).cost_value
+
+
+def invoke(*arguments: object):
+    return CliRunner().invoke(app, ["ledger", *(str(a) for a in arguments)], catch_exceptions=False)
+
+
+def fail(capsys, *arguments: object) -> str:
+    """Stderr of a command that exits with 2 and prints nothing else."""
+    with pytest.raises(SystemExit) as exit_:
+        main(["ledger", *(str(a) for a in arguments)])
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "people.ledger"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Ledger:
+    """A ledger with a finished and an open debit."""
+    ledger = Ledger.create(path, Budget(epsilon=1, delta=1e-9), "people")
+    ledger.finish(ledger.debit(HALF, "0123456789abcdef", note="pilot [bold]"), "out/")
+    ledger.debit(HALF, "fedcba")
+    return ledger
+
+
+def shown(ledger: Ledger) -> str:
+    stream = io.StringIO()
+    show_ledger(ledger, Console(file=stream))
+    return stream.getvalue()
+
+
+def row(text: str, word: str) -> list[str]:
+    line = next(line for line in text.splitlines() if word in line)
+    return [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
+
+
+# init
+
+
+def test_init_creates_the_ledger(path):
+    result = invoke("init", path, "--dataset", "people", *TOTAL)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == (
+        f"created {path} for the dataset 'people': "
+        "epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row\n"
+    )
+    found = Ledger.open(path)
+    assert (found.dataset, found.total) == ("people", Budget(epsilon=1, delta=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("options", "total"),
+    [
+        (["--rho", "0.0075"], Budget(rho=0.0075)),
+        (["--mu", "0.3", "--neighbours", "replace"], Budget(mu=0.3, neighbours="replace")),
+        (["--mu", "0.3", "--rows-per-person", "4"], Budget(mu=0.3, rows_per_person=4)),
+    ],
+)
+def test_init_takes_every_budget(path, options, total):
+    assert invoke("init", path, "--dataset", "people", *options).exit_code == 0
+    assert Ledger.open(path).total == total
+    assert Ledger.open(path).left.mu_squared == total.exact_cost
+
+
+def test_init_prints_json(path):
+    told = json.loads(invoke("init", path, "--dataset", "people", "--rho", "0.5", "--json").stdout)
+    assert told == json.loads(invoke("show", path, "--json").stdout)
+    assert (told["dataset"], told["left"]["mu_squared"], told["entries"]) == ("people", "1/1", [])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "a budget is epsilon and delta, or mu, or rho; got nothing"),
+        (
+            ["--epsilon", "1"],
+            "epsilon needs a delta, because Gaussian noise has no delta of zero; try delta=1e-9",
+        ),
+        (["--mu", "1", "--rho", "1"], "a budget is epsilon and delta, or mu, or rho; got mu, rho"),
+        (["--mu", "0"], "mu must be a positive finite number, got 0.0"),
+        (["--mu", "1", "--neighbours", "swap"], "neighbours must be 'add-remove' or 'replace', got 'swap'"),
+        (
+            ["--mu", "1", "--rows-per-person", "0"],
+            "rows_per_person must be a whole number from 1 to 1,000,000,000, got 0",
+        ),
+    ],
+)
+def test_init_refuses_bad_budgets(path, capsys, options, said):
+    assert fail(capsys, "init", path, "--dataset", "people", *options) == f"leastnoise: {said}\n"
+    assert not path.exists()
+
+
+def test_init_never_overwrites(ledger, path, capsys):
+    said = f"leastnoise: {path} exists already; choose another name for the new ledger\n"
+    assert fail(capsys, "init", path, "--dataset", "people", *TOTAL) == said
+    assert len(Ledger.open(path).entries()) == 2
+
+
+def test_init_needs_a_dataset(path, capsys):
+    assert "--dataset" in fail(capsys, "init", path, *TOTAL)
+    assert not path.exists()
+
+
+# show
+
+
+def test_show_json_is_the_ledger(ledger, path):
+    result = invoke("show", path, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    told = json.loads(result.stdout)
+    assert told["dataset"] == "people"
+    assert Budget.from_json(told["total"]) == ledger.total
+    assert Cost.from_json(told["spent"]) == ledger.spent
+    assert Cost.from_json(told["left"]) == ledger.left
+    assert told["left"]["epsilon"] == ledger.left.epsilon_at(1e-9)
+    for entry, plain in zip(ledger.entries(), told["entries"], strict=True):
+        assert Cost.from_json(plain.pop("cost")) == entry.cost
+        assert plain == {
+            "id": entry.id,
+            "time": entry.time,
+            "status": entry.status,
+            "fingerprint": entry.fingerprint,
+            "note": entry.note,
+            "release": entry.release,
+        }
+
+
+def test_show_prints_a_table(ledger, path):
+    result = invoke("show", path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == shown(ledger)
+    assert result.stdout.startswith(
+        "dataset people: epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row\n"
+        "spent epsilon 0.7177, left epsilon 0.6738 (at delta 1e-09)\n"
+        "2 releases\n"
+    )
+    assert row(result.stdout, "time") == ["", "time (UTC)", "plan", "status", "cost", "left", "note"]
+    first, second = (row(result.stdout, word) for word in ("finished", "debited"))
+    assert first[2:] == ["0123456789ab", "finished", "epsilon 0.5", "epsilon 0.8511", "pilot [bold]"]
+    assert second[2:] == ["fedcba", "debited", "epsilon 0.5", "epsilon 0.6738", ""]
+    assert f"{first[1].replace(' ', 'T')}+00:00" == ledger.entries()[0].time
+
+
+def test_show_without_entries_has_no_table(path):
+    assert shown(Ledger.create(path, Budget(rho=0.5), "people")) == (
+        "dataset people: rho 0.5 (mu 1) for adding or removing one row\nspent rho 0, left rho 0.5\n0 releases\n"
+    )
+
+
+def test_show_creates_nothing(path, capsys):
+    said = fail(capsys, "show", path)
+    assert said.startswith(f"leastnoise: there is no ledger {path}; create it once: leastnoise ledger init ")
+    assert said.count("\n") == 1
+    assert not path.exists()
+
+
+def test_show_refuses_other_files(path, capsys):
+    path.write_text("age,sex\n" * 200)
+    said = f"leastnoise: {path} is not a ledger; ledgers are made by `leastnoise ledger init`\n"
+    assert fail(capsys, "show", path) == said
+
+
+@pytest.mark.parametrize("command", [[], ["init"], ["show"]], ids=["all", "init", "show"])
+def test_help_has_an_example(command):
+    result = invoke(*command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: leastnoise ledger {' '.join(command) or 'init'}" in result.stdout

@@ -24,8 +24,8 @@ class Cost:
     """mu^2 of Gaussian noise as an exact fraction, and the change of the data that it hides.
 
     Costs of releases add up exactly: mu_1-GDP and mu_2-GDP together are sqrt(mu_1^2 + mu_2^2)-GDP, also where the
-    second release was chosen after the first was seen (Dong, Roth and Su 2022, Corollary 3.3). Floats made from a cost
-    are never below the exact value.
+    second release was chosen after the first was seen (Dong, Roth and Su 2022; Smith and Thakurta 2022). Floats made
+    from a cost are never below the exact value.
 
     >>> tenth, fifth = Cost(Fraction(1, 10)), Cost(Fraction(2, 10))
     >>> tenth + fifth == Cost(Fraction(3, 10)), tenth < fifth

@@ -14,7 +14,7 @@ def say(cost: Cost, total: Budget, *, up: bool) -> str:
 
     >>> budget = Budget(epsilon=1, delta=1e-9)
     >>> say(Budget(mu=0.1).cost_value, budget, up=True), say(budget.cost_value, budget, up=False)
-    ('epsilon 0.5347', 'epsilon 1')
+    ('epsilon 0.5352', 'epsilon 1')
     """
     unit = total.stated[0][0]
     value = cost.epsilon_at(total.delta) if total.delta is not None else getattr(cost, unit)

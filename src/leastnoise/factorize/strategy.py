@@ -11,14 +11,18 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.gram import Factor, Gram, Kron, LowRank, Sum, kron_all, outer_all
 
+Number = TypeVar("Number", np.int64, np.float64)
 
-def along(matrix: Array, array: Array, axis: int) -> Array:
+
+def along(matrix: npt.NDArray[Number], array: npt.NDArray[Number], axis: int) -> npt.NDArray[Number]:
     """array contracted with matrix (n x m) along one axis of length n; the axis then has length m."""
     return np.moveaxis(np.tensordot(array, matrix, axes=(axis, 0)), -1, axis)
 

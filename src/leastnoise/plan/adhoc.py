@@ -10,6 +10,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
+from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Structure
 from leastnoise.residual import split
 from leastnoise.workload.workload import finite
@@ -17,7 +18,7 @@ from leastnoise.workload.workload import finite
 if TYPE_CHECKING:
     from leastnoise.plan.plan import Plan
 
-Piece = dict[tuple[int, ...], Array]  # attribute set -> coordinates of one query there
+Piece = dict[tuple[int, ...], Array]  # attribute set -> what one query asks there
 
 
 def in_class_order(structure: Structure, attributes: Sequence[int]) -> list[int]:
@@ -25,24 +26,31 @@ def in_class_order(structure: Structure, attributes: Sequence[int]) -> list[int]
     return sorted(attributes, key=lambda a: (structure.class_of(a), a))
 
 
-def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:
-    """Per residual: numbers whose inner products are covariances. `query` has one axis per attribute, as given."""
-    structure, variances = plan.design.structure, plan.variances
+def pieces(structure: Structure, priors: Sequence[Prior], attributes: Sequence[int], query: Array) -> Piece:
+    """A query split over the residuals of all subsets of its attributes; `query` has one axis per attribute, as given.
+
+    Sets list their attributes in class order, and so do the axes of their arrays.
+    """
     order = in_class_order(structure, attributes)
     q = query.transpose([list(attributes).index(a) for a in order])
-    priors = [plan.design.priors[structure.class_of(a)].values for a in order]
+    vectors = [priors[structure.class_of(a)].values for a in order]
+    kept = (tuple(p for p in range(len(order)) if mask >> p & 1) for mask in range(2 ** len(order)))
+    return {tuple(order[p] for p in k): split(q, vectors, k) for k in kept}
+
+
+def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:
+    """Per residual: numbers whose inner products are covariances."""
+    structure = plan.design.structure
     out: Piece = {}
-    for mask in range(2 ** len(order)):
-        kept = tuple(p for p in range(len(order)) if mask >> p & 1)
-        piece = split(q, priors, kept)
-        found = variances.strategy(tuple(structure.class_of(order[p]) for p in kept))
+    for members, piece in pieces(structure, plan.design.priors, attributes, query).items():
+        found = plan.variances.strategy(tuple(structure.class_of(a) for a in members))
         if found is None:
-            _in_reach(plan, [order[p] for p in kept], piece, q)
+            _in_reach(plan, members, piece, query)
             continue
         half = found[1].half(piece[None])[0]
-        if kept:
-            _covered(plan, [order[p] for p in kept], found[1], half, piece)
-        out[tuple(order[p] for p in kept)] = np.sqrt(found[0]) * half
+        if members:
+            _covered(plan, members, found[1], half, piece)
+        out[members] = np.sqrt(found[0]) * half
     return out
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import resource
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 
@@ -29,11 +29,17 @@ from leastnoise.plan.factorization import factorization as explicit
 from leastnoise.plan.factorization import fourier_factorization as complex_factorization
 from leastnoise.plan.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.plan.prior import search_priors
+from leastnoise.plan.recipe import Recipe, make_recipe
 from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Structure, build_structure
 from leastnoise.plan.variance import Variances
 from leastnoise.privacy import Budget
 from leastnoise.workload import Workload
+
+if TYPE_CHECKING:
+    from leastnoise.noise import Bits
+    from leastnoise.privacy.ledger import Ledger
+    from leastnoise.release import Release
 
 SEARCHING = ("optimal", "kronecker")  # solvers whose error has a slope in the prior
 ROUNDS = 4  # of prior and multipliers in turn, for objectives other than the sum
@@ -42,6 +48,16 @@ KEEP = 16  # designs remembered for replanning
 
 _solutions = Cache()
 _outcomes: OrderedDict[Hashable, tuple[Structure, Outcome, Floor]] = OrderedDict()
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said when a plan is run."""
+
+    ledger: Ledger | str | Path | None
+    dataset: str | None
+    note: str
+    bits: Bits | None
+    progress: Progress | None
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,8 @@ class Plan:
     floor: Floor
     seconds: float = 0.0
     embedded: Workload | None = None  # the workload on the doubled domain, for solver 'embedding'
+
+    runner: ClassVar[Callable[..., Release]]  # a later layer measures; it puts itself here when it is imported
 
     @property
     def design(self) -> Design:
@@ -80,6 +98,16 @@ class Plan:
     def variances(self) -> Variances:
         """Variances of all queries of the workload."""
         return Variances(self.design, self.noise)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The plan in integers, as it is measured, with its exact privacy cost."""
+        return make_recipe(self)
+
+    @property
+    def rounding_loss(self) -> float:
+        """By how much rounding to integers raises the RMSE (negative where the exact sensitivity is lower)."""
+        return self.recipe.rmse / self.rmse - 1
 
     @cached_property
     def queries(self) -> int:
@@ -230,6 +258,13 @@ class Plan:
         """The plan in words."""
         return words.explain(self)
 
+    def run(self, data: Any, **options: Unpack[RunOptions]) -> Release:
+        """Measure data by this plan, once: the only private line.
+
+        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`, `bits`, `progress`.
+        """
+        return Plan.runner(self, data, **options)
+
     def save(self, path: str | Path) -> None:
         """Write the plan to one file (a temporary name first, then renamed)."""
         store.save(self, Path(path))
@@ -241,8 +276,13 @@ class Plan:
 
 
 def sensitive_cost(budget: Budget) -> float:
-    """mu^2 to spend under add/remove-one. Replacing a row is removing one and adding one, so at most twice the mu."""
-    return budget.cost if budget.neighbours == "add-remove" else budget.cost / 4
+    """mu^2 to spend where one row is added or removed.
+
+    A person with k rows moves the answers k times as far. Replacing is removing and adding, so at most twice as far;
+    the recipe knows how far exactly.
+    """
+    cost = budget.cost / budget.rows_per_person**2
+    return cost if budget.neighbours == "add-remove" else cost / 4
 
 
 def peak_memory_mb() -> float:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, combinations_with_replacement, product
+from itertools import chain, combinations, combinations_with_replacement, product
 from math import comb, prod
 
 import numpy as np
@@ -95,6 +95,12 @@ class Structure:
     def shape(self, orbit: Orbit) -> tuple[int, ...]:
         """Sizes of the attributes of an orbit."""
         return tuple(self.classes[c].size for c in orbit)
+
+    def sets(self, orbit: Orbit) -> IntArray:
+        """All attribute sets of an orbit, one row each, attributes in the order of its axes."""
+        choices = [combinations(self.classes[c].members, n) for c, n in Counter(orbit).items()]
+        sets = [tuple(chain.from_iterable(pick)) for pick in product(*choices)]
+        return np.array(sets, dtype=np.int64).reshape(len(sets), len(orbit))
 
     @property
     def has_tensors(self) -> bool:

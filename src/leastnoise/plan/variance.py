@@ -6,7 +6,7 @@ contracted axes factor, so a table's variances are a short sum of outer products
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -279,6 +279,13 @@ class Variances:
                 means = [r.squares[c] for p, (r, c) in enumerate(zip(rows, chunk, strict=True)) if p not in kept]
                 v += noise * spread(part, outer_all(means), kept, len(rows))
             yield v.ravel(), outer_all([r.counts[c] for r, c in zip(rows, chunk, strict=True)]).ravel()
+
+    def product_variances(self, families: Sequence[Family], axes: tuple[int, ...]) -> Array:
+        """Variances of all products of one row per axis, a tensor with one axis per family."""
+        rows = tuple(self._axis_rows(f, c) for f, c in zip(families, axes, strict=True))
+        terms = self.terms(rows, axes)
+        chunks = [v for v, _ in self._expand(*terms, rows, [np.arange(len(r.counts)) for r in rows])]
+        return np.concatenate(chunks).reshape([len(r.counts) for r in rows])
 
     def variances_of(self, queries: Array, axes: tuple[int, ...]) -> Array:
         """Variances of a batch of query tensors (batch, *sizes of the classes)."""

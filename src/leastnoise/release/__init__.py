@@ -1,1 +1,8 @@
-"""What is published: answers to questions, and the language in which they are asked."""
+"""What is published: tables, answers and their errors, from measurements alone."""
+
+from leastnoise.release.answers import Answer, Joint
+from leastnoise.release.linear import Linear
+from leastnoise.release.release import Release
+from leastnoise.release.run import run
+
+__all__ = ["Answer", "Joint", "Linear", "Release", "run"]

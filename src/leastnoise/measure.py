@@ -1,0 +1,120 @@
+"""Measure: a recipe and a source in, noisy integers out. This is the only step that sees data.
+
+Counts are integers, strategies are integers and noise is integer: from the counts to the published numbers there are
+only additions and multiplications of integers (docs/privacy.md says how to check it).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.noise import Bits, rounded_gaussian
+from leastnoise.plan.recipe import Probe, Recipe
+from leastnoise.sources import Source
+
+Answers = npt.NDArray[Any]  # integers: of the smallest type that holds them, or Python's own where none does
+Progress = Callable[[float, float, str], None]
+
+BATCH_CELLS = 2**20  # cells counted and measured at a time, unless a single table is larger
+WIDTHS = (np.int16, np.int32, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Noisy answers of a recipe: per residual orbit and probe an array (attribute sets, answers)."""
+
+    recipe: Recipe
+    answers: tuple[tuple[Answers, ...], ...]
+    insecure: bool = False  # the noise came from a seed that somebody may know
+
+
+def measure(recipe: Recipe, source: Source, bits: Bits, progress: Progress | None = None) -> Measurements:
+    """Measure every residual of a recipe once, batch by batch.
+
+    Guarantees: answers_minus_noise_are_exact; same_noise_for_any_number_of_threads; uses_integers_only.
+    """
+    if source.domain != recipe.workload.domain:
+        raise LeastnoiseError("the source counts other attributes than the plan; give a source of the plan's domain")
+    total = rows_of(source)
+    todo = sum(m * prod(s) for m, s, p in _sizes(recipe) if p)
+    done = 0.0
+    answers: list[list[list[Answers]]] = [[[] for _ in probes] for probes in recipe.probes]
+    for o, i, exact in _exact_answers(recipe, source, total):
+        probe = recipe.probes[o][i]
+        answers[o][i].append(_narrow(_with_noise(exact, probe, bits)))
+        if progress is not None and i == 0:
+            done += len(exact) * prod(recipe.structure.shape(recipe.structure.orbits[o]))
+            progress(done, todo, "measuring")
+    joined = tuple(tuple(_joined(chunks) for chunks in probes) for probes in answers)
+    return Measurements(recipe, joined, bits.insecure)
+
+
+def rows_of(source: Source) -> int:
+    """Number of rows, which bounds every count."""
+    (table,) = source.count([()])
+    return int(table)
+
+
+def _sizes(recipe: Recipe) -> Iterator[tuple[int, tuple[int, ...], tuple[Probe, ...]]]:
+    structure = recipe.structure
+    for members, orbit, probes in zip(structure.members, structure.orbits, recipe.probes, strict=True):
+        yield members, structure.shape(orbit), probes
+
+
+def _exact_answers(recipe: Recipe, source: Source, total: int) -> Iterator[tuple[int, int, Answers]]:
+    """(orbit, probe, exact answers of some attribute sets), in a fixed order, computed ahead on all cores."""
+    cores = os.cpu_count() or 1
+    waiting: deque[tuple[int, int, Future[Answers]]] = deque()
+    with ThreadPoolExecutor(cores) as pool:
+        for o, counts in _batches(recipe, source):
+            for i, probe in enumerate(recipe.probes[o]):
+                waiting.append((o, i, pool.submit(probe.strategy.apply, counts, total)))
+            while len(waiting) > 2 * cores:
+                orbit, number, job = waiting.popleft()
+                yield orbit, number, job.result()
+        for orbit, number, job in waiting:
+            yield orbit, number, job.result()
+
+
+def _batches(recipe: Recipe, source: Source) -> Iterator[tuple[int, IntArray]]:
+    """(orbit, counts of some of its attribute sets)."""
+    for o, (orbit, probes) in enumerate(zip(recipe.structure.orbits, recipe.probes, strict=True)):
+        if not probes:
+            continue
+        shape = recipe.structure.shape(orbit)
+        sets = recipe.structure.sets(orbit)
+        step = max(1, BATCH_CELLS // prod(shape))
+        for low in range(0, len(sets), step):
+            batch = [tuple(s) for s in sets[low : low + step].tolist()]
+            counts = np.empty((len(batch), *shape), dtype=np.int64)
+            for i, table in enumerate(source.count(batch)):
+                counts[i] = table
+            yield o, counts
+
+
+def _with_noise(exact: Answers, probe: Probe, bits: Bits) -> Answers:
+    flat = exact.reshape(len(exact), -1)
+    return flat + rounded_gaussian(bits, probe.variance, flat.shape) if probe.variance else flat
+
+
+def _narrow(answers: Answers) -> Answers:
+    low, high = int(answers.min(initial=0)), int(answers.max(initial=0))
+    for width in WIDTHS:
+        if np.iinfo(width).min <= low and high <= np.iinfo(width).max:
+            return answers.astype(width, copy=False)
+    return answers
+
+
+def _joined(chunks: list[Answers]) -> Answers:
+    return _narrow(np.concatenate(chunks)) if chunks else np.zeros((0, 0), dtype=np.int16)

@@ -1,0 +1,176 @@
+"""Recipe: a plan in integers, as it will be measured, with its exact privacy cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize import Solution, Strategy
+from leastnoise.factorize.combined import Combined
+from leastnoise.factorize.integer import IntegerStrategy
+from leastnoise.plan.design import Design, Question
+from leastnoise.plan.integers import Rounding
+from leastnoise.plan.smash import Prior, Smashed
+from leastnoise.plan.structure import Structure
+from leastnoise.plan.variance import Variances
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost
+from leastnoise.workload import Workload
+
+if TYPE_CHECKING:
+    from leastnoise.plan.plan import Plan
+
+LEAST_DEVIATION = 64  # of the noise in integer units: rounding then adds 2e-5 of the variance
+GRAIN = 2**10  # variances are multiples of 1/GRAIN
+GUARD = 1e-5  # share of a residual's budget for the probe that reaches every query, where the main one does not
+ROUNDED = Fraction(1, 12)  # variance that rounding to integers adds (docs/privacy.md)
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Integer answers with their noise: one way in which a residual is measured."""
+
+    strategy: IntegerStrategy
+    variance: Fraction  # 0 where the answers do not depend on anybody
+
+    @property
+    def unit_noise(self) -> float:
+        """Noise variance for the strategy scaled to largest column norm 1."""
+        return float((self.variance + ROUNDED) / self.strategy.largest_square) if self.variance else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Probes for every residual orbit (none where nothing is measured), and the prior each class belongs to.
+
+    Guarantees: cost_is_at_most_the_budget; equals_an_independent_fraction_computation.
+    """
+
+    workload: Workload
+    budget: Budget
+    structure: Structure
+    priors: tuple[Prior, ...]
+    probes: tuple[tuple[Probe, ...], ...]
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Exact privacy cost: the sum over all probes of squared sensitivity over variance."""
+        total = Fraction(0)
+        for members, probes in zip(self.structure.members, self.probes, strict=True):
+            total += sum(members * sensitivity(p.strategy, self.budget) / p.variance for p in probes if p.variance)
+        return Cost(total, self.budget.neighbours, self.budget.rows_per_person)
+
+    @cached_property
+    def measured(self) -> tuple[tuple[float, Strategy] | None, ...]:
+        """Per orbit: noise and strategy in floating point, all probes taken together; None where there is none."""
+        return tuple(together(probes) if probes else None for probes in self.probes)
+
+    @cached_property
+    def errors(self) -> Variances:
+        """Variances of all queries, as measured, with the priors that belong to the integers."""
+        return measured_errors(self.structure, self.priors, self.measured)
+
+    @cached_property
+    def rmse(self) -> float:
+        """Root of the mean variance over the queries of the workload, as measured."""
+        return sqrt(float(self.errors.table_sums(self.errors.plain).sum()) / self.workload.queries)
+
+
+def measured_errors(
+    structure: Structure, priors: tuple[Prior, ...], measured: Sequence[tuple[float, Strategy] | None]
+) -> Variances:
+    """Variances of all queries, from the noise and strategy of each orbit."""
+    asked = structure.stated
+    question = Question(structure, np.ones(len(structure.tables)), asked)
+    solutions = tuple(None if m is None else Solution(m[1], np.nan, 0.0) for m in measured)
+    design = Design(question, Smashed(structure, priors, asked), (), solutions)
+    return Variances(design, np.array([np.inf if m is None else m[0] for m in measured]))
+
+
+def together(probes: Sequence[Probe]) -> tuple[float, Strategy]:
+    """Noise and strategy of all probes of a residual; of several, the last reaches every query."""
+    *more, base = probes
+    if not more:
+        return base.unit_noise, base.strategy.strategy
+    rows = np.concatenate([p.strategy.strategy.matrix() / sqrt(p.unit_noise) for p in more])
+    return 1.0, Combined(base.strategy.strategy, 1 / base.unit_noise, rows)
+
+
+def decode(probes: Sequence[Probe], answers: Sequence[Array]) -> Array:
+    """Least-squares tables (batch, *shape) behind the noisy answers of all probes, up to what the priors fill."""
+    *more, base = probes
+    found = base.strategy.decode(answers[-1])
+    if not more:
+        return found
+    strategy = together(probes)[1]
+    flat, moved = found.reshape(len(found), -1), np.zeros((len(found), strategy.cells))
+    for probe, y in zip(more, answers, strict=False):
+        scale = sqrt(probe.strategy.largest_square)
+        B = probe.strategy.strategy.matrix()
+        surprise = np.asarray(y, dtype=np.float64).reshape(len(found), -1) / scale - flat @ B.T
+        moved += surprise @ B / probe.unit_noise
+    return (flat + strategy.back(strategy.half(moved))).reshape(found.shape)
+
+
+def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
+    """Squared sensitivity of the answers to one person.
+
+    A person has at most k rows. Adding or removing them moves the answers by at most k columns. Replacing a person
+    pairs rows off, and what is left over on one side is added or removed: at most k times the larger of a difference
+    and a column. With one row each, only differences occur.
+    """
+    k = budget.rows_per_person
+    if budget.neighbours == "add-remove":
+        return k**2 * strategy.largest_square
+    if k == 1:
+        return strategy.largest_difference
+    return k**2 * max(strategy.largest_difference, strategy.largest_square)
+
+
+def make_recipe(plan: Plan) -> Recipe:
+    """Round a plan to integers, then set the noise so that it costs no more than the budget, exactly."""
+    if plan.embedded is not None:
+        raise LeastnoiseError("solver 'embedding' is for comparison and cannot be measured; plan with 'fourier'")
+    design, budget = plan.design, plan.budget
+    rounding = Rounding(design, sqrt(plan.cost))
+    strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
+    roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
+    total = float(design.members @ roots)
+    probes = tuple(_probes(s, budget, root / total) for s, root in zip(strategies, roots, strict=True))
+    recipe = Recipe(plan.workload, budget, design.structure, rounding.priors, probes)
+    assert recipe.cost.mu_squared <= budget.exact_cost, "a recipe must not cost more than its budget"
+    return recipe
+
+
+def _root(loss: float, strategies: Sequence[IntegerStrategy], budget: Budget) -> float:
+    """The share of a residual is in proportion to the root of (error at unit noise) x (squared sensitivity)."""
+    if not strategies:
+        return 0.0
+    return sqrt(loss * sensitivity(strategies[0], budget) / strategies[0].largest_square)
+
+
+def _probes(strategies: Sequence[IntegerStrategy], budget: Budget, share: float) -> tuple[Probe, ...]:
+    """A share of the budget for one residual; a second strategy, which only guards the first, gets little of it."""
+    if not strategies:
+        return ()
+    if share == 0:  # nobody changes these answers: the total, where one row replaces another
+        return (Probe(strategies[0], Fraction(0)),)
+    shares = (share,) if len(strategies) == 1 else (share * (1 - GUARD), share * GUARD)
+    return tuple(_probe(s, budget, part) for s, part in zip(strategies, shares, strict=True))
+
+
+def _probe(strategy: IntegerStrategy, budget: Budget, share: float) -> Probe:
+    """The strategy, scaled up where its noise would be small, and the variance that spends this share of the budget."""
+    part = budget.exact_cost * Fraction(share) / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
+    deviation = sqrt(sensitivity(strategy, budget) / part)
+    if deviation < LEAST_DEVIATION:
+        strategy = IntegerStrategy(strategy.parts, ceil(LEAST_DEVIATION / deviation), strategy.levels)
+    return Probe(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))

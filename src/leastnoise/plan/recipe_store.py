@@ -1,0 +1,98 @@
+"""Recipes as plain data: a header and integer arrays, with a digest of both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.integer import Centring, IntegerStrategy, Part, Rows
+from leastnoise.plan.recipe import Probe, Recipe
+from leastnoise.plan.smash import Prior
+from leastnoise.plan.structure import build_structure
+from leastnoise.privacy import Budget
+from leastnoise.privacy.cost import fraction_text, read_fraction
+from leastnoise.workload.store import workload_from_json, workload_to_json
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a recipe."""
+    arrays: Arrays = {f"prior{c}": p.vector for c, p in enumerate(recipe.priors) if p.vector is not None}
+    numbers: dict[int, int] = {}
+    parts: list[dict[str, Any]] = []
+    residuals: list[list[dict[str, Any]]] = []
+    for o, probes in enumerate(recipe.probes):
+        residuals.append([])
+        for i, probe in enumerate(probes):
+            strategy = probe.strategy
+            for part in strategy.parts:
+                if id(part) not in numbers:
+                    numbers[id(part)] = len(parts)
+                    parts.append({"shape": list(part.shape), "centring": isinstance(part, Centring)})
+                    if isinstance(part, Rows):
+                        arrays[f"rows{len(parts) - 1}"] = part.rows
+            if strategy.levels is not None:
+                arrays[f"levels{o}_{i}"] = strategy.levels
+            residuals[-1].append(
+                {
+                    "parts": [numbers[id(p)] for p in strategy.parts],
+                    "multiplier": strategy.multiplier,
+                    "variance": fraction_text(probe.variance),
+                }
+            )
+    header = {
+        "workload": workload_to_json(recipe.workload),
+        "budget": recipe.budget.to_json(),
+        "classes": [list(c.members) for c in recipe.structure.classes],
+        "orbits": [list(o) for o in recipe.structure.orbits],
+        "parts": parts,
+        "residuals": residuals,
+    }
+    return header, arrays
+
+
+def recipe_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Recipe:
+    """Read what `recipe_data` made."""
+    workload = workload_from_json(header["workload"])
+    class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
+    structure = build_structure(workload, lambda i: class_of[i])
+    if [list(o) for o in structure.orbits] != header["orbits"]:
+        raise LeastnoiseError("the residuals of the recipe are not those of its workload")
+    priors = tuple(Prior(c.size, arrays.get(f"prior{i}")) for i, c in enumerate(structure.classes))
+    parts = [_part(i, record, arrays) for i, record in enumerate(header["parts"])]
+    probes = []
+    for o, records in enumerate(header["residuals"]):
+        shape = structure.shape(structure.orbits[o])
+        probes.append(tuple(_probe(r, parts, arrays.get(f"levels{o}_{i}"), shape) for i, r in enumerate(records)))
+    budget = Budget.from_json(header["budget"])
+    return Recipe(workload, budget, structure, priors, tuple(probes))
+
+
+def _probe(
+    record: Mapping[str, Any], parts: list[Part], levels: npt.NDArray[Any] | None, shape: tuple[int, ...]
+) -> Probe:
+    strategy = IntegerStrategy(tuple(parts[i] for i in record["parts"]), int(record["multiplier"]), levels)
+    if strategy.shape != shape:
+        raise LeastnoiseError(f"a strategy of shape {strategy.shape} cannot measure cells of shape {shape}")
+    return Probe(strategy, read_fraction(record["variance"]))
+
+
+def _part(number: int, record: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Part:
+    shape = tuple(int(n) for n in record["shape"])
+    return Centring(*shape) if record["centring"] else Rows(arrays[f"rows{number}"], shape)
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """A digest of everything that decides what is measured and with how much noise."""
+    header, arrays = recipe_data(recipe)
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.shape} {array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,162 @@
+"""Release: what is published. Every statistic in reach follows from it, with its exact standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+
+from leastnoise._types import Array
+from leastnoise.domain import Domain
+from leastnoise.measure import Measurements
+from leastnoise.plan.adhoc import pieces
+from leastnoise.privacy.cost import Cost
+from leastnoise.release.answers import Answer, Joint
+from leastnoise.release.frames import answers_frame, table_frame
+from leastnoise.release.language import parse
+from leastnoise.release.linear import Linear
+from leastnoise.release.reach import Reach
+from leastnoise.release.state import Members, State
+from leastnoise.workload import Workload
+from leastnoise.workload.families import Marginal
+
+Query = str | Linear
+TINY = 1e-9  # relative to the query: pieces below this are rounding errors
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Noisy answers that are consistent with each other and unbiased. It was made once; reading it is free.
+
+    Guarantees: unbiased; variance_is_exact; tables_are_consistent; never_reads_data.
+    """
+
+    parts: tuple[Measurements, ...]
+    dataset: str | None = None
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes."""
+        return self.parts[0].recipe.workload.domain
+
+    @property
+    def workload(self) -> Workload:
+        """The statistics that were asked for."""
+        return Workload(self.domain, tuple(b for p in self.parts for b in p.recipe.workload.blocks))
+
+    @property
+    def cost(self) -> Cost:
+        """Exact privacy cost of all parts together."""
+        return Cost.total(p.recipe.cost for p in self.parts)
+
+    @property
+    def insecure(self) -> bool:
+        """Whether some noise came from a seed: then nothing is protected from whoever knows it."""
+        return any(p.insecure for p in self.parts)
+
+    @cached_property
+    def state(self) -> State:
+        """Estimates, strategies and noise of all residuals."""
+        return State.of(self.parts)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What can be answered, and what would have been needed for the rest."""
+        return Reach(self.state, self.domain)
+
+    def priors(self) -> dict[str, Array]:
+        """The prior of each attribute, for a later plan whose release is to be merged with this one."""
+        return {name: self.state.prior(a) for a, name in enumerate(self.domain.names)}
+
+    # --- queries ------------------------------------------------------------------------------------------------------
+
+    def query(self, query: Query) -> Linear:
+        """A linear query, from the language of `ask` or as it is."""
+        return parse(self.domain, query) if isinstance(query, str) else query
+
+    def ask(self, query: Query, confidence: float = 0.95) -> Answer:
+        """The answer to any linear query in reach, for example "age between 18 and 30 and sex = 'F'"."""
+        return self.asks([query], confidence)[0]
+
+    def asks(self, queries: Sequence[Query], confidence: float = 0.95, simultaneous: bool = False) -> Joint:
+        """Several answers with their joint covariance; `simultaneous` intervals hold all at once."""
+        asked = [self._pieces(self.query(q)) for q in queries]
+        values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in asked])
+        return Joint(values, self._coordinates(asked), confidence, simultaneous)
+
+    def total(self, confidence: float = 0.95) -> Answer:
+        """The number of rows."""
+        return self.ask(Linear.total(self.domain), confidence)
+
+    def _pieces(self, query: Linear) -> dict[Members, Array]:
+        found: dict[Members, Array] = {}
+        for term in query.terms:
+            split = pieces(self.state.structure, self.state.priors, term.attributes, term.weights)
+            for members, piece in split.items():
+                found[members] = found[members] + piece if members in found else piece
+        scale = max((float(np.abs(t.weights).max(initial=0.0)) for t in query.terms), default=0.0)
+        asked = {m: p for m, p in found.items() if np.abs(p).max(initial=0.0) > TINY * scale}
+        self.reach.check({m: p for m, p in asked.items() if self.state.find(m) is None})
+        return asked
+
+    def _value(self, members: Members, piece: Array) -> float:
+        table = self.state.table(members)
+        assert table is not None
+        return float(np.vdot(piece, table))
+
+    def _coordinates(self, asked: Sequence[dict[Members, Array]]) -> Array:
+        """One row per query, with a block of columns for each residual that some query needs."""
+        blocks = []
+        for members in dict.fromkeys(m for a in asked for m in a):
+            known = self.state.find(members)
+            assert known is not None
+            using = [i for i, a in enumerate(asked) if members in a]
+            half = known.strategy.half(np.stack([asked[i][members] for i in using]))
+            block = np.zeros((len(asked), half.shape[1]))
+            block[using] = sqrt(known.noise) * half
+            blocks.append(block)
+        return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(asked), 0))
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def table(self, *names: str, confidence: float = 0.95, simultaneous: bool = False) -> pd.DataFrame:
+        """The table of some attributes: one row per cell with count, std_error, low and high."""
+        attributes = [self.domain.index(n) for n in names]
+        counts, errors = self.counts(*names), self.std_errors(*names)
+        return table_frame(self.domain, attributes, counts, errors, confidence, simultaneous)
+
+    def counts(self, *names: str) -> Array:
+        """The unbiased counts of a table as an array, one axis per attribute."""
+        attributes = [self.domain.index(n) for n in names]
+        self.reach.check_table(attributes)
+        return self.state.marginal(attributes)
+
+    def std_errors(self, *names: str) -> Array:
+        """The standard errors of a table, cell by cell."""
+        attributes = [self.domain.index(n) for n in names]
+        self.reach.check_table(attributes)
+        order = self.state.order(attributes)
+        found = self.state.errors.product_variances([Marginal()] * len(order), self.state.orbit(order))
+        return np.sqrt(found).transpose([order.index(a) for a in attributes])
+
+    def tables(self) -> Iterator[tuple[str, ...]]:
+        """The names of all tables in reach: every attribute set in the closure of the workload."""
+        structure = self.state.structure
+        seen: dict[tuple[int, ...], None] = {}
+        for orbit in structure.orbits:
+            for members in structure.sets(orbit).tolist():
+                if self.reach.has_table(members):
+                    seen[tuple(sorted(members))] = None
+        return (tuple(self.domain.names[a] for a in s) for s in sorted(seen, key=lambda s: (len(s), s)))
+
+    def answer(self, workload: Workload, confidence: float = 0.95) -> pd.DataFrame:
+        """Answers to all queries of a workload, in its order: statement by statement, table by table."""
+        return answers_frame(self, workload, confidence)
+
+    def __repr__(self) -> str:
+        marks = " (INSECURE: seeded noise)" if self.insecure else ""
+        return f"<Release of {', '.join(self.domain.names)}; {self.cost}{marks}>"

@@ -1,0 +1,208 @@
+"""What is known about every residual after measuring: estimates, and the strategy and noise behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod, sqrt
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy
+from leastnoise.factorize.combined import Combined
+from leastnoise.measure import Measurements
+from leastnoise.plan.adhoc import in_class_order
+from leastnoise.plan.recipe import Recipe, decode, measured_errors
+from leastnoise.plan.smash import Prior
+from leastnoise.plan.structure import Orbit, Structure, build_structure
+from leastnoise.plan.variance import Variances, positions
+from leastnoise.residual import join
+from leastnoise.workload import Workload
+
+Members = tuple[int, ...]  # attributes in class order
+BATCH_CELLS = 2**20  # cells of tables made at a time, unless a single one is larger
+MERGE_CELLS = 4_096  # cells up to which unlike strategies are merged
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """One residual orbit: tables (members, *shape) known up to what the priors fill, with noise and strategy."""
+
+    tables: Array
+    noise: float
+    strategy: Strategy
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything a release knows, by residual orbit."""
+
+    structure: Structure
+    priors: tuple[Prior, ...]
+    known: tuple[Known | None, ...]
+    errors: Variances
+    _rows: dict[Orbit, dict[Members, int]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(parts: Sequence[Measurements]) -> State:
+        """The state after one or several releases of the same domain."""
+        states = [_single(part) for part in parts]
+        return states[0] if len(states) == 1 else _merged(states, [p.recipe for p in parts])
+
+    def order(self, attributes: Sequence[int]) -> Members:
+        """Attributes in the order in which residuals list them."""
+        return tuple(in_class_order(self.structure, attributes))
+
+    def orbit(self, members: Sequence[int]) -> Orbit:
+        """The orbit of attributes in class order."""
+        return tuple(self.structure.class_of(a) for a in members)
+
+    def find(self, members: Members) -> Known | None:
+        """What is known about the orbit of these attributes."""
+        i = self.errors.orbit_of.get(self.orbit(members))
+        return None if i is None else self.known[i]
+
+    def table(self, members: Members) -> Array | None:
+        """The estimate for one attribute set (class order), up to what the priors fill."""
+        found = self.find(members)
+        return None if found is None else found.tables[self.row(members)]
+
+    def row(self, members: Members) -> int:
+        """Where an attribute set stands in its orbit."""
+        orbit = self.orbit(members)
+        if orbit not in self._rows:
+            sets = self.structure.sets(orbit)
+            self._rows[orbit] = {tuple(s): i for i, s in enumerate(sets.tolist())}
+        return self._rows[orbit][members]
+
+    def prior(self, attribute: int) -> Array:
+        """The prior of an attribute."""
+        return self.priors[self.structure.class_of(attribute)].values
+
+    def marginal(self, attributes: Sequence[int]) -> Array:
+        """The unbiased table over some attributes, axes in the order given; residuals not measured are filled in."""
+        order = self.order(attributes)
+        ((_, tables),) = self.marginals(self.orbit(order), [order])
+        return tables[0].transpose([order.index(a) for a in attributes])
+
+    def marginals(
+        self, orbit: Orbit, sets: Sequence[Members] | None = None, cells: int = BATCH_CELLS
+    ) -> Iterator[tuple[list[Members], Array]]:
+        """(attribute sets, tables (sets, *shape)) of an orbit, some at a time; axes in class order."""
+        members = [tuple(s) for s in self.structure.sets(orbit).tolist()] if sets is None else list(sets)
+        priors = [self.priors[c].values for c in orbit]
+        shape = [len(p) for p in priors]
+        step = max(1, cells // prod(shape))
+        for low in range(0, len(members), step):
+            batch = members[low : low + step]
+            parts = {kept: t for kept in positions(len(orbit)) if (t := self._tables(batch, kept)) is not None}
+            joined = join(parts, priors, shape)
+            yield batch, np.broadcast_to(joined, (len(batch), *shape))
+
+    def _tables(self, batch: Sequence[Members], kept: tuple[int, ...]) -> Array | None:
+        """What is known about the same axes of some attribute sets."""
+        subsets = [tuple(members[p] for p in kept) for members in batch]
+        found = self.find(subsets[0])
+        return None if found is None else found.tables[[self.row(s) for s in subsets]]
+
+
+def _single(part: Measurements) -> State:
+    recipe = part.recipe
+    known = [
+        None if m is None else Known(decode(probes, answers), *m)
+        for probes, answers, m in zip(recipe.probes, part.answers, recipe.measured, strict=True)
+    ]
+    return State(recipe.structure, recipe.priors, tuple(known), recipe.errors)
+
+
+def _merged(states: Sequence[State], recipes: Sequence[Recipe]) -> State:
+    """Several releases as one: the precisions of each residual add up."""
+    first = recipes[0].workload
+    if any(r.workload.domain != first.domain for r in recipes):
+        raise LeastnoiseError("the releases are on different domains; merge releases of the same attributes and values")
+    for a, name in enumerate(first.domain.names):
+        if any(not np.allclose(s.prior(a), states[0].prior(a), rtol=0, atol=1e-12) for s in states):
+            raise LeastnoiseError(
+                f"the releases have different priors on {name!r}; plan the later one with prior=earlier.priors()"
+            )
+    blocks = tuple(b for r in recipes for b in r.workload.blocks)
+    alike = all(
+        [c.members for c in s.structure.classes] == [c.members for c in states[0].structure.classes] for s in states
+    )
+    # where the classes differ, every attribute is a class of its own, so that axes have one order
+    structure = build_structure(Workload(first.domain, blocks), states[0].structure.class_of if alike else lambda a: a)
+    known = tuple(_fused([k for s in states if (k := _seen(s, structure, o)) is not None]) for o in structure.orbits)
+    priors = tuple(states[0].priors[states[0].structure.class_of(c.members[0])] for c in structure.classes)
+    measured = [None if k is None else (k.noise, k.strategy) for k in known]
+    return State(structure, priors, known, measured_errors(structure, priors, measured))
+
+
+def _seen(state: State, structure: Structure, orbit: Orbit) -> Known | None:
+    """What one release knows about an orbit of the common structure, axes in the common order."""
+    sets = structure.sets(orbit)
+    order = state.order(sets[0].tolist())
+    found = state.find(order)
+    if found is None or state.structure.classes == structure.classes:
+        return found
+    (members,) = sets.tolist()  # classes differ, so there is one set per orbit
+    axes = [order.index(a) for a in members]
+    table = found.tables[state.row(order)].transpose(axes)
+    return Known(table[None], found.noise, permuted(found.strategy, axes))
+
+
+def permuted(strategy: Strategy, axes: Sequence[int]) -> Strategy:
+    """The same measurements with the axes in another order."""
+    if list(axes) == sorted(axes):
+        return strategy
+    if strategy.factors is not None:
+        return KronStrategy(tuple(strategy.factors[a] for a in axes))
+    if isinstance(strategy, Combined):
+        base, rows = permuted(strategy.base, axes), strategy.rows.reshape(-1, *strategy.shape)
+        return Combined(base, strategy.weight, rows.transpose([0, *(a + 1 for a in axes)]))
+    rows = strategy.matrix().reshape(-1, *strategy.shape).transpose([0, *(a + 1 for a in axes)])
+    return MatrixStrategy(rows, rows.shape[1:])
+
+
+def _fused(known: list[Known]) -> Known | None:
+    """Independent knowledge of one orbit as one: least squares."""
+    if len(known) < 2:
+        return known[0] if known else None
+    if exact := [k for k in known if not k.noise]:
+        return exact[0]
+    first, *rest = known
+    if all(same(k.strategy, first.strategy) for k in rest):
+        precisions = [1 / k.noise for k in known]
+        tables = np.sum([p * k.tables for p, k in zip(precisions, known, strict=True)], axis=0)
+        return Known(tables / sum(precisions), 1 / sum(precisions), first.strategy)
+    if first.strategy.cells > MERGE_CELLS:
+        raise LeastnoiseError(
+            f"the releases measure {first.strategy.cells:,} cells in different ways, too many to merge; "
+            "use the same plan for both"
+        )
+    fused, *others = sorted(known, key=lambda k: not k.strategy.full_rank)
+    for more in others:
+        fused = _update(fused, more)
+    return fused
+
+
+def _update(base: Known, more: Known) -> Known:
+    """Further measurements: precisions add up, and tables move by what the new ones say beyond the old."""
+    rows = more.strategy.matrix() / sqrt(more.noise)
+    strategy = Combined(base.strategy, 1 / base.noise, rows)
+    flat, other = (k.tables.reshape(len(k.tables), -1) for k in (base, more))
+    surprise = (other - flat) @ rows.T
+    moved = flat + strategy.back(strategy.half(surprise @ rows))
+    return Known(moved.reshape(base.tables.shape), 1.0, strategy)
+
+
+def same(a: Strategy, b: Strategy) -> bool:
+    """Whether two strategies are the same matrix."""
+    if a is b:
+        return True
+    if isinstance(a, KronStrategy) and isinstance(b, KronStrategy):
+        return all(same(x, y) for x, y in zip(a.parts, b.parts, strict=True))
+    if isinstance(a, CirculantStrategy) and isinstance(b, CirculantStrategy):
+        return bool(np.array_equal(a.theta, b.theta))
+    return isinstance(a, MatrixStrategy) and isinstance(b, MatrixStrategy) and bool(np.array_equal(a.rows, b.rows))

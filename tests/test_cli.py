@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
@@ -56,7 +57,14 @@ PLAN = {
     "floor": {"value": 12.0, "kind": "exact"},
     "class_floor": 12.1,
     "gap": 0.0288,
-    "privacy": {"mu": 0.181975, "rho": 0.0166, "epsilon": 1.0, "delta": 1e-9, "neighbours": "add-remove"},
+    "privacy": {
+        "mu": 0.181975,
+        "rho": 0.0166,
+        "epsilon": 1.0,
+        "delta": 1e-9,
+        "neighbours": "add-remove",
+        "rows_per_person": 1,
+    },
     "unit": "weighted_rmse",
     "objective_value": 13.0,
     "groups": [
@@ -113,6 +121,10 @@ def test_plan_json_has_what_the_design_promises(spec):
     assert plan["objective"] == "sum"
     assert {"value", "kind"} <= set(plan["floor"])
     assert plan["privacy"].pop("neighbours") == "add-remove"
+    assert plan["privacy"].pop("rows_per_person") == 1
+    assert plan["measured"]["rmse"] == pytest.approx(plan["rmse"] * (1 + plan["measured"]["rounding_loss"]))
+    assert 0 <= plan["measured"]["rounding_loss"] < 1e-3
+    assert 1 - 1e-6 < Fraction(plan["measured"]["mu_squared"]) / Fraction(plan["privacy"]["mu"]) ** 2 <= 1
     assert plan["privacy"] == pytest.approx({"mu": 0.181975, "rho": 0.016557, "epsilon": 1, "delta": 1e-9}, rel=1e-4)
     assert all(set(group) >= GROUP_KEYS for group in plan["groups"])
     assert sum(group["queries"] for group in plan["groups"]) == plan["queries"]

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from leastnoise.privacy.neighbours import change
+
 PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
 
@@ -30,12 +32,16 @@ def summary(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"{what}; no factorization mechanism can go below {figure(floor['value'])} ({floor['kind']})"
     if plan["gap"] is not None:
         yield f"proven to be within {percent(plan['gap'])} of the best plan of its kind"
+    if plan.get("measured"):
+        loss = plan["measured"]["rounding_loss"]
+        than = f"{percent(abs(loss))} {'more' if loss >= 0 else 'less'} than planned"
+        yield f"measured in exact integers: RMSE {figure(plan['measured']['rmse'])} ({than})"
 
 
 def privacy(fields: Mapping[str, Any]) -> str:
     """The privacy spent, and against which change."""
     said = f"epsilon {figure(fields['epsilon'])} and delta {fields['delta']:g} (mu {figure(fields['mu'])})"
-    return f"{said} for {'replacing' if fields['neighbours'] == 'replace' else 'adding or removing'} one row"
+    return f"{said} for {change(fields['neighbours'], fields['rows_per_person'])}"
 
 
 def groups_table(groups: Sequence[Mapping[str, Any]]) -> Table:

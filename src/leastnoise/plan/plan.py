@@ -222,34 +222,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan in numbers, as `leastnoise plan --json` prints it."""
-        delta = self.budget.delta if self.budget.delta is not None else 1e-9
-        return {
-            "queries": self.queries,
-            "rmse": self.rmse,
-            "weighted_rmse": self.weighted_rmse,
-            "max_std_error": self.max_std_error,
-            "objective": self.objective.to_json(),
-            "objective_value": self.value,
-            "unit": self.unit,
-            "floor": {"value": self.floor_value, "kind": self.floor.kind, "unit": self.unit},
-            "class_floor": self.class_floor if self.class_floor > 0 else None,
-            "gap": self.gap if self.gap < inf else None,
-            "ratio": self.value / self.floor_value if self.floor_value > 0 else None,
-            "privacy": {
-                "mu": self.budget.mu,
-                "rho": self.budget.rho,
-                "epsilon": self.budget.epsilon if self.budget.epsilon is not None else self.budget.epsilon_at(delta),
-                "delta": delta,
-                "neighbours": self.budget.neighbours,
-            },
-            "solver": self.solver,
-            "prior": self.prior,
-            "groups": self.groups(),
-            "residuals": int(self.design.members[self.design.losses > 0].sum()),
-            "distinct_residuals": int((self.design.losses > 0).sum()),
-            "seconds": self.seconds,
-            "peak_memory_mb": peak_memory_mb(),
-        }
+        return {**words.document(self), "peak_memory_mb": peak_memory_mb()}
 
     def __str__(self) -> str:
         return words.summary(self)
@@ -328,7 +301,22 @@ def plan(
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
     name = asked.prior_name(outcome.design)
     seconds = time.perf_counter() - started
-    return Plan(workload, spent, solver, name, goal, outcome, floor, seconds, inner if inner is not workload else None)
+    made = Plan(workload, spent, solver, name, goal, outcome, floor, seconds, inner if inner is not workload else None)
+    return made if budget is not None else _room_for_rounding(made)
+
+
+def _room_for_rounding(made: Plan) -> Plan:
+    """A little more budget, so that accuracy targets are met by what is measured, not only by what is planned."""
+    for _ in range(3):  # the digits kept depend on the noise, so the loss moves a little with the budget
+        if not words.has_recipe(made):
+            return made
+        tables = made.design.structure.tables
+        targets = [(t, target) for t in tables if (target := made.workload.blocks[t.block].target) is not None]
+        worst = max(sqrt(made.recipe.errors.table_maximum(t)) / target for t, target in targets)
+        if worst <= 1:
+            return made
+        made = replace(made, budget=Budget(mu=made.budget.mu * worst * (1 + 1e-7)))
+    return made
 
 
 def check(workload: Workload, solver: str, budget: Budget | None) -> None:

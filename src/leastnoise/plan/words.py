@@ -5,8 +5,13 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from leastnoise.errors import LeastnoiseError
+from leastnoise.privacy.cost import fraction_text
+
 if TYPE_CHECKING:
     from leastnoise.plan.plan import Plan
+
+ROUNDED_VALUES = 1_000  # of an attribute: up to here, rounding is quick
 
 
 def number(x: float) -> str:
@@ -43,6 +48,7 @@ def summary(plan: Plan) -> str:
     )
     if plan.gap < inf:
         lines.append(f"within {percent_above(1 + plan.gap)} of the best strategies in these residual spaces (proven)")
+    lines += filter(None, [_measured_words(plan)])
     lines.append(f"privacy: {plan.budget}")
     return "\n".join(lines)
 
@@ -70,6 +76,75 @@ def explain(plan: Plan) -> str:
     parts += [_target_words(g) for g in plan.groups() if "target" in g]
     parts.append(f"Privacy: {plan.budget}.")
     return "\n".join(p for p in parts if p)
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The plan in numbers."""
+    design, budget = plan.design, plan.budget
+    delta = budget.delta if budget.delta is not None else 1e-9
+    return {
+        "queries": plan.queries,
+        "rmse": plan.rmse,
+        "weighted_rmse": plan.weighted_rmse,
+        "max_std_error": plan.max_std_error,
+        "objective": plan.objective.to_json(),
+        "objective_value": plan.value,
+        "unit": plan.unit,
+        "floor": {"value": plan.floor_value, "kind": plan.floor.kind, "unit": plan.unit},
+        "class_floor": plan.class_floor if plan.class_floor > 0 else None,
+        "gap": plan.gap if plan.gap < inf else None,
+        "ratio": plan.value / plan.floor_value if plan.floor_value > 0 else None,
+        "measured": measured(plan),
+        "privacy": {
+            "mu": budget.mu,
+            "rho": budget.rho,
+            "epsilon": budget.epsilon if budget.epsilon is not None else budget.epsilon_at(delta),
+            "delta": delta,
+            "neighbours": budget.neighbours,
+            "rows_per_person": budget.rows_per_person,
+        },
+        "solver": plan.solver,
+        "prior": plan.prior,
+        "groups": plan.groups(),
+        "residuals": int(design.members[design.losses > 0].sum()),
+        "distinct_residuals": int((design.losses > 0).sum()),
+        "seconds": plan.seconds,
+    }
+
+
+def has_recipe(plan: Plan) -> bool:
+    """Whether the plan has an integer form that is quickly made."""
+    if max(plan.workload.domain.shape, default=0) > ROUNDED_VALUES:
+        return False
+    try:
+        return plan.recipe is not None
+    except LeastnoiseError:  # a strategy without integer form; running the plan says which
+        return False
+
+
+def measured(plan: Plan) -> dict[str, Any] | None:
+    """The plan as it is measured, in integers: its error and exact cost; None where it has no integer form.
+
+    Attributes with very many values are left out here, because rounding them takes longer than planning.
+    """
+    if not has_recipe(plan):
+        return None
+    cost = plan.recipe.cost
+    return {
+        "rmse": plan.recipe.rmse,
+        "rounding_loss": plan.rounding_loss,
+        "mu": cost.mu,
+        "mu_squared": fraction_text(cost.mu_squared),
+    }
+
+
+def _measured_words(plan: Plan) -> str:
+    found = measured(plan)
+    if found is None:
+        return ""
+    loss = found["rounding_loss"]
+    change = f"{abs(loss):.2%} {'more' if loss >= 0 else 'less'} than planned"
+    return f"measured in exact integers: rmse {number(found['rmse'])}, {change}"
 
 
 def _prior_words(plan: Plan) -> str:

@@ -38,6 +38,9 @@ class Answer:
     confidence: float = 0.95
     together: int = 1  # intervals that hold at once with this confidence
 
+    def __post_init__(self) -> None:
+        quantile(self.confidence)  # refuses what is no confidence
+
     @property
     def low(self) -> float:
         """Lower end of the interval."""
@@ -66,6 +69,9 @@ class Joint:
     coordinates: Array  # one row per answer; inner products are covariances
     confidence: float = 0.95
     simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        quantile(self.confidence)  # refuses what is no confidence
 
     @cached_property
     def covariance(self) -> Array:

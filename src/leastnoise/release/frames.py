@@ -49,7 +49,7 @@ def table_frame(
         )
     columns: dict[str, Any] = {}
     for axis, a in enumerate(attributes):
-        codes = np.indices(counts.shape, dtype=np.int32)[axis].ravel() if counts.ndim else []
+        codes = np.indices(counts.shape, dtype=np.int32)[axis].ravel()
         columns[domain.names[a]] = pd.Series(values_of(domain.attributes[a])).take(codes).to_numpy()
     width = quantile(confidence, counts.size if simultaneous else 1)
     return with_errors(columns, "count", counts.ravel(), errors.ravel(), width)
@@ -94,33 +94,33 @@ def block_answers(release: Release, block: Block, subset: tuple[int, ...]) -> tu
 
 
 def _check_products(release: Release, subset: tuple[int, ...], matrices: Sequence[Array]) -> None:
-    """Products need the residual of a set of axes where the rows of all of them vary."""
-    varies, means = [], []
+    """Products need the residual of a set of axes where rows vary along these axes and do not cancel along others."""
+    release.reach.check_wide(subset)
+    scale = prod(float(np.abs(m).max(initial=0.0)) for m in matrices)
+    inside, outside = [], []
     for a, m in zip(subset, matrices, strict=True):
         mean = m @ release.state.prior(a)
-        means.append(mean)
-        varies.append(bool(np.abs(m - mean[:, None]).max(initial=0.0) > TINY * np.abs(m).max(initial=0.0)))
+        inside.append(float(np.abs(m - mean[:, None]).max(initial=0.0)))
+        outside.append(float(np.abs(mean).max(initial=0.0)))
     missing = {}
     for kept in positions(len(subset)):
         members = release.state.order([subset[p] for p in kept])
-        if all(varies[p] for p in kept) and release.state.find(members) is None:
-            worst = prod(float(np.abs(means[p]).max()) for p in range(len(subset)) if p not in kept)
-            missing[members] = np.full([release.domain.shape[a] for a in members], 0.0)
-            missing[members].flat[0] = worst
+        worst = prod(inside[p] if p in kept else outside[p] for p in range(len(subset)))
+        if worst > TINY * scale and release.state.find(members) is None:
+            missing[members] = worst
     release.reach.check(missing)
 
 
 def _check_rows(release: Release, subset: tuple[int, ...], rows: Array) -> None:
+    release.reach.check_wide(subset)
     priors = [release.state.prior(a) for a in subset]
     missing = {}
     for kept in positions(len(subset)):
         members = release.state.order([subset[p] for p in kept])
         if release.state.find(members) is None:
-            piece = split(rows, priors, kept)
-            if np.abs(piece).max(initial=0.0) > TINY * np.abs(rows).max(initial=0.0):
-                missing[members] = piece.reshape(len(rows), -1)[
-                    int(np.abs(piece).reshape(len(rows), -1).sum(1).argmax())
-                ]
+            worst = float(np.abs(split(rows, priors, kept)).max(initial=0.0))
+            if worst > TINY * np.abs(rows).max(initial=0.0):
+                missing[members] = worst
     release.reach.check(missing)
 
 

@@ -7,21 +7,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod, sqrt
 
-import numpy as np
-
-from leastnoise._types import Array
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.variance import positions
+from leastnoise.privacy.budget import Budget
 from leastnoise.release.state import Members, State
+
+MANY = 12  # attributes whose subsets are not looked through one by one where the whole set is missing
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """What a state can answer."""
+    """What a state can answer.
+
+    Guarantees: names_what_is_missing; price_is_that_of_an_independent_computation.
+    """
 
     state: State
     domain: Domain
+    budget: Budget
 
     def has_table(self, attributes: Sequence[int]) -> bool:
         """Whether the whole table of some attributes is known."""
@@ -31,35 +35,46 @@ class Reach:
         """Refuse a table that was not measured."""
         if len(set(attributes)) < len(attributes):
             raise LeastnoiseError(f"{self._names(attributes)} has an attribute twice; name each once")
-        self.check({m: self._worst_cell(attributes, m) for m in self._missing(attributes)})
+        self.check_wide(attributes)
+        self.check({m: self._cell(attributes, m) for m in self._missing(attributes)})
+
+    def check_wide(self, attributes: Sequence[int]) -> None:
+        """Refuse a set of many attributes that was not measured, before its subsets are listed."""
+        wide = self._varying(attributes)
+        if len(wide) > MANY and self.state.find(wide) is None:
+            raise LeastnoiseError(f"this needs {self._names(wide)}, which was not measured; ask about fewer attributes")
+
+    def _varying(self, attributes: Sequence[int]) -> Members:
+        """Attributes in class order without those of a single value, which have no residual."""
+        return self.state.order([a for a in attributes if self.domain.shape[a] > 1])
 
     def _missing(self, attributes: Sequence[int]) -> list[Members]:
-        order = self.state.order(attributes)
-        # an attribute with a single value has no residual
+        order = self._varying(attributes)
         sets = (tuple(order[p] for p in kept) for kept in positions(len(order)))
-        return [m for m in sets if self.state.find(m) is None and all(self.domain.shape[a] > 1 for a in m)]
+        return [m for m in sets if self.state.find(m) is None]
 
-    def _worst_cell(self, attributes: Sequence[int], members: Members) -> Array:
-        """About what one cell of a table asks of a residual."""
-        piece = np.zeros([self.domain.shape[a] for a in members])
-        piece.flat[0] = prod(1 / self.domain.shape[a] for a in attributes if a not in members)
-        return piece
+    def _cell(self, attributes: Sequence[int], members: Members) -> float:
+        """Largest weight of what one cell of a table asks of a residual (uniform priors)."""
+        sizes = self.domain.shape
+        return prod(1 - 1 / sizes[a] if a in members else 1 / sizes[a] for a in attributes)
 
-    def check(self, missing: Mapping[Members, Array]) -> None:
-        """Refuse what needs residuals that were not measured, with what it would have cost."""
+    def check(self, missing: Mapping[Members, float]) -> None:
+        """Refuse what needs residuals that were not measured; `missing` has the largest weight on each of them.
+
+        An answer with weights up to w and standard error s costs mu = w / s. Of several, each with its own noise, the
+        best division of the cost has mu = (w_1 + w_2 + ...) / s. The cells of one table share that cost.
+        """
         if not missing:
             return
-        largest = max(missing, key=len)
-        loss = sum(sqrt(self._loss(m, piece)) for m, piece in missing.items())
-        mu = loss / self._typical
+        needs = f"this needs {self._names(max(missing, key=len))}, which was not measured"
+        if not self._typical:
+            raise LeastnoiseError(f"{needs}; ask for it when planning")
+        mu = self.budget.rows_per_person * sum(missing.values()) / self._typical
+        most, mu = ("", mu) if self.budget.neighbours == "add-remove" else ("up to ", 2 * mu)
         raise LeastnoiseError(
-            f"this needs {self._names(largest)}, which was not measured; with a standard error of "
-            f"{self._typical:.3g}, as other answers have, it would have cost a further mu of {mu:.3g}"
+            f"{needs}; with a standard error of {self._typical:.3g}, as other answers have, "
+            f"it would have cost a further mu of {most}{mu:.3g}"
         )
-
-    def _loss(self, members: Members, piece: Array) -> float:
-        """Variance at privacy cost 1 where the whole residual is measured, each cell alike (uniform prior)."""
-        return float(np.sum(piece**2)) * prod(1 - 1 / self.domain.shape[a] for a in members)
 
     @cached_property
     def _typical(self) -> float:

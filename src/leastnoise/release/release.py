@@ -6,21 +6,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import Measurements
 from leastnoise.plan.adhoc import pieces
+from leastnoise.plan.structure import Orbit
+from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
+from leastnoise.release import export, files
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.frames import answers_frame, table_frame
 from leastnoise.release.language import parse
 from leastnoise.release.linear import Linear
 from leastnoise.release.reach import Reach
 from leastnoise.release.state import Members, State
+from leastnoise.release.statement import Origin
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal
 
@@ -37,6 +43,7 @@ class Release:
 
     parts: tuple[Measurements, ...]
     dataset: str | None = None
+    origins: tuple[Origin, ...] = ()  # one per part, where they are known
 
     @property
     def domain(self) -> Domain:
@@ -66,7 +73,7 @@ class Release:
     @cached_property
     def reach(self) -> Reach:
         """What can be answered, and what would have been needed for the rest."""
-        return Reach(self.state, self.domain)
+        return Reach(self.state, self.domain, self.parts[0].recipe.budget)
 
     def priors(self) -> dict[str, Array]:
         """The prior of each attribute, for a later plan whose release is to be merged with this one."""
@@ -76,7 +83,11 @@ class Release:
 
     def query(self, query: Query) -> Linear:
         """A linear query, from the language of `ask` or as it is."""
-        return parse(self.domain, query) if isinstance(query, str) else query
+        if isinstance(query, str):
+            return parse(self.domain, query)
+        if query.domain != self.domain:
+            raise LeastnoiseError("the query is on another domain than the release; build it from release.domain")
+        return query
 
     def ask(self, query: Query, confidence: float = 0.95) -> Answer:
         """The answer to any linear query in reach, for example "age between 18 and 30 and sex = 'F'"."""
@@ -85,7 +96,7 @@ class Release:
     def asks(self, queries: Sequence[Query], confidence: float = 0.95, simultaneous: bool = False) -> Joint:
         """Several answers with their joint covariance; `simultaneous` intervals hold all at once."""
         asked = [self._pieces(self.query(q)) for q in queries]
-        values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in asked])
+        values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in asked], dtype=np.float64)
         return Joint(values, self._coordinates(asked), confidence, simultaneous)
 
     def total(self, confidence: float = 0.95) -> Answer:
@@ -95,12 +106,14 @@ class Release:
     def _pieces(self, query: Linear) -> dict[Members, Array]:
         found: dict[Members, Array] = {}
         for term in query.terms:
+            self.reach.check_wide(term.attributes)
             split = pieces(self.state.structure, self.state.priors, term.attributes, term.weights)
             for members, piece in split.items():
                 found[members] = found[members] + piece if members in found else piece
         scale = max((float(np.abs(t.weights).max(initial=0.0)) for t in query.terms), default=0.0)
-        asked = {m: p for m, p in found.items() if np.abs(p).max(initial=0.0) > TINY * scale}
-        self.reach.check({m: p for m, p in asked.items() if self.state.find(m) is None})
+        largest = {m: float(np.abs(p).max(initial=0.0)) for m, p in found.items()}
+        asked = {m: p for m, p in found.items() if largest[m] > TINY * scale}
+        self.reach.check({m: largest[m] for m in asked if self.state.find(m) is None})
         return asked
 
     def _value(self, members: Members, piece: Array) -> float:
@@ -145,17 +158,42 @@ class Release:
 
     def tables(self) -> Iterator[tuple[str, ...]]:
         """The names of all tables in reach: every attribute set in the closure of the workload."""
-        structure = self.state.structure
-        seen: dict[tuple[int, ...], None] = {}
-        for orbit in structure.orbits:
-            for members in structure.sets(orbit).tolist():
-                if self.reach.has_table(members):
-                    seen[tuple(sorted(members))] = None
-        return (tuple(self.domain.names[a] for a in s) for s in sorted(seen, key=lambda s: (len(s), s)))
+        inside = {s for block in self.workload.blocks for s in block.subsets()}
+        closure = {tuple(s[p] for p in kept) for s in inside for kept in positions(len(s))}
+        known: dict[Orbit, bool] = {}  # sets of the same classes are in reach together
+        for members in sorted(closure, key=lambda s: (len(s), s)):
+            orbit = self.state.orbit(self.state.order(members))
+            if orbit not in known:
+                known[orbit] = self.reach.has_table(members)
+            if known[orbit]:
+                yield tuple(self.domain.names[a] for a in members)
 
     def answer(self, workload: Workload, confidence: float = 0.95) -> pd.DataFrame:
         """Answers to all queries of a workload, in its order: statement by statement, table by table."""
         return answers_frame(self, workload, confidence)
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, tables: export.Format | None = None, overwrite: bool = False) -> None:
+        """Write the release to a new folder, with all tables in reach as "parquet" or "csv" where asked."""
+        export.save(self, Path(path), tables, overwrite)
+
+    @staticmethod
+    def load(path: str | Path) -> Release:
+        """Read a release back, without the data; a damaged or newer one is refused."""
+        return Release(**files.load(Path(path)))
+
+    def export(
+        self,
+        folder: str | Path,
+        tables: Sequence[Sequence[str]] | None = None,
+        *,
+        format: export.Format = "parquet",
+        confidence: float = 0.95,
+        overwrite: bool = False,
+    ) -> None:
+        """Write tables, by default all in reach, to a new folder: one file each, and the privacy statement."""
+        export.export(self, Path(folder), tables, format, confidence, overwrite)
 
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""

@@ -23,6 +23,7 @@ from leastnoise.factorize.strategy import (
     Strategy,
     per_axis,
 )
+from leastnoise.gram import kron_all
 
 LARGEST_NORM = 2**30  # of a column: squares then fit int64
 EXACT_NORM = 2**26  # up to here all inner products of columns are exact in float64 (docs/privacy.md)
@@ -188,6 +189,11 @@ class IntegerStrategy:
         if self.levels is not None:
             return 4 * self.largest_square
         return self.multiplier**2 * largest_difference([p.pairs() for p in self.parts])
+
+    def matrix(self) -> Array:
+        """The whole matrix in floating point, one row per answer."""
+        rows = kron_all([p.matrix().astype(np.float64) for p in self.parts])
+        return self.multiplier * rows if self.levels is None else self.multiplier * self.levels.reshape(-1, 1) * rows
 
     @property
     def largest_entry(self) -> int:

@@ -20,7 +20,7 @@ from leastnoise.plan.smash import Prior
 PRECISION = 2.0**12  # column norm of a rounded matrix where nothing stands against it
 SPAN_PRECISION = 2.0**22  # of a matrix of low rank, whose rounded rows should still span the queries
 LEAST_PRECISION = 2.0**8  # below, rounding would cost percents: rather draw noise the slow way
-FAST_DEVIATION = 1e12  # noise up to here is drawn fast
+FAST_DEVIATION = 5e11  # noise can be drawn up to 1e12, and rounding may lengthen columns
 LEVELS = 255
 GUARD_PRECISION = 2.0**9
 
@@ -55,13 +55,23 @@ class Rounding:
 
     @cached_property
     def _free(self) -> dict[int, Strategy]:
-        """Classes with a single strategy of full rank, which may define its own prior."""
+        """Classes with a single strategy of full rank, which may define its own prior.
+
+        Not where a second strategy guards one of low rank: both must vanish on the same prior.
+        """
         found = {}
         for c, uses in enumerate(self._uses):
             (only,) = uses.values() if len(uses) == 1 else (None,)
-            if only is not None and not self._centring(c, only) and _independent(only):
+            free = only is not None and not self._centring(c, only) and _independent(only)
+            if only is not None and free and c not in self._guarded:
                 found[c] = only
         return found
+
+    @cached_property
+    def _guarded(self) -> set[int]:
+        """Classes of residuals that are measured by a strategy of low rank."""
+        orbits = zip(self.design.structure.orbits, self.design.solutions, strict=True)
+        return {c for orbit, s in orbits if s is not None and not s.strategy.full_rank for c in orbit}
 
     def _centring(self, c: int, strategy: Strategy) -> bool:
         return self.design.priors[c].vector is None and is_centring(strategy)

@@ -113,8 +113,9 @@ def decode(probes: Sequence[Probe], answers: Sequence[Array]) -> Array:
     strategy = together(probes)[1]
     flat, moved = found.reshape(len(found), -1), np.zeros((len(found), strategy.cells))
     for probe, y in zip(more, answers, strict=False):
-        B = probe.strategy.strategy.matrix()  # V = B^T B; its rows need not be those of the integers
-        surprise = (probe.strategy.decode(y).reshape(flat.shape) - flat) @ B.T
+        scale = sqrt(probe.strategy.largest_square)
+        B = probe.strategy.matrix() / scale  # its twin for variances has the same V but may have other rows
+        surprise = np.asarray(y, dtype=np.float64).reshape(len(found), -1) / scale - flat @ B.T
         moved += surprise @ B / probe.unit_noise
     return (flat + strategy.back(strategy.half(moved))).reshape(found.shape)
 

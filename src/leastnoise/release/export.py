@@ -1,0 +1,120 @@
+"""Tables as files for other programs: Parquet or CSV, with the privacy statement beside the numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import pandas as pd
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.release.files import NOTES, drafted, write
+from leastnoise.release.statement import Privacy
+
+if TYPE_CHECKING:
+    from leastnoise.release.release import Release
+
+Format = Literal["parquet", "csv"]
+LONGEST_NAME = 80  # characters of a file name, without its ending
+COLUMNS = """\
+Each file is one table, with a row for every combination of values:
+  count      an unbiased estimate; it may be negative or a fraction
+  std_error  its exact standard error
+  low, high  the ends of its {confidence:.4g}% interval
+"""
+
+
+def save(release: Release, path: Path, tables: Format | None, overwrite: bool) -> str:
+    """Write a release, with all tables in reach where a format is given; returns its id."""
+    with drafted(path, overwrite) as draft:
+        if tables is not None:
+            checked_format(tables)
+            (draft / "tables").mkdir()
+            write_tables(release, draft / "tables", None, tables, 0.95)
+        return write(release, draft)
+
+
+def export(
+    release: Release,
+    folder: Path,
+    tables: Sequence[Sequence[str]] | None,
+    format: Format,
+    confidence: float,
+    overwrite: bool,
+) -> None:
+    """Write tables to a new folder: complete, or not at all."""
+    checked_format(format)
+    with drafted(folder, overwrite) as draft:
+        write_tables(release, draft, tables, format, confidence)
+
+
+def checked_format(format: object) -> Format:
+    """One of the formats."""
+    for known in get_args(Format):
+        if format == known:
+            return known
+    raise LeastnoiseError(f"format must be {' or '.join(map(repr, get_args(Format)))}, got {format!r}")
+
+
+def write_tables(
+    release: Release, folder: Path, tables: Sequence[Sequence[str]] | None, format: Format, confidence: float
+) -> None:
+    """Write tables, and a README.txt with the privacy statement, into a folder that is there."""
+    if tables is not None and any(isinstance(names, str) for names in tables):
+        raise LeastnoiseError('tables are lists of attribute names; write [["age"], ["age", "sex"]]')
+    wanted = [tuple(names) for names in (release.tables() if tables is None else tables)]
+    told, listed = about(release), []
+    for names, name in zip(wanted, file_names(wanted), strict=True):
+        file = f"{name}.{format}"
+        write_table(release.table(*names, confidence=confidence), folder / file, format, told)
+        listed.append(f"  {file}: {' x '.join(map(json.dumps, names)) or 'everybody'}")
+    lines = [told["privacy"]["statement"], "", COLUMNS.format(confidence=100 * confidence), "Files:", *listed]
+    (folder / NOTES).write_text("\n".join(lines) + "\n")
+
+
+def file_names(tables: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A name for each table that every file system takes, whatever its attributes are called.
+
+    >>> list(file_names([(), ("age",), ("age", "sex"), ("AGE",), ("../x y",)]))
+    ['0-total', '1-age', '2-age_sex', '1-AGE-2', '1-x-y']
+    """
+    taken: set[str] = set()
+    for names in tables:
+        words = (re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "x" for name in names)
+        base = f"{len(names)}-{'_'.join(words) or 'total'}"[:LONGEST_NAME]
+        name, copy = base, 1
+        while name.lower() in taken:
+            copy += 1
+            name = f"{base}-{copy}"
+        taken.add(name.lower())
+        yield name
+
+
+def write_table(frame: pd.DataFrame, path: Path, format: Format, about: Mapping[Any, Any]) -> None:
+    """Write one table: complete, or not at all. Parquet keeps `about` in its metadata; pandas reads it as `attrs`."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if format == "csv":
+            frame.to_csv(draft, index=False)
+        else:
+            typed = _typed(frame)
+            typed.attrs = {**about}
+            typed.to_parquet(draft, engine="pyarrow", index=False)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def about(release: Release) -> dict[str, Any]:
+    """What a table says about itself: the privacy in words and numbers, and whether its noise was seeded."""
+    return {"privacy": Privacy.of(release.parts).model_dump(), "insecure": release.insecure}
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """One type per column: values of several types become text."""
+    mixed = [name for name in frame if frame[name].map(type).nunique() > 1]
+    return frame.assign(**{str(name): frame[name].map(str) for name in mixed})

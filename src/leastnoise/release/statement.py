@@ -1,0 +1,156 @@
+"""What is said about a release beside its numbers: the privacy it keeps, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import isclose
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.plan.plan import Plan
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.units import say
+
+if TYPE_CHECKING:
+    from leastnoise.measure import Measurements
+
+USUAL_DELTA = 1e-9  # where the budget states none
+SAME = 1e-9  # relative difference that conversions may have between machines
+INSECURE = (
+    "INSECURE: the noise came from a seed, and whoever knows or guesses it can subtract the noise. "
+    "Nothing here is protected; do not publish it."
+)
+
+
+def _utc(text: str) -> str:
+    if datetime.fromisoformat(text).utcoffset() != timedelta(0):
+        raise ValueError("not a time in UTC")
+    return text
+
+
+Text = Annotated[str, Field(min_length=1)]
+Time = Annotated[str, AfterValidator(_utc)]
+Figure = Annotated[float, Field(ge=0)]
+
+
+class Record(BaseModel):
+    """A part of release.json: every field is there, none is unknown, types are exact."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Floor(Record):
+    """The proven floor of a plan."""
+
+    value: Figure
+    kind: Text
+    unit: Text
+
+
+class Summary(Record):
+    """A plan in a few numbers, as `Plan.to_json` gives them, and what rounding to integers added to its RMSE."""
+
+    queries: Annotated[int, Field(gt=0)]
+    rmse: Figure
+    weighted_rmse: Figure
+    max_std_error: Figure
+    objective: Text | dict[str, float]
+    objective_value: Figure
+    unit: Text
+    floor: Floor
+    class_floor: Figure | None
+    gap: float | None
+    solver: Text
+    prior: Text
+    rounding_loss: float
+
+    @classmethod
+    def of(cls, plan: Plan) -> Summary:
+        """The summary of a plan."""
+        numbers = plan.to_json() | {"rounding_loss": plan.rounding_loss}
+        return cls.model_validate({name: numbers[name] for name in cls.model_fields})
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where one part of a release comes from."""
+
+    created: str = field(default_factory=now)
+    ledger_entry: int | None = None
+    plan: Plan | Summary | None = None  # a plan is summed up when somebody asks
+
+    @property
+    def summary(self) -> Summary | None:
+        """The plan in a few numbers, where it is known."""
+        return Summary.of(self.plan) if isinstance(self.plan, Plan) else self.plan
+
+
+class Privacy(Record):
+    """A privacy cost in words and in numbers. The fraction is exact, the floats are never below it."""
+
+    statement: Text
+    mu_squared: Text
+    mu: Figure
+    rho: Figure
+    neighbours: Literal["add-remove", "replace"]
+    rows_per_person: int
+    epsilon: Figure
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+    @classmethod
+    def of(cls, parts: Sequence[Measurements]) -> Privacy:
+        """The privacy of some measurements together."""
+        cost, delta = Cost.total(p.recipe.cost for p in parts), common_delta([p.recipe.budget for p in parts])
+        said = words(cost, delta, len(parts), any(p.insecure for p in parts))
+        return cls.model_validate(
+            {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta} | cost.to_json()
+        )
+
+    def check(self, true: Privacy) -> None:
+        """Refuse numbers that are not those of the measurements."""
+        if Cost.from_json(self.model_dump()) != Cost.from_json(true.model_dump()):
+            raise LeastnoiseError("the stated privacy cost is not that of the measurements")
+        for name in ("mu", "rho", "epsilon", "delta"):
+            if not isclose(getattr(self, name), getattr(true, name), rel_tol=SAME):
+                raise LeastnoiseError(f"the stated {name} is not that of the measurements")
+
+
+def common_delta(budgets: Sequence[Budget]) -> float:
+    """The delta at which epsilon is told: the one that all budgets state, or the usual one."""
+    stated = {budget.delta for budget in budgets}
+    (delta,) = stated if len(stated) == 1 else {None}
+    return USUAL_DELTA if delta is None else delta
+
+
+def words(cost: Cost, delta: float, parts: int = 1, insecure: bool = False) -> str:
+    """The privacy statement, numbers rounded up.
+
+    >>> from fractions import Fraction
+    >>> print(words(Cost(Fraction(1, 40)), 1e-9))
+    Differentially private for adding or removing one row: Gaussian privacy with mu 0.1582 (rho 0.0125 in \
+zCDP), which is epsilon 0.8633 at delta 1e-09. What is computed from these numbers alone costs nothing more; for other \
+releases about the same people, mu^2 adds up.
+    """
+    mu, rho = (say(cost, unit, up=True) for unit in (Budget(mu=1), Budget(rho=1)))
+    epsilon = say(cost, Budget(epsilon=1, delta=delta), up=True)
+    told = [
+        f"Differentially private for {cost.change}: Gaussian privacy with {mu} ({rho} in zCDP), "
+        f"which is {epsilon} at delta {delta:g}.",
+        "What is computed from these numbers alone costs nothing more; for other releases about the same people, "
+        "mu^2 adds up.",
+    ]
+    if parts > 1:
+        told.insert(1, f"It is made of {parts} releases whose mu^2 were added.")
+    if insecure:
+        told = [INSECURE, "Had the noise been secure, it would be: " + told[0][0].lower() + told[0][1:], *told[1:]]
+    return " ".join(told)

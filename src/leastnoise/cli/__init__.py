@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from leastnoise import __version__
+from leastnoise.cli.ask import ask
 from leastnoise.cli.ledger import ledger
 from leastnoise.cli.plan import plan, schema
+from leastnoise.cli.table import table
 from leastnoise.errors import LeastnoiseError
 
 __all__ = ["app", "main"]
@@ -16,6 +18,8 @@ __all__ = ["app", "main"]
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
+app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)
+app.command(epilog="Example: leastnoise table out age sex --csv age-sex.csv")(table)
 app.add_typer(ledger, name="ledger")
 
 

@@ -1,0 +1,41 @@
+"""`leastnoise ask`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leastnoise.release import Release
+from leastnoise.release.statement import INSECURE
+
+ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release's folder.", show_default=False)]
+Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def opened(path: Path) -> Release:
+    """A release from its folder; seeded noise is told on stderr."""
+    release = Release.load(path)
+    if release.insecure:
+        typer.echo(INSECURE, err=True)
+    return release
+
+
+def ask(
+    path: ReleaseArgument,
+    questions: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="Questions, each in quotes.")],
+    confidence: Confidence = 0.95,
+    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Intervals that hold all at once.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask a release any questions: counts with their standard errors and intervals. Costs no privacy, needs no data."""
+    release = opened(path)
+    found = list(release.asks(questions, confidence, simultaneous))
+    answers = [{"question": question, **answer.to_json()} for question, answer in zip(questions, found, strict=True)]
+    lines = [f"{question}: {answer}" for question, answer in zip(questions, found, strict=True)]
+    if as_json:
+        told = {"insecure": release.insecure, "simultaneous": simultaneous, "answers": answers}
+        typer.echo(json.dumps(told, indent=2))
+    else:
+        typer.echo("\n".join(lines))

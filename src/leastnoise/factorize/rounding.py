@@ -25,6 +25,8 @@ from leastnoise.residual import split
 SMALL_PRIORS = {1: 1, 2: 1024, 3: 48, 4: 64, 5: 128}  # largest entry of p: short rows orthogonal to p must exist
 PRIOR = 1024
 ALIKE = 2.0**-15  # relative to the largest entry: priors closer than this are the same
+SAME = 2.0**-45
+LEAST_GUARD = 1e-5  # share of the squared norm for rows that only guard others
 PIVOTS = 8  # values that balance all others in a short basis
 
 
@@ -57,9 +59,10 @@ def integer_prior(prior: Array) -> IntArray:
         return np.ones(len(prior), dtype=np.int64)
     shape = prior / np.abs(prior).max()
     largest = SMALL_PRIORS.get(len(prior), PRIOR)
-    for times in range(1, largest):  # few digits where they say it all
-        if np.abs(np.rint(shape * times) - shape * times).max() < ALIKE * times:
-            return _coprime(np.rint(shape * times).astype(np.int64))
+    for alike in (SAME, ALIKE):  # an integer prior stays what it is, so that later plans can use it again
+        for times in range(1, largest + 2):  # few digits where they say it all
+            if np.abs(np.rint(shape * times) - shape * times).max() < alike * times:
+                return _coprime(np.rint(shape * times).astype(np.int64))
     p = np.rint(shape * largest).astype(np.int64)
     if len(prior) > max(SMALL_PRIORS):  # equal entries have no small differences, and those make short rows
         p += np.arange(len(p)) % 3 - 1
@@ -88,6 +91,17 @@ class Lattice:
         for row, wanted in zip(z, scaled, strict=True):
             self._settle(row, wanted)
         return Rows(z[np.abs(z).any(axis=1)], (len(p),))
+
+    def guarded(self, rows: Rows, norm: float) -> Rows:
+        """The rows, and weak ones that reach everything orthogonal to p.
+
+        Rows of norm N err by about 1, so a query lies outside of their span by 1/N. Weak rows with a share g of the
+        squared norm cost g, and answer what is outside at 1 / (g N^2): little together for g from 1/N on.
+        """
+        share = max(1 / norm, LEAST_GUARD)
+        weak = self.whole(max(norm * share**0.5, 1.0))
+        times = max(int(norm * share**0.5 / weak.largest_square**0.5), 1)
+        return Rows(np.concatenate([rows.rows, times * weak.matrix()]), rows.shape)
 
     def whole(self, norm: float) -> Part:
         """Rows that reach everything orthogonal to p, each value about alike."""
@@ -199,6 +213,14 @@ def joint_rows(
         c = along(basis, c, axis + 1)
     c = c.reshape(len(rows), -1)
     return Rows(c[np.abs(c).any(axis=1)], shape)
+
+
+def reaches(rows: IntArray, shape: tuple[int, ...]) -> bool:
+    """Whether rows that vanish on a prior along every axis span all that do.
+
+    Then their Gram is regular on the cells without the last value of each attribute... 
+    """
+    raise NotImplementedError
 
 
 def integer_levels(theta: Array, largest: int = 255) -> IntArray:

@@ -11,16 +11,25 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Part
-from leastnoise.factorize.rounding import Lattice, free_rows, integer_levels, integer_prior, joint_rows, short_basis
+from leastnoise.factorize.integer import Centring, IntegerStrategy, Part, Rows
+from leastnoise.factorize.rounding import (
+    Lattice,
+    free_rows,
+    integer_levels,
+    integer_prior,
+    joint_rows,
+    reaches,
+    short_basis,
+)
 from leastnoise.factorize.solvers import DENSE_CELLS
 from leastnoise.plan.design import Design
 from leastnoise.plan.smash import Prior
 
 PRECISION = 2.0**12  # column norm of a rounded matrix where nothing stands against it
-SPAN_PRECISION = 2.0**22  # of a matrix of low rank, whose rounded rows should still span the queries
 LEAST_PRECISION = 2.0**8  # below, rounding would cost percents: rather draw noise the slow way
-FAST_DEVIATION = 5e11  # noise can be drawn up to 1e12, and rounding may lengthen columns
+SPAN_PRECISION = 2.0**22  # most digits of a single matrix
+LARGEST_ENTRY = 2.0**30  # of a product, where precision is to be had for less: 2^32 rows then fit 64-bit integers
+FAST_DEVIATION = 5e11  # noise is drawn fast up to 1e12, and rounding may lengthen columns
 LEVELS = 255
 GUARD_PRECISION = 2.0**9
 
@@ -30,17 +39,21 @@ class Rounding:
 
     def __init__(self, design: Design, mu: float):
         self.design, self.mu = design, mu
-        self._parts: dict[tuple[int, int, float], Part] = {}
+        self._parts: dict[tuple[int, int, float, bool], Part] = {}
         self._lattices: dict[int, Lattice] = {}
         self._bases: dict[int, IntArray] = {}
 
     # --- how each class is treated ------------------------------------------------------------------------------------
 
+    def _planned(self, orbit: int) -> Strategy:
+        solution = self.design.solutions[orbit]
+        assert solution is not None
+        return solution.strategy
+
     def _axes(self, orbit: int) -> Iterator[tuple[int, Strategy | None]]:
         """(class, strategy of that axis); None where a strategy spans several axes."""
-        solution = self.design.solutions[orbit]
-        if solution is not None:
-            parts = axis_parts(solution.strategy)
+        if self.design.solutions[orbit] is not None:
+            parts = axis_parts(self._planned(orbit))
             for i, c in enumerate(self.design.structure.orbits[orbit]):
                 yield c, None if parts is None else parts[i]
 
@@ -54,24 +67,14 @@ class Rounding:
         return uses
 
     @cached_property
-    def _free(self) -> dict[int, Strategy]:
-        """Classes with a single strategy of full rank, which may define its own prior.
-
-        Not where a second strategy guards one of low rank: both must vanish on the same prior.
-        """
+    def _alone(self) -> dict[int, Strategy]:
+        """Classes with a single strategy that vanishes on the prior and on nothing else."""
         found = {}
         for c, uses in enumerate(self._uses):
             (only,) = uses.values() if len(uses) == 1 else (None,)
-            free = only is not None and not self._centring(c, only) and _independent(only)
-            if only is not None and free and c not in self._guarded:
+            if only is not None and not self._centring(c, only) and _defines(only, self.design.priors[c].values):
                 found[c] = only
         return found
-
-    @cached_property
-    def _guarded(self) -> set[int]:
-        """Classes of residuals that are measured by a strategy of low rank."""
-        orbits = zip(self.design.structure.orbits, self.design.solutions, strict=True)
-        return {c for orbit, s in orbits if s is not None and not s.strategy.full_rank for c in orbit}
 
     def _centring(self, c: int, strategy: Strategy) -> bool:
         return self.design.priors[c].vector is None and is_centring(strategy)
@@ -84,32 +87,32 @@ class Rounding:
 
     def _norm(self, orbit: int) -> float:
         """Column norm for each rounded matrix of a residual, so that its noise can be drawn fast."""
-        solution = self.design.solutions[orbit]
-        assert solution is not None
+        planned = self._planned(orbit)
+        scaled = isinstance(planned, ScaledKron)
         share = sqrt(self.design.losses[orbit]) / self.design.root_total
-        room = FAST_DEVIATION * self.mu * sqrt(share)
+        room = FAST_DEVIATION * self.mu * sqrt(share) / (LEVELS if scaled else 1)
+        if axis_parts(planned) is None:
+            return min(SPAN_PRECISION, max(room, PRECISION))
         rounded = 0
         for c, s in self._axes(orbit):
-            if s is not None and self._centring(c, s):
+            if s is not None and not scaled and self._centring(c, s):
                 room /= sqrt(Centring(self.design.priors[c].size).largest_square)
             else:
                 rounded += 1
-        if isinstance(solution.strategy, ScaledKron):
-            room /= LEVELS
-        if axis_parts(solution.strategy) is None:
-            return min(SPAN_PRECISION, max(room, PRECISION))
-        # rounded rows of low rank should span the queries well, which takes more digits
-        most = PRECISION if solution.strategy.full_rank else SPAN_PRECISION
-        return min(most, max(room ** (1 / max(rounded, 1)), LEAST_PRECISION))
+        each = 1 / max(rounded, 1)
+        most = min(SPAN_PRECISION, max(LARGEST_ENTRY**each, PRECISION))
+        return min(most, max(room**each, LEAST_PRECISION))
 
     @cached_property
-    def _free_rows(self) -> dict[int, tuple[Part, Array]]:
-        norms = dict.fromkeys(self._free, PRECISION)
+    def _free(self) -> dict[int, tuple[Rows, Array]]:
+        """Classes whose only strategy, once rounded, defines the prior."""
+        norms = dict.fromkeys(self._alone, PRECISION)
         for o, orbit in enumerate(self.design.structure.orbits):
             if self.design.solutions[o] is not None:
                 for c in set(orbit) & norms.keys():
                     norms[c] = min(norms[c], self._norm(o))
-        return {c: free_rows(s.matrix(), norms[c]) for c, s in self._free.items()}
+        found = {c: free_rows(s.matrix(), norms[c]) for c, s in self._alone.items()}
+        return {c: f for c, f in found.items() if close(f[1], self.design.priors[c].values)}
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -118,8 +121,8 @@ class Rounding:
         """The vector on which the integer strategies of each class vanish."""
         out = []
         for c, prior in enumerate(self.design.priors):
-            if c in self._free_rows:
-                out.append(Prior(prior.size, self._free_rows[c][1]))
+            if c in self._free:
+                out.append(Prior(prior.size, self._free[c][1]))
             else:
                 p = self._integer_priors[c]
                 out.append(Prior(prior.size, None if (p == 1).all() else p / p.sum()))
@@ -128,42 +131,58 @@ class Rounding:
     def strategies(self, orbit: int) -> tuple[IntegerStrategy, ...]:
         """The integer strategies of an orbit.
 
-        Rounded rows of a strategy of low rank no longer span the queries exactly; a second strategy of full rank,
-        measured with little budget, then carries what is missing, so that answers stay unbiased.
+        Rounded rows of a strategy of low rank no longer span the queries exactly. On a single attribute, weak rows of
+        full rank join them; elsewhere a second strategy of full rank is measured with little budget. They carry what
+        is missing, so that answers stay unbiased.
         """
-        solution = self.design.solutions[orbit]
-        if solution is None:
+        if self.design.solutions[orbit] is None:
             return ()
-        main = self._main(orbit, solution.strategy)
-        classes = self.design.structure.orbits[orbit]
-        if not classes or solution.strategy.full_rank:
-            return (main,)
-        return main, IntegerStrategy(tuple(self._lattice(c).whole(GUARD_PRECISION) for c in classes))
-
-    def _main(self, orbit: int, planned: Strategy) -> IntegerStrategy:
-        if axis_parts(planned) is None:
-            return IntegerStrategy((self._joint(orbit, planned),))
+        planned, classes = self._planned(orbit), self.design.structure.orbits[orbit]
         parts = tuple(self._part(orbit, c, s) for c, s in self._axes(orbit) if s is not None)
-        levels = integer_levels(planned.theta, LEVELS) if isinstance(planned, ScaledKron) else None
-        return IntegerStrategy(parts, 1, levels)
+        if isinstance(planned, ScaledKron):
+            main = IntegerStrategy(parts, 1, integer_levels(planned.theta, LEVELS))
+        elif axis_parts(planned) is not None:
+            return (IntegerStrategy(parts),)
+        else:
+            main = IntegerStrategy((self._joint(orbit, planned),))
+        if all(reaches(p.matrix(), p.shape) for p in main.parts):
+            return (main,)
+        return main, IntegerStrategy(tuple(self._whole(c) for c in classes))
 
     def _part(self, orbit: int, c: int, planned: Strategy) -> Part:
-        if c in self._free_rows:
-            return self._free_rows[c][0]
-        norm = self._norm(orbit)
-        key = (c, id(planned), norm)
+        if c in self._free:
+            return self._free[c][0]
+        levels = isinstance(self._planned(orbit), ScaledKron)
+        key = (c, id(planned), self._norm(orbit), levels)
         if key not in self._parts:
-            self._parts[key] = (
-                Centring(planned.cells)
-                if self._centring(c, planned)
-                else self._lattice(c).round(planned.matrix(), norm)
-            )
+            make = self._independent if levels else self._reaching
+            self._parts[key] = make(c, planned, self._norm(orbit))
         return self._parts[key]
+
+    def _reaching(self, c: int, planned: Strategy, norm: float) -> Part:
+        """Rounded rows that reach every query on the attribute."""
+        if self._centring(c, planned):
+            return Centring(planned.cells)
+        found = self._lattice(c).round(planned.matrix(), norm)
+        return found if reaches(found.rows, found.shape) else self._lattice(c).guarded(found, norm)
+
+    def _independent(self, c: int, planned: Strategy, norm: float) -> Part:
+        """Rounded rows that stay independent, which levels of their own demand."""
+        rows = planned.matrix()
+        while norm <= SPAN_PRECISION:
+            found = self._lattice(c).round(rows, norm)
+            if np.linalg.matrix_rank(found.rows.astype(np.float64)) == len(rows):
+                return found
+            norm *= 4
+        raise LeastnoiseError(f"rows on {planned.cells} values are too much alike to be rounded; use solver 'fourier'")
 
     def _lattice(self, c: int) -> Lattice:
         if c not in self._lattices:
             self._lattices[c] = Lattice(self._integer_priors[c])
         return self._lattices[c]
+
+    def _whole(self, c: int) -> Part:
+        return self._free[c][0] if c in self._free else self._lattice(c).whole(GUARD_PRECISION)
 
     def _joint(self, orbit: int, planned: Strategy) -> Part:
         if planned.cells > DENSE_CELLS and not isinstance(planned, MatrixStrategy):
@@ -197,8 +216,15 @@ def is_centring(strategy: Strategy) -> bool:
     return bool(np.allclose(V, V[0, 0] * (n * np.eye(n) - 1) / max(n - 1, 1), atol=1e-7 * V[0, 0]))
 
 
-def _independent(strategy: Strategy) -> bool:
-    """Whether the rows are n - 1 independent ones."""
-    return strategy.measurements == strategy.cells - 1 and bool(
-        np.linalg.matrix_rank(strategy.matrix()) == strategy.cells - 1
-    )
+def _defines(strategy: Strategy, prior: Array) -> bool:
+    """Whether the rows are n - 1 independent ones that vanish on the prior."""
+    if strategy.measurements != strategy.cells - 1:
+        return False
+    rows = strategy.matrix()
+    vanish = np.abs(rows @ prior).max() <= 1e-6 * np.abs(rows).max() * np.abs(prior).max()
+    return bool(vanish and np.linalg.matrix_rank(rows) == len(rows))
+
+
+def close(one: Array, other: Array) -> bool:
+    """Whether two priors are nearly the same."""
+    return bool(np.isfinite(one).all() and np.abs(one - other).max() <= 0.05 * np.abs(other).max())

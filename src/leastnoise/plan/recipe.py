@@ -140,7 +140,7 @@ def make_recipe(plan: Plan) -> Recipe:
     if plan.embedded is not None:
         raise LeastnoiseError("solver 'embedding' is for comparison and cannot be measured; plan with 'fourier'")
     design, budget = plan.design, plan.budget
-    rounding = Rounding(design, sqrt(plan.cost))
+    rounding = Rounding(design, sqrt(plan.cost), searched=plan.prior == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
     roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
     total = float(design.members @ roots)

@@ -125,7 +125,7 @@ def _merged(states: Sequence[State], recipes: Sequence[Recipe]) -> State:
     for a, name in enumerate(first.domain.names):
         if any(not np.allclose(s.prior(a), states[0].prior(a), rtol=0, atol=1e-12) for s in states):
             raise LeastnoiseError(
-                f"the releases have different priors on {name!r}; plan the later one with prior=earlier.priors()"
+                f"the releases have different priors on {name!r}; plan both with the same one, such as prior='uniform'"
             )
     blocks = tuple(b for r in recipes for b in r.workload.blocks)
     alike = all(

@@ -27,6 +27,7 @@ PRIOR = 1024
 ALIKE = 2.0**-15  # relative to the largest entry: priors closer than this are the same
 SAME = 2.0**-45
 LEAST_GUARD = 1e-5  # share of the squared norm for rows that only guard others
+ROUNDING_ERROR = 8.0  # more than any entry errs
 PIVOTS = 8  # values that balance all others in a short basis
 
 
@@ -215,12 +216,22 @@ def joint_rows(
     return Rows(c[np.abs(c).any(axis=1)], shape)
 
 
-def reaches(rows: IntArray, shape: tuple[int, ...]) -> bool:
-    """Whether rows that vanish on a prior along every axis span all that do.
+def reaches(rows: IntArray, priors: Sequence[Array]) -> bool:
+    """Whether rows that vanish on a prior along every axis span all that do, and not by rounding errors alone.
 
-    Then their Gram is regular on the cells without the last value of each attribute... 
+    Without one value of each attribute, what vanishes on the priors is free, and the rows need a regular Gram.
     """
-    raise NotImplementedError
+    free = rows.reshape(len(rows), *map(len, priors))
+    for axis, prior in enumerate(priors):
+        free = np.delete(free, int(np.abs(prior).argmax()), axis=axis + 1)
+    R = free.reshape(len(rows), -1).astype(np.float64)
+    if len(R) < R.shape[1]:
+        return False
+    try:
+        pivots = np.diagonal(np.linalg.cholesky(R.T @ R))
+    except np.linalg.LinAlgError:
+        return False
+    return bool(pivots.min() > ROUNDING_ERROR * len(R) ** 0.5)
 
 
 def integer_levels(theta: Array, largest: int = 255) -> IntArray:

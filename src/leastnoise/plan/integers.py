@@ -37,8 +37,8 @@ GUARD_PRECISION = 2.0**9
 class Rounding:
     """Integer strategies for a design, all vanishing on one prior per class."""
 
-    def __init__(self, design: Design, mu: float):
-        self.design, self.mu = design, mu
+    def __init__(self, design: Design, mu: float, searched: bool = True):
+        self.design, self.mu, self.searched = design, mu, searched
         self._parts: dict[tuple[int, int, float, bool], Part] = {}
         self._lattices: dict[int, Lattice] = {}
         self._bases: dict[int, IntArray] = {}
@@ -68,11 +68,15 @@ class Rounding:
 
     @cached_property
     def _alone(self) -> dict[int, Strategy]:
-        """Classes with a single strategy that vanishes on the prior and on nothing else."""
+        """Classes with a searched prior and a single strategy that vanishes on it and on nothing else.
+
+        Uniform and given priors stay what they are, so that releases of different workloads can be merged.
+        """
         found = {}
-        for c, uses in enumerate(self._uses):
+        for c, (uses, prior) in enumerate(zip(self._uses, self.design.priors, strict=True)):
             (only,) = uses.values() if len(uses) == 1 else (None,)
-            if only is not None and not self._centring(c, only) and _defines(only, self.design.priors[c].values):
+            searched = self.searched and prior.vector is not None
+            if only is not None and searched and _defines(only, prior.values):
                 found[c] = only
         return found
 
@@ -145,7 +149,8 @@ class Rounding:
             return (IntegerStrategy(parts),)
         else:
             main = IntegerStrategy((self._joint(orbit, planned),))
-        if all(reaches(p.matrix(), p.shape) for p in main.parts):
+        priors = iter([self.priors[c].values for c in classes])
+        if all(reaches(p.matrix(), [next(priors) for _ in p.shape]) for p in main.parts):
             return (main,)
         return main, IntegerStrategy(tuple(self._whole(c) for c in classes))
 
@@ -164,7 +169,7 @@ class Rounding:
         if self._centring(c, planned):
             return Centring(planned.cells)
         found = self._lattice(c).round(planned.matrix(), norm)
-        return found if reaches(found.rows, found.shape) else self._lattice(c).guarded(found, norm)
+        return found if reaches(found.rows, [self.priors[c].values]) else self._lattice(c).guarded(found, norm)
 
     def _independent(self, c: int, planned: Strategy, norm: float) -> Part:
         """Rounded rows that stay independent, which levels of their own demand."""

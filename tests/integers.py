@@ -1,0 +1,188 @@
+"""Dense twins of what is measured: explicit integer matrices, costs and least squares, in Python integers where exact."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+import leastnoise as ln
+from leastnoise._types import Array
+from leastnoise.factorize.integer import Centring, IntegerStrategy, Part
+from leastnoise.plan.factorization import workload_matrix
+from leastnoise.plan.recipe import Probe, Recipe
+from leastnoise.privacy import Budget
+
+# Explicit least squares is good to 1e-16 times the square of its condition number, which the guarding rows take to
+# about 1e4; wrong algebra shows up at order one.
+EXACT = 1e-6
+
+
+def whole(matrix: object) -> np.ndarray:
+    """A matrix of Python integers."""
+    return np.array(np.asarray(matrix).tolist(), dtype=object)
+
+
+def dense_part(part: Part) -> np.ndarray:
+    """The integers of one part, from its definition."""
+    if isinstance(part, Centring):
+        n = part.size
+        return whole([[n * (i == j) - 1 for j in range(n)] for i in range(n)])
+    return whole(part.rows)
+
+
+def dense_kron(*matrices: np.ndarray) -> np.ndarray:
+    """Kronecker product, entry by entry."""
+    out = whole([[1]])
+    for m in matrices:
+        out = np.array([[a * b for a in row for b in other] for row in out for other in m], dtype=object)
+        out = out.reshape(-1, out.shape[-1])
+    return out
+
+
+def dense(strategy: IntegerStrategy) -> np.ndarray:
+    """The whole matrix: answers x cells."""
+    out = dense_kron(*map(dense_part, strategy.parts)) * strategy.multiplier
+    return out if strategy.levels is None else whole(strategy.levels.reshape(-1, 1)) * out
+
+
+def largest_square(matrix: np.ndarray) -> int:
+    """Largest squared column norm."""
+    return max(sum(x * x for x in column) for column in matrix.T)
+
+
+def largest_difference(matrix: np.ndarray) -> int:
+    """Largest squared distance of two columns."""
+    pairs = combinations(matrix.T, 2)
+    return max((sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) for a, b in pairs), default=0)
+
+
+def squared_sensitivity(matrix: np.ndarray, budget: Budget) -> int:
+    """How far one person moves the answers, squared, from the definition of neighbours."""
+    k = budget.rows_per_person
+    if budget.neighbours == "add-remove":
+        return k**2 * largest_square(matrix)
+    if k == 1:
+        return largest_difference(matrix)
+    return k**2 * max(largest_difference(matrix), largest_square(matrix))
+
+
+def measured_sets(recipe: Recipe) -> Iterator[tuple[tuple[int, ...], tuple[Probe, ...]]]:
+    """Every attribute set with its probes, found by listing all sets of attributes."""
+    structure = recipe.structure
+    numbers = {o: i for i, o in enumerate(structure.orbits)}
+    everything = range(len(recipe.workload.domain))
+    wanted = {
+        s for b in recipe.workload.blocks for t in b.subsets() for k in range(len(t) + 1) for s in combinations(t, k)
+    }
+    for s in (s for k in range(len(everything) + 1) for s in combinations(everything, k)):
+        order = tuple(sorted(s, key=lambda a: (structure.class_of(a), a)))
+        number = numbers.get(tuple(structure.class_of(a) for a in order))
+        if number is not None and s in wanted:
+            yield order, recipe.probes[number]
+
+
+def exact_cost(recipe: Recipe) -> Fraction:
+    """mu^2 as the sum over all attribute sets of squared sensitivity over variance."""
+    total, known = Fraction(0), {}
+    for _, probes in measured_sets(recipe):
+        for probe in probes:
+            if id(probe) not in known:
+                known[id(probe)] = squared_sensitivity(dense(probe.strategy), recipe.budget)
+            if probe.variance or known[id(probe)]:
+                total += known[id(probe)] / probe.variance
+    return total
+
+
+def over_domain(matrix: np.ndarray, order: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Rows over the cells of some attributes as rows over all cells."""
+    b = matrix.astype(float).reshape(-1, *(shape[a] for a in order))
+    b = b.transpose([0, *(1 + order.index(a) for a in sorted(order))])
+    wide = b.reshape(len(b), *(n if a in order else 1 for a, n in enumerate(shape)))
+    return np.broadcast_to(wide, (len(b), *shape)).reshape(len(b), -1)
+
+
+def explicit(recipe: Recipe) -> tuple[Array, Array]:
+    """B and the variances of its noise: all answers over all cells."""
+    shape = recipe.workload.domain.shape
+    rows, noise = [], []
+    for order, probes in measured_sets(recipe):
+        for probe in probes:
+            rows.append(over_domain(dense(probe.strategy), order, shape))
+            variance = float(probe.variance) + 1 / 12 if probe.variance else 1e-12
+            noise.append(np.full(len(rows[-1]), variance))
+    return np.concatenate(rows), np.concatenate(noise)
+
+
+def least_squares(recipe: Recipe) -> tuple[Array, Array, Array]:
+    """L, B and the variances of the noise, with L the best unbiased way from the answers to the queries."""
+    B, noise = explicit(recipe)
+    scaled = B / np.sqrt(noise)[:, None]
+    columns = np.abs(scaled).max(axis=0).max()
+    P = np.linalg.pinv(scaled / columns, rcond=1e-10) / columns
+    return workload_matrix(recipe.workload) @ P / np.sqrt(noise), B, noise
+
+
+def stated_variances(recipe: Recipe) -> Array:
+    """What the recipe says about every query, in the order of the workload's matrix."""
+    structure, shape = recipe.structure, recipe.workload.domain.shape
+    out, row, W = [], 0, workload_matrix(recipe.workload).reshape(-1, *shape)
+    for block in recipe.workload.blocks:
+        for subset in block.subsets():
+            sizes = tuple(shape[a] for a in subset)
+            queries = [block.family(a).rows(shape[a]) for a in subset] if block.is_product else block.tensor.rows(sizes)
+            count = prod(map(len, queries)) if block.is_product else len(queries)
+            order = sorted(subset, key=lambda a: (structure.class_of(a), a))
+            inside = W[(slice(row, row + count), *(slice(None) if a in subset else 0 for a in range(len(shape))))]
+            ordered = inside.transpose([0, *(1 + sorted(subset).index(a) for a in order)])
+            out.append(recipe.errors.variances_of(ordered, tuple(structure.class_of(a) for a in order)))
+            row += count
+    return np.concatenate(out)
+
+
+def check_cost(recipe: Recipe) -> None:
+    """Exactly what brute force finds, and the budget up to a millionth."""
+    bound_only = recipe.budget.neighbours == "replace" and any(
+        p.strategy.levels is not None for probes in recipe.probes for p in probes
+    )
+    found = exact_cost(recipe)
+    assert found <= recipe.cost.mu_squared if bound_only else found == recipe.cost.mu_squared
+    assert recipe.cost.neighbours == recipe.budget.neighbours
+    assert recipe.cost.rows_per_person == recipe.budget.rows_per_person
+    assert recipe.budget.exact_cost * (1 - Fraction(1, 10**6)) < recipe.cost.mu_squared <= recipe.budget.exact_cost
+
+
+def check_priors(recipe: Recipe) -> None:
+    """Every measured row vanishes on the prior along every attribute."""
+    for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True):
+        for probe in probes:
+            rows = dense(probe.strategy).astype(float)
+            tensor = rows.reshape(len(rows), *recipe.structure.shape(orbit)) / np.abs(rows).max()
+            for axis, c in enumerate(orbit):
+                assert np.abs(np.moveaxis(tensor, axis + 1, -1) @ recipe.priors[c].values).max() < 1e-10
+
+
+def check_errors(recipe: Recipe) -> None:
+    """Answers are unbiased, and their variances as stated."""
+    L, B, noise = least_squares(recipe)
+    W = workload_matrix(recipe.workload)
+    assert_allclose(L @ B, W, atol=EXACT * np.abs(W).max())
+    variances = np.einsum("qk,k,qk->q", L, noise, L)
+    assert_allclose(stated_variances(recipe), variances, rtol=EXACT, atol=1e-9)
+    assert_allclose(recipe.rmse, np.sqrt(variances.mean()), rtol=EXACT)
+    largest = max(recipe.errors.table_maximum(t) for t in recipe.structure.tables)
+    assert_allclose(largest, variances.max(), rtol=EXACT)
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """All laws at once."""
+    check_cost(recipe)
+    check_priors(recipe)
+    check_errors(recipe)
+
+
+def cube(n: int, d: int) -> ln.Domain:
+    """d ordered attributes of n values."""
+    return ln.Domain.of({f"a{i}": range(n) for i in range(d)})

@@ -8,6 +8,7 @@ import typer
 
 from leastnoise import __version__
 from leastnoise.cli.ask import ask
+from leastnoise.cli.audit import audit
 from leastnoise.cli.ledger import ledger
 from leastnoise.cli.plan import plan, schema
 from leastnoise.cli.table import table
@@ -20,6 +21,7 @@ app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
 app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)
 app.command(epilog="Example: leastnoise table out age sex --csv age-sex.csv")(table)
+app.command(epilog="Example: leastnoise audit examples/survey.yaml --runs 1000 --confidence 0.99")(audit)
 app.add_typer(ledger, name="ledger")
 
 

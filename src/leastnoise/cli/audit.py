@@ -1,0 +1,48 @@
+"""`leastnoise audit`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import leastnoise as ln
+from leastnoise.cli.progress import ProgressBar
+from leastnoise.privacy.budget import Budget
+from leastnoise.release.audit import audit as run_audit
+from leastnoise.workload.spec import load_spec
+
+
+def audit(
+    spec: Annotated[
+        Path,
+        typer.Argument(metavar="SPEC", help="Spec file (YAML): attributes, workload, privacy.", show_default=False),
+    ],
+    runs: Annotated[int, typer.Option(help="Runs on each of the two datasets.")] = 10_000,
+    confidence: Annotated[float, typer.Option(help="Confidence of the bounds.")] = 0.95,
+    delta: Annotated[float | None, typer.Option(help="Delta at which epsilon is told.", show_default="spec's")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeat an audit; the noise is then not that of a release.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    progress: Annotated[
+        bool | None,
+        typer.Option("--progress/--no-progress", help="Report on stderr; by default on a terminal, after two seconds."),
+    ] = None,
+) -> None:
+    """Try to refute the privacy of a spec: run its mechanism many times on made-up neighbours. Needs no data.
+
+    Exits with code 1 if the claim is refuted.
+    """
+    wanted = load_spec(spec)
+    with ProgressBar(progress) as bar:
+        made = ln.plan(
+            wanted.workload,
+            Budget(**wanted.budget_fields) if wanted.budget_fields else None,
+            solver=wanted.solver,
+            prior=wanted.prior,
+            objective=wanted.objective,
+            progress=bar,
+        )
+        found = run_audit(made, runs, confidence, delta=delta, seed=seed, progress=bar)
+    typer.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
+    if not found.ok:
+        raise typer.Exit(1)

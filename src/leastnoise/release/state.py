@@ -203,6 +203,8 @@ def same(a: Strategy, b: Strategy) -> bool:
         return True
     if isinstance(a, KronStrategy) and isinstance(b, KronStrategy):
         return all(same(x, y) for x, y in zip(a.parts, b.parts, strict=True))
+    if isinstance(a, Combined) and isinstance(b, Combined):
+        return a.weight == b.weight and same(a.base, b.base) and bool(np.array_equal(a.rows, b.rows))
     if isinstance(a, CirculantStrategy) and isinstance(b, CirculantStrategy):
         return bool(np.array_equal(a.theta, b.theta))
     return isinstance(a, MatrixStrategy) and isinstance(b, MatrixStrategy) and bool(np.array_equal(a.rows, b.rows))

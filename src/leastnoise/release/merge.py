@@ -1,0 +1,50 @@
+"""Several releases of the same data as one."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.measure import Measurements
+from leastnoise.release.release import Release
+
+
+def merge(*releases: Release) -> Release:
+    """One release from several of the same data: every answer uses all measurements, each with its due weight.
+
+    Nothing new is spent; the cost is the sum of all costs. The releases must be of the same rows, which nobody can
+    check from noisy numbers, and their plans must have the same priors, for example prior="uniform" (docs/merging.md).
+
+    Guarantees: merging_is_least_squares; cost_adds_up_exactly; refuses_what_does_not_belong_together.
+    """
+    if not releases:
+        raise LeastnoiseError("there is nothing to merge; give at least one release")
+    for other in releases[1:]:
+        _check_pair(releases[0], other)
+    parts = tuple(p for r in releases for p in r.parts)
+    if any(_same_noise(a, b) for a, b in combinations(parts, 2)):
+        raise LeastnoiseError("a release is given twice, or was made twice with one seed; give each release once")
+    name = next((r.dataset for r in releases if r.dataset is not None), None)
+    told = all(len(r.origins) == len(r.parts) for r in releases)
+    merged = Release(parts, name, tuple(o for r in releases for o in r.origins) if told else ())
+    _ = merged.state  # fails here, not at the first question
+    return merged
+
+
+def _check_pair(first: Release, other: Release) -> None:
+    names = (first.dataset, other.dataset)
+    if None not in names and names[0] != names[1]:
+        raise LeastnoiseError(f"the releases are of {names[0]!r} and {names[1]!r}; merge releases of the same data")
+    if first.cost.change != other.cost.change:
+        raise LeastnoiseError(
+            f"one release hides {first.cost.change}, another {other.cost.change}; merge releases that hide the same"
+        )
+
+
+def _same_noise(a: Measurements, b: Measurements) -> bool:
+    """Whether two measurements are one and the same: independent noise does not repeat."""
+    pairs = [(x, y) for p, q in zip(a.answers, b.answers, strict=False) for x, y in zip(p, q, strict=False)]
+    noisy = a.recipe.cost.mu_squared > 0
+    return a is b or (noisy and len(a.answers) == len(b.answers) and all(np.array_equal(x, y) for x, y in pairs))

@@ -36,20 +36,24 @@ class Answer:
     value: float
     std_error: float
     confidence: float = 0.95
-    together: int = 1  # intervals that hold at once with this confidence
+    width: float | None = None  # half of the interval in standard errors, where it is not that of one answer
 
     def __post_init__(self) -> None:
         quantile(self.confidence)  # refuses what is no confidence
 
     @property
+    def _spread(self) -> float:
+        return (quantile(self.confidence) if self.width is None else self.width) * self.std_error
+
+    @property
     def low(self) -> float:
         """Lower end of the interval."""
-        return self.value - quantile(self.confidence, self.together) * self.std_error
+        return self.value - self._spread
 
     @property
     def high(self) -> float:
         """Upper end of the interval."""
-        return self.value + quantile(self.confidence, self.together) * self.std_error
+        return self.value + self._spread
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -68,7 +72,7 @@ class Joint:
     values: Array
     coordinates: Array  # one row per answer; inner products are covariances
     confidence: float = 0.95
-    simultaneous: bool = False
+    width: float | None = None  # as in Answer, for intervals that hold all at once
 
     def __post_init__(self) -> None:
         quantile(self.confidence)  # refuses what is no confidence
@@ -92,8 +96,7 @@ class Joint:
         return len(self.values)
 
     def __getitem__(self, i: int) -> Answer:
-        together = len(self) if self.simultaneous else 1
-        return Answer(float(self.values[i]), float(self.std_errors[i]), self.confidence, together)
+        return Answer(float(self.values[i]), float(self.std_errors[i]), self.confidence, self.width)
 
     def __iter__(self) -> Iterator[Answer]:
         return (self[i] for i in range(len(self)))

@@ -19,14 +19,16 @@ from leastnoise.plan.adhoc import pieces
 from leastnoise.plan.structure import Orbit
 from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import export, files
+from leastnoise.release import export, files, statistics
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.frames import answers_frame, table_frame
 from leastnoise.release.language import parse
 from leastnoise.release.linear import Linear
 from leastnoise.release.reach import Reach
+from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.state import Members, State
 from leastnoise.release.statement import Origin
+from leastnoise.release.statistics import Statistic
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal
 
@@ -93,11 +95,14 @@ class Release:
         """The answer to any linear query in reach, for example "age between 18 and 30 and sex = 'F'"."""
         return self.asks([query], confidence)[0]
 
-    def asks(self, queries: Sequence[Query], confidence: float = 0.95, simultaneous: bool = False) -> Joint:
-        """Several answers with their joint covariance; `simultaneous` intervals hold all at once."""
+    def asks(self, queries: Sequence[Query], confidence: float = 0.95, simultaneous: Together = False) -> Joint:
+        """Several answers with their joint covariance. Intervals hold all at once if `simultaneous`: by Sidak's
+        inequality, or as narrow as the correlation of the answers allows with "joint".
+        """
         asked = [self._pieces(self.query(q)) for q in queries]
         values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in asked], dtype=np.float64)
-        return Joint(values, self._coordinates(asked), confidence, simultaneous)
+        coordinates = self._coordinates(asked)
+        return Joint(values, coordinates, confidence, half_width(coordinates, confidence, simultaneous))
 
     def total(self, confidence: float = 0.95) -> Answer:
         """The number of rows."""
@@ -133,6 +138,26 @@ class Release:
             block[using] = sqrt(known.noise) * half
             blocks.append(block)
         return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(asked), 0))
+
+    # --- statistics that are not linear (docs/statistics.md) ----------------------------------------------------------
+
+    def mean(self, name: str, where: str | None = None, confidence: float = 0.95) -> Statistic:
+        """The mean of a numeric attribute among the rows that satisfy a condition."""
+        return statistics.mean(self, name, where, confidence)
+
+    def share(self, part: Query, whole: Query = "", confidence: float = 0.95) -> Statistic:
+        """The ratio of two linear queries, for example of those under 30 among all women."""
+        return statistics.share(self, part, whole, confidence)
+
+    def quantile(self, name: str, q: float, where: str | None = None, confidence: float = 0.95) -> Statistic:
+        """The smallest value up to which at least a share q of the rows that satisfy a condition lies."""
+        return statistics.quantile_of(self, name, q, where, confidence)
+
+    def cdf(
+        self, name: str, where: str | None = None, confidence: float = 0.95, simultaneous: Together = False
+    ) -> pd.DataFrame:
+        """One row per value of an ordered attribute: rows up to it and their share, each with its interval."""
+        return statistics.cdf(self, name, where, confidence, simultaneous)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

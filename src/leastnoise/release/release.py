@@ -19,7 +19,7 @@ from leastnoise.plan.adhoc import pieces
 from leastnoise.plan.structure import Orbit
 from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import export, files, statistics
+from leastnoise.release import export, files, postprocess, statistics
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.frames import answers_frame, table_frame
 from leastnoise.release.language import parse
@@ -28,7 +28,6 @@ from leastnoise.release.reach import Reach
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.state import Members, State
 from leastnoise.release.statement import Origin
-from leastnoise.release.statistics import Statistic
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal
 
@@ -139,25 +138,10 @@ class Release:
             blocks.append(block)
         return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(asked), 0))
 
-    # --- statistics that are not linear (docs/statistics.md) ----------------------------------------------------------
+    # --- statistics that are not linear, and tables for readers (docs/statistics.md) ----------------------------------
 
-    def mean(self, name: str, where: str | None = None, confidence: float = 0.95) -> Statistic:
-        """The mean of a numeric attribute among the rows that satisfy a condition."""
-        return statistics.mean(self, name, where, confidence)
-
-    def share(self, part: Query, whole: Query = "", confidence: float = 0.95) -> Statistic:
-        """The ratio of two linear queries, for example of those under 30 among all women."""
-        return statistics.share(self, part, whole, confidence)
-
-    def quantile(self, name: str, q: float, where: str | None = None, confidence: float = 0.95) -> Statistic:
-        """The smallest value up to which at least a share q of the rows that satisfy a condition lies."""
-        return statistics.quantile_of(self, name, q, where, confidence)
-
-    def cdf(
-        self, name: str, where: str | None = None, confidence: float = 0.95, simultaneous: Together = False
-    ) -> pd.DataFrame:
-        """One row per value of an ordered attribute: rows up to it and their share, each with its interval."""
-        return statistics.cdf(self, name, where, confidence, simultaneous)
+    mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
+    adjust = postprocess.adjust
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

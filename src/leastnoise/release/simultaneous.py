@@ -59,7 +59,7 @@ def joint_quantile(coordinates: Array, confidence: float) -> float:
 
 
 def _correlation_root(coordinates: Array) -> Array:
-    """Rows whose inner products are correlations, at most as many columns as rows, without answers that have no error."""
+    """Rows whose inner products are correlations, at most as many columns as rows; answers without error left out."""
     norms = np.linalg.norm(coordinates, axis=1)
     rows = coordinates[norms > 0] / norms[norms > 0, None]
     if rows.shape[1] <= len(rows):

@@ -143,7 +143,7 @@ def make_recipe(plan: Plan) -> Recipe:
     rounding = Rounding(design, sqrt(plan.cost), searched=plan.prior == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
     roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
-    total = float(design.members @ roots)
+    total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers
     probes = tuple(_probes(s, budget, root / total) for s, root in zip(strategies, roots, strict=True))
     recipe = Recipe(plan.workload, budget, design.structure, rounding.priors, probes)
     assert recipe.cost.mu_squared <= budget.exact_cost, "a recipe must not cost more than its budget"

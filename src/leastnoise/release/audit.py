@@ -98,6 +98,13 @@ def audit(
 
     Noise comes from secure bits as in a release; a seed makes the audit repeatable instead.
 
+    >>> from leastnoise.privacy.budget import Budget
+    >>> from leastnoise.plan import plan
+    >>> from leastnoise.workload import Workload
+    >>> work = Workload(Domain.of(age=5, sex=2)).marginals(ways=2)
+    >>> audit(plan(work, Budget(mu=1)), runs=200, confidence=0.999, seed=1).verdict
+    'consistent with the claim'
+
     Guarantees: false_alarms_are_rare; halved_noise_is_flagged; forgotten_rows_are_flagged; reused_seed_is_flagged.
     """
     _check(runs, confidence, delta)
@@ -193,7 +200,7 @@ class Look:
     probe: int
     variance: float
     exact: tuple[Answers, Answers]
-    keys: IntArray
+    keys: tuple[IntArray, IntArray]  # of attribute sets and of answers, for fingerprints
     merged: bool  # one score for all attribute sets
 
     @cached_property
@@ -215,7 +222,8 @@ class Look:
         noise = (answers.reshape(sets, -1, width) - self.exact[dataset][:, None]).astype(np.int64)
         ratios = np.matmul(noise.astype(np.float64), self.weights[:, :, None])[..., 0].T
         # integers wrap around: other noise has the same two words with a chance far below 2^-64
-        return self._scores(ratios) + dataset * self.gaps, np.matmul(noise, self.keys).sum(axis=0)
+        prints = (np.matmul(noise, self.keys[1]) * self.keys[0][:, None]).sum(axis=0)
+        return self._scores(ratios) + dataset * self.gaps, prints
 
 
 def looks_at(recipe: Recipe, sources: Sequence[Source]) -> list[Look]:
@@ -230,8 +238,8 @@ def looks_at(recipe: Recipe, sources: Sequence[Source]) -> list[Look]:
         counts = [np.stack(list(s.count(sets))) for s in sources] if probes else []
         for i, probe in enumerate(probes):
             zero, one = (probe.strategy.apply(c, n).reshape(len(sets), -1) for c, n in zip(counts, totals, strict=True))
-            keys = rng.integers(-(2**63), 2**63 - 1, (*zero.shape, 2))
-            found.append(Look(o, i, float(probe.variance) or 1.0, (zero, one), keys, many))
+            of_sets, of_answers = (rng.integers(-(2**63), 2**63 - 1, (n, 2)) for n in zero.shape)
+            found.append(Look(o, i, float(probe.variance) or 1.0, (zero, one), (of_sets, of_answers), many))
     return found
 
 

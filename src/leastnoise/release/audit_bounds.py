@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import beta, binom, norm
 
 from leastnoise._types import Array
@@ -54,9 +55,9 @@ def error_rates(scores: Sequence[Array], thresholds: Array, rate: float) -> tupl
     return upper(false_alarms, len(without), rate), upper(np.searchsorted(with_, thresholds), len(with_), rate)
 
 
-def upper(count: Array, trials: int, rate: float) -> Array:
+def upper(count: npt.ArrayLike, trials: int, rate: float) -> Array:
     """Clopper-Pearson: a probability that is below the true one with probability `rate` at most."""
-    count = np.asarray(count)
+    count = np.asarray(count, dtype=np.float64)
     return np.where(count < trials, beta.ppf(1 - rate, count + 1, np.maximum(trials - count, 1)), 1.0)
 
 

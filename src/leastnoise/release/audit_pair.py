@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -30,17 +30,31 @@ def neighbours(recipe: Recipe) -> tuple[Codes, Codes]:
 def worst_cells(recipe: Recipe) -> list[IntArray]:
     """The cell whose column is longest in units of the noise, or the two cells whose columns differ most.
 
-    Found by changing one attribute at a time, from several starts.
+    Found by changing one attribute at a time, from several starts unless one reaches the cost of the recipe.
     """
     budget, terms = recipe.budget, _terms(recipe)
+    most = float(recipe.cost.mu_squared) / budget.rows_per_person**2
+    best: tuple[float, IntArray] | None = None
+    for cells in _starts(recipe):
+        climbed = _climb(recipe, terms, cells)
+        moved = _moved(terms, climbed)
+        if best is None or moved > best[0]:
+            best = moved, climbed
+        if moved >= most * (1 - 1e-9):
+            break
+    assert best is not None
+    return [*best[1]]
+
+
+def _starts(recipe: Recipe) -> Iterator[IntArray]:
+    """Random cells: one to add, or two to replace; a person of several rows who is replaced may also be added."""
+    budget, shape = recipe.budget, recipe.workload.domain.shape
     rng = np.random.default_rng(0)
-    sizes = []
-    if budget.neighbours == "replace":
-        sizes.append(2)
-    if budget.neighbours == "add-remove" or budget.rows_per_person > 1:
-        sizes.append(1)
-    starts = [rng.integers(0, recipe.workload.domain.shape, (k, len(recipe.workload.domain))) for k in sizes * STARTS]
-    return max(([*_climb(recipe, terms, cells)] for cells in starts), key=lambda cells: _moved(terms, cells))
+    for _ in range(STARTS):
+        if budget.neighbours == "replace":
+            yield rng.integers(0, shape, (2, len(shape)))
+        if budget.neighbours == "add-remove" or budget.rows_per_person > 1:
+            yield rng.integers(0, shape, (1, len(shape)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +86,7 @@ def _terms(recipe: Recipe) -> list[Term]:
     ]
 
 
-def _moved(terms: Sequence[Term], cells: Sequence[IntArray]) -> float:
+def _moved(terms: Sequence[Term], cells: IntArray) -> float:
     """Squared distance between the two datasets, for one row per person."""
     other = cells[1] if len(cells) > 1 else None
     return float(sum(t.distance(cells[0][None], other)[0] for t in terms))
@@ -113,7 +127,7 @@ def inner(strategy: IntegerStrategy, x: IntArray, y: IntArray) -> Array:
 
 def _inner(part: Part, x: IntArray, y: IntArray) -> Array:
     if isinstance(part, Centring):
-        return part.size**2 * np.float64(x[:, 0] == y[:, 0]) - part.size
+        return part.size**2 * (x[:, 0] == y[:, 0]).astype(np.float64) - part.size
     return np.asarray((_columns(part, x) * _columns(part, y)).sum(axis=0))
 
 

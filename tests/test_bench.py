@@ -2,15 +2,18 @@
 
 import importlib
 import json
+from dataclasses import replace
 from math import comb
 
+import numpy as np
 import pytest
 
-from bench import common, workloads
+from bench import common, release_adult, workloads
 from bench.common import Column, Report, check_equal, check_search, compare, measure, published
 from bench.qs_table3 import LARGEST
+from bench.releases import BUDGET, Task, made_up, plain, shares
 from bench.wff_figure1 import lemma
-from leastnoise import Domain, Workload
+from leastnoise import Budget, Domain, Workload, sized
 
 TINY = {
     "qs_table2": "--datasets CPS --ways 1 2",
@@ -21,6 +24,8 @@ TINY = {
     "qs_table8": "--sizes 10 --workloads marginal prefix",
     "wff_figure1": "--ways 1 2 --sizes 2 3 --dims 2 5",
     "scaling_d": "--dims 10 200 --size 6",
+    "release_adult": "--ways 1 --rows 500 --workloads hybrid",
+    "release_wide": "--dims 5 --size 4 --rows 500",
     "large_sums": "--pairs 8 70 --triple 4 --prior uniform",
 }
 
@@ -170,3 +175,49 @@ def test_without_the_extra_a_benchmark_says_so_and_goes_on(tmp_path, capsys, mon
     monkeypatch.setitem(__import__("sys").modules, "altair", None)
     code, document = run("wff_figure1", f"--ways 1 --sizes 2 --dims 2 --out {tmp_path / 'figure.svg'}", capsys)
     assert (code, document["ok"]) == (0, True)
+
+
+PREFIXES = Task("small", Domain.of(a=3, b=sized(4, ordered=True), c=sized(5, ordered=True)), (1, 2), 200, prefix=True)
+
+
+@pytest.mark.parametrize("task", [PREFIXES, replace(PREFIXES, prefix=False)], ids=["prefix", "marginal"])
+def test_plain_noise_spends_the_budget_with_the_least_error(task):
+    deviations, rmse = shares(task)
+    mu = Budget(**BUDGET).mu
+    assert sum(s**-2 for s in deviations) == pytest.approx(mu**2)
+
+    def dense(deviations):
+        """Squared errors summed over all queries, from their rows."""
+        total = 0.0
+        for axes, deviation in zip(task.sets, deviations, strict=True):
+            added = task.cumulative(axes)
+            rows = [np.tri(n) if i in added else np.eye(n) for i, n in enumerate(task.domain.shape[a] for a in axes)]
+            total += deviation**2 * np.prod([(row**2).sum() for row in rows])
+        return total
+
+    assert rmse == pytest.approx((dense(deviations) / task.workload.queries) ** 0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        others = np.array(deviations) * np.exp(rng.normal(0, 0.1, len(deviations)))
+        others *= np.sqrt((others**-2.0).sum()) / mu
+        assert dense(others) > dense(deviations)
+
+
+def test_made_up_rows_are_skewed_codes():
+    domain = Domain.of(a=3, b=40)
+    rows = made_up(domain, 1000)
+    for attribute in domain:
+        assert set(rows[attribute.name]) <= set(range(attribute.size))
+    assert np.median(rows["b"]) < 10
+    assert plain(Task("small", domain, (1, 2), 1000))["plain_checksum"] == pytest.approx(3000, rel=0.5)
+
+
+def test_a_release_can_be_made_from_a_file(tmp_path, capsys):
+    names, domain = release_adult.NAMES, workloads.schema("Adult")
+    file = tmp_path / "codes.csv"
+    columns = made_up(domain, 300, seed=1)
+    lines = [",".join(names), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    file.write_text("\n".join(lines))
+    task = Task("file", domain, (1,), 0, file, names)
+    for name, column in columns.items():
+        assert (task.columns()[name] == column).all()

@@ -51,8 +51,15 @@ def significant(x: float, digits: int = 11) -> float:
 class Factor:
     """A positive semidefinite matrix on one attribute, built only when asked for."""
 
-    def __init__(self, size: int, key: Key, dense: Callable[[], Array], spectrum: Callable[[], Array] | None = None):
-        self.size, self.key = size, key
+    def __init__(
+        self,
+        size: int,
+        key: Key,
+        dense: Callable[[], Array],
+        spectrum: Callable[[], Array] | None = None,
+        circulant: bool = False,
+    ):
+        self.size, self.key, self.circulant = size, key, circulant
         self._make_dense, self._make_spectrum = dense, spectrum
 
     @cached_property
@@ -79,6 +86,7 @@ class Factor:
             key,
             lambda: sum((c * f.dense for c, f in ordered[1:]), ordered[0][0] * ordered[0][1].dense),
             lambda: sum((c * f.spectrum for c, f in ordered[1:]), ordered[0][0] * ordered[0][1].spectrum),
+            all(f.circulant for _, f in ordered),
         )
 
 

@@ -144,6 +144,8 @@ class Solver:
         priors = tuple(a.prior for a in axes)
         if self.name == "kronecker" and not isinstance(gram, Kron):
             return solve_kronecker(gram, priors, self.gap)
+        if isinstance(gram, Kron) and all(f.circulant for f in gram.factors):
+            return closed_form(gram)
         if isinstance(gram, Kron) or thin(gram):
             return solve_optimal(gram, self.gap, start)
         if gram.cells <= DENSE_CELLS:
@@ -158,6 +160,12 @@ class Solver:
                 f"solver {self.name!r} needs a dense {gram.cells:,} x {gram.cells:,} array "
                 f"({8 * gram.cells**2 / 1e9:,.0f} GB); use solver 'optimal' or 'kronecker'"
             )
+
+
+def closed_form(gram: Kron) -> Solution:
+    """The optimum where the Gram is circulant: the dual at uniform weights equals the error of the Fourier strategy."""
+    waves = solve_fourier(gram)
+    return Solution(waves.strategy, waves.error, waves.error, np.full(gram.cells, 1 / gram.cells), waves.strategy)
 
 
 def thin(gram: Gram) -> bool:

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.factorize import Cache, Solver, Strategy
+from leastnoise.factorize import Cache, CirculantStrategy, Solver, Strategy
 from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.strategy import along
 from leastnoise.gram import Kron
@@ -89,6 +89,9 @@ class _Gradient:
         key = (slot, id(strategy))
         if key not in self.axis_cache:
             data = self.smashed.slots[slot]
+            if data.factor.circulant and isinstance(strategy, CirculantStrategy):  # all values are alike
+                self.axis_cache[key] = strategy.error(Kron((data.factor,))), np.zeros(data.size)
+                return self.axis_cache[key]
             x = strategy.inverse()
             ones = x.sum(axis=1)
             g = data.gram @ (ones - data.prior.values * ones.sum())
@@ -135,7 +138,8 @@ class _Gradient:
         for s, amount in enumerate(per_slot[:-1]):
             if amount:
                 data = self.smashed.slots[s]
-                self.out[self.smashed.structure.slots[s].cls] += 2 * amount * (data.gram @ data.prior.values)
+                if not data.factor.circulant:  # otherwise constant, which the sum of a prior forbids to follow
+                    self.out[self.smashed.structure.slots[s].cls] += 2 * amount * (data.gram @ data.prior.values)
 
 
 def search_priors(question: Question, solver: Solver, progress: Progress = no_progress) -> tuple[Prior, ...]:

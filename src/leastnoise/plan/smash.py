@@ -58,7 +58,8 @@ class SlotData:
     @cached_property
     def factor(self) -> Factor:
         """W'^T W' with W' = W - (W pi) 1^T."""
-        return Factor(self.size, (self.family.key, self.prior.key), self._dense, self._spectrum())
+        circulant = self.family.circulant and self.prior.vector is None
+        return Factor(self.size, (self.family.key, self.prior.key), self._dense, self._spectrum(), circulant)
 
     def _dense(self) -> Array:
         g, p = self.gram, self.prior.values

@@ -22,7 +22,7 @@ from leastnoise.plan.smash import SlotData, Smashed
 from leastnoise.plan.structure import Table
 from leastnoise.residual import split
 from leastnoise.workload import Family
-from leastnoise.workload.families import DENSE_LIMIT
+from leastnoise.workload.families import DENSE_LIMIT, Marginal
 from leastnoise.workload.tensors import ProductTensor
 
 ProductTerm = tuple[float, list[Array]]  # noise, one vector per axis
@@ -101,7 +101,8 @@ class AxisRows:
     def by_length(self) -> tuple[Array, Array] | None:
         """(lengths, counts) when rows are intervals too many to list."""
         found = self.data.family.intervals(self.data.size)
-        if found is None or self.data.size <= DENSE_LIMIT // 4 or self.data.prior.vector is not None:
+        small = self.data.size <= DENSE_LIMIT // 4
+        if found is None or small or self._cells or self.data.prior.vector is not None:
             return None
         return found[0].astype(np.float64), found[1].astype(np.float64)
 
@@ -125,7 +126,12 @@ class AxisRows:
             below = np.concatenate([[0.0], np.cumsum(self.data.prior.values)])
             inside = below[high + 1] - below[low]
             return np.where(flip, 1 - inside, inside)
-        return self.rows @ self.data.prior.values
+        return self.data.prior.values if self._cells else self.rows @ self.data.prior.values
+
+    @property
+    def _cells(self) -> bool:
+        """Whether the rows are the single values, which need no matrix."""
+        return isinstance(self.data.family, Marginal)
 
     @cached_property
     def squares(self) -> Array:
@@ -141,6 +147,8 @@ class AxisRows:
         """Variance of each row's residual at unit noise."""
         if self.by_length is not None and isinstance(strategy, CirculantStrategy):
             return interval_variances(strategy, self.by_length[0])
+        if self._cells and self.data.prior.vector is None and isinstance(strategy, CirculantStrategy):
+            return np.full(self.data.size, max(float(strategy.kernel()[0]), 0.0))
         if self.spans is not None:
             return self._span_variances(strategy.inverse(), self.spans[0], self.spans[1])
         return strategy.variances(self.rows - self.means[:, None])

@@ -50,6 +50,7 @@ class Family(ABC):
     """Queries on one attribute."""
 
     name: ClassVar[str] = ""
+    circulant: ClassVar[bool] = False  # shifting all values maps queries to queries
     needs_order: ClassVar[bool] = False
 
     @abstractmethod
@@ -107,6 +108,7 @@ class Total(Family):
     """One query: everybody."""
 
     name: ClassVar[str] = "total"
+    circulant: ClassVar[bool] = True
 
     def count(self, n: int) -> int:
         return 1
@@ -130,6 +132,7 @@ class Marginal(Family):
     """A = c for every value c."""
 
     name: ClassVar[str] = "marginal"
+    circulant: ClassVar[bool] = True
 
     def count(self, n: int) -> int:
         return n
@@ -235,6 +238,7 @@ class Circular(Family):
     """Arcs: n starts x n lengths, wrapping around."""
 
     name: ClassVar[str] = "circular"
+    circulant: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
 
     def count(self, n: int) -> int:
@@ -335,6 +339,7 @@ class Cyclic(_Content):
     """WFF product queries: row t is phi((t - x) mod n), for every t (WFF section 4.1)."""
 
     name: ClassVar[str] = "phi"
+    circulant: ClassVar[bool] = True
     phi: Array = field(repr=False)
 
     def _array(self) -> Array:

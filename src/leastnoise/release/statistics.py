@@ -133,7 +133,7 @@ def share(release: Release, part: Query, whole: Query = "", confidence: float = 
     """
     top, bottom = release.query(part), release.query(whole)
     if not bottom.terms:
-        raise LeastnoiseError("the denominator counts nobody; ask for the share of a group that can have members")
+        raise LeastnoiseError("the denominator counts nobody; ask for a group that can have members")
     joint = release.asks([top, bottom], confidence)
     within = (0.0, 1.0) if _is_part(top, bottom) else (-inf, inf)
     ratio = _ratio(joint.values, joint.covariance, within)

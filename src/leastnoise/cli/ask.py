@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.release import Release
+from leastnoise.errors import LeastnoiseError
+from leastnoise.release import Linear, Release
 from leastnoise.release.statement import INSECURE
 
 ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release's folder.", show_default=False)]
@@ -31,7 +32,8 @@ def ask(
 ) -> None:
     """Ask a release any questions: counts with their standard errors and intervals. Costs no privacy, needs no data."""
     release = opened(path)
-    found = list(release.asks(questions, confidence, simultaneous))
+    queries = [_query(release, question) for question in questions]
+    found = list(release.asks(queries, confidence, simultaneous))
     answers = [{"question": question, **answer.to_json()} for question, answer in zip(questions, found, strict=True)]
     lines = [f"{question}: {answer}" for question, answer in zip(questions, found, strict=True)]
     if as_json:
@@ -39,3 +41,10 @@ def ask(
         typer.echo(json.dumps(told, indent=2))
     else:
         typer.echo("\n".join(lines))
+
+
+def _query(release: Release, question: str) -> Linear:
+    try:
+        return release.query(question)
+    except LeastnoiseError as error:
+        raise LeastnoiseError(f"{question!r}: {error}") from None  # there may be several questions

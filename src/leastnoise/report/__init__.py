@@ -1,0 +1,8 @@
+"""Pages and plots for people who would rather look than read."""
+
+from leastnoise.report.document import document
+from leastnoise.report.notebook import release_html, table_html
+from leastnoise.report.page import render, write
+from leastnoise.report.plots import plot_plan, plot_table
+
+__all__ = ["document", "plot_plan", "plot_table", "release_html", "render", "table_html", "write"]

@@ -1,0 +1,59 @@
+"""How a release or a plan divides its privacy budget over attribute sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from leastnoise.plan.recipe import Recipe, sensitivity
+from leastnoise.plan.structure import Orbit, Structure
+
+Attributes = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Shares of mu^2 per attribute set, largest first, and what all further sets have together."""
+
+    shares: tuple[tuple[Attributes, float], ...]
+    rest: float
+    rest_sets: int
+
+
+def allocation(structure: Structure, recipes: Sequence[Recipe], most: int = 30) -> Allocation:
+    """What measuring each attribute set (by itself, beyond its subsets) costs, as a share of the whole mu^2.
+
+    Guarantees: shares_sum_to_one; uses_no_data.
+    """
+    spent = [_spent(recipe) for recipe in recipes]
+    total = float(sum(recipe.cost.mu_squared for recipe in recipes))
+    per_set = []
+    for number, orbit in enumerate(structure.orbits):
+        first = structure.sets(orbit)[0].tolist()
+        cost = sum(s.get(_orbit(r.structure, first), Fraction(0)) for s, r in zip(spent, recipes, strict=True))
+        per_set.append((float(cost) / total, number))
+    per_set.sort(key=lambda pair: (-pair[0], pair[1]))
+    names = structure.workload.domain.names
+    shares: list[tuple[Attributes, float]] = []
+    for share, number in per_set:
+        for members in structure.sets(structure.orbits[number])[: most - len(shares)].tolist():
+            if share:
+                shares.append((tuple(names[a] for a in sorted(members)), share))
+    left = sum(1 for share, _ in per_set if share)
+    measured = sum(structure.members[number] for _, number in per_set[:left])
+    rest = sum(share * structure.members[number] for share, number in per_set) - sum(share for _, share in shares)
+    more = measured - len(shares)
+    return Allocation(tuple(shares), max(rest, 0.0) if more else 0.0, more)
+
+
+def _spent(recipe: Recipe) -> dict[Orbit, Fraction]:
+    """Exact mu^2 of one attribute set of each orbit."""
+    return {
+        orbit: sum((sensitivity(p.strategy, recipe.budget) / p.variance for p in probes if p.variance), Fraction(0))
+        for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True)
+    }
+
+
+def _orbit(structure: Structure, attributes: Sequence[int]) -> Orbit:
+    return tuple(sorted(structure.class_of(a) for a in attributes))

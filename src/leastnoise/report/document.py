@@ -1,0 +1,201 @@
+"""The numbers behind a report: plain data, rounded far below the noise, the same for the same release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from math import floor, inf, log10, prod, sqrt
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from leastnoise._types import Array
+from leastnoise.domain import Attribute, Bins
+from leastnoise.plan.plan import Plan
+from leastnoise.plan.words import where
+from leastnoise.privacy import gaussian
+from leastnoise.release import Release
+from leastnoise.release.answers import quantile
+from leastnoise.release.export import file_names
+from leastnoise.release.statement import INSECURE, Privacy, Summary
+from leastnoise.report.allocation import allocation
+from leastnoise.workload.families import Prefix
+
+CELLS = 10_000  # of all tables in the page together
+TABLES = 300  # in the page
+VALUES = 400  # of an ordered attribute whose distribution is drawn
+DIGITS = 4  # counts are rounded to this many digits below their standard error
+POINTS = 80  # of the curve of errors, on each side of the release
+FACTOR = 20.0  # the curve goes from epsilon / FACTOR to epsilon * FACTOR
+FALSE_ALARMS = 0.05  # of the attacker in the explanation of mu
+
+
+def document(
+    release: Release, *, confidence: float = 0.95, plan: Plan | None = None, cells: int = CELLS
+) -> dict[str, Any]:
+    """Everything the page shows. `plan` fills in the floor where the release does not know its plan.
+
+    Guarantees: numbers_are_those_of_the_release; same_release_same_document; tables_stay_below_the_cell_limit.
+    """
+    width = quantile(confidence)
+    privacy = Privacy.of(release.parts).model_dump()
+    shown, curves = tables(release, cells), list(distributions(release))
+    named = {a for t in shown["tables"] for a in t["attributes"]} | {c["attribute"] for c in curves}
+    return {
+        "software": f"leastnoise {version('leastnoise')}",
+        "dataset": release.dataset,
+        "warning": INSECURE if release.insecure else None,
+        "made": [{"created": o.created, "ledger_entry": o.ledger_entry} for o in release.origins],
+        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
+        "confidence": confidence,
+        "width": width,
+        "total": _total(release),
+        "attributes": [_attribute(x, a in named) for a, x in enumerate(release.domain)],
+        "errors": errors(release),
+        "plans": [s.model_dump() for s in _summaries(release, plan)],
+        "distributions": curves,
+        "allocation": _allocation(release),
+        "curve": curve(privacy["mu"], privacy["epsilon"], privacy["delta"]),
+        **shown,
+    }
+
+
+def caught(mu: float) -> float:
+    """The best chance to notice one change of the data, where 5% false alarms are accepted.
+
+    Gaussian privacy bounds the power of every test by that between N(0, 1) and N(mu, 1) (Dong, Roth and Su 2022).
+
+    >>> round(caught(0.182), 4)
+    0.0718
+    """
+    return float(ndtr(ndtri(FALSE_ALARMS) + mu))
+
+
+def curve(mu: float, epsilon: float, delta: float) -> dict[str, Any]:
+    """How mu, and with it every error, would move with epsilon; the release itself is at `own`.
+
+    Errors are in proportion to 1 / mu, so the page needs nothing else.
+    """
+    if not epsilon:  # delta alone is enough: there is no epsilon to move
+        return {"own": 0, "epsilon": [], "mu": []}
+    steps = FACTOR ** np.linspace(-1, 1, 2 * POINTS + 1)
+    points = [(epsilon * float(s), gaussian.mu_for(epsilon * float(s), delta)) for s in steps]
+    points[POINTS] = (epsilon, mu)
+    return {"own": POINTS, "epsilon": [_short(e) for e, _ in points], "mu": [_short(m, 8) for _, m in points]}
+
+
+def errors(release: Release) -> dict[str, Any]:
+    """Root mean square and largest standard error of each statement of the workload, as measured."""
+    structure, variances = release.state.structure, release.state.errors
+    sums = variances.table_sums(variances.plain)
+    largest = np.array([variances.table_maximum(t) for t in structure.tables])
+    groups = []
+    for b, block in enumerate(structure.workload.blocks):
+        mine = [i for i, t in enumerate(structure.tables) if t.block == b]
+        names = [release.domain.names[a] for a in block.on]
+        queries = block.count(release.domain)
+        groups.append(
+            {
+                "family": block.label,
+                "where": where({"attributes": names, "ways": block.ways, "tables": block.tables}),
+                "tables": block.tables,
+                "queries": queries,
+                "weight": block.weight,
+                "rmse": sqrt(float(sums[mine].sum()) / queries),
+                "max_std_error": sqrt(float(largest[mine].max())),
+                "target": block.target,
+            }
+        )
+    queries = structure.workload.queries
+    whole = {
+        "queries": queries,
+        "rmse": sqrt(float(sums.sum()) / queries),
+        "max_std_error": sqrt(float(largest.max())),
+    }
+    return {"all": whole, "groups": groups}
+
+
+def tables(release: Release, cells: int = CELLS) -> dict[str, Any]:
+    """Tables in reach, those of few attributes and few cells first, as far as the limits go; how many are left out."""
+    listed = [names for names in release.tables() if names]
+    shapes = {names: tuple(release.domain[n].size for n in names) for names in listed}
+    chosen: set[tuple[str, ...]] = set()
+    for names in sorted(listed, key=lambda names: (len(names), prod(shapes[names]))):
+        if prod(shapes[names]) <= cells and len(chosen) < TABLES:
+            chosen.add(names)
+            cells -= prod(shapes[names])
+    shown = [names for names in listed if names in chosen]
+    return {
+        "tables": [_table(release, names, f) for names, f in zip(shown, file_names(shown), strict=True)],
+        "left_out": len(listed) - len(shown),
+    }
+
+
+def _table(release: Release, names: tuple[str, ...], file: str) -> dict[str, Any]:
+    counts, std_errors = release.counts(*names), release.std_errors(*names)
+    attributes = [release.domain.index(n) for n in names]
+    return {"attributes": attributes, "file": f"{file}.csv", **_numbers(counts, std_errors)}
+
+
+def distributions(release: Release) -> Iterator[dict[str, Any]]:
+    """Cumulative counts of ordered attributes whose table is in reach, with their standard errors."""
+    for a, attribute in enumerate(release.domain):
+        if attribute.ordered and 2 < attribute.size <= VALUES and release.reach.has_table([a]):
+            variances = release.state.errors.product_variances([Prefix()], release.state.orbit([a]))
+            counts = release.counts(attribute.name)
+            yield {
+                "attribute": a,
+                "at_most": _numbers(counts.cumsum(), np.sqrt(variances)),
+                "each": _numbers(counts, release.std_errors(attribute.name)),
+            }
+
+
+def _numbers(values: Array, std_errors: Array) -> dict[str, Any]:
+    """Numbers in few characters: rounded far below their errors; one error for all where they are the same."""
+    least = float(std_errors.min(initial=inf, where=std_errors > 0))
+    decimals = DIGITS - floor(log10(least)) if least < inf else DIGITS
+    rounded = np.round(values.ravel(), decimals) + 0.0  # no negative zeros
+    found = [_short(e) for e in std_errors.ravel().tolist()]
+    alike = len(set(found)) == 1
+    return {
+        "counts": [int(x) if x == int(x) else x for x in rounded.tolist()],
+        "std_errors": found[0] if alike else found,
+    }
+
+
+def _short(x: float, digits: int = 6) -> float:
+    return float(f"{x:.{digits}g}")
+
+
+def _total(release: Release) -> list[float] | None:
+    if not release.reach.has_table([]):
+        return None
+    found = release.total()
+    return [found.value, found.std_error]
+
+
+def _attribute(attribute: Attribute, named: bool) -> dict[str, Any]:
+    """An attribute; values only where the page names them. Bins are marked on axes by their lower edges."""
+    codes = range(attribute.size if named else 0)
+    bins = isinstance(attribute.values, Bins)
+    return {
+        "name": attribute.name,
+        "ordered": attribute.ordered,
+        "size": attribute.size,
+        "labels": [attribute.label(code) for code in codes],
+        "ticks": [f"{attribute.value(code):,.10g}" for code in codes] if bins else None,
+    }
+
+
+def _summaries(release: Release, plan: Plan | None) -> list[Summary]:
+    known = [o.summary for o in release.origins]
+    if plan is not None and not any(known):
+        return [Summary.of(plan)]
+    return [s for s in known if s is not None]
+
+
+def _allocation(release: Release) -> dict[str, Any]:
+    found = allocation(release.state.structure, [p.recipe for p in release.parts])
+    shares = [{"attributes": list(names), "share": _short(share)} for names, share in found.shares]
+    return {"shares": shares, "rest": _short(found.rest), "rest_sets": found.rest_sets}

@@ -1,0 +1,46 @@
+"""Releases and tables as small pieces of HTML, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from leastnoise.plan.words import number
+from leastnoise.release import Release
+from leastnoise.release.statement import INSECURE, Privacy
+
+ROWS = 20  # of a table that are shown
+SETS = 12  # tables in reach that are named
+
+
+def release_html(release: Release) -> str:
+    """A release in a few lines: what it is of, what it cost, which tables are in reach. All text is escaped."""
+    listed = [" × ".join(names) for names in release.tables() if names]
+    more = [f"and {len(listed) - SETS:,} more"] if len(listed) > SETS else []
+    rows = [
+        ("dataset", release.dataset or "not named"),
+        ("attributes", ", ".join(release.domain.names)),
+        ("statistics", f"{release.workload.queries:,}"),
+        ("privacy", Privacy.of(release.parts).statement),
+        ("tables", "; ".join(listed[:SETS] + more) or "none"),
+    ]
+    warning = f"<p><strong>{escape(INSECURE)}</strong></p>" if release.insecure else ""
+    return f"{warning}<table><caption>Release</caption><tbody>{_rows(rows)}</tbody></table>"
+
+
+def table_html(release: Release, *names: str, confidence: float = 0.95) -> str:
+    """The first rows of a table with their intervals. All text is escaped."""
+    frame = release.table(*names, confidence=confidence)
+    columns = [*names, "count", "std_error", "low", "high"]
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    shown = [
+        [*(str(row[n]) for n in names), *(number(row[c]) for c in columns[len(names) :])]
+        for _, row in frame.head(ROWS).iterrows()
+    ]
+    more = f"<p>{len(frame) - ROWS:,} more rows</p>" if len(frame) > ROWS else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{_rows(shown)}</tbody></table>{more}"
+
+
+def _rows(rows: Iterable[Sequence[str]]) -> str:
+    lines = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in rows)
+    return "".join(f"<tr>{line}</tr>" for line in lines)

@@ -1,0 +1,158 @@
+"""The report: one HTML page that needs nothing else, no network and no server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from html import escape
+from importlib.resources import files
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.plan.plan import Plan
+from leastnoise.plan.words import number, percent_above
+from leastnoise.release import Release
+from leastnoise.report.document import CELLS, FALSE_ALARMS, document
+
+SCRIPTS = ("draw.js", "charts.js", "page.js")
+
+
+def write(
+    release: Release,
+    path: str | Path,
+    plan: Plan | None = None,
+    *,
+    confidence: float = 0.95,
+    cells: int = CELLS,
+) -> dict[str, Any]:
+    """Write the report of a release to an HTML file, complete or not at all; returns the numbers behind it."""
+    path = Path(path)
+    if path.suffix not in (".html", ".htm"):
+        raise LeastnoiseError(f"a report is a web page; choose a name that ends in .html instead of {path.name!r}")
+    if not path.parent.is_dir():
+        raise LeastnoiseError(f"there is no folder {str(path.parent)!r} to write in; create it first")
+    told = document(release, confidence=confidence, plan=plan, cells=cells)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_bytes(render(told).encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return told
+
+
+def render(told: Mapping[str, Any]) -> str:
+    """The page for a document.
+
+    Guarantees: text_is_escaped; no_network; same_document_same_page.
+    """
+    style, script = _part("style.css"), "\n".join(map(_part, SCRIPTS))
+    name = told["dataset"] or "Differentially private release"
+    fields = {
+        "policy": _policy(style, script),
+        "title": escape(name),
+        "made": escape(_made(told)),
+        "banner": f'<p class="banner" role="alert">{escape(told["warning"])}</p>' if told["warning"] else "",
+        "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in glance(told)),
+        "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_words(told)),
+        "notes": "".join(f"<li>{escape(text)}</li>" for text in notes(told)),
+        "software": escape(told["software"]),
+        "style": style,
+        "script": script,
+        "data": script_json(told),
+    }
+    # One pass: what is filled in is never looked through again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], _part("page.html"))
+
+
+@cache
+def _part(name: str) -> str:
+    return (files("leastnoise.report") / "template" / name).read_text("utf-8")
+
+
+def script_json(data: object) -> str:
+    """JSON that may stand inside a script element: no character in it can end the element or start a comment.
+
+    >>> script_json({"a": "</script><!--"})
+    '{"a":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
+    """
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may be loaded, and nothing may run but the page's own script."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    return f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'"
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _made(told: Mapping[str, Any]) -> str:
+    times = [part["created"].removesuffix("+00:00").replace("T", " ") for part in told["made"]]
+    entries = [f"{part['ledger_entry']}" for part in told["made"] if part["ledger_entry"] is not None]
+    ledger = f"; ledger {'entry' if len(entries) == 1 else 'entries'} {', '.join(entries)}" if entries else ""
+    return f"Measured {', '.join(times)} UTC{ledger}" if times else "Measured at an unknown time"
+
+
+def glance(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The figures that matter most."""
+    privacy, whole = told["privacy"], told["errors"]["all"]
+    yield "Privacy spent", f"ε {privacy['epsilon']:.4g} at δ {privacy['delta']:g}".replace("e-0", "e-")
+    yield "Gaussian privacy", f"μ {privacy['mu']:.4g}"
+    if told["total"] is not None:
+        value, std_error = told["total"]
+        digits = max(0, 1 - floor(log10(std_error))) if std_error else 0
+        yield "Rows in the data", f"{value:,.{digits}f} ± {told['width'] * std_error:,.{digits}f}"
+    yield "Statistics asked for", f"{whole['queries']:,}"
+    yield "Typical error (RMSE)", number(whole["rmse"])
+    yield "Largest standard error", number(whole["max_std_error"])
+    for plan in told["plans"]:
+        least = plan["floor"]["value"]
+        above = percent_above(plan["objective_value"] / least) if least > 0 else "no floor known"
+        yield "Above the proven floor", above
+
+
+def privacy_words(told: Mapping[str, Any]) -> Iterator[str]:
+    """The privacy statement, and what it means for one person."""
+    privacy = told["privacy"]
+    yield privacy["statement"]
+    if not told["warning"]:
+        yield (
+            f"In other words: take two datasets that differ by {privacy['change']}. Whoever tries to tell from this "
+            f"release which of the two it was made of, and raises a false alarm in {FALSE_ALARMS:.0%} of cases, "
+            f"notices the difference in at most {_up(privacy['caught'])} of cases. Guessing blindly notices it in "
+            f"{FALSE_ALARMS:.0%}."
+        )
+
+
+def _up(share: float) -> str:
+    """A share in percent, rounded up to tenths."""
+    return f"{ceil(1000 * share) / 10:g}%"
+
+
+def notes(told: Mapping[str, Any]) -> Iterator[str]:
+    """How to read the page."""
+    yield (
+        f"Intervals hold with {told['confidence']:.4g} confidence each: ± {told['width']:.4g} standard errors. "
+        "The noise is Gaussian and its size is known exactly; it does not depend on the data."
+    )
+    yield (
+        "Counts are unbiased estimates, so they may be negative or fractions. Tables agree with each other: a table "
+        "summed over an attribute is the table without it."
+    )
+    yield "Numbers in this page are rounded to less than a thousandth of their standard error."
+    if told["left_out"]:
+        yield (
+            f"{told['left_out']:,} larger tables in reach are left out of this page; "
+            "the release has them (leastnoise table)."
+        )
+    yield "Errors are those of the noise alone; sampling and response errors of the data come on top."

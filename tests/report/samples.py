@@ -1,0 +1,85 @@
+"""Releases for the tests of pages and plots: one ordinary, one with the worst names, some special ones."""
+
+from functools import cache
+
+import numpy as np
+
+import leastnoise as ln
+from leastnoise.noise import SeededBits
+from leastnoise.plan import Plan
+from leastnoise.release.statement import Origin
+from leastnoise.sources import Table
+
+CREATED = "2026-03-01T12:00:00+00:00"
+EVIL = "</script><script>window.hacked=1</script>"
+WORST_VALUES = [
+    EVIL,
+    '"quoted", with comma',
+    "<!-- <script>",
+    "&amp; &",
+    "line\nbreak \u2028 end",
+    "<img src=x onerror=alert(1)>",
+]
+
+
+class QuietBits(SeededBits):
+    """Seeded, but without the mark, so that pages of ordinary releases can be tested."""
+
+    insecure = False
+
+
+def release_of(
+    plan: Plan, seed: int = 1, *, bits: type[SeededBits] = QuietBits, name: str | None = "people"
+) -> ln.Release:
+    counts = np.random.default_rng(seed).poisson(40, plan.workload.domain.shape)
+    made = plan.run(Table(plan.workload.domain, counts, name), bits=bits(seed))
+    return ln.Release(made.parts, made.dataset, (Origin(CREATED, 3, plan),))
+
+
+@cache
+def survey_plan() -> Plan:
+    domain = ln.Domain.of(
+        age=range(20, 32),
+        sex=["F", "M"],
+        region=["north", "south", "east", "west"],
+        income=ln.bins(0, 40_000, width=5_000),
+    )
+    workload = ln.Workload(domain).marginals(ways=2).prefix("age").ranges("income", by="sex", weight=2)
+    return ln.plan(workload, ln.Budget(epsilon=1, delta=1e-9))
+
+
+@cache
+def survey() -> ln.Release:
+    return release_of(survey_plan())
+
+
+@cache
+def seeded() -> ln.Release:
+    return release_of(survey_plan(), bits=SeededBits)
+
+
+@cache
+def worst() -> ln.Release:
+    """Names and values that are markup, quotes and line breaks."""
+    domain = ln.Domain.of({EVIL: WORST_VALUES, "a'b\"c<d>&": [True, False], "count": range(4), "{{data}}": 3})
+    plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(rho=0.5))
+    return release_of(plan, name=f"{EVIL} & <b>bold</b> {{{{script}}}}")
+
+
+@cache
+def cube() -> ln.Release:
+    """Three attributes at once, one person replaced by another, accuracy unlike any floor."""
+    domain = ln.Domain.of(a=range(3), b=["x", "y"], c=["p", "q", "r", "s"])
+    budget = ln.Budget(mu=0.5, neighbours="replace", rows_per_person=1)
+    return release_of(ln.plan(ln.Workload(domain).marginals(ways=3), budget))
+
+
+@cache
+def targeted() -> ln.Release:
+    """Planned for accuracy targets instead of a budget."""
+    domain = ln.Domain.of(a=range(5), b=["x", "y"])
+    workload = ln.Workload(domain).marginals(ways=1, within=10).prefix("a", within=20)
+    return release_of(ln.plan(workload))
+
+
+RELEASES = {"survey": survey, "worst": worst, "cube": cube, "targeted": targeted, "seeded": seeded}

@@ -11,6 +11,7 @@ from leastnoise.cli.ask import ask
 from leastnoise.cli.audit import audit
 from leastnoise.cli.ledger import ledger
 from leastnoise.cli.plan import plan, schema
+from leastnoise.cli.report import report
 from leastnoise.cli.table import table
 from leastnoise.errors import LeastnoiseError
 
@@ -22,6 +23,7 @@ app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
 app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)
 app.command(epilog="Example: leastnoise table out age sex --csv age-sex.csv")(table)
 app.command(epilog="Example: leastnoise audit examples/survey.yaml --runs 1000 --confidence 0.99")(audit)
+app.command(epilog="Example: leastnoise report out --out report.html")(report)
 app.add_typer(ledger, name="ledger")
 
 

@@ -18,6 +18,7 @@ from leastnoise.privacy.ledger import BudgetError
 from leastnoise.release import export, files
 from leastnoise.release.statement import INSECURE, Privacy, common_delta
 from leastnoise.sources import Table
+from tests.catalogue import WORKLOADS
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 DOMAIN = ln.Domain.of(a=range(3), b=["x", "y"], c=ln.bins(0, 4, width=1))
@@ -118,6 +119,13 @@ def test_every_release_comes_back(name, out):
     for names in release.tables():
         np.testing.assert_array_equal(loaded.counts(*names), release.counts(*names))
         np.testing.assert_allclose(loaded.std_errors(*names), release.std_errors(*names), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_workload_comes_back(name, out):
+    plan = ln.plan(WORKLOADS[name], BUDGET, prior="uniform")
+    release = plan.run(counts(plan.workload.domain), bits=SeededBits(1), out=out)
+    same_numbers(ln.Release.load(out), release)
 
 
 def test_saved_again_it_is_the_same(out, tmp_path):
@@ -268,13 +276,16 @@ def test_run_debits_measures_saves_and_finishes(out, tmp_path):
     ]
 
 
-def test_nothing_is_spent_where_nothing_can_be_written(out, tmp_path):
+def test_nothing_is_spent_where_nothing_can_be_written(out, tmp_path, monkeypatch):
     ledger = ln.Ledger.create(tmp_path / "l", ln.Budget(epsilon=2, delta=1e-9), "people")
     plan, data = ln.plan(WORK, BUDGET), counts(DOMAIN)
     released().save(out)
     for bad in (out, tmp_path / "no" / "out"):
         with pytest.raises(LeastnoiseError):
             plan.run(data, ledger=ledger, out=bad)
+    monkeypatch.setattr(ln.Plan, "to_json", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        plan.run(data, ledger=ledger, out=tmp_path / "new")
     assert ledger.entries() == []
 
 
@@ -298,14 +309,20 @@ def test_other_folders_are_refused(tmp_path, out):
     assert "has no measurements.npz, so it is not a whole release" in refused(out)
 
 
-@pytest.mark.parametrize("name", [".out.0a1b2c3d.part", ".out.0a1b2c3d.old"])
+DRAFTS = {
+    ".out.0a1b2c3d.part": "is left of a save that did not finish; delete it and save the release again",
+    ".out.0a1b2c3d.old": "was about to be replaced by a save that did not finish; rename it to keep it",
+}
+
+
+@pytest.mark.parametrize("name", DRAFTS)
 def test_drafts_are_refused_even_when_complete(name, out, tmp_path, monkeypatch):
     released().save(out)
     draft = tmp_path / name
     out.rename(draft)
-    assert "is left of a save that did not finish" in refused(draft)
+    assert refused(draft) == f"{draft} {DRAFTS[name]}"
     out.symlink_to(draft)
-    assert "is left of a save that did not finish" in refused(out)
+    assert refused(out) == f"{out} {DRAFTS[name]}"
     monkeypatch.chdir(draft)
     with pytest.raises(LeastnoiseError, match="did not finish"):
         ln.Release.load(".")
@@ -314,6 +331,7 @@ def test_drafts_are_refused_even_when_complete(name, out, tmp_path, monkeypatch)
 def test_newer_formats_are_refused(out):
     released().save(out)
     sealed(out, header(out) | {"leastnoise_release": 2, "news": 1})
+    (out / "measurements.npz").rename(out / "measurements.new")
     said = f"{out / 'release.json'} has release format 2, this version reads 1; update leastnoise"
     assert refused(out) == said
 
@@ -325,7 +343,7 @@ def test_damage_names_the_file_and_the_fix(out):
     fix = "restore it from a copy or save the release again"
     assert refused(out) == f"{table} is damaged (its size or checksum is wrong); {fix}"
     table.unlink()
-    assert refused(out) == f"{table} is damaged (FileNotFoundError); {fix}"
+    assert refused(out) == f"{out} has no tables/1-a.csv, so it is not a whole release; {fix}"
 
 
 def test_files_that_are_not_listed_do_not_matter(out):

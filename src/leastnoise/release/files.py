@@ -183,7 +183,7 @@ def _name(orbit: int, probe: int) -> str:
 def _stored(answers: Answers) -> npt.NDArray[Any]:
     """Integers as they are, low byte first; those that need Python's own as decimal text."""
     kind = str if answers.dtype == object else answers.dtype.newbyteorder("<")
-    return np.ascontiguousarray(answers.astype(kind))
+    return np.ascontiguousarray(answers.astype(kind, copy=False))
 
 
 def _measured(path: Path) -> File:
@@ -275,15 +275,20 @@ def load(path: Path) -> dict[str, Any]:
 
 def _check_folder(path: Path) -> None:
     name = path.resolve().name
-    if name.startswith(".") and name.endswith((DRAFT, ASIDE)):
-        raise LeastnoiseError(f"{path} is left of a save that did not finish; {RESTORE}")
+    if name.startswith(".") and name.endswith(DRAFT):
+        raise LeastnoiseError(f"{path} is left of a save that did not finish; delete it and save the release again")
+    if name.startswith(".") and name.endswith(ASIDE):
+        raise LeastnoiseError(f"{path} was about to be replaced by a save that did not finish; rename it to keep it")
     if path.is_file():
         raise LeastnoiseError(f"{path} is a file; a release is a folder with {HEADER} in it")
     if not path.is_dir():
         raise LeastnoiseError(f"there is no release {path}; save one with release.save(path)")
-    for file in (HEADER, ARRAYS):
-        if not (path / file).is_file():
-            raise LeastnoiseError(f"{path} has no {file}, so it is not a whole release; {RESTORE}")
+    _check_there(path, HEADER)
+
+
+def _check_there(path: Path, name: str) -> None:
+    if not (path / name).is_file():
+        raise LeastnoiseError(f"{path} has no {name}, so it is not a whole release; {RESTORE}")
 
 
 @contextmanager
@@ -325,6 +330,7 @@ def _check_files(path: Path, header: Header) -> None:
     if ARRAYS not in header.files:
         raise damaged(path / HEADER, f"{ARRAYS} is not in its list of files")
     for name, stated in header.files.items():
+        _check_there(path, name)
         with _reading(path / name):
             if _measured(path / name) != stated:
                 raise LeastnoiseError("its size or checksum is wrong")

@@ -13,7 +13,7 @@ from leastnoise.plan.recipe_store import fingerprint
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.release import files
 from leastnoise.release.release import Release
-from leastnoise.release.statement import Origin
+from leastnoise.release.statement import Origin, Summary
 from leastnoise.sources import as_source
 
 
@@ -38,12 +38,13 @@ def run(
     source = as_source(plan.workload.domain, data, dataset)
     rows_of(source)  # a source that cannot count fails here, before anything is spent
     name = dataset or source.name
+    planned = plan if out is None else Summary.of(plan)  # summed up before anything is spent
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
     entry = identity = None
     with nullcontext() if out is None else files.drafted(Path(out)) as folder:  # a bad folder fails before the debit
         if book is not None:
             entry = book.debit(recipe.cost, fingerprint(recipe), note=note, dataset=name, insecure=bits.insecure)
-        origin = Origin(ledger_entry=None if entry is None else entry.id, plan=plan)
+        origin = Origin(ledger_entry=None if entry is None else entry.id, plan=planned)
         release = Release((measure(recipe, source, bits, progress),), name, (origin,))
         if folder is not None:
             identity = files.write(release, folder)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt, ldexp, prod
+from math import exp, isqrt, ldexp, pi, prod, sqrt
 from numbers import Rational
 
 import numpy as np
@@ -23,10 +23,11 @@ from leastnoise.noise.bits import Bits, Words
 from leastnoise.noise.quantile import Room, quantile_table
 from leastnoise.noise.tail import tail
 
-LEAST_VARIANCE, LARGEST_VARIANCE = Fraction(1, 10**6), Fraction(10**24)
+LEAST_VARIANCE, LARGEST_VARIANCE = Fraction(1, 10**6), Fraction(10**32)
 _BLOCK = 1 << 15  # draws done at a time: they fit the cache
 _CHUNK = 1 << 17  # draws given to a thread at a time
 _AHEAD = 2  # chunks of words per thread that may wait; with _CHUNK this bounds the memory beyond the result
+_CLOSE = 2**50  # up to here a guess from floating point is right but for one or two
 _GUARD = 32  # bits by which a tail is known better than the uniform number
 
 
@@ -35,7 +36,7 @@ def rounded_gaussian(
 ) -> IntArray:
     """Independent samples of round(N(0, variance)), with the exact distribution if the bits are uniform.
 
-    The variance is exact: a Fraction or an int, from 10^-6 to 10^24. Threads change the time, never the result.
+    The variance is exact: a Fraction or an int, from 10^-6 to 10^32. Threads change the time, never the result.
 
     >>> from leastnoise.noise import SeededBits
     >>> rounded_gaussian(SeededBits(7), Fraction(225, 4), 6)
@@ -85,7 +86,7 @@ def _draw_block(values: IntArray, words: Words, sigma: float, room: Room) -> Int
     np.right_shift(words, np.uint64(1), out=k.view(np.uint64))
     x, error = quantile_table().evaluate(k, room)
     nearest = np.rint(np.multiply(x, sigma, out=x), out=room.t[:n])
-    x -= nearest  # exact
+    x -= nearest  # exact below 2^52; above, the error alone exceeds 1/2
     np.abs(x, out=x)
     error *= sigma
     x += error
@@ -119,11 +120,21 @@ def exact_magnitude(uniform: Uniform, bits: Bits, variance: Fraction) -> int:
     # A guess only: the comparisons decide, and would correct it from anywhere.
     p = max(uniform.leading / (1 << uniform.length), 5e-324)
     n = round(_root(variance) * -float(ndtri(p)))
+    if n > _CLOSE:
+        n += _correction(uniform, n, variance)
     while _exceeds(uniform, n, bits, variance):
         n += 1
     while n > 0 and not _exceeds(uniform, n - 1, bits, variance):
         n -= 1
     return n
+
+
+def _correction(uniform: Uniform, n: int, variance: Fraction) -> int:
+    """One step of Newton's method towards sigma * a, from the exact tail at n."""
+    square = Fraction(n**2) / variance
+    above = tail(square, uniform.length).low - uniform.leading
+    density = exp(-float(square) / 2) / sqrt(2 * pi) / _root(variance)
+    return round(above / (1 << uniform.length) / density)
 
 
 def _exceeds(uniform: Uniform, n: int, bits: Bits, variance: Fraction) -> bool:
@@ -150,7 +161,7 @@ def _checked_variance(variance: Fraction | int) -> Fraction:
         raise LeastnoiseError(f"variance {variance!r} is not exact; give a Fraction or an int")
     exact = Fraction(int(variance.numerator), int(variance.denominator))
     if not LEAST_VARIANCE <= exact <= LARGEST_VARIANCE:
-        raise LeastnoiseError(f"variance {variance} is out of reach; use one from 1e-6 to 1e24, or scale the answers")
+        raise LeastnoiseError(f"variance {variance} is out of reach; use one from 1e-6 to 1e32, or scale the answers")
     return exact
 
 

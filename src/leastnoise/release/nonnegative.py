@@ -49,8 +49,8 @@ class Certificate:
 
     distance: float  # at most; sqrt(2 gap)
     moved: float  # from the unbiased estimate, in the same units; sqrt(2 objective)
-    shortfall: float  # largest amount by which a count was still below zero, and was set to it
     steps: int
+    shortfall: float = 0.0  # counts were up to this much below zero (where known totals forbid a positive table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +318,12 @@ class Finish:
             rest = 1 - share
             energy = rest**2 * point.energy + 2 * share * rest * across + share**2 * self.positive.energy
             gap = energy / 2 - dual
-        return share, Certificate(sqrt(max(2 * gap, 0.0)), sqrt(max(energy, 0.0)), shortfall, steps)
+        return share, Certificate(sqrt(max(2 * gap, 0.0)), sqrt(max(energy, 0.0)), steps, shortfall)
+
+    def excess(self, certificate: Certificate, tolerance: float) -> float:
+        """How many times larger than the tolerance the distance or the shortfall is."""
+        distance = certificate.distance / max(1.0, certificate.moved)
+        return max(distance, certificate.shortfall / sqrt(float(self.problem.scales.min()))) / tolerance
 
     def asked(self, point: Point, share: float) -> Parts:
         """What the feasible point asks of the residuals."""
@@ -355,12 +360,12 @@ def nonnegative(
         )
     finish = Finish(problem, positive_point(problem))
 
-    def enough(certificate: Certificate) -> bool:
+    def excess(certificate: Certificate) -> float:
         if progress is not None and certificate.steps % PROGRESS_EVERY == 0:
             progress(certificate.steps, MAX_STEPS, "non-negative tables")
-        return certificate.distance <= tolerance * max(1.0, certificate.moved)
+        return finish.excess(certificate, tolerance)
 
-    point, share, certificate = _ascend(problem, finish, enough)
+    point, share, certificate = _ascend(problem, finish, excess)
     moves, _ = problem.moved(finish.asked(point, share))
     known = list(state.known)
     for number, move in moves.items():
@@ -382,16 +387,17 @@ def _held(state: State, hold: float, widest: int) -> State:
 
 
 def _ascend(
-    problem: Problem, finish: Finish, enough: Callable[[Certificate], bool]
+    problem: Problem, finish: Finish, excess: Callable[[Certificate], float]
 ) -> tuple[Point, float, Certificate]:
     """Accelerated projected gradient steps on the dual, started anew where they overshoot (O'Donoghue, Candes 2015)."""
     slope = problem.steepest()
     y = np.zeros(problem.size)
     point = problem.at(problem.asked(y))
     best = (point, *finish.of(y, point, 0))
+    least = excess(best[2])
     wide, wide_tables, speed = y, point.tables, 1.0
     for steps in range(1, MAX_STEPS + 1):
-        if enough(best[2]):
+        if least <= 1:
             break
         while True:
             new = np.maximum(wide - wide_tables / (slope * problem.scales), 0.0)
@@ -402,11 +408,11 @@ def _ascend(
                 break
             slope *= 1.5
         share, certificate = finish.of(new, after, steps)
-        best = (after, share, certificate) if certificate.distance <= best[2].distance else best
+        if (left := excess(certificate)) <= least:
+            best, least = (after, share, certificate), left
         again = float(wide_tables @ (new - y)) > 0
         faster = 1.0 if again else (1 + sqrt(1 + 4 * speed**2)) / 2
         ahead = 0.0 if again else (speed - 1) / faster
         wide, wide_tables = new + ahead * (new - y), after.tables + ahead * (after.tables - point.tables)
         y, point, speed = new, after, faster
-    point, share, last = best
-    return point, share, Certificate(last.distance, last.moved, last.shortfall, steps)
+    return best

@@ -103,7 +103,7 @@ def adjust(
     `tables` are those that must not be negative (all in reach, unless given). `hold` is by how much more a table counts
     than one with one attribute more when they are moved; with 1 each counts by its own precision alone.
     """
-    for name, value, least in (("hold", hold, 1.0), ("tolerance", tolerance, 1e-9)):
+    for name, value, least in (("hold", hold, 1.0), ("tolerance", tolerance, 1e-6)):
         if not (isinstance(value, int | float) and least <= value < np.inf):
             raise LeastnoiseError(f"{name} is {value!r}; use a number from {least:g} on")
     facts = read_facts(release, totals or {})
@@ -137,7 +137,7 @@ def _without_negative(
 ) -> tuple[State, Certificate]:
     open_tables = [members for members in chosen if not _is_known(state, members)]
     if not open_tables:
-        return state, Certificate(0.0, 0.0, 0.0, 0)
+        return state, Certificate(0.0, 0.0, 0)
     return nonnegative(state, open_tables, hold, tolerance, progress)
 
 
@@ -175,8 +175,8 @@ def rounded(table: Array, keep: tuple[int, ...] = ()) -> Array:
 ROUNDING = Step(
     "whole numbers",
     "each table is rounded by itself with its total kept (and the largest known totals that it "
-    "contains); counts move by less than 1, and their squared change is at most 1/4 per cell on average; tables no "
-    "longer add up to each other exactly",
+    "contains); counts move by less than 1, and their squared change is at most 1/4 per cell on average (plus "
+    "1/2 per table whose total is no whole number); tables no longer add up to each other exactly",
 )
 
 

@@ -4,15 +4,25 @@ A new source joins `FACTORIES`, and the contract runs on it.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations
+from itertools import count as counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import duckdb
 import numpy as np
+import polars
+import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
+from pyarrow import csv, parquet
 
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain, bins, sized
-from leastnoise.sources import Codes, Marginals, Source, Table, as_source
+from leastnoise.sources import Codes, Marginals, Source, Table, as_source, source_of
+from tests.engines import postgres, spark
 
 Rows = list[tuple[int, ...]]
 
@@ -51,6 +61,45 @@ def whole(domain: Domain, rows: Rows) -> IntArray:
     return brute_force(domain, rows, tuple(range(len(domain))))
 
 
+def arrow_of(domain: Domain, rows: Rows) -> pa.Table:
+    """With types, also where there are no rows."""
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    return pa.table(
+        {a.name: pa.array([a.value(row[k]) for row in rows], types[type(a.value(0))]) for k, a in enumerate(domain)}
+    )
+
+
+def file_of(kind: str, domain: Domain, rows: Rows) -> Path:
+    """A file in a folder that is removed at the end of the process; databases have a table `people`."""
+    path = Path(_FOLDER.name) / f"{next(_NUMBERS)}.{kind}"
+    rows_given = arrow_of(domain, rows)
+    if kind == "parquet":
+        parquet.write_table(rows_given, path)
+    elif kind == "csv":
+        csv.write_csv(rows_given, path)
+    else:
+        with duckdb.connect(str(path)) as connection:
+            connection.execute("CREATE TABLE people AS SELECT * FROM rows_given")
+    return path
+
+
+def postgres_of(domain: Domain, rows: Rows) -> str:
+    """The URI of a new table."""
+    import psycopg
+
+    name, given = f"people{next(_NUMBERS)}", arrow_of(domain, rows)
+    kinds = {pa.string(): "text", pa.int64(): "bigint", pa.float64(): "double precision"}
+    columns = ", ".join(f'"{field.name}" {kinds[field.type]}' for field in given.schema)
+    with psycopg.connect(**postgres.server().login) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+            for row in zip(*given.to_pydict().values(), strict=True):
+                copy.write_row(row)
+    return postgres.server().uri(name)
+
+
+_FOLDER, _NUMBERS = TemporaryDirectory(), counter()
+
 FACTORIES: dict[str, Callable[[Domain, Rows, str | None], Source]] = {
     "codes by place": lambda domain, rows, name: Codes(domain, array_of(domain, rows), name),
     "codes by name": lambda domain, rows, name: Codes(domain, columns_of(domain, rows), name),
@@ -58,6 +107,21 @@ FACTORIES: dict[str, Callable[[Domain, Rows, str | None], Source]] = {
     "table": lambda domain, rows, name: Table(domain, whole(domain, rows), name),
     "marginals": lambda domain, rows, name: Marginals(domain, marginals_of(domain, rows), name),
     "as_source": lambda domain, rows, name: as_source(domain, values_of(domain, rows), name),
+    "pandas": lambda domain, rows, name: source_of(arrow_of(domain, rows).to_pandas(), domain, name=name),
+    "Polars": lambda domain, rows, name: source_of(polars.from_arrow(arrow_of(domain, rows)), domain, name=name),
+    "Arrow": lambda domain, rows, name: source_of(arrow_of(domain, rows), domain, name=name),
+}
+
+ENGINES: dict[str, Callable[[Domain, Rows, str | None], Source]] = {
+    "CSV": lambda domain, rows, name: source_of(file_of("csv", domain, rows), domain, name=name),
+    "Parquet": lambda domain, rows, name: source_of(str(file_of("parquet", domain, rows)), domain, name=name),
+    "DuckDB": lambda domain, rows, name: source_of(
+        f"duckdb://{file_of('db', domain, rows)}?table=people", domain, name=name
+    ),
+    "PostgreSQL": lambda domain, rows, name: source_of(postgres_of(domain, rows), domain, name=name),
+    "Spark": lambda domain, rows, name: source_of(
+        spark.session().createDataFrame(arrow_of(domain, rows)), domain, name=name
+    ),
 }
 
 SPECS = [
@@ -77,3 +141,23 @@ def problems(draw: st.DrawFn) -> tuple[Domain, Rows, list[tuple[int, ...]]]:
     rows = draw(st.lists(st.tuples(*(st.integers(0, n - 1) for n in sizes)), max_size=60))
     one_set = st.lists(st.integers(0, len(sizes) - 1), unique=True).map(tuple)
     return domain, rows, draw(st.lists(one_set, max_size=8))
+
+
+# Loudly, because only a machine on which they cannot be installed has an excuse.
+MARKS = {
+    "PostgreSQL": [
+        pytest.mark.postgres,
+        pytest.mark.skipif(postgres.binaries() is None, reason="NO POSTGRESQL: run tests/engines/install.sh"),
+    ],
+    "Spark": [
+        pytest.mark.spark,
+        pytest.mark.xdist_group("spark"),
+        pytest.mark.skipif(not spark.installed(), reason="NO SPARK: run tests/engines/install.sh"),
+    ],
+}
+
+
+def params(names: Iterable[str]) -> list[Any]:
+    """Sources by name, with the marks that they need."""
+    every = FACTORIES | ENGINES
+    return [pytest.param(every[name], id=name, marks=MARKS.get(name, ())) for name in names]

@@ -134,7 +134,11 @@ def test_values_of_all_kinds():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 OUTSIDE_AGE = "the column 'age' holds codes outside 0 to 2; clean it or widen the domain"
-NO_VALUE = "the column 'age' holds values outside its domain; clean it or widen the domain"
+NO_VALUE = (
+    "the column 'age' holds values outside the domain of 'age'; "
+    "widen the domain, or choose outside: other, drop or clamp"
+)
+NO_AGE = "the column 'age' holds missing values; choose missing: drop, or the value of 'age' that stands for them"
 SHAPE = "the codes must be an array of rows x 2 attributes, or a mapping of columns"
 
 
@@ -195,13 +199,14 @@ def test_bad_codes_are_refused(columns, message):
     [
         ([18, 21], NO_VALUE),
         ([18, -1], NO_VALUE),
-        ([18, math.nan], NO_VALUE),
+        ([18, math.nan], NO_AGE),
         ([18, 18.5], NO_VALUE),
-        ([18, None], NO_VALUE),
+        ([18, None], NO_AGE),
         ([18, "eighteen"], NO_VALUE),
         ([18, 10**400], NO_VALUE),
         ([18, [19, 20]], NO_VALUE),
-        ([[18, 18]], "the column 'age' must have one axis, the rows"),
+        ([[18, 18]], NO_VALUE),
+        (np.array([[18, 18]]), "the column 'age' must have one axis, the rows"),
         ([18], "the columns 'age' and 'sex' differ in length; fill the shorter one"),
         (
             np.ma.masked_array([18, 19], [True, False]),

@@ -6,24 +6,41 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Source
-from tests.sources.registry import FACTORIES, brute_force, problems
+from tests.sources.registry import ENGINES, FACTORIES, brute_force, params, problems
 
 DOMAIN = Domain.of(age=range(3), sex=["F", "M"], job=4)
 ROWS = [(0, 1, 3), (2, 0, 0), (2, 0, 1), (0, 1, 3), (1, 1, 2)]
 ALL_SETS = [axes for size in range(4) for axes in permutations(range(3), size)]
 
-every_source = pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+every_source = pytest.mark.parametrize("make", params([*FACTORIES, *ENGINES]))
 
 
-@every_source
+@pytest.mark.parametrize("make", params(FACTORIES))
 @given(problem=problems())
 def test_counts_match_brute_force(make, problem):
-    domain, rows, sets = problem
+    check_counts(make, *problem)
+
+
+@pytest.mark.parametrize("make", params(sorted(set(ENGINES) - {"Spark"})))
+@settings(max_examples=15)  # a connection takes longer than counting
+@given(problem=problems())
+def test_engines_match_brute_force(make, problem):
+    check_counts(make, *problem)
+
+
+@pytest.mark.parametrize("make", params(["Spark"]))
+@settings(max_examples=3, phases=[Phase.generate])
+@given(problem=problems())
+def test_spark_matches_brute_force(make, problem):
+    check_counts(make, *problem)
+
+
+def check_counts(make, domain, rows, sets):
     tables = list(make(domain, rows, None).count(sets))
     assert len(tables) == len(sets)
     for axes, table in zip(sets, tables, strict=True):

@@ -43,7 +43,10 @@ def test_mappings_hold_values():
     source = as_source(DOMAIN, {"age": [18, 20], "sex": ["M", "M"], "job": [0, 3]}, "people")
     assert [table.tolist() for table in source.count([(0,), (1,), (2,)])] == [[1, 0, 1], [0, 2], [1, 0, 0, 1]]
     assert source.name == "people"
-    with refused("the column 'age' holds values outside its domain; clean it or widen the domain"):
+    with refused(
+        "the column 'age' holds values outside the domain of 'age'; "
+        "widen the domain, or choose outside: other, drop or clamp"
+    ):
         as_source(DOMAIN, {"age": [0, 2], "sex": ["M", "M"], "job": [0, 3]})  # codes of ages
 
 
@@ -76,9 +79,9 @@ def test_ambiguity_does_not_depend_on_the_rows(rows):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("people", "cannot count data of type 'str'; give columns by name, an array of codes or a source"),
-        (None, "cannot count data of type 'NoneType'; give columns by name, an array of codes or a source"),
-        ({1, 2}, "cannot count data of type 'set'; give columns by name, an array of codes or a source"),
+        ("people", "cannot tell what kind of file 'people' is; give one that ends in .csv, .parquet, .pq"),
+        (None, "cannot count data of type 'NoneType'; give a file, a data frame, columns by name or a source"),
+        ({1, 2}, "cannot count data of type 'set'; give a file, a data frame, columns by name or a source"),
         (np.zeros((5, 4), dtype=int), "the array is neither codes, rows x 3 attributes, nor counts of shape (3, 2, 4)"),
         (np.zeros(5, dtype=int), "the array is neither codes, rows x 3 attributes, nor counts of shape (3, 2, 4)"),
         (

@@ -1,8 +1,10 @@
 """Sources of exact counts: the only part that reads private data."""
 
 from leastnoise.sources.codes import Codes
-from leastnoise.sources.convert import as_source
+from leastnoise.sources.convert import as_source, source_of
+from leastnoise.sources.database import Database
+from leastnoise.sources.rules import Rules, Unit
 from leastnoise.sources.source import Source
 from leastnoise.sources.tables import Marginals, Table
 
-__all__ = ["Codes", "Marginals", "Source", "Table", "as_source"]
+__all__ = ["Codes", "Database", "Marginals", "Rules", "Source", "Table", "Unit", "as_source", "source_of"]

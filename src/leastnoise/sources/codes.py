@@ -11,12 +11,17 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.columns import as_column, coded, id_texts
+from leastnoise.sources.kinds import missing_column
+from leastnoise.sources.people import check_ids, kept_rows
+from leastnoise.sources.rules import AnyRules, Unit, codings
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 
 _CHUNK = 1 << 16  # rows counted at a time: their cell numbers fit the cache
 _ROWS_PER_CELL = 8  # a table with so few cells is summed in a fraction of the time that counting takes
+_MOST_WEIGHT = 2**53  # sums of weights are exact below
 _MOST_CELLS, _MOST_AXES = 1 << 14, 16  # of a table from which several others are summed
 
 
@@ -24,7 +29,8 @@ _MOST_CELLS, _MOST_AXES = 1 << 14, 16  # of a table from which several others ar
 class Codes:
     """Rows as integer codes: an array of rows x attributes, or a column of codes for each attribute name.
 
-    Columns that are not in the domain are ignored. The codes are copied, in the smallest type that holds them.
+    Columns that are not in the domain are ignored. The codes are copied, in the smallest type that holds them. With
+    `weights`, each row stands for so many. `rows_per_person` is the most rows that one person has, where that is known.
 
     >>> source = Codes(Domain.of(age=3, sex=2), {"sex": [0, 1, 1], "age": [2, 0, 0]})
     >>> [table.tolist() for table in source.count([(0,), (1, 0), ()])]
@@ -36,23 +42,53 @@ class Codes:
     domain: Domain
     columns: InitVar[npt.ArrayLike | Mapping[str, npt.ArrayLike]]
     name: str | None = None
+    rows_per_person: int | None = None
+    weights: InitVar[npt.ArrayLike | None] = None
     _rows: int = field(init=False, repr=False)
     _columns: tuple[Column, ...] = field(init=False, repr=False)
+    _weights: IntArray | None = field(init=False, repr=False)
 
-    def __post_init__(self, columns: npt.ArrayLike | Mapping[str, npt.ArrayLike]) -> None:
+    def __post_init__(
+        self, columns: npt.ArrayLike | Mapping[str, npt.ArrayLike], weights: npt.ArrayLike | None
+    ) -> None:
         checked_name(self.name)
         found = _by_name(self.domain, columns) if isinstance(columns, Mapping) else _by_place(self.domain, columns)
         object.__setattr__(self, "_rows", len(found[0]))
         object.__setattr__(self, "_columns", tuple(map(_checked_codes, self.domain, found[: len(self.domain)])))
+        object.__setattr__(self, "_weights", None if weights is None else _checked_weights(weights, self._rows))
 
     @classmethod
-    def of_values(cls, domain: Domain, columns: Mapping[str, npt.ArrayLike], name: str | None = None) -> "Codes":
-        """From a column of values for each attribute name.
+    def of_values(
+        cls,
+        domain: Domain,
+        columns: Mapping[str, Any],
+        name: str | None = None,
+        *,
+        rules: AnyRules | None = None,
+        unit: Unit | None = None,
+    ) -> "Codes":
+        """From a column of values for each attribute name: a list, a NumPy, pandas, Polars or Arrow array.
 
         >>> next(Codes.of_values(Domain.of(sex=["F", "M"]), {"sex": ["M", "F", "M"]}).count([(0,)])).tolist()
         [1, 2]
         """
-        return cls(domain, {a.name: _encoded(a, _column(columns, a.name)) for a in domain}, name)
+        how = codings(domain, rules)
+        found = {c.attribute.name: coded(c, as_column(_column(columns, c.column), c.column)) for c in how}
+        arrays = _by_name(domain, found)
+        keep = np.ones(len(arrays[0]), dtype=bool)
+        for array in arrays:
+            keep &= array >= 0
+        if unit is not None:
+            ids = id_texts(as_column(_column(columns, unit.id), unit.id), unit.id)
+            if len(ids) != len(keep):
+                raise LeastnoiseError(
+                    f"the columns {how[0].column!r} and {unit.id!r} differ in length; fill the shorter one"
+                )
+            check_ids(unit, any(text is None for text in ids))
+            keep[keep] = kept_rows(unit, ids[keep], [array[keep] for array in arrays])
+        if not keep.all():
+            found = {key: array[keep] for key, array in found.items()}
+        return cls(domain, found, name, None if unit is None else unit.max_rows)
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
@@ -70,13 +106,16 @@ class Codes:
 
     def _table(self, axes: Axes) -> IntArray:
         if not axes:
-            return np.array(self._rows, dtype=np.int64)
+            return np.array(self._rows if self._weights is None else self._weights.sum(), dtype=np.int64)
         shape = tuple(self.domain.shape[k] for k in axes)
         cells = math.prod(shape)
         step = max(_CHUNK, cells)  # tables of chunks are added up: that must not cost more than the counting
-        table = np.bincount(self._cells(axes, shape, slice(step)), minlength=cells)
-        for start in range(step, self._rows, step):
-            table += np.bincount(self._cells(axes, shape, slice(start, start + step)), minlength=cells)
+        table = np.zeros(cells, dtype=np.int64)
+        for start in range(0, self._rows, step):
+            rows = slice(start, start + step)
+            weights = None if self._weights is None else self._weights[rows]
+            # Weights are added up as floats, exactly, since their sum is below 2^53.
+            table += np.bincount(self._cells(axes, shape, rows), weights, minlength=cells).astype(np.int64, copy=False)
         return table.reshape(shape)
 
     def _cells(self, axes: Axes, shape: tuple[int, ...], rows: slice) -> Column:
@@ -133,9 +172,9 @@ def _by_place(domain: Domain, columns: npt.ArrayLike) -> list[npt.NDArray[Any]]:
     return [*array.T] or [array]  # without attributes, the array still tells the number of rows
 
 
-def _column(columns: Mapping[str, npt.ArrayLike], name: str) -> npt.ArrayLike:
+def _column(columns: Mapping[str, Any], name: str) -> Any:
     if name not in columns:
-        raise LeastnoiseError(f"the column {name!r} is missing; every attribute of the domain needs one")
+        raise missing_column(name)
     return columns[name]
 
 
@@ -150,15 +189,10 @@ def _checked_codes(attribute: Attribute, column: npt.NDArray[Any]) -> Column:
     return column.astype(np.min_scalar_type(last))
 
 
-def _encoded(attribute: Attribute, values: npt.ArrayLike) -> IntArray:
-    if hasattr(values, "__array__"):
-        values = as_array(values, f"the column {attribute.name!r}")
-    try:
-        found = attribute.values.find(values)
-    except (TypeError, ValueError):  # such as lists of different lengths; that message would show them
-        found = np.array([-1])
-    if np.any(found < 0):
-        raise LeastnoiseError(
-            f"the column {attribute.name!r} holds values outside its domain; clean it or widen the domain"
-        )
-    return found
+def _checked_weights(weights: npt.ArrayLike, rows: int) -> IntArray:
+    array = as_array(weights, "the weights")
+    if array.shape != (rows,) or (array.size and array.dtype.kind not in "iu"):
+        raise LeastnoiseError("the weights must be whole numbers, one for each row")
+    if array.size and (array.min() < 0 or array.max() >= _MOST_WEIGHT or array.sum(dtype=float) >= _MOST_WEIGHT):
+        raise LeastnoiseError("the weights are negative or add up to 2**53 or more; use smaller ones, 0 or more")
+    return array.astype(np.int64)

@@ -1,41 +1,155 @@
 """A source from whatever holds the data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.codes import Codes
+from leastnoise.sources.database import Database
+from leastnoise.sources.duck import DuckDB
+from leastnoise.sources.engine import Engine
+from leastnoise.sources.postgres import PostgreSQL
+from leastnoise.sources.rules import AnyRules, Unit, as_part
 from leastnoise.sources.source import Source, as_array
+from leastnoise.sources.spark import Spark, session_at
 from leastnoise.sources.tables import Table
 
+FILES = (".csv", ".parquet", ".pq")
 
-def as_source(
-    domain: Domain, data: Source | npt.ArrayLike | Mapping[str, npt.ArrayLike], name: str | None = None
+
+def source_of(
+    data: Any,
+    domain: Domain,
+    *,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    name: str | None = None,
+    table: str | None = None,
+    memory: str | None = None,
 ) -> Source:
     """The source of counts over `domain` that `data` stands for.
 
-    A source is taken as it is. A mapping holds columns of *values*, also where they are integers: `Codes.of_values`.
-    A two-axis array of rows x attributes holds *codes*: `Codes`. An array with an axis per attribute holds *counts*:
-    `Table`. Which of them is meant never depends on the number of rows, so two attributes of which the second has two
-    values leave it open.
+    Data is a source, which is taken as it is; a file (.csv, .parquet); a URI (duckdb:///file?table=...,
+    postgresql://user:password@host/database?table=..., spark://host:port?table=...); a pandas, Polars, Arrow or Spark
+    data frame; a Spark session with `table`; columns of *values* by name; an array of rows x attributes of *codes*; an
+    array of *counts* with an axis per attribute. Which of the last two is meant never depends on the number of rows, so
+    two attributes of which the second has two values leave it open.
+
+    `rules` say what happens to values outside the domain, `unit` bounds the rows per person, `memory` bounds DuckDB.
 
     >>> domain = Domain.of(age=range(18, 20), sex=["F", "M"])
-    >>> next(as_source(domain, {"age": [18, 19, 18], "sex": ["F", "F", "M"]}).count([(0,)])).tolist()
+    >>> next(source_of({"age": [18, 19, 18], "sex": ["F", "F", "M"]}, domain).count([(0,)])).tolist()
     [2, 1]
     """
+    unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
+    if (engine := _engine(data, table, memory)) is not None:
+        return Database(domain, engine, name, rules, unit)
+    columns = _columns(data)
+    if columns is not None:
+        return Codes.of_values(domain, columns, name, rules=rules, unit=unit)
+    if rules or unit is not None:
+        raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
     if isinstance(data, Source):
         return _checked_source(domain, data, name)
-    if isinstance(data, Mapping):
-        return Codes.of_values(domain, data, name)
     if isinstance(data, list | tuple | np.ndarray):
         return _from_array(domain, as_array(data, "the data"), name)
     raise LeastnoiseError(
-        f"cannot count data of type {type(data).__name__!r}; give columns by name, an array of codes or a source"
+        f"cannot count data of type {type(data).__name__!r}; give a file, a data frame, columns by name or a source"
     )
+
+
+def as_source(domain: Domain, data: Any, name: str | None = None) -> Source:
+    """What `source_of` makes of the data without further rules."""
+    return source_of(data, domain, name=name)
+
+
+def _engine(data: Any, table: str | None, memory: str | None) -> Engine | None:
+    """The database that the data is in, if it is in one."""
+    if isinstance(data, str | Path):
+        return _located(str(data), table, memory)
+    if type(data).__module__.startswith("pyspark.sql"):
+        return Spark.of_table(data, _needed(table)) if hasattr(data, "catalog") else Spark(data)
+    return None
+
+
+def _columns(data: Any) -> Mapping[str, Any] | None:
+    """Columns of values by name, if the data has them."""
+    if isinstance(data, Mapping):
+        return data
+    if isinstance(data, pd.DataFrame):
+        names = list(data.columns)
+        return {name: data[name] for name in _different(names)}
+    if not isinstance(data, pa.Table) and hasattr(data, "__arrow_c_stream__"):  # Polars, and whoever else speaks Arrow
+        data = pa.table(data)
+    return dict(zip(_different(data.column_names), data.columns, strict=True)) if isinstance(data, pa.Table) else None
+
+
+def _different(names: list[Any]) -> list[Any]:
+    for k, name in enumerate(names):
+        if name in names[:k]:
+            raise LeastnoiseError(f"the data frame has two columns {name!r}; rename one of them")
+    return names
+
+
+def _located(text: str, table: str | None, memory: str | None) -> Engine:
+    """The engine for a file or a URI. The URI may hold a password, so no message shows it."""
+    parts = urlsplit(text)
+    if len(parts.scheme) < 2:  # a path, perhaps with the letter of a drive
+        if not text.lower().endswith(FILES):
+            raise LeastnoiseError(
+                f"cannot tell what kind of file {text!r} is; give one that ends in {', '.join(FILES)}"
+            )
+        return DuckDB.of_file(text, memory)
+    if parts.scheme not in SCHEMES:
+        raise LeastnoiseError(f"unknown kind of source {parts.scheme!r}; use a file, or {', '.join(SCHEMES)}://...")
+    options = dict(parse_qsl(parts.query))
+    named = options.pop("table", table)
+    if options:
+        raise LeastnoiseError(f"unknown option {next(iter(options))!r} of a {parts.scheme} source; use table")
+    return SCHEMES[parts.scheme](parts, named, memory)
+
+
+def _needed(table: str | None) -> str:
+    if not table:
+        raise LeastnoiseError("say which table to count; add ?table=name to the URI, or table='name'")
+    return table
+
+
+def _duckdb(parts: Any, table: str | None, memory: str | None) -> Engine:
+    return DuckDB.of_table(unquote(parts.netloc + parts.path), _needed(table), memory)
+
+
+def _postgresql(parts: Any, table: str | None, memory: str | None) -> Engine:
+    try:
+        port = parts.port or 5432
+    except ValueError:
+        port = -1
+    if port < 0:
+        raise LeastnoiseError(
+            "the port in the postgresql URI is no number; write postgresql://user:password@host:5432/db"
+        )
+    fields = {"host": parts.hostname, "user": parts.username, "password": parts.password, "dbname": parts.path[1:]}
+    login = {key: unquote(value) for key, value in fields.items() if value}
+    return PostgreSQL(_needed(table), port=port, **login)
+
+
+def _spark(parts: Any, table: str | None, memory: str | None) -> Engine:
+    return Spark.of_table(session_at(f"spark://{parts.netloc}" if parts.netloc else None), _needed(table))
+
+
+SCHEMES: dict[str, Callable[[Any, str | None, str | None], Engine]] = {
+    "duckdb": _duckdb,
+    "postgresql": _postgresql,
+    "spark": _spark,
+}
 
 
 def _checked_source(domain: Domain, source: Source, name: str | None) -> Source:

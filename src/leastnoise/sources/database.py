@@ -1,0 +1,171 @@
+"""Counting where the data lives."""
+
+import math
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from leastnoise._types import IntArray
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.codes import Codes
+from leastnoise.sources.engine import Columns, Engine
+from leastnoise.sources.people import check_ids
+from leastnoise.sources.rules import AnyRules, Unit, codings
+from leastnoise.sources.source import Axes, checked_name, checked_sets, project
+from leastnoise.sources.sql import Query
+
+_BATCH_CELLS, _BATCH_TABLES = 1 << 22, 64  # counted in one pass over the data
+_UNION_CELLS = 1 << 14  # of a table from which several others are summed
+CHANGED = "the data changed while it was counted; count a copy, or in a transaction"
+
+
+@dataclass(frozen=True, eq=False)
+class Database:
+    """A table of a database, counted there.
+
+    The first pass looks for values that no rule covers. If the distinct rows of codes are few, a second one fetches
+    them with their counts, and all tables are counted from those. Otherwise every pass counts up to 64 tables.
+
+    Guarantees: counts_match_brute_force; engines_code_alike; passwords_stay_secret; messages_keep_the_data_private.
+    """
+
+    domain: Domain
+    engine: InitVar[Engine]
+    name: str | None = None
+    rules: InitVar[AnyRules | None] = None
+    unit: InitVar[Unit | None] = None
+    rows_per_person: int | None = field(init=False)
+    _engine: Engine = field(init=False, repr=False)
+    _query: Query = field(init=False, repr=False)
+    _expected: dict[Axes, None] = field(init=False, repr=False, default_factory=dict)
+    _ready: dict[Axes, IntArray] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self, engine: Engine, rules: AnyRules | None, unit: Unit | None) -> None:
+        weakref.finalize(self, engine.close)
+        checked_name(self.name)
+        query = Query(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit)
+        object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
+        object.__setattr__(self, "_engine", engine)
+        object.__setattr__(self, "_query", query)
+
+    def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
+        """One fresh array of exact counts per attribute set, in the order asked."""
+        return self._stream(checked_sets(self.domain, sets))
+
+    def expect(self, sets: Sequence[Axes]) -> None:
+        """Tell which sets will be asked for, in which order, so that one pass counts for several calls of `count`."""
+        self._expected.clear()
+        self._expected.update(dict.fromkeys(checked_sets(self.domain, sets)))
+
+    def close(self) -> None:
+        """Let go of the connection; what is in memory can still be counted."""
+        self._engine.close()
+
+    def _stream(self, sets: list[Axes]) -> Iterator[IntArray]:
+        if self._held is not None:
+            yield from self._held.count(sets)
+            return
+        for place, axes in enumerate(sets):
+            if axes not in self._ready:
+                self._ready.clear()
+                self._ready.update(self._tables(self._next(sets[place:])))
+            self._expected.pop(axes, None)
+            yield self._ready[axes].copy()
+
+    def _next(self, asked: list[Axes]) -> list[Axes]:
+        """What the next pass counts: what is asked for, and what will be, as far as it is not too much."""
+        batch: list[Axes] = []
+        cells = 0
+        for axes in dict.fromkeys(asked) | self._expected:
+            cells += math.prod(self.domain.shape[k] for k in axes)
+            if batch and cells > _BATCH_CELLS:
+                break
+            batch.append(axes)
+        return batch
+
+    @cached_property
+    def _rows(self) -> int:
+        """Number of rows before any are dropped; refuses what no rule covers."""
+        ((first, *flags, ids),) = zip(*self._whole(self._query.problems()), strict=True)
+        for k, coding in enumerate(self._query.codings):
+            coding.check(bool(flags[2 * k]), bool(flags[2 * k + 1]))
+        if self._query.unit is not None:
+            check_ids(self._query.unit, bool(ids))
+        return int(first)
+
+    @cached_property
+    def _held(self) -> Codes | None:
+        """The distinct rows of codes, if they are few."""
+        most = min(self._rows, self.domain.size)
+        width = 8 + sum(np.min_scalar_type(n).itemsize for n in self.domain.shape)
+        if most * width > self._engine.most_bytes or not len(self.domain):
+            return None
+        parts: list[Columns] = []
+        for *codes, counts in self._engine.run(self._query.distinct()):
+            narrow = [_codes(column, n) for column, n in zip(codes, self.domain.shape, strict=True)]
+            parts.append([*narrow, counts])
+        self._engine.close()
+        empty: Columns = [np.zeros(0, dtype=np.int64) for _ in range(len(self.domain) + 1)]
+        *codes, counts = map(np.concatenate, zip(*(parts or [empty]), strict=True))
+        weights = None if np.all(counts == 1) else counts
+        return Codes(self.domain, dict(zip(self.domain.names, codes, strict=True)), self.name, weights=weights)
+
+    def _tables(self, sets: list[Axes]) -> dict[Axes, IntArray]:
+        found: dict[Axes, IntArray] = {}
+        unions = unite(sets, self.domain.shape, _UNION_CELLS)
+        wholes = list(unions)
+        for start in range(0, len(wholes), _BATCH_TABLES):
+            batch = wholes[start : start + _BATCH_TABLES]
+            for axes, table in self._pass(batch).items():
+                found |= {wanted: project(table, axes, wanted) for wanted in unions[axes]}
+        return found
+
+    def _pass(self, sets: list[Axes]) -> dict[Axes, IntArray]:
+        """Tables of sets in ascending order, in one pass over the data."""
+        tables = {axes: np.zeros([self.domain.shape[k] for k in axes], dtype=np.int64) for axes in sets}
+        used = sorted({k for axes in sets for k in axes})
+        for *codes, counts in self._engine.run(self._query.tables(sets)):
+            cells = np.array(codes, dtype=np.int64).reshape(len(used), len(counts))
+            patterns, which = np.unique(np.packbits(cells >= 0, axis=0), axis=1, return_inverse=True)
+            for p in range(patterns.shape[1]):
+                here = np.flatnonzero(which == p)
+                axes = tuple(k for k, row in zip(used, cells, strict=True) if row[here[0]] >= 0)
+                if axes not in tables:
+                    raise LeastnoiseError(CHANGED)
+                tables[axes][tuple(cells[used.index(k), here] for k in axes)] += counts[here]
+        return tables
+
+    def _whole(self, sql: str) -> Columns:
+        return [np.concatenate(parts) for parts in zip(*self._engine.run(sql), strict=True)]
+
+
+def unite(sets: Sequence[Axes], shape: tuple[int, ...], most_cells: int) -> dict[Axes, list[Axes]]:
+    """Tables to count, in ascending order of attributes, each with the sets that are summed from it.
+
+    >>> unite([(0, 1), (2, 0), (1, 2), (0, 3)], (9, 9, 9, 9), most_cells=1000)
+    {(0, 1, 2): [(0, 1), (2, 0), (1, 2)], (0, 3): [(0, 3)]}
+    """
+    found: list[tuple[set[int], list[Axes]]] = []
+    for axes in sorted(sets, key=len, reverse=True):
+        for union, members in found:
+            together = union | set(axes)
+            if together == union or math.prod(shape[k] for k in together) <= most_cells:
+                union |= together
+                members.append(axes)
+                break
+        else:
+            found.append((set(axes), [axes]))
+    united: dict[Axes, list[Axes]] = {}
+    for union, members in found:
+        united.setdefault(tuple(sorted(union)), []).extend(members)
+    return united
+
+
+def _codes(column: IntArray, size: int) -> IntArray:
+    if column.size and not 0 <= column.min() <= column.max() < size:
+        raise LeastnoiseError(CHANGED)
+    return column.astype(np.min_scalar_type(size - 1))

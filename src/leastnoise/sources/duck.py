@@ -1,0 +1,156 @@
+"""DuckDB: CSV and Parquet files, and its own databases."""
+
+import glob
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.engine import Columns, failed, named_table, no_table
+from leastnoise.sources.kinds import Kind
+from leastnoise.sources.sql import Field
+
+_VIEW = "leastnoise_data"
+_BATCH = 1 << 17  # rows that come at a time
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys("TINYINT SMALLINT INTEGER BIGINT HUGEINT".split(), "integer"),
+    **dict.fromkeys("UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split(), "integer"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
+    **dict.fromkeys(("VARCHAR", "UUID", "ENUM"), "text"),
+    "DECIMAL": "decimal",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    '"NULL"': "nothing",
+}
+
+
+class DuckDB:
+    """One table or file, read by DuckDB in this process. What does not fit its memory goes to a private folder."""
+
+    dialect = "duckdb"
+    most_bytes = 1 << 30
+
+    def __init__(self, database: str = ":memory:", memory: str | None = None) -> None:
+        self._spill = tempfile.mkdtemp(prefix="leastnoise-")
+        settings: dict[str, Any] = {"temp_directory": self._spill, "preserve_insertion_order": "false"}
+        if memory is not None:
+            settings["memory_limit"] = memory
+        refusal = None
+        try:
+            self._connection = duckdb.connect(database, read_only=database != ":memory:", config=settings)
+        except duckdb.Error:
+            refusal = (
+                f"cannot open {Path(database).name!r} as a DuckDB database; check the file, and who else has it open"
+            )
+        if refusal is not None:
+            shutil.rmtree(self._spill, ignore_errors=True)
+            raise LeastnoiseError(refusal)
+        self.table = exp.table_(_VIEW, quoted=True)
+        self._written = False
+
+    @classmethod
+    def of_file(cls, path: str | Path, memory: str | None = None) -> "DuckDB":
+        """A CSV or Parquet file, or several of the same columns by a pattern such as people-*.parquet."""
+        path = Path(path)
+        pattern = _existing(path)
+        engine = cls(memory=memory)
+        error: LeastnoiseError | None = None
+        try:
+            engine._open(path, pattern)
+        except duckdb.Error:
+            error = LeastnoiseError(_unreadable(path))
+        except LeastnoiseError as refusal:
+            error = refusal
+        if error is not None:  # outside of the handler: the other message may show what is in the file
+            engine.close()
+            raise error
+        return engine
+
+    @classmethod
+    def of_table(cls, database: str, table: str, memory: str | None = None) -> "DuckDB":
+        """A table or view of a DuckDB database file, opened for reading."""
+        if not Path(database).is_file():
+            raise LeastnoiseError(f"there is no file {database!r}; check the path")
+        engine = cls(database, memory)
+        try:
+            engine.table = named_table(table)
+            found = engine._describe()
+        except LeastnoiseError:
+            engine.close()
+            raise
+        if found is None:
+            engine.close()
+            raise no_table(table, f"the database {Path(database).name!r}")
+        return engine
+
+    def _open(self, path: Path, pattern: str) -> None:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            self._connection.read_parquet(pattern).create_view(_VIEW)
+        else:
+            # All as text: types guessed from the first rows would differ from file to file.
+            read = self._connection.read_csv(
+                pattern, header=True, all_varchar=True, sep=",", quotechar='"', escapechar='"'
+            )
+            read.create_view(_VIEW)
+            self._written = True
+        if not self.fields:
+            raise LeastnoiseError(_unreadable(path))
+
+    @cached_property
+    def fields(self) -> Mapping[str, Field]:
+        """The columns."""
+        return {name: Field(name, self._kind(kind)) for name, kind in self._describe() or []}
+
+    def _kind(self, kind: str) -> Kind:
+        return "written" if self._written else _KINDS.get(kind.split("(")[0], "unknown")
+
+    def _describe(self) -> list[tuple[str, str]] | None:
+        """Names and types of the columns; None where there is no such table."""
+        sql = exp.select("*").from_(self.table.copy()).limit(0).sql(dialect="duckdb")
+        try:
+            described = self._connection.execute(sql).description or []
+        except duckdb.CatalogException:
+            return None
+        return [(column[0], str(column[1])) for column in described]
+
+    def run(self, sql: str) -> Iterator[Columns]:
+        """Rows of whole numbers, some at a time, as columns."""
+        error: BaseException | None = None
+        try:
+            for batch in self._connection.sql(sql).to_arrow_reader(_BATCH):
+                yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        except (duckdb.Error, OSError) as found:
+            error = found
+        if error is not None:
+            if self._written and isinstance(error, duckdb.InvalidInputException):
+                raise LeastnoiseError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
+            raise failed("DuckDB", error)
+
+    def close(self) -> None:
+        """Let go of the connection, and of what it wrote aside."""
+        self._connection.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+
+
+def _existing(path: Path) -> str:
+    """The path as a pattern that means this file only, or a pattern that means some files."""
+    if path.is_file():
+        if path.stat().st_size == 0:
+            raise LeastnoiseError(f"the file {str(path)!r} is empty; it needs at least the names of its columns")
+        return glob.escape(str(path))
+    if path.is_dir():
+        raise LeastnoiseError(f"{str(path)!r} is a folder; name the files in it, such as {str(path / '*.parquet')!r}")
+    if not glob.glob(str(path)):
+        raise LeastnoiseError(f"there is no file {str(path)!r}; check the path")
+    return str(path)
+
+
+def _unreadable(path: Path) -> str:
+    kind = "Parquet" if path.suffix.lower() in (".parquet", ".pq") else "CSV in UTF-8 with commas and a line of names"
+    return f"the file {str(path)!r} cannot be read as {kind}; it may be damaged or of another kind"

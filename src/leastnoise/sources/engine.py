@@ -1,0 +1,64 @@
+"""What a database must do to be counted in."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy.typing as npt
+from sqlglot import exp
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.sql import Field
+
+Columns = list[npt.NDArray[Any]]
+
+
+class Engine(Protocol):
+    """One table of one database, open for reading. Its own errors may show data and never get out."""
+
+    @property
+    def dialect(self) -> str:
+        """As SQLGlot calls it."""
+
+    @property
+    def most_bytes(self) -> int:
+        """Memory that distinct rows of codes may take here, instead of tables being counted over there."""
+
+    @property
+    def table(self) -> exp.Table:
+        """The table."""
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Its columns."""
+
+    def run(self, sql: str) -> Iterator[Columns]:
+        """Rows of whole numbers, some at a time, as columns."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+def failed(engine: str, error: BaseException) -> LeastnoiseError:
+    """Tells the type of an engine's error; its text may hold values of the data."""
+    return LeastnoiseError(
+        f"{engine} could not count the table ({type(error).__name__}); look for the cause in its own log"
+    )
+
+
+def named_table(text: str) -> exp.Table:
+    """A table by 'name', 'schema.name' or 'catalog.schema.name'.
+
+    >>> named_table('public.pe"ople').sql(dialect="postgres")
+    '"public"."pe""ople"'
+    """
+    parts = text.split(".")
+    if not all(parts) or len(parts) > 3:
+        raise LeastnoiseError(f"{text!r} does not name a table; write table=name or table=schema.name")
+    *above, name = parts
+    catalog, schema = ([None, None] + above)[-2:]
+    return exp.table_(name, db=schema, catalog=catalog, quoted=True)
+
+
+def no_table(text: str, where: str) -> LeastnoiseError:
+    """One message for all engines."""
+    return LeastnoiseError(f"there is no table {text!r} in {where}, or it may not be read; check its name and schema")

@@ -1,0 +1,46 @@
+"""At most so many rows of each person, in memory; engines do the same in SQL."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.rules import Unit
+
+
+def kept_rows(unit: Unit, ids: npt.NDArray[Any], codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+    """Which rows are counted: of each person those with the smallest digests.
+
+    Equal rows of a person have equal digests, and it does not matter which of them is kept.
+
+    >>> unit = Unit("person", max_rows=1, secret=b"x")
+    >>> kept_rows(unit, np.array(["a", "a", "b"], dtype=object), [np.array([0, 0, 1])]).tolist()
+    [True, False, True]
+
+    Guarantees: engines_keep_the_same_rows; nobody_has_more_rows; independent_of_the_order.
+    """
+    person, _ = pd.factorize(ids)
+    check_ids(unit, bool(np.any(person < 0)))
+    keep = person >= 0
+    rows = np.bincount(person[keep], minlength=1)
+    busy = np.flatnonzero(keep & (rows[person] > unit.max_rows))
+    digests = np.array([_digest(unit.key, ids[row], [column[row] for column in codes]) for row in busy], dtype="S64")
+    order = np.lexsort((digests, person[busy]))
+    busy = busy[order]
+    first = np.searchsorted(person[busy], person[busy])  # where each person's rows begin
+    keep[busy[np.arange(len(busy)) - first >= unit.max_rows]] = False
+    return keep
+
+
+def check_ids(unit: Unit, missing: bool) -> None:
+    """Refuse rows that belong to nobody, unless they are to be dropped."""
+    if missing and unit.missing == "error":
+        raise LeastnoiseError(f"the column {unit.id!r} lacks some ids; fill them, or choose missing: drop for the unit")
+
+
+def _digest(key: str, person: str, codes: Sequence[Any]) -> str:
+    return sha256(f"{key}:{person}:{','.join(map(str, codes))}".encode()).hexdigest()

@@ -1,0 +1,89 @@
+"""Apache Spark: a table, or a data frame of a running session."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from sqlglot import exp
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.engine import Columns, failed, named_table, no_table
+from leastnoise.sources.kinds import Kind
+from leastnoise.sources.sql import Field
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), "integer"),
+    **dict.fromkeys(("float", "double"), "float"),
+    **dict.fromkeys(("string", "char", "varchar"), "text"),
+    "decimal": "decimal",
+    "boolean": "boolean",
+    "date": "date",
+    "void": "nothing",
+}
+
+
+class Spark:
+    """A data frame, counted by Spark; only counts come to the driver."""
+
+    dialect = "spark"
+    most_bytes = 1 << 25
+
+    def __init__(self, frame: Any) -> None:
+        self._view = f"leastnoise_{uuid.uuid4().hex}"
+        self._schema = frame.schema
+        # Columns get plain names, because Spark would put variables into quoted ones.
+        self._session = frame.sparkSession
+        frame.toDF(*(f"k{k}" for k in range(len(self._schema)))).createOrReplaceTempView(self._view)
+        self.table = exp.table_(self._view, quoted=True)
+
+    @classmethod
+    def of_table(cls, session: Any, table: str) -> "Spark":
+        """A table or view that a session knows."""
+        name = named_table(table).sql(dialect="spark")
+        try:
+            return cls(session.table(name))
+        except Exception as error:  # pyspark's classes need the package, which an object of it proves to be there
+            if not type(error).__module__.startswith(("pyspark", "py4j")):
+                raise
+        raise no_table(table, "Spark")
+
+    @cached_property
+    def fields(self) -> Mapping[str, Field]:
+        """The columns."""
+        kinds = {f.name: _KINDS.get(f.dataType.typeName().split("(")[0], "unknown") for f in self._schema}
+        return {name: Field(f"k{k}", kind) for k, (name, kind) in enumerate(kinds.items())}
+
+    def run(self, sql: str) -> Iterator[Columns]:
+        """Rows of whole numbers, some at a time, as columns."""
+        error: BaseException | None = None
+        try:
+            for batch in self._session.sql(sql).toArrow().to_batches():
+                yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        except Exception as found:
+            if not type(found).__module__.startswith(("pyspark", "py4j")):
+                raise
+            error = found
+        if error is not None:
+            raise failed("Spark", error)
+
+    def close(self) -> None:
+        """Forget the view; the session belongs to the user."""
+        try:
+            self._session.catalog.dropTempView(self._view)
+        except Exception:  # the session is gone, and its views with it
+            return
+
+
+def session_at(master: str | None) -> Any:
+    """The session of a cluster; without an address the one that runs, or what the settings of Spark say."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise LeastnoiseError("Spark needs pyspark and Java 17; pip install 'leastnoise[spark]'") from None
+    builder = SparkSession.builder.appName("leastnoise")
+    try:
+        return (builder.master(master) if master else builder).getOrCreate()
+    except Exception as error:
+        kind = type(error).__name__
+    raise LeastnoiseError(f"cannot start Spark at {master or 'its default'} ({kind}); check the address and Java")

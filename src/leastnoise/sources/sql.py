@@ -1,0 +1,281 @@
+"""Codes, rules, people and counts as SQL, written by SQLGlot: names and texts are always quoted.
+
+Every expression here has a twin in memory (`columns`, `people`), and tests hold them against each other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from leastnoise.domain import Bins, Values
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.columns import ends
+from leastnoise.sources.kinds import Kind, check_id, check_kind, missing_column, texts, truth
+from leastnoise.sources.rules import MISSING, OUTSIDE, Coding, Unit
+from leastnoise.sources.source import Axes
+
+Expression = Any  # the types within SQLGlot change between its versions
+MOST_BRANCHES = 20_000  # values or bins of an attribute in SQL
+_NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_RANK, _PERSON, COUNT = "rank", "person", "n"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column as the engine knows it."""
+
+    identifier: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is counted, and where: makes the SQL that an engine runs.
+
+    Guarantees: engines_code_alike; engines_keep_the_same_rows; names_cannot_inject.
+    """
+
+    dialect: str
+    table: exp.Table
+    fields: Mapping[str, Field]
+    codings: tuple[Coding, ...]
+    unit: Unit | None = None
+
+    def __post_init__(self) -> None:
+        for coding in self.codings:
+            check_kind(coding, self._field(coding.column).kind)
+            branches = coding.size if isinstance(coding.attribute.values, Values | Bins) else 0
+            if branches > MOST_BRANCHES:
+                raise LeastnoiseError(
+                    f"{coding.attribute.name!r} has {branches:,} values, more than {MOST_BRANCHES:,} in a database; "
+                    "use fewer, or count in memory"
+                )
+        if self.unit is not None:
+            check_id(self.unit.id, self._field(self.unit.id).kind)
+
+    def problems(self) -> str:
+        """Number of rows, then per attribute whether values are outside or missing, then whether ids are missing."""
+        asked: list[Expression] = [exp.Count(this=exp.Star())]
+        for k in range(len(self.codings)):
+            asked += [_any(_column(_code(k)).eq(_whole(flag))) for flag in (OUTSIDE, MISSING)]
+        asked.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+        return self._sql(_select(asked).from_(self._coded(range(len(self.codings)))))
+
+    def distinct(self) -> str:
+        """Every combination of codes that occurs, and how often."""
+        codes = [_column(_code(k)) for k in range(len(self.codings))]
+        return self._sql(
+            _select([*codes, exp.Count(this=exp.Star())]).from_(self._kept(range(len(codes)))).group_by(*codes)
+        )
+
+    def tables(self, sets: Sequence[Axes]) -> str:
+        """Several tables at once: codes, -1 for attributes outside of a table, and counts."""
+        used = sorted({k for axes in sets for k in axes})
+        codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
+        query = _select([*codes, exp.Count(this=exp.Star())]).from_(self._kept(used))
+        tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
+        query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
+        return self._sql(query)
+
+    def _coded(self, wanted: Iterable[int]) -> exp.Subquery:
+        """Rows as codes."""
+        columns: list[Expression] = [self._code_of(self.codings[k]).as_(_code(k), quoted=True) for k in wanted]
+        if self.unit is not None:
+            person = _as_text(_column(self._field(self.unit.id).identifier))
+            columns.append(person.as_(_PERSON, quoted=True))
+        return exp.select(*(columns or [_whole(0).as_("nothing")])).from_(self.table.copy()).subquery("coded")
+
+    def _kept(self, wanted: Iterable[int]) -> exp.Subquery:
+        """Rows as codes, without those that are dropped and those that a person has too many of."""
+        everything = range(len(self.codings))
+        needed = [k for k in everything if self.unit is not None or k in wanted or self.codings[k].drops]
+        columns: list[Expression] = [_column(_code(k)) for k in needed]
+        rows = exp.select(*(columns or [exp.Star()])).from_(self._coded(needed))
+        for k in needed:
+            if self.codings[k].drops:
+                rows = rows.where(_column(_code(k)) >= _whole(0))
+        if self.unit is None:
+            return rows.subquery("kept")
+        rank = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[_column(_PERSON)],
+            order=exp.Order(expressions=[exp.Ordered(this=self._digest(self.unit), nulls_first=False)]),
+        )
+        ranked = rows.where(_column(_PERSON).is_(exp.null()).not_()).select(rank.as_(_RANK, quoted=True))
+        most = _column(_RANK) <= _whole(self.unit.max_rows)
+        return exp.select(*columns).from_(ranked.subquery("ranked")).where(most).subquery("kept")
+
+    def _digest(self, unit: Unit) -> Expression:
+        parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), _column(_PERSON)]
+        for k in range(len(self.codings)):
+            parts += [exp.Literal.string("," if k else ":"), _as_text(_column(_code(k)))]
+        text = exp.func("CONCAT", *parts)
+        if self.dialect == "spark":
+            return exp.Anonymous(this="SHA2", expressions=[text, _whole(256)])
+        if self.dialect == "postgres":
+            text = exp.Anonymous(this="CONVERT_TO", expressions=[text, exp.Literal.string("UTF8")])
+        return exp.Anonymous(this="SHA256", expressions=[text])
+
+    def _code_of(self, coding: Coding) -> Expression:
+        field = self._field(coding.column)
+        raw = _column(field.identifier)
+        missing: Expression = raw.is_(exp.null())
+        if field.kind in ("float", "decimal"):
+            missing = exp.or_(missing, _as_double(raw, field.kind).eq(_double("NaN")))
+        found = exp.func("COALESCE", *self._ways(coding, field.kind, raw), _whole(coding.outside))
+        case = exp.Case().when(missing, _whole(coding.missing)).else_(found)
+        return exp.cast(case, "smallint" if coding.size < 2**15 else "bigint")
+
+    def _ways(self, coding: Coding, kind: Kind, raw: exp.Column) -> list[Expression]:
+        """Ways to find the code, each of them NULL where it fails."""
+        values = coding.attribute.values
+        if isinstance(values, Values):
+            if kind == "boolean":
+                return [
+                    exp.Case().when(raw, _code_or_null(truth(coding, True))).else_(_code_or_null(truth(coding, False)))
+                ]
+            ways = []
+            if kind in ("text", "date", "written", "nothing"):
+                ways.append(
+                    _one_of(
+                        self._text(raw, kind),
+                        [(_utf8(t), self._literal(t), c) for t, c in _writable(self.dialect, texts(coding))],
+                    )
+                )
+            if kind in ("integer", "float", "decimal", "written"):
+                ways.append(_one_of(_as_number(raw, kind), _numbers(values, whole=kind == "integer")))
+            return [way for way in ways if way is not None]
+        number = _as_number(raw, kind)
+        if isinstance(values, Bins):
+            ways = [_bin(_as_double(raw, kind), values)]
+        else:
+            ways = [_offset(number, int(values.value(0)), coding.size, whole=kind in ("integer", "boolean"))]
+        return [*ways, *([_clamped(number, coding)] if coding.clamp else [])]
+
+    def _text(self, raw: exp.Column, kind: Kind) -> Expression:
+        if self.dialect != "postgres":
+            return _as_text(raw)
+        if kind == "date":  # its usual text depends on the settings of the server
+            return exp.Anonymous(this="TO_CHAR", expressions=[raw, exp.Literal.string("YYYY-MM-DD")])
+        return exp.Collate(this=_as_text(raw), expression=exp.to_identifier("C", quoted=True))
+
+    def _literal(self, text: str) -> Expression:
+        if self.dialect == "spark" and "$" in text:  # Spark puts variables into the text of a query
+            return exp.cast(exp.HexString(this=text.encode().hex()), "text")
+        return exp.Literal.string(text)
+
+    def _field(self, column: str) -> Field:
+        if column not in self.fields:
+            raise missing_column(column)
+        return self.fields[column]
+
+    def _sql(self, query: exp.Select) -> str:
+        return query.sql(dialect=self.dialect)
+
+
+def _select(columns: Sequence[Expression]) -> exp.Select:
+    return exp.select(*(column.as_(f"g{k}", quoted=True) for k, column in enumerate(columns)))
+
+
+def _code(k: int) -> str:
+    return f"c{k}"
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(name, quoted=True)
+
+
+def _whole(number: int) -> Expression:
+    return exp.convert(number)
+
+
+def _double(text: str) -> Expression:
+    return exp.cast(exp.Literal.string(text), "double")
+
+
+def _any(condition: Expression) -> Expression:
+    return exp.func("COALESCE", exp.Max(this=exp.Case().when(condition, _whole(1)).else_(_whole(0))), _whole(0))
+
+
+def _as_text(column: Expression) -> Expression:
+    return exp.cast(column, "text")
+
+
+def _as_number(raw: Expression, kind: Kind) -> Expression:
+    if kind == "boolean":
+        return exp.Case().when(raw, _whole(1)).else_(_whole(0))
+    return raw if kind == "integer" else _as_double(raw, kind)
+
+
+def _as_double(raw: Expression, kind: Kind) -> Expression:
+    if kind == "written":
+        matched = exp.Anonymous(this="REGEXP_MATCHES", expressions=[raw, exp.Literal.string(_NUMBER)])
+        return exp.TryCast(this=exp.Case().when(matched, raw), to=exp.DataType.build("double"))
+    if kind == "decimal":  # through its text, because some engines divide and round twice
+        raw = _as_text(raw)
+    return exp.cast(_as_number(raw, kind) if kind == "boolean" else raw, "double")
+
+
+def _code_or_null(code: int) -> Expression:
+    return _whole(code) if code >= 0 else exp.null()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode()
+
+
+def _writable(dialect: str, items: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Texts that can stand in a query; no column can hold the others."""
+    return [(t, c) for t, c in items if "\0" not in t and not any("\ud800" <= letter <= "\udfff" for letter in t)]
+
+
+def _numbers(values: Values, whole: bool) -> list[tuple[float, Expression, int]]:
+    """Listed numbers that a column of whole numbers, or of floats, can hold exactly."""
+    found: list[tuple[float, Expression, int]] = []
+    for code, item in enumerate(values.items):
+        if isinstance(item, str):
+            continue
+        if whole and item == int(item):
+            found.append((item, _whole(int(item)), code))
+        elif not whole and abs(item) < 1e308 and item == float(item):
+            found.append((item, _double(repr(float(item))), code))
+    return found
+
+
+def _one_of(x: Expression, items: Sequence[tuple[object, Expression, int]]) -> Expression | None:
+    """The code of a listed value, by halving the sorted list."""
+    found = sorted(items, key=lambda item: item[0])  # type: ignore[return-value, arg-type]
+    leaf = lambda k: exp.Case().when(x.copy().eq(found[k][1].copy()), _whole(found[k][2]))  # noqa: E731
+    return _search(x, [item[1] for item in found[1:]], leaf) if found else None
+
+
+def _bin(x: Expression, values: Bins) -> Expression:
+    edges = [_double(repr(float(edge))) for edge in values.edges]
+    inside = exp.and_(x.copy() >= edges[0], x.copy() <= edges[-1])
+    return exp.Case().when(inside, _search(x, edges[1:-1], _whole))
+
+
+def _search(x: Expression, cuts: Sequence[Expression], leaf: Callable[[int], Expression], first: int = 0) -> Expression:
+    """leaf(number of cuts that are at most x), with about log2 comparisons."""
+    if not cuts:
+        return leaf(first)
+    middle = len(cuts) // 2
+    below = _search(x, cuts[:middle], leaf, first)
+    above = _search(x, cuts[middle + 1 :], leaf, first + middle + 1)
+    return exp.Case().when(x.copy() < cuts[middle].copy(), below).else_(above)
+
+
+def _offset(x: Expression, low: int, size: int, whole: bool) -> Expression:
+    """Whole numbers in a row have their distance from the first as code."""
+    inside = exp.and_(x.copy() >= _whole(low), x.copy() <= _whole(low + size - 1))
+    if not whole:
+        inside = exp.and_(inside, x.copy().eq(exp.Floor(this=x.copy())))
+    return exp.Case().when(inside, exp.cast(exp.paren(x.copy() - _whole(low)), "bigint"))
+
+
+def _clamped(x: Expression, coding: Coding) -> Expression:
+    low, high = ends(coding)
+    below, above = x.copy() < _double(repr(low)), x.copy() > _double(repr(high))
+    return exp.Case().when(below, _whole(0)).when(above, _whole(coding.size - 1))

@@ -1,0 +1,39 @@
+"""One Spark session on a small local cluster, for as long as the tests run."""
+
+import atexit
+import os
+import shutil
+import warnings
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+
+def installed() -> bool:
+    """Whether there is Java and pyspark."""
+    return find_spec("pyspark") is not None and shutil.which("java") is not None
+
+
+@cache
+def session(master: str = "local-cluster[2,1,1024]") -> Any:
+    """Started once; stopped when the process ends."""
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than counting a few rows
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.log.level": "OFF",
+    }
+    builder = SparkSession.builder.master(master).appName("leastnoise tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = builder.getOrCreate()
+    atexit.register(found.stop)
+    return found

@@ -22,8 +22,9 @@ from leastnoise.factorize.integer import Centring, Part, Rows
 from leastnoise.factorize.strategy import along
 from leastnoise.residual import split
 
-SMALL_PRIORS = {1: 1, 2: 1024, 3: 48, 4: 64, 5: 128}  # largest entry of p: short rows orthogonal to p must exist
-PRIOR = 1024
+PRIOR = 1024  # largest entry of an integer prior
+SMALL_PRIORS = (48, 128, 512, PRIOR)  # tried where values are few, because short rows orthogonal to p may be rare
+PRECISE = 2.0**12
 ALIKE = 2.0**-15  # relative to the largest entry: priors closer than this are the same
 SAME = 2.0**-45
 LEAST_GUARD = 1e-5  # share of the squared norm for rows that only guard others
@@ -54,19 +55,46 @@ def _trim(column: IntArray, cap: int) -> None:
         column[i] -= np.sign(column[i])
 
 
-def integer_prior(prior: Array) -> IntArray:
-    """Small integers in proportion to a prior, without a common divisor."""
+def integer_prior(prior: Array, norm: float = PRECISE) -> IntArray:
+    """Integers in proportion to a prior, without a common divisor, for rows with columns of about this norm."""
     if np.allclose(prior, prior[0], rtol=1e-9, atol=0):
         return np.ones(len(prior), dtype=np.int64)
     shape = prior / np.abs(prior).max()
-    largest = SMALL_PRIORS.get(len(prior), PRIOR)
-    for alike in (SAME, ALIKE):  # an integer prior stays what it is, so that later plans can use it again
-        for times in range(1, largest + 2):  # few digits where they say it all
-            if np.abs(np.rint(shape * times) - shape * times).max() < alike * times:
-                return _coprime(np.rint(shape * times).astype(np.int64))
-    p = np.rint(shape * largest).astype(np.int64)
-    if len(prior) > max(SMALL_PRIORS):  # equal entries have no small differences, and those make short rows
-        p += np.arange(len(p)) % 3 - 1
+    same = _fraction(shape, SAME)
+    if same is not None:  # an integer prior stays what it is, so that later plans can use it again
+        return same
+    shifts = [np.arange(len(prior)) % 3 - 1]  # equal entries have no small differences, and those make short rows
+    if len(prior) > PIVOTS:
+        return _positive(np.rint(shape * PRIOR).astype(np.int64) + shifts[0])
+    shifts.append(np.zeros_like(shifts[0]))
+    tried = [_positive(np.rint(shape * times).astype(np.int64) + s) for times in SMALL_PRIORS for s in shifts]
+    alike = _fraction(shape, ALIKE)
+    return min([*tried, *([] if alike is None else [alike])], key=lambda p: _loss(p, prior, norm))
+
+
+def _fraction(shape: Array, tolerance: float) -> IntArray | None:
+    """The smallest integers in proportion, if there are."""
+    for times in range(1, PRIOR + 2):
+        p = np.rint(shape * times).astype(np.int64)
+        if np.abs(p - shape * times).max() < tolerance * times:
+            return _positive(p)
+    return None
+
+
+def _loss(p: IntArray, prior: Array, norm: float) -> float:
+    """What an integer prior costs, as a rule of thumb from many plans: it is missed a little, and rows get coarse."""
+    missed = float(np.abs(p / p.sum() - prior).max() / np.abs(prior).max())
+    return missed + 0.3 * (_longest(short_basis(p)) / norm) ** 2 if len(p) > 2 else missed
+
+
+def _longest(rows: IntArray) -> float:
+    return float(np.sqrt((rows**2).sum(axis=1).max()))
+
+
+def _positive(p: IntArray) -> IntArray:
+    """Coprime, with a positive sum also where entries of both signs have next to none."""
+    if p.sum() <= 0:
+        p[p.argmax()] += 1 - p.sum()
     return _coprime(p)
 
 
@@ -96,13 +124,16 @@ class Lattice:
     def guarded(self, rows: Rows, norm: float) -> Rows:
         """The rows, and weak ones that reach everything orthogonal to p.
 
-        Rows of norm N err by about 1, so a query lies outside of their span by 1/N. Weak rows with a share g of the
-        squared norm cost g, and answer what is outside at 1 / (g N^2): little together for g from 1/N on.
+        Rows of norm N that err by e leave a query outside of their span by e/N. Weak rows with a share g of the squared
+        norm cost g, and answer what is outside at (e/N)^2 / g: together least at g = e/N.
         """
-        share = max(1 / norm, LEAST_GUARD)
-        weak = self.whole(max(norm * share**0.5, 1.0))
-        times = max(int(norm * share**0.5 / weak.largest_square**0.5), 1)
-        return Rows(np.concatenate([rows.rows, times * weak.matrix()]), rows.shape)
+        basis = short_basis(self.p)
+        longest = _longest(basis)
+        weak = norm * max(longest / norm, LEAST_GUARD) ** 0.5
+        even = weak > 8 * longest or (self.p == 1).all()  # else rounding would lose rank
+        guard = self.whole(weak) if even else Rows(basis, rows.shape)
+        times = max(int(weak / guard.largest_square**0.5), 1)
+        return Rows(np.concatenate([rows.rows, times * guard.matrix()]), rows.shape)
 
     def whole(self, norm: float) -> Part:
         """Rows that reach everything orthogonal to p, each value about alike."""
@@ -159,7 +190,7 @@ def short_basis(p: IntArray) -> IntArray:
     n = len(p)
     if (p == 1).all():
         return np.eye(n - 1, n, dtype=np.int64) - np.eye(n - 1, n, 1, dtype=np.int64)
-    few = np.argsort(-np.abs(p), kind="stable")[:PIVOTS]  # every other value is balanced by these
+    few = _pivots(p)  # every other value is balanced by these
     core = _short_core(p[few])
     steps = _coins(p[few])
     rows = []
@@ -174,6 +205,17 @@ def short_basis(p: IntArray) -> IntArray:
     wide = np.zeros((len(core), n), dtype=np.int64)
     wide[:, few] = core
     return np.concatenate([wide, np.array(rows, dtype=np.int64).reshape(-1, n)])
+
+
+def _pivots(p: IntArray) -> IntArray:
+    """Places of the largest entries, and of further ones until nothing divides them all."""
+    order = np.argsort(-np.abs(p), kind="stable")
+    few, common = list(order[:PIVOTS]), gcd(*p[order[:PIVOTS]].tolist())
+    for x in order[PIVOTS:]:
+        if gcd(common, int(p[x])) < common:
+            few.append(x)
+            common = gcd(common, int(p[x]))
+    return np.array(few)
 
 
 def _short_core(p: IntArray) -> IntArray:

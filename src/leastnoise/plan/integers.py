@@ -30,6 +30,8 @@ LEAST_PRECISION = 2.0**8  # below, rounding would cost percents: rather draw noi
 SPAN_PRECISION = 2.0**22  # most digits of a single matrix
 LARGEST_ENTRY = 2.0**30  # of a product, where precision is to be had for less: 2^32 rows then fit 64-bit integers
 FAST_DEVIATION = 5e11  # noise is drawn fast up to 1e12, and rounding may lengthen columns
+SLOW_DEVIATION = 1e15  # up to here, where answers are few enough
+SLOW_ANSWERS = 1e6  # so many at FAST_DEVIATION take a tenth of a second more; the time grows with both
 LEVELS = 255
 GUARD_PRECISION = 2.0**9
 
@@ -85,7 +87,7 @@ class Rounding:
 
     @cached_property
     def _integer_priors(self) -> list[IntArray]:
-        return [integer_prior(p.values) for p in self.design.priors]
+        return [integer_prior(p.values, n) for p, n in zip(self.design.priors, self._least_norms, strict=True)]
 
     # --- digits -------------------------------------------------------------------------------------------------------
 
@@ -94,7 +96,9 @@ class Rounding:
         planned = self._planned(orbit)
         scaled = isinstance(planned, ScaledKron)
         share = sqrt(self.design.losses[orbit]) / self.design.root_total
-        room = FAST_DEVIATION * self.mu * sqrt(share) / (LEVELS if scaled else 1)
+        answers = self.design.structure.members[orbit] * planned.cells
+        deviation = min(FAST_DEVIATION * max(SLOW_ANSWERS / answers, 1.0), SLOW_DEVIATION)
+        room = deviation * self.mu * sqrt(share) / (LEVELS if scaled else 1)
         if axis_parts(planned) is None:
             return min(SPAN_PRECISION, max(room, PRECISION))
         rounded = 0
@@ -108,14 +112,19 @@ class Rounding:
         return min(most, max(room**each, LEAST_PRECISION))
 
     @cached_property
-    def _free(self) -> dict[int, tuple[Rows, Array]]:
-        """Classes whose only strategy, once rounded, defines the prior."""
-        norms = dict.fromkeys(self._alone, PRECISION)
+    def _least_norms(self) -> list[float]:
+        """Per class: the least column norm of its matrices."""
+        norms = [SPAN_PRECISION] * len(self.design.priors)
         for o, orbit in enumerate(self.design.structure.orbits):
             if self.design.solutions[o] is not None:
-                for c in set(orbit) & norms.keys():
+                for c in orbit:
                     norms[c] = min(norms[c], self._norm(o))
-        found = {c: free_rows(s.matrix(), norms[c]) for c, s in self._alone.items()}
+        return norms
+
+    @cached_property
+    def _free(self) -> dict[int, tuple[Rows, Array]]:
+        """Classes whose only strategy, once rounded, defines the prior."""
+        found = {c: free_rows(s.matrix(), min(self._least_norms[c], PRECISION)) for c, s in self._alone.items()}
         return {c: f for c, f in found.items() if close(f[1], self.design.priors[c].values)}
 
     # --- results ------------------------------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def test_directories_and_memory(tmp_path, capsys, monkeypatch, spec):
     def full(*arguments, **options):
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr(ln, "plan", full)
+    monkeypatch.setattr(sys.modules["leastnoise.cli.plan"], "plan_spec", full)
     said = "leastnoise: out of memory (Unable to allocate 9 TiB); use coarser values or fewer ways\n"
     assert fail(capsys, "plan", spec) == said
 

@@ -143,11 +143,6 @@ def test_cases_cover_every_kind_of_array():
     assert any(not probe.variance for probe in probes)
 
 
-def test_digest_is_the_fingerprint():
-    recipe = released().parts[0].recipe
-    assert files.digest_of(*recipe_data(recipe)) == fingerprint(recipe)
-
-
 def test_header_says_what_was_done(out):
     plan = ln.plan(WORK, BUDGET)
     release = plan.run(counts(DOMAIN), dataset=None, bits=SeededBits(1))

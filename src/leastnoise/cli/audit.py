@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-import leastnoise as ln
 from leastnoise.cli.progress import ProgressBar
-from leastnoise.privacy.budget import Budget
+from leastnoise.plan.from_spec import plan_spec
 from leastnoise.release.audit import audit as run_audit
 from leastnoise.workload.spec import load_spec
 
@@ -34,14 +33,7 @@ def audit(
     """
     wanted = load_spec(spec)
     with ProgressBar(progress) as bar:
-        made = ln.plan(
-            wanted.workload,
-            Budget(**wanted.budget_fields) if wanted.budget_fields else None,
-            solver=wanted.solver,
-            prior=wanted.prior,
-            objective=wanted.objective,
-            progress=bar,
-        )
+        made = plan_spec(wanted, progress=bar)
         found = run_audit(made, runs, confidence, delta=delta, seed=seed, progress=bar)
     typer.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
     if not found.ok:

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-import leastnoise as ln
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_plan
 from leastnoise.errors import LeastnoiseError
-from leastnoise.privacy.budget import Budget
+from leastnoise.plan.from_spec import plan_spec
 from leastnoise.workload.schema import json_schema
 from leastnoise.workload.spec import Objective, load_spec
 
@@ -34,16 +33,9 @@ def plan(
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")
     wanted = load_spec(spec)
-    aim = wanted.objective if objective is None else parse_objective(objective)
+    aim = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
-        made = ln.plan(
-            wanted.workload,
-            Budget(**wanted.budget_fields) if wanted.budget_fields else None,
-            solver=solver or wanted.solver,
-            prior=prior or wanted.prior,
-            objective=aim,
-            progress=bar,
-        )
+        made = plan_spec(wanted, solver=solver, prior=prior, objective=aim, progress=bar)
     if out is not None:
         made.save(out)
     if as_json:

@@ -56,6 +56,7 @@ class RunOptions(TypedDict, total=False):
     ledger: Ledger | str | Path | None
     dataset: str | None
     note: str
+    out: str | Path | None
     bits: Bits | None
     progress: Progress | None
 
@@ -234,7 +235,8 @@ class Plan:
     def run(self, data: Any, **options: Unpack[RunOptions]) -> Release:
         """Measure data by this plan, once: the only private line.
 
-        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`, `bits`, `progress`.
+        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`, `out` (a folder to save the
+        release in), `bits`, `progress`.
         """
         return Plan.runner(self, data, **options)
 

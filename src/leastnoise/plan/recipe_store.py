@@ -91,7 +91,11 @@ def _part(number: int, record: Mapping[str, Any], arrays: Mapping[str, npt.NDArr
 
 def fingerprint(recipe: Recipe) -> str:
     """A digest of everything that decides what is measured and with how much noise."""
-    header, arrays = recipe_data(recipe)
+    return digest_of(*recipe_data(recipe))
+
+
+def digest_of(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    """The fingerprint of a recipe from its stored form: floats that another machine rounds differently stay as read."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.shape} {array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes())

@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import WIDTHS, Answers, Measurements
 from leastnoise.plan.recipe import Recipe, sensitivity
-from leastnoise.plan.recipe_store import Arrays, recipe_data, recipe_from
+from leastnoise.plan.recipe_store import Arrays, digest_of, recipe_data, recipe_from
 from leastnoise.plan.store import UNREADABLE
 from leastnoise.release.statement import INSECURE, SAME, Origin, Privacy, Record, Summary, Text, Time
 
@@ -230,14 +230,6 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
 
 def _id(files: Mapping[str, File]) -> str:
     return files[ARRAYS].sha256[:16]
-
-
-def digest_of(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> str:
-    """The fingerprint of a recipe from its stored form: floats that another machine rounds differently stay as read."""
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.shape} {array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def checksum(header: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from leastnoise.report import release_html, render, table_html, write
 from leastnoise.report.document import document
 from leastnoise.report.page import script_json
 from leastnoise.sources import Codes
-from tests.report.samples import EVIL, RELEASES, WORST_VALUES, QuietBits, seeded, survey, survey_plan, worst
+from tests.report.samples import EVIL, RELEASES, WORST_VALUES, QuietBits, cube, seeded, survey, survey_plan, worst
 
 made = pytest.mark.parametrize("make", RELEASES.values(), ids=RELEASES)
 
@@ -121,10 +121,16 @@ def test_what_it_says():
     assert "left out" not in words
 
 
+def test_an_exact_total_is_told_as_such():
+    assert f"{cube().total().value:.0f} (exact)" in Reader(page_of(cube())).words
+
+
 def test_seeded_noise_is_told_loudly():
     words = " ".join(Reader(page_of(seeded())).words)
     assert words.count("INSECURE") == 2  # the banner and the statement
     assert "In other words" not in words
+    assert "none (seeded noise)" in words
+    assert "ε 1" not in words
 
 
 def test_what_is_unknown_is_told_as_such():

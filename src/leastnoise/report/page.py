@@ -106,12 +106,13 @@ def _made(told: Mapping[str, Any]) -> str:
 def glance(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The figures that matter most."""
     privacy, whole = told["privacy"], told["errors"]["all"]
-    yield "Privacy spent", f"ε {privacy['epsilon']:.4g} at δ {privacy['delta']:g}".replace("e-0", "e-")
-    yield "Gaussian privacy", f"μ {privacy['mu']:.4g}"
+    if told["warning"]:
+        yield "Privacy", "none (seeded noise)"
+    else:
+        yield "Privacy spent", f"ε {privacy['epsilon']:.4g} at δ {privacy['delta']:g}".replace("e-0", "e-")
+        yield "Gaussian privacy", f"μ {privacy['mu']:.4g}"
     if told["total"] is not None:
-        value, std_error = told["total"]
-        digits = max(0, 1 - floor(log10(std_error))) if std_error else 0
-        yield "Rows in the data", f"{value:,.{digits}f} ± {told['width'] * std_error:,.{digits}f}"
+        yield "Rows in the data", _total(*told["total"], told["width"])
     yield "Statistics asked for", f"{whole['queries']:,}"
     yield "Typical error (RMSE)", number(whole["rmse"])
     yield "Largest standard error", number(whole["max_std_error"])
@@ -119,6 +120,13 @@ def glance(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         least = plan["floor"]["value"]
         above = percent_above(plan["objective_value"] / least) if least > 0 else "no floor known"
         yield "Above the proven floor", above
+
+
+def _total(value: float, std_error: float, width: float) -> str:
+    if not std_error:
+        return f"{value:,.0f} (exact)"
+    digits = max(0, 1 - floor(log10(std_error)))  # two digits of the error
+    return f"{value:,.{digits}f} ± {width * std_error:,.{digits}f}"
 
 
 def privacy_words(told: Mapping[str, Any]) -> Iterator[str]:

@@ -96,7 +96,8 @@ function chart(label, draw) {
     const picture = svg("svg", view, ...drawn.marks, cursor);
     frame.querySelector("svg")?.remove();
     frame.prepend(picture);
-    hide();
+    if (document.activeElement === frame) show(at);
+    else hide();
   }
   function show(index) {
     const point = drawn?.points[index];

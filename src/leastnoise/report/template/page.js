@@ -24,7 +24,7 @@ function scrolling(label, node) {
 
 // `columns` are {title, number, key(row), show(row)}; a click or Enter on a title with a key sorts, once more turns it round.
 // Those marked `minor` are left out where there is little room.
-const kind = (column) => [column.number ? "number" : "", column.minor ? "minor" : ""].join(" ").trim() || null;
+const looks = (column) => [column.number ? "number" : "", column.minor ? "minor" : ""].join(" ").trim() || null;
 
 function sortable(label, columns, rows, { wide = false, last = null, most = ROWS } = {}) {
   const lines = html("tbody");
@@ -33,13 +33,13 @@ function sortable(label, columns, rows, { wide = false, last = null, most = ROWS
   const heads = columns.map((column, c) => {
     const button = column.key ? html("button", { type: "button" }, column.title) : column.title;
     if (column.key) button.addEventListener("click", () => sort(c));
-    return html("th", { scope: "col", class: kind(column) }, button);
+    return html("th", { scope: "col", class: looks(column) }, button);
   });
   let sorted = rows;
   let all = rows.length <= most;
 
   function row(entry, kind = null) {
-    const cells = columns.map((column) => html("td", { class: kind(column) }, column.show(entry)));
+    const cells = columns.map((column) => html("td", { class: looks(column) }, column.show(entry)));
     return html("tr", { class: kind }, ...cells);
   }
   function refill() {
@@ -103,6 +103,7 @@ function showErrors() {
   data.plans.forEach((plan) => body("errors").append(floorWords(plan), floorChart(plan)));
 }
 
+const EVEN = 1e-9; // relative difference that is only rounding
 const UNITS = { rmse: "root mean square error", weighted_rmse: "weighted root mean square error", max_std_error: "largest standard error" };
 
 function floorWords(plan) {
@@ -110,12 +111,15 @@ function floorWords(plan) {
   const unit = UNITS[plan.unit] ?? plan.unit;
   const planned = `The plan minimized the ${unit} and reached ${figure(plan.objective_value)}.`;
   const above = plan.objective_value / value - 1;
+  const place = above > EVEN ? `the plan is ${percent(above)} above that floor` : "the plan is on that floor";
   const known = value > 0
-    ? ` No factorization mechanism with the same privacy can be below ${figure(value)} (${kind}): the plan is ${percent(Math.max(0, above))} above that floor.`
+    ? ` No factorization mechanism with the same privacy can be below ${figure(value)} (${kind}): ${place}.`
     : ` No floor is known for it (${kind}).`;
-  const own = plan.gap === null ? "" : ` Among plans of its own kind it is within ${percent(Math.max(0, plan.gap))} of the best, which is proven.`;
-  const loss = ` Measuring in whole numbers changed the typical error by ${percent(plan.rounding_loss)}.`;
-  return html("p", {}, planned + known + own + loss);
+  const best = plan.gap > EVEN ? `it is within ${percent(plan.gap)} of the best` : "none is better";
+  const own = plan.gap === null ? "" : ` Among plans of its own kind ${best}; this is proven.`;
+  const loss = plan.rounding_loss;
+  const measured = ` Measured in whole numbers, the typical error is ${percent(Math.abs(loss))} ${loss < 0 ? "lower" : "higher"} than planned.`;
+  return html("p", {}, planned + known + own + measured);
 }
 
 function floorChart(plan) {

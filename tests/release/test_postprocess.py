@@ -16,7 +16,7 @@ from leastnoise import sources
 from leastnoise.noise import SeededBits
 from leastnoise.plan import Plan
 from leastnoise.plan.adhoc import pieces
-from leastnoise.release import Linear, Release
+from leastnoise.release import Linear, Release, cells
 from leastnoise.release import nonnegative as solver
 from leastnoise.release.postprocess import rounded
 
@@ -40,8 +40,8 @@ def planned(case: str, budget: ln.Budget) -> Plan:
 
 def released(case: str, rows: int = 60, seed: int = 1, mu: float = 0.3, **budget) -> tuple[Release, np.ndarray]:
     domain = CASES[case][0].domain
-    cells = np.random.default_rng(seed).dirichlet(np.full(domain.size, 0.1))
-    table = np.random.default_rng(seed).multinomial(rows, cells).reshape(domain.shape)
+    shares = np.random.default_rng(seed).dirichlet(np.full(domain.size, 0.1))
+    table = np.random.default_rng(seed).multinomial(rows, shares).reshape(domain.shape)
     return planned(case, ln.Budget(mu=mu, **budget)).run(sources.Table(domain, table), bits=SeededBits(seed)), table
 
 
@@ -298,8 +298,8 @@ def test_merged_releases():
 def test_batches_change_nothing(monkeypatch):
     release, _ = released("pairs")
     whole = release.adjust(nonnegative=True, tolerance=1e-6).counts("a", "c")
-    monkeypatch.setattr(solver, "BATCH_CELLS", 1)
-    monkeypatch.setattr(solver, "SMALL", 1)
+    monkeypatch.setattr(cells, "BATCH_CELLS", 1)
+    monkeypatch.setattr(cells, "SMALL", 1)
     assert_allclose(release.adjust(nonnegative=True, tolerance=1e-6).counts("a", "c"), whole, atol=1e-6)
 
 

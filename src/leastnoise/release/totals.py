@@ -95,7 +95,7 @@ def conditioned(release: Release, facts: Sequence[Fact]) -> Release:
         number = state.errors.orbit_of[state.orbit(members)]
         before = known[number]
         assert before is not None
-        if not before.noise and not np.allclose(_centred(state, members, before.tables[0]), table, atol=1e-6):
+        if not before.noise and not np.allclose(centred(state, members, before.tables[0]), table, atol=1e-6):
             raise LeastnoiseError("the totals disagree with what the release knows exactly; correct them")
         known[number] = Known(table[None], 0.0, before.strategy)
     measured = [None if k is None else (k.noise, k.strategy) for k in known]
@@ -114,11 +114,12 @@ def _exact_residuals(state: State, facts: Sequence[Fact]) -> dict[Members, Array
             members = state.order(inside)
             if state.find(members) is not None:
                 axes = [inside.index(a) for a in members]
-                found[members] = _centred(state, members, fact.margin(inside).transpose(axes))
+                found[members] = centred(state, members, fact.margin(inside).transpose(axes))
     return found
 
 
-def _centred(state: State, members: Members, table: Array) -> Array:
+def centred(state: State, members: Members, table: Array) -> Array:
+    """The residual in a table of some attributes (class order)."""
     return residual(table, [state.prior(a) for a in members], range(len(members)))
 
 

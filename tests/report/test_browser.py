@@ -1,4 +1,4 @@
-"""The page in a real browser: nothing from the network, every number in reach of pointer, keyboard and small screens."""
+"""The page in a real browser: no network, every number in reach of pointer, keyboard and small screens."""
 
 import io
 import re

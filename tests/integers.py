@@ -1,4 +1,4 @@
-"""Dense twins of what is measured: explicit integer matrices, costs and least squares, in Python integers where exact."""
+"""Dense twins of what is measured: explicit integer matrices, costs and least squares."""
 
 from collections.abc import Iterator
 from fractions import Fraction

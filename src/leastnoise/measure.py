@@ -63,7 +63,7 @@ def measure(recipe: Recipe, source: Source, bits: Bits, progress: Progress | Non
 def rows_of(source: Source) -> int:
     """Number of rows, which bounds every count."""
     (table,) = source.count([()])
-    return int(table)
+    return int(_checked(table, (), None))
 
 
 def _sizes(recipe: Recipe) -> Iterator[tuple[int, tuple[int, ...], tuple[Probe, ...]]]:
@@ -77,7 +77,7 @@ def _exact_answers(recipe: Recipe, source: Source, total: int) -> Iterator[tuple
     cores = os.cpu_count() or 1
     waiting: deque[tuple[int, int, Future[Answers]]] = deque()
     with ThreadPoolExecutor(cores) as pool:
-        for o, counts in _batches(recipe, source):
+        for o, counts in _batches(recipe, source, total):
             for i, probe in enumerate(recipe.probes[o]):
                 waiting.append((o, i, pool.submit(probe.strategy.apply, counts, total)))
             while len(waiting) > 2 * cores:
@@ -87,7 +87,18 @@ def _exact_answers(recipe: Recipe, source: Source, total: int) -> Iterator[tuple
             yield orbit, number, job.result()
 
 
-def _batches(recipe: Recipe, source: Source) -> Iterator[tuple[int, IntArray]]:
+def _checked(table: IntArray | None, shape: tuple[int, ...], total: int | None) -> IntArray:
+    """Counts as a source must give them; what is wrong with others is not told, because it may depend on the data."""
+    table = np.asarray(table)  # None where tables are missing
+    if table.shape != shape or table.dtype.kind not in "iu" or (table < 0).any():
+        raise LeastnoiseError("the source does not give whole, non-negative counts of the shape asked for; mend it")
+    halves = (table >> 31).sum(), (table & (2**31 - 1)).sum()  # a wrong sum may be too large for 64 bits
+    if total is not None and (int(halves[0]) << 31) + int(halves[1]) != total:
+        raise LeastnoiseError("the source gives tables that do not add up to the same number of rows; mend it")
+    return table
+
+
+def _batches(recipe: Recipe, source: Source, total: int) -> Iterator[tuple[int, IntArray]]:
     """(orbit, counts of some of its attribute sets)."""
     for o, (orbit, probes) in enumerate(zip(recipe.structure.orbits, recipe.probes, strict=True)):
         if not probes:
@@ -98,8 +109,9 @@ def _batches(recipe: Recipe, source: Source) -> Iterator[tuple[int, IntArray]]:
         for low in range(0, len(sets), step):
             batch = [tuple(s) for s in sets[low : low + step].tolist()]
             counts = np.empty((len(batch), *shape), dtype=np.int64)
-            for i, table in enumerate(source.count(batch)):
-                counts[i] = table
+            tables = iter(source.count(batch))
+            for i in range(len(batch)):
+                counts[i] = _checked(next(tables, None), shape, total)
             yield o, counts
 
 

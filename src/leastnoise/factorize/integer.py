@@ -90,7 +90,11 @@ class Rows:
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if max(self.column_squares) > LARGEST_NORM**2:
+        if self.rows.dtype.kind not in "iu" or self.rows.ndim != 2 or self.rows.shape[1] != prod(self.shape):
+            raise LeastnoiseError(
+                f"an integer strategy on {self.shape} needs integer rows of {prod(self.shape)} entries"
+            )
+        if self.largest_entry > LARGEST_NORM or self.largest_square > LARGEST_NORM**2:
             raise LeastnoiseError(f"an integer strategy has columns longer than {LARGEST_NORM}; use less precision")
 
     @property
@@ -101,19 +105,14 @@ class Rows:
     @cached_property
     def largest_entry(self) -> int:
         """Largest absolute entry."""
-        return int(np.abs(self.rows).max())
-
-    @cached_property
-    def column_squares(self) -> list[int]:
-        """Squared column norms, exact."""
-        if int(np.abs(self.rows).max(initial=0)) > LARGEST_NORM:
-            return [LARGEST_NORM**2 + 1]
-        return (self.rows**2).sum(axis=0).tolist()  # below 2^60 * rows: checked by floats first
+        return max(int(self.rows.max(initial=0)), -int(self.rows.min(initial=0)))
 
     @cached_property
     def largest_square(self) -> int:
         """Largest squared column norm."""
-        return int(max(self.column_squares))
+        squares = self.rows.astype(np.int64) ** 2  # at most 2^60 each; their sum may be more than 64 bits hold
+        high, low = (squares >> 30).sum(axis=0), (squares & (2**30 - 1)).sum(axis=0)
+        return max((h << 30) + l for h, l in zip(high.tolist(), low.tolist(), strict=True))
 
     def matrix(self) -> IntArray:
         """The matrix."""
@@ -121,9 +120,9 @@ class Rows:
 
     def pairs(self) -> IntArray:
         """Distinct (|x|^2, |y|^2, x.y) over pairs of columns."""
-        if self.largest_square > EXACT_NORM**2:  # opposite columns are the worst that can be
+        if self.largest_square > EXACT_NORM**2:  # equal and opposite columns are the worst that can be
             square = self.largest_square
-            return np.array([[square, square, -square]])
+            return np.array([[square, square, square], [square, square, -square]])
         # |sum of any terms| <= |x| |y| <= 2^52, so every partial sum of the float product is an exact integer
         inner = (self.rows.T.astype(np.float64) @ self.rows.astype(np.float64)).astype(np.int64)
         squares = np.diagonal(inner)
@@ -198,7 +197,7 @@ class IntegerStrategy:
     @property
     def largest_entry(self) -> int:
         """Largest absolute entry of the whole matrix, or more."""
-        levels = 1 if self.levels is None else int(self.levels.max())
+        levels = 1 if self.levels is None else int(np.abs(self.levels).max())
         return self.multiplier * levels * prod(p.largest_entry for p in self.parts)
 
     def apply(self, counts: IntArray, total: int) -> IntArray:
@@ -266,7 +265,8 @@ def largest_difference(pairs: list[IntArray]) -> int:
     for p in pairs:
         columns = (columns[:, None, :] * p[None].astype(np.float64)).reshape(-1, 3)
     values = columns @ np.array([1.0, 1.0, -2.0])
-    near = np.flatnonzero(values >= values.max() * (1 - 1e-12) - 1)
+    # the terms may cancel, so rounding errors are in proportion to the terms, not to their sum
+    near = np.flatnonzero(values >= values.max() - 1e-12 * columns[:, :2].max())
     sizes = tuple(len(p) for p in pairs)
     exact = 0
     for place in near.tolist():

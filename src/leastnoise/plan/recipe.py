@@ -16,6 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Solution, Strategy
 from leastnoise.factorize.combined import Combined
 from leastnoise.factorize.integer import IntegerStrategy
+from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.plan.design import Design, Question
 from leastnoise.plan.integers import Rounding
 from leastnoise.plan.smash import Prior, Smashed
@@ -65,7 +66,7 @@ class Recipe:
         """Exact privacy cost: the sum over all probes of squared sensitivity over variance."""
         total = Fraction(0)
         for members, probes in zip(self.structure.members, self.probes, strict=True):
-            total += sum(members * sensitivity(p.strategy, self.budget) / p.variance for p in probes if p.variance)
+            total += sum(members * cost_of(p, self.budget) for p in probes)
         return Cost(total, self.budget.neighbours, self.budget.rows_per_person)
 
     @cached_property
@@ -120,6 +121,14 @@ def decode(probes: Sequence[Probe], answers: Sequence[Array]) -> Array:
     return (flat + strategy.back(strategy.half(moved))).reshape(found.shape)
 
 
+def cost_of(probe: Probe, budget: Budget) -> Fraction:
+    """mu^2 of measuring one attribute set; without noise only where nobody changes the answers."""
+    moved = sensitivity(probe.strategy, budget)
+    if moved and not probe.variance:
+        raise LeastnoiseError("a recipe must not measure what a person changes without noise; make the plan again")
+    return moved / probe.variance if moved else Fraction(0)
+
+
 def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
     """Squared sensitivity of the answers to one person.
 
@@ -161,7 +170,9 @@ def _probes(strategies: Sequence[IntegerStrategy], budget: Budget, share: float)
     """A share of the budget for one residual; a second strategy, which only guards the first, gets little of it."""
     if not strategies:
         return ()
-    if share == 0:  # nobody changes these answers: the total, where one row replaces another
+    if not sensitivity(
+        strategies[0], budget
+    ):  # nobody changes these answers: the total, where one row replaces another
         return (Probe(strategies[0], Fraction(0)),)
     shares = (share,) if len(strategies) == 1 else (share * (1 - GUARD), share * GUARD)
     return tuple(_probe(s, budget, part) for s, part in zip(strategies, shares, strict=True))
@@ -169,8 +180,15 @@ def _probes(strategies: Sequence[IntegerStrategy], budget: Budget, share: float)
 
 def _probe(strategy: IntegerStrategy, budget: Budget, share: float) -> Probe:
     """The strategy, scaled up where its noise would be small, and the variance that spends this share of the budget."""
+    if not share > 0:
+        raise LeastnoiseError("weights that differ so much leave nothing for some answers; use weights closer together")
     part = budget.exact_cost * Fraction(share) / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
-    deviation = sqrt(sensitivity(strategy, budget) / part)
-    if deviation < LEAST_DEVIATION:
-        strategy = IntegerStrategy(strategy.parts, ceil(LEAST_DEVIATION / deviation), strategy.levels)
+    variance = sensitivity(strategy, budget) / part
+    if variance > LARGEST_VARIANCE:
+        raise LeastnoiseError(
+            "some answers would need noise beyond 1e16, which cannot be drawn; "
+            "use a larger budget, weights closer together, or tables of fewer attributes"
+        )
+    if variance < LEAST_DEVIATION**2:
+        strategy = IntegerStrategy(strategy.parts, ceil(LEAST_DEVIATION / sqrt(variance)), strategy.levels)
     return Probe(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))

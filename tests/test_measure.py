@@ -1,0 +1,221 @@
+"""Measuring: exact in integers, the same for any batches and threads, and deaf to broken sources."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import leastnoise as ln
+import leastnoise.measure as measure_module
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
+from leastnoise.measure import measure, rows_of
+from leastnoise.noise import SeededBits, rounded_gaussian
+from leastnoise.sources import Codes, Table
+from tests.catalogue import WORKLOADS, ordered
+from tests.integers import dense, whole
+
+BUDGET = ln.Budget(epsilon=1, delta=1e-9)
+SOME = [
+    "prefix 2-way",
+    "range of 3",
+    "hybrid",
+    "affine",
+    "low rank only",
+    "random of 3",
+    "size one",
+    "circular",
+    "total",
+]
+
+
+def table_for(workload, rng, largest=50) -> Table:
+    return Table(workload.domain, rng.integers(0, largest, workload.domain.shape))
+
+
+def exact_answers(recipe, source, bits) -> Iterator[list[list[int]]]:
+    """Orbit by orbit, then batch, probe and set: strategy x counts in Python integers, plus the same noise."""
+    for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True):
+        sets = [tuple(s) for s in recipe.structure.sets(orbit).tolist()]
+        counts = [whole(t.ravel()) for t in source.count(sets)]
+        for probe in probes:
+            answers = np.array([dense(probe.strategy) @ c for c in counts], dtype=object)
+            if probe.variance:
+                answers = answers + whole(rounded_gaussian(bits, probe.variance, answers.shape))
+            yield answers.tolist()
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("name", SOME)
+def test_answers_minus_noise_are_exact(name, neighbours, rng):
+    work = WORKLOADS[name]
+    recipe = ln.plan(work, ln.Budget(mu=0.7, neighbours=neighbours)).recipe
+    source = table_for(work, rng)
+    found = measure(recipe, source, SeededBits(5))
+    assert [a.tolist() for answers in found.answers for a in answers] == list(
+        exact_answers(recipe, source, SeededBits(5))
+    )
+    assert found.insecure
+    assert all(a.dtype in (np.int16, np.int32, np.int64) for answers in found.answers for a in answers)
+
+
+def all_answers(recipe, source):
+    return [a.tolist() for answers in measure(recipe, source, SeededBits(3)).answers for a in answers]
+
+
+@pytest.mark.parametrize("cells", [1, 7, 30, 10**9])
+@pytest.mark.parametrize("cores", [1, 5])
+def test_same_noise_for_any_number_of_threads(cells, cores, rng, monkeypatch):
+    work = WORKLOADS["range of 3"]
+    recipe, source = ln.plan(work, BUDGET).recipe, table_for(work, rng)
+    exact = all_answers(recipe, source)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert all_answers(recipe, source) == exact
+    monkeypatch.setattr(measure_module, "BATCH_CELLS", cells)
+    # smaller batches draw the noise of an orbit's probes in turns, so only orbits with one probe are the same
+    assert all(len(p) == 1 for p in recipe.probes)
+    assert all_answers(recipe, source) == exact
+
+
+class OnlyIntegers(np.ndarray):
+    """An array that raises as soon as an operation takes or gives anything but integers."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        plain = [np.asarray(x) for x in inputs]
+        targets = tuple(np.asarray(x) for x in out) if out is not None else None
+        results = getattr(ufunc, method)(*plain, **(kwargs if targets is None else kwargs | {"out": targets}))
+        for array in (*plain, *(results if isinstance(results, tuple) else (results,))):
+            assert np.asarray(array).dtype.kind in "iuOb", f"{ufunc} touches floats"
+        return np.asarray(results).view(OnlyIntegers)
+
+    def __array_function__(self, function, types, args, kwargs):
+        plain = [np.asarray(x) if isinstance(x, OnlyIntegers) else x for x in args]
+        assert all(x.dtype.kind in "iuOb" for x in plain if isinstance(x, np.ndarray)), f"{function} touches floats"
+        result = function(*plain, **kwargs)
+        assert np.asarray(result).dtype.kind in "iuOb", f"{function} gives floats"
+        return np.asarray(result).view(OnlyIntegers)
+
+
+STRATEGIES = [
+    IntegerStrategy((Centring(3), Rows(np.array([[1, -2], [3, 5]]), (2,))), 7),
+    IntegerStrategy((Rows(np.array([[1, -2, 0, 4, 5, 6]]), (3, 2)),)),
+    IntegerStrategy(
+        (Rows(np.array([[1, -2, 1]]), (3,)), Rows(np.array([[1, -2], [3, 5]]), (2,))), 1, np.array([[2, 9]])
+    ),
+]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("total", [50, 2**61])
+def test_uses_integers_only(strategy, total, rng):
+    counts = rng.integers(0, 5, (4, 3, 2)).view(OnlyIntegers)
+    expected = whole(counts.reshape(4, -1)) @ dense(strategy).T
+    assert np.asarray(strategy.apply(counts, total)).reshape(4, -1).tolist() == expected.tolist()
+    with pytest.raises(AssertionError, match="floats"):
+        counts / 2
+
+
+def test_the_source_text_has_no_division_and_no_float():
+    watched = [measure_module, Centring.apply, Rows.apply, IntegerStrategy.apply]
+    for item in watched:
+        text = textwrap.dedent(inspect.getsource(item))
+        names = set()
+        for node in ast.walk(ast.parse(text)):
+            assert not (isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div)), item
+            if isinstance(node, ast.Constant) and isinstance(node.value, float):
+                assert "done = 0.0" in text, item  # progress, not counts
+            names |= {n for n in (getattr(node, "id", None), getattr(node, "attr", None)) if n}
+        assert not names & {"float64", "float32", "true_divide", "divide", "mean", "sqrt"}, item
+
+
+def test_large_counts_stay_exact(rng):
+    work = WORKLOADS["prefix 2-way"]
+    counts = np.zeros(work.domain.shape, dtype=np.int64)
+    counts[1, 2], counts[0, 0], counts[2, 1] = 2**61 + 12345, 2**60 - 1, 3
+    recipe, source = ln.plan(work, BUDGET).recipe, Table(work.domain, counts)
+    found = measure(recipe, source, SeededBits(5)).answers
+    assert [a.tolist() for answers in found for a in answers] == list(exact_answers(recipe, source, SeededBits(5)))
+    wide = [a for answers in found for a in answers if a.dtype == object]
+    assert wide
+    assert all(type(x) is int for a in wide for x in a.ravel())
+
+
+def test_no_rows_at_all():
+    work = WORKLOADS["hybrid"]
+    source = Codes(work.domain, np.zeros((0, 3), dtype=np.int64))
+    recipe = ln.plan(work, BUDGET).recipe
+    found = measure(recipe, source, SeededBits(5)).answers
+    assert [a.tolist() for answers in found for a in answers] == list(exact_answers(recipe, source, SeededBits(5)))
+
+
+def test_another_domain_is_refused(rng):
+    recipe = ln.plan(WORKLOADS["prefix 2-way"], BUDGET).recipe
+    with pytest.raises(LeastnoiseError, match=r"^the source counts other attributes than the plan; give a source of"):
+        measure(recipe, table_for(WORKLOADS["prefix full"], rng), SeededBits(1))
+
+
+class NoBits:
+    """Noise must not be drawn."""
+
+    insecure = False
+
+    def words(self, count):
+        raise AssertionError("noise was drawn")
+
+
+class Broken:
+    """A source of somebody else, with one step gone wrong."""
+
+    name = None
+
+    def __init__(self, domain, change):
+        self.domain, self.change = domain, change
+
+    def count(self, sets):
+        table = Table(self.domain, np.full(self.domain.shape, 3))
+        return (self.change(t) if s else t for s, t in zip(sets, table.count(sets), strict=True))
+
+
+WHOLE = "^the source does not give whole, non-negative counts of the shape asked for; mend it$"
+SUMS = "^the source gives tables that do not add up to the same number of rows; mend it$"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: -t, WHOLE),
+        (lambda t: t.astype(float), WHOLE),
+        (lambda t: t + 0.5, WHOLE),
+        (lambda t: t[:1], WHOLE),
+        (lambda t: t.ravel()[0], WHOLE),
+        (lambda t: t.astype(bool), WHOLE),
+        (lambda t: t + 1, SUMS),
+        (lambda t: t + 2**62, SUMS),
+        (lambda t: t * 0, SUMS),
+    ],
+)
+def test_broken_sources_are_refused_before_noise_is_drawn(change, message, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)  # everything is counted before the first noise
+    work = ln.Workload(ordered(3, 4)).marginals(ways=2)
+    recipe = ln.plan(work, BUDGET).recipe
+    with pytest.raises(LeastnoiseError, match=message):
+        measure(recipe, Broken(work.domain, change), NoBits())
+
+
+def test_broken_totals_are_refused():
+    source = Broken(ordered(3), lambda t: t)
+    source.count = lambda sets: iter([np.float64(3.5)])
+    with pytest.raises(LeastnoiseError, match=WHOLE):
+        rows_of(source)
+
+
+def test_missing_tables_are_refused():
+    source = Broken(ordered(3, 3), lambda t: t)
+    whole_count = source.count
+    source.count = lambda sets: iter(list(whole_count(sets))[: max(len(sets) - 1, 1)])
+    recipe = ln.plan(ln.Workload(ordered(3, 3)).prefix(ways=[1, 2]), BUDGET).recipe
+    with pytest.raises(LeastnoiseError, match=WHOLE):
+        measure(recipe, source, NoBits())

@@ -55,6 +55,17 @@ def test_plan_has_its_errors_and_shares():
     assert sum(row["share"] for row in shares) == pytest.approx(1)
 
 
+def test_statements_of_the_same_name_stay_apart():
+    domain = ln.Domain.of(a=[1, "1", "x"])
+    workload = ln.Workload(domain).marginals("a").marginals("a", weight=3)
+    plan = ln.plan(workload, ln.Budget(mu=1))
+    spec = plot_plan(plan).to_dict()
+    errors = spec["datasets"][spec["vconcat"][0]["data"]["name"]]
+    assert [row["what"] for row in errors] == ["marginal on a", "marginal on a (2)"]
+    release = plan.run([[0], [1], [2]], bits=QuietBits(1))
+    assert [row["value0"] for row in rows(plot_table(release, "a"))] == ["1", "1 (2)", "x"]
+
+
 def test_many_shares_are_summed():
     domain = ln.Domain.of({f"q{k}": 3 for k in range(10)})
     plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1))

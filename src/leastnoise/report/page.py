@@ -112,7 +112,8 @@ def glance(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Privacy spent", f"ε {privacy['epsilon']:.4g} at δ {privacy['delta']:g}".replace("e-0", "e-")
         yield "Gaussian privacy", f"μ {privacy['mu']:.4g}"
     if told["total"] is not None:
-        yield "Rows in the data", _total(*told["total"], told["width"])
+        value, std_error = told["total"]
+        yield "Rows in the data", _total(value, std_error, told["width"])
     yield "Statistics asked for", f"{whole['queries']:,}"
     yield "Typical error (RMSE)", number(whole["rmse"])
     yield "Largest standard error", number(whole["max_std_error"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.plan import Plan
-from leastnoise.plan.words import where
+from leastnoise.plan.words import number, where
 from leastnoise.release import Release
 from leastnoise.release.answers import quantile
 from leastnoise.report.allocation import allocation
@@ -36,7 +37,8 @@ def plot_table(release: Release, *names: str, confidence: float = 0.95) -> alt.L
     last = counts.shape[-1]
     codes = [frame.index] if len(names) == 1 else [frame.index // last, frame.index % last]
     for axis, attribute in enumerate(attributes):
-        frame[f"value{axis}"] = [attribute.label(int(code)) for code in codes[axis]]
+        labels = _distinct([attribute.label(code) for code in range(attribute.size)])
+        frame[f"value{axis}"] = [labels[code] for code in codes[axis]]
     if len(names) == 2:
         return _heat_map(frame, names, confidence)
     return _one_way(frame, names[0], attributes[0].ordered, confidence)
@@ -85,12 +87,16 @@ def _heat_map(frame: pd.DataFrame, names: tuple[str, ...], confidence: float) ->
 def plot_plan(plan: Plan) -> alt.VConcatChart:
     """The error of each statement of a plan, and the shares of its budget."""
     alt = _altair()
-    groups = [
-        {"what": f"{g['family']} on {where(g)}", "rmse": g["rmse"], "largest": g["max_std_error"], "order": k}
-        for k, g in enumerate(plan.groups())
-    ]
-    base = alt.Chart(pd.DataFrame(groups)).encode(
-        y=alt.Y("what:N", sort=alt.SortField("order"), title=None, axis=alt.Axis(labelLimit=320)),
+    groups = plan.groups()
+    frame = pd.DataFrame(
+        {
+            "what": _distinct([f"{g['family']} on {where(g)}" for g in groups]),
+            "rmse": [g["rmse"] for g in groups],
+            "largest": [g["max_std_error"] for g in groups],
+        }
+    )
+    base = alt.Chart(frame).encode(
+        y=alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)),
         tooltip=[
             alt.Tooltip("what:N", title="statement"),
             alt.Tooltip("rmse:Q", title="typical error (RMSE)", format=",.4g"),
@@ -101,8 +107,9 @@ def plot_plan(plan: Plan) -> alt.VConcatChart:
         base.mark_bar(color=BLUE).encode(x=alt.X("rmse:Q", title="typical error (bar), largest (tick)")),
         base.mark_tick(color=ORANGE, thickness=2).encode(x="largest:Q"),
     )
+    floor = f"{plan.unit} {number(plan.value)}; floor of any mechanism {number(plan.floor_value)}"
     return alt.vconcat(
-        errors.properties(width=WIDTH, title=f"Errors at {plan.budget}"),
+        errors.properties(width=WIDTH, title=alt.TitleParams(f"Errors at {plan.budget}", subtitle=floor)),
         _shares(plan).properties(width=WIDTH, title="Shares of the budget (μ²)"),
     )
 
@@ -122,6 +129,20 @@ def _shares(plan: Plan) -> alt.Chart:
             tooltip=[alt.Tooltip("what:N", title="attributes"), alt.Tooltip("share:Q", format=".2%")],
         )
     )
+
+
+def _distinct(texts: list[str]) -> list[str]:
+    """Repeated texts with numbers, because a chart adds up what has the same name.
+
+    >>> _distinct(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    seen: Counter[str] = Counter()
+    out = []
+    for text in texts:
+        seen[text] += 1
+        out.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
+    return out
 
 
 def _altair() -> Any:

@@ -161,13 +161,17 @@ def test_pages_are_small():
 
 
 def test_large_releases_have_small_pages():
-    domain = ln.Domain.of({f"q{k}": 12 for k in range(40)})
-    plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1))
-    codes = np.random.default_rng(1).integers(0, 12, (1000, 40))
+    domain = ln.Domain.of({f"q{k}": range(12) for k in range(200)})
+    plan = ln.plan(ln.Workload(domain).marginals(ways=2).prefix(*domain.names, ways=1), ln.Budget(mu=1))
+    codes = np.random.default_rng(1).integers(0, 12, (1000, 200))
     told = document(plan.run(Codes(domain, codes), bits=QuietBits(1)))
-    assert len(told["tables"]) == 40 + (10_000 - 480) // 144
-    assert len(told["tables"]) + told["left_out"] == 820
-    assert len(render(told).encode()) < 300_000
+    assert len(told["tables"]) == 200 + (10_000 - 2_400) // 144
+    assert len(told["tables"]) + told["left_out"] == 200 + 19_900
+    assert len(told["distributions"]) == 1_000 // 12
+    assert len(told["distributions"]) + told["distributions_left_out"] == 200
+    page = render(told)
+    assert len(page.encode()) < 300_000
+    assert "The distributions of 117 further attributes are left out of this page." in page
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import version
 from math import floor, inf, log10, prod, sqrt
 from typing import Any
@@ -24,7 +23,7 @@ from leastnoise.workload.families import Prefix
 
 CELLS = 10_000  # of all tables in the page together
 TABLES = 300  # in the page
-VALUES = 400  # of an ordered attribute whose distribution is drawn
+VALUES = 1_000  # of all ordered attributes together whose distributions are in the page
 DIGITS = 4  # counts are rounded to this many digits below their standard error
 POINTS = 80  # of the curve of errors, on each side of the release
 FACTOR = 20.0  # the curve goes from epsilon / FACTOR to epsilon * FACTOR
@@ -40,8 +39,8 @@ def document(
     """
     width = quantile(confidence)
     privacy = Privacy.of(release.parts).model_dump()
-    shown, curves = tables(release, cells), list(distributions(release))
-    named = {a for t in shown["tables"] for a in t["attributes"]} | {c["attribute"] for c in curves}
+    shown = tables(release, cells) | distributions(release)
+    named = {a for t in shown["tables"] for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}
     return {
         "software": f"leastnoise {version('leastnoise')}",
         "dataset": release.dataset,
@@ -54,7 +53,6 @@ def document(
         "attributes": [_attribute(x, a in named) for a, x in enumerate(release.domain)],
         "errors": errors(release),
         "plans": [s.model_dump() for s in _summaries(release, plan)],
-        "distributions": curves,
         "allocation": _allocation(release),
         "curve": curve(privacy["mu"], privacy["epsilon"], privacy["delta"]),
         **shown,
@@ -138,17 +136,30 @@ def _table(release: Release, names: tuple[str, ...], file: str) -> dict[str, Any
     return {"attributes": attributes, "file": f"{file}.csv", **_numbers(counts, std_errors)}
 
 
-def distributions(release: Release) -> Iterator[dict[str, Any]]:
-    """Cumulative counts of ordered attributes whose table is in reach, with their standard errors."""
-    for a, attribute in enumerate(release.domain):
-        if attribute.ordered and 2 < attribute.size <= VALUES and release.reach.has_table([a]):
-            variances = release.state.errors.product_variances([Prefix()], release.state.orbit([a]))
-            counts = release.counts(attribute.name)
-            yield {
-                "attribute": a,
-                "at_most": _numbers(counts.cumsum(), np.sqrt(variances)),
-                "each": _numbers(counts, release.std_errors(attribute.name)),
-            }
+def distributions(release: Release, values: int = VALUES) -> dict[str, Any]:
+    """Counts of ordered attributes in reach, each and cumulative, as far as the limit goes; how many are left out."""
+    found = [
+        a
+        for a, attribute in enumerate(release.domain)
+        if attribute.ordered and attribute.size > 2 and release.reach.has_table([a])
+    ]
+    shown = []
+    for a in found:
+        if release.domain.shape[a] <= values:
+            values -= release.domain.shape[a]
+            shown.append(_distribution(release, a))
+    return {"distributions": shown, "distributions_left_out": len(found) - len(shown)}
+
+
+def _distribution(release: Release, a: int) -> dict[str, Any]:
+    name = release.domain.names[a]
+    counts = release.counts(name)
+    variances = release.state.errors.product_variances([Prefix()], release.state.orbit([a]))
+    return {
+        "attribute": a,
+        "at_most": _numbers(counts.cumsum(), np.sqrt(variances)),
+        "each": _numbers(counts, release.std_errors(name)),
+    }
 
 
 def _numbers(values: Array, std_errors: Array) -> dict[str, Any]:

@@ -164,4 +164,6 @@ def notes(told: Mapping[str, Any]) -> Iterator[str]:
             f"{told['left_out']:,} larger tables in reach are left out of this page; "
             "the release has them (leastnoise table)."
         )
+    if told["distributions_left_out"]:
+        yield f"The distributions of {told['distributions_left_out']:,} further attributes are left out of this page."
     yield "Errors are those of the noise alone; sampling and response errors of the data come on top."

@@ -13,7 +13,7 @@ Every strategy on an attribute must vanish on the attribute's prior, exactly and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
@@ -266,7 +266,7 @@ def reaches(rows: IntArray, priors: Sequence[Array]) -> bool:
     free = rows.reshape(len(rows), *map(len, priors))
     for axis, prior in enumerate(priors):
         free = np.delete(free, int(np.abs(prior).argmax()), axis=axis + 1)
-    R = free.reshape(len(rows), -1).astype(np.float64)
+    R = free.reshape(len(rows), prod(len(p) - 1 for p in priors)).astype(np.float64)
     if len(R) < R.shape[1]:
         return False
     try:

@@ -23,7 +23,7 @@ from leastnoise.release.totals import Fact, Totals, conditioned, read_facts
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
 
-HOLD = 10.0  # how much more a table counts than one with one attribute more
+HOLD = 30.0  # how much more a table counts than one with one attribute more (docs/statistics.md)
 TOLERANCE = 0.01
 UNBIASED = "unbiased"  # the column beside adjusted counts
 

@@ -85,17 +85,27 @@ def file_of(kind: str, domain: Domain, rows: Rows) -> Path:
 
 def postgres_of(domain: Domain, rows: Rows) -> str:
     """The URI of a new table."""
+    return postgres.server().uri(postgres_table(arrow_of(domain, rows)))
+
+
+def postgres_table(given: pa.Table) -> str:
+    """The name of a new table."""
     import psycopg
 
-    name, given = f"people{next(_NUMBERS)}", arrow_of(domain, rows)
-    kinds = {pa.string(): "text", pa.int64(): "bigint", pa.float64(): "double precision"}
-    columns = ", ".join(f'"{field.name}" {kinds[field.type]}' for field in given.schema)
+    name = f"people{next(_NUMBERS)}"
+    kinds = {"string": "text", "int64": "bigint", "int32": "int", "int16": "smallint", "double": "double precision"}
+    kinds |= {"float": "real", "decimal128(12, 2)": "numeric(12, 2)", "date32[day]": "date", "bool": "boolean"}
+    columns = ", ".join(f"{sql_name(field.name)} {kinds[str(field.type)]}" for field in given.schema)
     with psycopg.connect(**postgres.server().login) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name} ({columns})")
         with cursor.copy(f"COPY {name} FROM STDIN") as copy:
             for row in zip(*given.to_pydict().values(), strict=True):
                 copy.write_row(row)
-    return postgres.server().uri(name)
+    return name
+
+
+def sql_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 _FOLDER, _NUMBERS = TemporaryDirectory(), counter()

@@ -237,7 +237,7 @@ def _numbers(values: Values, whole: bool) -> list[tuple[float, Expression, int]]
     for code, item in enumerate(values.items):
         if isinstance(item, str):
             continue
-        if whole and item == int(item):
+        if whole and abs(item) < 2**64 and item == int(item):  # no type of whole numbers goes further
             found.append((item, _whole(int(item)), code))
         elif not whole and abs(item) < 1e308 and item == float(item):
             found.append((item, _double(repr(float(item))), code))

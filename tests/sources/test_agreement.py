@@ -1,0 +1,420 @@
+"""Engines and memory agree on every value, with every rule, and on which rows of a person are kept."""
+
+import datetime
+import math
+from collections import defaultdict
+from decimal import Decimal
+from hashlib import sha256
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leastnoise.domain import Attribute, Bins, Domain, Values, bins, sized
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources import Database, Rules, Unit, source_of
+from leastnoise.sources.duck import DuckDB
+from tests.engines import postgres, spark
+from tests.sources.registry import MARKS, brute_force, postgres_table
+
+SECRET = b"a secret"
+
+
+class SharedDuckDB(DuckDB):
+    """One connection for all examples; tables are counted over there if `most_bytes` is 0."""
+
+    def of(self, table: pa.Table, most_bytes: int) -> "SharedDuckDB":
+        self.__dict__.pop("fields", None)
+        self.most_bytes = most_bytes
+        self._connection.register("leastnoise_data", table)
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def shared():
+    engine = SharedDuckDB()
+    yield engine
+    DuckDB.close(engine)
+
+
+# --- a plain reading of the rules, value by value ---------------------------------------------------------------------
+
+
+def plain_code(attribute: Attribute, rules: Rules, value: object) -> int | str:
+    """The code, 'drop' or 'error'."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        words = {"error": "error", "drop": "drop"}
+        return words.get(rules.missing) or attribute.code(rules.missing)  # type: ignore[arg-type]
+    code = _listed(attribute.values, value) if isinstance(attribute.values, Values) else _numbered(attribute, value)
+    if code is None and rules.outside == "clamp" and not isinstance(value, str):
+        low, high = attribute.value(0), attribute.value(attribute.size - 1)
+        high = attribute.values.high if isinstance(attribute.values, Bins) else high
+        code = 0 if value < low else attribute.size - 1 if value > high else None
+    if code is None and rules.outside == "other":
+        return attribute.code("other")
+    return rules.outside.replace("clamp", "error") if code is None else code
+
+
+def _listed(values: Values, value: object) -> int | None:
+    if isinstance(value, datetime.date):
+        value = value.isoformat()
+    if isinstance(value, Decimal):
+        value = float(value)
+    wanted = [value] if not isinstance(value, bool) else [value, str(value).lower()]
+    for one in wanted:
+        for k, item in enumerate(values.items):
+            if isinstance(item, str) == isinstance(one, str) and item == one:
+                return k
+    return None
+
+
+def _numbered(attribute: Attribute, value: float | Decimal) -> int | None:
+    x = float(value)
+    if isinstance(attribute.values, Bins):
+        edges = attribute.values.edges.tolist()
+        inside = [k for k in range(attribute.size) if edges[k] <= x < edges[k + 1]]
+        return inside[0] if inside else attribute.size - 1 if x == edges[-1] else None
+    return next((k for k in range(attribute.size) if attribute.value(k) == x), None)
+
+
+def plain_rows(
+    domain: Domain, rules: dict[str, Rules], table: pa.Table, unit: Unit | None
+) -> list[tuple[int, ...]] | None:
+    """Rows of codes that are counted; None for an error."""
+    columns = table.to_pydict()
+    ids = columns.get("person", [0] * table.num_rows)
+    coded = [[plain_code(a, rules[a.name], value) for value in columns[a.name]] for a in domain]
+    if any(code == "error" for column in coded for code in column):
+        return None
+    people = defaultdict(list)
+    for person, *row in zip(ids, *coded, strict=True):
+        if person is None and unit is not None and unit.missing == "error":
+            return None
+        if "drop" not in row and (unit is None or person is not None):
+            people[person].append(tuple(row))
+    if unit is None:
+        return [row for rows in people.values() for row in rows]
+    kept = []
+    for person, rows in people.items():
+        digest = lambda row, who=person: sha256(f"{unit.key}:{who}:{','.join(map(str, row))}".encode()).hexdigest()  # noqa: E731
+        kept += sorted(rows, key=digest)[: unit.max_rows]
+    return kept
+
+
+# --- random specs -----------------------------------------------------------------------------------------------------
+
+TEXTS = [
+    "F",
+    "M",
+    "f",
+    "",
+    " F",
+    "it's",
+    'say "no"',
+    "back\\slash",
+    "é",
+    "e\u0301",
+    "ß",
+    "😀",
+    "${x}",
+    "a\nb",
+    "%s",
+    "other",
+]
+NUMBERS = [0.1, 0.2, 0.30000000000000004, 1 / 3, 1, 2, -1, 0, 2.5, 7, 1e300, -0.0, 2**53, 123456789]
+DAYS = [datetime.date(2024, 1, 31), datetime.date(1999, 12, 31), datetime.date(2024, 2, 29)]
+
+
+@st.composite
+def listed(draw, pool):
+    items = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=6, unique=True))
+    return [*items, "other"] if "other" not in items and draw(st.booleans()) else items
+
+
+numeric = st.one_of(
+    st.builds(lambda low, n: range(low, low + n), st.integers(-3, 3), st.integers(1, 8)),
+    st.builds(
+        lambda low, n, w: bins(low, round(low + n * w, 3), count=n),
+        st.sampled_from([0, -0.3, 0.1, 18]),
+        st.integers(1, 9),
+        st.sampled_from([0.1, 1, 0.7]),
+    ),
+    st.builds(sized, st.integers(1, 6), st.booleans()),
+    listed(NUMBERS),
+)
+
+
+def near(spec):
+    """Numbers at and right beside the places where codes change."""
+    edges = (
+        Attribute.of("a", spec).values.edges.tolist() if isinstance(spec, Bins) else [0.0, 1.0, 2.0, 3.0, 0.1, 1 / 3]
+    )
+    close = [y for x in edges for y in (x, math.nextafter(x, math.inf), math.nextafter(x, -math.inf))]
+    return st.sampled_from([*close, *map(float, NUMBERS), math.inf, -math.inf, math.nan, -0.0, 0.5]) | st.floats(-5, 30)
+
+
+@st.composite
+def columns(draw):
+    """A specification of values, and a column to read."""
+    kind = draw(st.sampled_from(["integer", "float", "decimal", "boolean", "text", "date"]))
+    if kind == "integer":
+        type_, spec = draw(st.sampled_from([pa.int64(), pa.int8(), pa.uint64(), pa.int32()])), draw(numeric)
+        values = st.integers(0, 12) if type_ == pa.uint64() else st.integers(-5, 30)
+        values = values | st.sampled_from([2**53 + 1, 2**63 - 1]) if type_ in (pa.int64(), pa.uint64()) else values
+    elif kind == "float":
+        type_, spec = draw(st.sampled_from([pa.float64(), pa.float32()])), draw(numeric)
+        values = (
+            near(spec)
+            if type_ == pa.float64()
+            else near(spec).map(lambda x: float(np.float32(min(max(x, -1e30), 1e30))))
+        )
+    elif kind == "decimal":
+        type_, spec = pa.decimal128(38, 3), draw(numeric)
+        values = st.integers(-5000, 30_000).map(lambda k: Decimal(k) / 1000) | st.sampled_from(
+            [Decimal(10**30), Decimal("0.3")]
+        )
+    elif kind == "boolean":
+        type_, values = pa.bool_(), st.booleans()
+        spec = draw(
+            st.sampled_from(
+                [[True, False], ["true", "false"], ["false"], [1, 0], range(2), 2, range(1, 3), bins(0, 1, count=3)]
+            )
+        )
+    elif kind == "text":
+        type_ = draw(st.sampled_from([pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]))
+        spec, values = draw(listed(TEXTS)), st.sampled_from(TEXTS)
+    else:
+        type_, spec, values = pa.date32(), draw(listed([day.isoformat() for day in DAYS])), st.sampled_from(DAYS)
+    return type_, spec, values | st.sampled_from(inside(type_, spec)) if inside(type_, spec) else values
+
+
+def inside(type_, spec):
+    """Values of the domain that a column of this type can hold."""
+    attribute = Attribute.of("a", spec)
+    found = []
+    for value in map(attribute.value, range(attribute.size)):
+        if type_ == pa.date32() and value in [day.isoformat() for day in DAYS]:
+            found.append(datetime.date.fromisoformat(value))
+        elif pa.types.is_decimal(type_) and not isinstance(value, str) and abs(value) < 1000:
+            found.append(round(Decimal(value), 3))
+        elif pa.types.is_integer(type_) and not isinstance(value, str) and value == int(value) and 0 <= value < 100:
+            found.append(int(value))
+        elif pa.types.is_floating(type_) and not isinstance(value, str):
+            found.append(
+                float(np.float32(value)) if type_ == pa.float32() and abs(value) < 1e30 else min(float(value), 1e30)
+            )
+        elif isinstance(value, str) and (pa.types.is_dictionary(type_) or type_ in (pa.string(), pa.large_string())):
+            found.append(value)
+    return found
+
+
+@st.composite
+def rules_for(draw, attribute):
+    clampable = not isinstance(attribute.values, Values) and attribute.ordered
+    has_other = isinstance(attribute.values, Values) and "other" in attribute.values.items
+    outside = draw(st.sampled_from(["drop"] * 4 + ["error"] + ["clamp"] * 4 * clampable + ["other"] * 4 * has_other))
+    value = attribute.value(draw(st.integers(0, attribute.size - 1)))
+    return Rules(outside=outside, missing=draw(st.sampled_from(["drop", "drop", value, value, "error"])))
+
+
+@st.composite
+def problems(draw):
+    found = draw(st.lists(columns(), min_size=1, max_size=3))
+    size = draw(st.sampled_from([10, 25, 5, 1, 0]))
+    domain = Domain.of({f"a{k}": spec for k, (_, spec, _) in enumerate(found)})
+    nothing = draw(st.booleans())
+    data = {}
+    for k, (type_, _, values) in enumerate(found):
+        values = values | st.none() if nothing else values
+        data[f"a{k}"] = pa.array(draw(st.lists(values, min_size=size, max_size=size)), type_)
+    unit = None
+    if draw(st.booleans()):
+        ids = draw(st.sampled_from([st.integers(0, 4), st.sampled_from(["ann", "bob", "it's", "%", "x:1"])]))
+        ids = ids | st.none() if draw(st.booleans()) else ids
+        data["person"] = pa.array(draw(st.lists(ids, min_size=size, max_size=size)))
+        unit = Unit("person", draw(st.integers(1, 3)), draw(st.sampled_from(["drop", "error"])), SECRET)
+    rules = {a.name: draw(rules_for(a)) for a in domain}
+    return domain, rules, pa.table(data), unit, draw(st.sampled_from([0, 1 << 30]))
+
+
+def answers(source, sets):
+    return [table.tolist() for table in source.count(sets)]
+
+
+def outcome(make, sets):
+    """Tables or the message."""
+    try:
+        return answers(make(), sets)
+    except LeastnoiseError as error:
+        return str(error)
+
+
+def all_sets(domain):
+    return [axes for size in range(len(domain) + 1) for axes in combinations(range(len(domain)), size)]
+
+
+def check(shared, domain, rules, table, unit, most_bytes):
+    sets = all_sets(domain)
+    memory = outcome(lambda: source_of(table, domain, rules=rules, unit=unit), sets)
+    engine = outcome(lambda: Database(domain, shared.of(table, most_bytes), None, rules, unit), sets)
+    assert engine == memory
+    if isinstance(memory, list):
+        rows = plain_rows(domain, rules, table, unit)
+        assert rows is not None
+        assert memory == [brute_force(domain, rows, axes).tolist() for axes in sets]
+    elif "holds missing" in memory or "holds values" in memory or "lacks some ids" in memory:
+        assert plain_rows(domain, rules, table, unit) is None
+
+
+@settings(max_examples=150)
+@given(problem=problems())
+def test_engines_code_alike(shared, problem):
+    check(shared, *problem)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(problem=problems())
+def test_engines_code_alike_on_many_specs(shared, problem):
+    check(shared, *problem)
+
+
+# --- one table of all kinds, in every engine --------------------------------------------------------------------------
+
+MIXED = Domain.of(
+    age=range(18, 30),
+    income=bins(0, 1, width=0.1),
+    score=bins(-0.3, 0.6, count=9),
+    share=[0.1, 0.25, 1, "other"],
+    sex=["F", "M", "it's", "${x}", "back\\slash", "é", "other"],
+    day=[day.isoformat() for day in DAYS],
+    flag=["true", "false"],
+    code=sized(5, ordered=True),
+)
+MIXED_RULES = {
+    "age": Rules(outside="clamp", missing=18),
+    "income": Rules(outside="clamp", missing="drop"),
+    "score": Rules(outside="drop", missing=0),
+    "share": Rules(outside="other", missing="other"),
+    "sex": Rules(column='SEX $ "x`', outside="other", missing="other"),
+    "day": Rules(outside="drop", missing="2024-01-31"),
+    "flag": Rules(missing="false"),
+    "code": Rules(outside="clamp", missing=4),
+}
+
+
+def mixed(rng: np.random.Generator, size: int = 400) -> pa.Table:
+    def pick(values, type_, nothing=0.05):
+        found = [values[k] for k in rng.integers(0, len(values), size)]
+        return pa.array(
+            [None if gone else value for value, gone in zip(found, rng.random(size) < nothing, strict=True)], type_
+        )
+
+    edges = [y for x in MIXED["income"].values.edges for y in (x, math.nextafter(x, 9), math.nextafter(x, -9))]
+    return pa.table(
+        {
+            "age": pick([*range(15, 33)], pa.int32()),
+            "income": pick([*edges, math.nan, math.inf, -math.inf, -0.0], pa.float64()),
+            "score": pick([Decimal(k) / 10 for k in range(-4, 8)], pa.decimal128(12, 2)),
+            "share": pick([0.1, 0.25, 1.0, 7.0, math.nan], pa.float32()),
+            'SEX $ "x`': pick(TEXTS, pa.string()),
+            "day": pick([*DAYS, datetime.date(2020, 1, 1)], pa.date32()),
+            "flag": pick([True, False], pa.bool_()),
+            "code": pick([*range(-2, 8)], pa.int16()),
+            "person": pick([*range(60)], pa.int64()),
+        }
+    )
+
+
+UNITS = [None, Unit("person", 2, "drop", SECRET)]
+SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2)]
+
+
+def check_mixed(make, table, monkeypatch_bytes):
+    for unit in UNITS:
+        expected = answers(source_of(table, MIXED, rules=MIXED_RULES, unit=unit), SETS)
+        rows = plain_rows(
+            MIXED,
+            MIXED_RULES,
+            table.rename_columns([MIXED.names[4] if "$" in n else n for n in table.column_names]),
+            unit,
+        )
+        assert expected == [brute_force(MIXED, rows, axes).tolist() for axes in SETS]
+        assert expected[0] > 50
+        for most_bytes in monkeypatch_bytes:
+            source = make(unit)
+            source._engine.most_bytes = most_bytes
+            assert answers(source, SETS) == expected
+            source.close()
+
+
+def test_duckdb_agrees_on_all_kinds(rng, tmp_path):
+    table = mixed(rng)
+    pa.parquet.write_table(table, tmp_path / "mixed.parquet")
+    check_mixed(
+        lambda unit: source_of(tmp_path / "mixed.parquet", MIXED, rules=MIXED_RULES, unit=unit), table, (0, 1 << 30)
+    )
+
+
+@pytest.mark.postgres
+@MARKS["PostgreSQL"][1]
+def test_postgresql_agrees_on_all_kinds(rng):
+    table = mixed(rng)
+    uri = postgres.server().uri(postgres_table(table))
+    check_mixed(lambda unit: source_of(uri, MIXED, rules=MIXED_RULES, unit=unit), table, (0, 1 << 30))
+
+
+@pytest.mark.spark
+@MARKS["Spark"][1]
+@MARKS["Spark"][2]
+def test_spark_agrees_on_all_kinds(rng):
+    table = mixed(rng)
+    frame = spark.session().createDataFrame(table)
+    check_mixed(lambda unit: source_of(frame, MIXED, rules=MIXED_RULES, unit=unit), table, (0,))
+
+
+# --- people -----------------------------------------------------------------------------------------------------------
+
+
+@given(problem=problems(), seed=st.integers(0, 100))
+@settings(max_examples=30)
+def test_the_order_of_rows_changes_nothing(problem, seed):
+    domain, rules, table, unit, _ = problem
+    order = np.random.default_rng(seed).permutation(table.num_rows)
+    first, second = (
+        outcome(lambda t=t: source_of(t, domain, rules=rules, unit=unit), all_sets(domain))
+        for t in (table, table.take(order))
+    )
+    assert first == second
+
+
+def test_nobody_has_more_rows(rng):
+    """One person alone: what is left of them, whatever the secret."""
+    for secret in (b"1", b"2", None):
+        for rows in range(6):
+            table = pa.table({"a": rng.integers(0, 3, rows), "person": ["x"] * rows})
+            source = source_of(table, Domain.of(a=3), unit=Unit("person", 2, secret=secret))
+            assert next(source.count([()])) == min(rows, 2)
+            assert source.rows_per_person == 2
+
+
+def test_secrets_decide_which_rows_are_kept():
+    table = pa.table({"a": list(range(40)), "person": [k // 20 for k in range(40)]})
+    found = {
+        str(answers(source_of(table, Domain.of(a=40), unit=Unit("person", 5, secret=s)), [(0,)])) for s in (b"1", b"2")
+    }
+    assert len(found) == 2  # equal with probability 1 / C(20, 5)^2, below 1e-8, and the secrets are fixed
+
+
+def test_people_differ_in_what_is_kept():
+    """The same rows for everybody: a digest without the id would keep the same values of all, and lose the rest."""
+    table = pa.table({"a": [*range(10)] * 200, "person": [k // 10 for k in range(2000)]})
+    (counts,) = answers(source_of(table, Domain.of(a=10), unit=Unit("person", 1, secret=SECRET)), [(0,)])
+    assert sum(counts) == 200
+    assert min(counts) > 3  # 20 expected of each; the secret is fixed

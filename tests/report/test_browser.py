@@ -129,7 +129,7 @@ def test_targets_are_shown_as_met(visit):
     assert column(visit(targeted()), "#errors", 6)[:2] == ["5.102 (met)", "10.2 (met)"]
 
 
-@pytest.mark.parametrize("steps", [-33, 80])
+@pytest.mark.parametrize("steps", [-33, 40])
 def test_slider_moves_errors_as_one_over_mu(visit, steps):
     page = visit(survey())
     told = document(survey())

@@ -30,7 +30,9 @@ function fixed(x, digits) {
 
 function figure(x) {
   if (x === 0) return "0";
-  return Math.abs(x) >= 1000 ? fixed(x, 0) : Number(x.toPrecision(4)).toLocaleString("en-US", { maximumSignificantDigits: 4 });
+  return Math.abs(x) >= 1000
+    ? fixed(x, 0)
+    : Number(x.toPrecision(4)).toLocaleString("en-US", { maximumSignificantDigits: 4 });
 }
 
 // Numbers of one column with the same decimals: three digits of the smallest, and no more than needed.
@@ -40,7 +42,8 @@ function aligned(values) {
   return (x) => fixed(x, digits);
 }
 
-const percent = (share) => (Math.abs(share) > 1e-5 ? `${Number((100 * share).toPrecision(3))}%` : share ? "less than 0.001%" : "0%");
+const percent = (share) =>
+  Math.abs(share) > 1e-5 ? `${Number((100 * share).toPrecision(3))}%` : share ? "less than 0.001%" : "0%";
 const plural = (n, one, many) => `${fixed(n, 0)} ${n === 1 ? one : many}`;
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 

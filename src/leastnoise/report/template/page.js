@@ -9,7 +9,10 @@ function interval(name, value, error) {
   const digits = decimals(error);
   const [low, high] = [value - data.width * error, value + data.width * error];
   const words = `${name}\n${fixed(value, digits)} ± ${fixed(data.width * error, digits)}`;
-  const range = error > 0 ? `\n${level} interval: ${fixed(low, digits)} to ${fixed(high, digits)}\ns.e. ${figure(error)}` : "\nexact";
+  const range =
+    error > 0
+      ? `\n${level} interval: ${fixed(low, digits)} to ${fixed(high, digits)}\ns.e. ${figure(error)}`
+      : "\nexact";
   return { value, low, high, say: words + range };
 }
 
@@ -22,7 +25,7 @@ function scrolling(label, node) {
 
 // --- tables that can be sorted -----------------------------------------------------------------------------------
 
-// `columns` are {title, number, key(row), show(row)}; a click or Enter on a title with a key sorts, once more turns it round.
+// `columns` are {title, number, key(row), show(row)}; a click or Enter on a title with a key sorts, once more reverses.
 // Those marked `minor` are left out where there is little room.
 const looks = (column) => [column.number ? "number" : "", column.minor ? "minor" : ""].join(" ").trim() || null;
 
@@ -99,12 +102,22 @@ function showErrors() {
     columns.splice(5, 0, { title: "Target", number: true, key: (g) => g.target ?? Infinity, show: target });
   }
   body("errors").append(sortable("Errors of each statement", columns, rows, { wide: true, last: whole }));
-  body("errors").append(html("p", { class: "note" }, "Typical error: root mean square of the standard errors (bar). Largest s.e.: of all statistics of the statement (mark)."));
+  body("errors").append(
+    html(
+      "p",
+      { class: "note" },
+      "Typical error (bar): root mean square of the standard errors. Largest s.e. (mark): the largest of them.",
+    ),
+  );
   data.plans.forEach((plan) => body("errors").append(floorWords(plan), floorChart(plan)));
 }
 
 const EVEN = 1e-9; // relative difference that is only rounding
-const UNITS = { rmse: "root mean square error", weighted_rmse: "weighted root mean square error", max_std_error: "largest standard error" };
+const UNITS = {
+  rmse: "root mean square error",
+  weighted_rmse: "weighted root mean square error",
+  max_std_error: "largest standard error",
+};
 
 function floorWords(plan) {
   const { value, kind } = plan.floor;
@@ -112,21 +125,34 @@ function floorWords(plan) {
   const planned = `The plan minimized the ${unit} and reached ${figure(plan.objective_value)}.`;
   const above = plan.objective_value / value - 1;
   const place = above > EVEN ? `the plan is ${percent(above)} above that floor` : "the plan is on that floor";
-  const known = value > 0
-    ? ` No factorization mechanism with the same privacy can be below ${figure(value)} (${kind}): ${place}.`
-    : ` No floor is known for it (${kind}).`;
+  const known =
+    value > 0
+      ? ` No factorization mechanism with the same privacy can be below ${figure(value)} (${kind}): ${place}.`
+      : ` No floor is known for it (${kind}).`;
   const best = plan.gap > EVEN ? `it is within ${percent(plan.gap)} of the best` : "none is better";
   const own = plan.gap === null ? "" : ` Among plans of its own kind ${best}; this is proven.`;
   const loss = plan.rounding_loss;
-  const measured = ` Measured in whole numbers, the typical error is ${percent(Math.abs(loss))} ${loss < 0 ? "lower" : "higher"} than planned.`;
+  const change = `${percent(Math.abs(loss))} ${loss < 0 ? "lower" : "higher"}`;
+  const measured = ` Measured in whole numbers, the typical error is ${change} than planned.`;
   return html("p", {}, planned + known + own + measured);
 }
 
 function floorChart(plan) {
-  const entries = [["This plan", plan.objective_value], ["Best of its kind", plan.class_floor], ["Proven floor", plan.floor.value]];
-  const points = entries.filter(([, value]) => value > 0).map(([name, value], k) => ({ name, value, rest: k > 0, say: `${name}\n${figure(value)}` }));
+  const entries = [
+    ["This plan", plan.objective_value],
+    ["Best of its kind", plan.class_floor],
+    ["Proven floor", plan.floor.value],
+  ];
+  const points = entries
+    .filter(([, value]) => value > 0)
+    .map(([name, value], k) => ({ name, value, rest: k > 0, say: `${name}\n${figure(value)}` }));
   const caption = `Against the floor: ${UNITS[plan.unit] ?? plan.unit}`;
-  return html("figure", {}, html("figcaption", {}, caption), chart(caption, bars(points, { unit: aligned(points.map((p) => p.value)) })));
+  return html(
+    "figure",
+    {},
+    html("figcaption", {}, caption),
+    chart(caption, bars(points, { unit: aligned(points.map((p) => p.value)) })),
+  );
 }
 
 // --- tables ------------------------------------------------------------------------------------------------------
@@ -147,7 +173,9 @@ const labelOf = (table, axis, code) => data.attributes[table.attributes[axis]].l
 function cellsOf(table) {
   return table.counts.map((count, k) => {
     const codes = codesOf(table, k);
-    const name = codes.map((code, axis) => `${data.attributes[table.attributes[axis]].name} ${labelOf(table, axis, code)}`).join(", ");
+    const name = codes
+      .map((code, axis) => `${data.attributes[table.attributes[axis]].name} ${labelOf(table, axis, code)}`)
+      .join(", ");
     return { codes, error: errorAt(table, k), ...interval(name, count, errorAt(table, k)) };
   });
 }
@@ -157,7 +185,12 @@ function oneWay(table, cells) {
   const points = cells.map((cell, k) => ({ ...cell, name: attribute.labels[k], tick: ticksOf(attribute)[k] }));
   const flat = !attribute.ordered && points.length <= 40;
   const caption = `Counts by ${attribute.name}; lines are ${level} intervals`;
-  return html("figure", {}, html("figcaption", {}, caption), chart(caption, flat ? bars(points) : columns(points, attribute.ordered)));
+  return html(
+    "figure",
+    {},
+    html("figcaption", {}, caption),
+    chart(caption, flat ? bars(points) : columns(points, attribute.ordered)),
+  );
 }
 
 // A map of two attributes; of the others one value at a time is chosen.
@@ -183,8 +216,17 @@ function manyWay(table, cells) {
     });
     return html("label", {}, attribute.name, select);
   });
-  const ramp = html("span", { class: "ramp" }, ...[0, 1, 2, 3, 4, 5, 6, 7].map((k) => vary(html("i"), "--share", String(k / 7))));
-  const legend = html("div", { class: "legend" }, html("span", {}, "0", ramp, fixed(top, 0)), html("span", {}, "• the interval includes zero"));
+  const ramp = html(
+    "span",
+    { class: "ramp" },
+    ...[0, 1, 2, 3, 4, 5, 6, 7].map((k) => vary(html("i"), "--share", String(k / 7))),
+  );
+  const legend = html(
+    "div",
+    { class: "legend" },
+    html("span", {}, "0", ramp, fixed(top, 0)),
+    html("span", {}, "• the interval includes zero"),
+  );
   const controls = selects.length ? html("div", { class: "controls" }, ...selects) : null;
   return html("figure", {}, html("figcaption", {}, caption), controls, picture, legend);
 }
@@ -216,8 +258,16 @@ function cellTable(table, cells) {
     key: (cell) => (data.attributes[a].ordered ? cell.codes[axis] : labelOf(table, axis, cell.codes[axis])),
     show: (cell) => labelOf(table, axis, cell.codes[axis]),
   }));
-  const numbers = [["Count", "value"], ["Std. error", "error"], ["Low", "low"], ["High", "high"]].map(([title, key]) => ({
-    title, number: true, key: (cell) => cell[key], show: (cell) => fixed(cell[key], key === "error" ? Math.max(1, digits) : digits),
+  const numbers = [
+    ["Count", "value"],
+    ["Std. error", "error"],
+    ["Low", "low"],
+    ["High", "high"],
+  ].map(([title, key]) => ({
+    title,
+    number: true,
+    key: (cell) => cell[key],
+    show: (cell) => fixed(cell[key], key === "error" ? Math.max(1, digits) : digits),
   }));
   return sortable(`Cells of ${titleOf(table)}`, [...names, ...numbers], cells);
 }
@@ -231,7 +281,9 @@ function showTables() {
   data.tables.forEach((table, k) => {
     const ways = table.attributes.length;
     if (!groups.has(ways)) groups.set(ways, html("optgroup", { label: plural(ways, "attribute", "attributes") }));
-    groups.get(ways).append(html("option", { value: k }, `${titleOf(table)} (${plural(table.counts.length, "cell", "cells")})`));
+    groups
+      .get(ways)
+      .append(html("option", { value: k }, `${titleOf(table)} (${plural(table.counts.length, "cell", "cells")})`));
   });
   const select = html("select", { id: "table" }, ...groups.values());
   const download = html("button", { type: "button", id: "download" }, "Download as CSV");
@@ -265,9 +317,12 @@ function bandFigure(words, attribute, numbers, before) {
 function showDistributions() {
   data.distributions.forEach(({ attribute: a, each, at_most: upTo }, k) => {
     const attribute = data.attributes[a];
-    const pair = html("div", { class: "pair" },
+    const pair = html(
+      "div",
+      { class: "pair" },
       bandFigure(`Count of each value, with ${level} band`, attribute, each, ""),
-      bandFigure(`Count up to each value, with ${level} band`, attribute, upTo, "up to "));
+      bandFigure(`Count up to each value, with ${level} band`, attribute, upTo, "up to "),
+    );
     body("distributions").append(html("details", { open: k < 3 }, html("summary", {}, attribute.name), pair));
   });
 }
@@ -280,7 +335,13 @@ function showAllocation() {
     const name = attributes.join(" × ") || "total";
     return { name, value: share, say: `${name}\n${percent(share)} of the budget` };
   });
-  if (sets) points.push({ name: `${fixed(sets, 0)} further`, value: rest, rest: true, say: `${plural(sets, "further set", "further sets")}\n${percent(rest)} of the budget` });
+  if (sets)
+    points.push({
+      name: `${fixed(sets, 0)} further`,
+      value: rest,
+      rest: true,
+      say: `${plural(sets, "further set", "further sets")}\n${percent(rest)} of the budget`,
+    });
   const label = "Share of the budget per set of attributes";
   body("allocation").append(chart(label, bars(points, { unit: (share) => `${fixed(100 * share, 1)}%` })));
 }
@@ -289,7 +350,14 @@ function showAllocation() {
 
 function showWhatIf() {
   const { curve, errors } = data;
-  const slider = html("input", { type: "range", id: "epsilon", min: 0, max: curve.epsilon.length - 1, step: 1, value: curve.own });
+  const slider = html("input", {
+    type: "range",
+    id: "epsilon",
+    min: 0,
+    max: curve.epsilon.length - 1,
+    step: 1,
+    value: curve.own,
+  });
   const told = html("output", { for: "epsilon", id: "told" });
   const back = html("button", { type: "button" }, "Back to this release");
   const chosen = () => Number(slider.value);
@@ -297,17 +365,36 @@ function showWhatIf() {
   const sum = data.plans.length === 1 && data.plans[0].unit === "rmse" && data.plans[0].floor.value > 0;
   const floor = sum ? data.plans[0].floor.value / errors.all.rmse : null;
   const picture = chart("Typical error against epsilon", errorCurve(curve, errors.all.rmse, floor, chosen));
-  const rows = [...errors.groups.map((g) => ({ ...g, what: `${g.family} on ${g.where}` })), { ...errors.all, what: "All statistics" }];
+  const rows = [
+    ...errors.groups.map((g) => ({ ...g, what: `${g.family} on ${g.where}` })),
+    { ...errors.all, what: "All statistics" },
+  ];
   const now = aligned(rows.map((group) => group.rmse));
   const cells = rows.map((group, k) => {
-    const [typical, largest] = [html("td", { class: "number then" }), html("td", { class: "number" })];
-    const line = html("tr", { class: k === rows.length - 1 ? "sum" : null }, html("td", {}, group.what), html("td", { class: "number" }, now(group.rmse)), typical, largest);
+    const [typical, largest] = [html("td", { class: "number" }), html("td", { class: "number" })];
+    const line = html(
+      "tr",
+      { class: k === rows.length - 1 ? "sum" : null },
+      html("td", {}, group.what),
+      html("td", { class: "number" }, now(group.rmse)),
+      typical,
+      largest,
+    );
     return { group, typical, largest, line };
   });
   const shown = (key) => aligned(rows.map((group) => group[key] * factor()));
   const titles = ["Statement", "This release", "Typical error then", "Largest s.e. then"];
-  const head = html("tr", {}, ...titles.map((title, k) => html("th", { scope: "col", class: k ? "number" : null }, title)));
-  const table = html("table", { class: "wide" }, html("thead", {}, head), html("tbody", {}, ...cells.map((c) => c.line)));
+  const head = html(
+    "tr",
+    {},
+    ...titles.map((title, k) => html("th", { scope: "col", class: k ? "number" : null }, title)),
+  );
+  const table = html(
+    "table",
+    { class: "wide" },
+    html("thead", {}, head),
+    html("tbody", {}, ...cells.map((c) => c.line)),
+  );
 
   function move() {
     const epsilon = curve.epsilon[chosen()];
@@ -327,8 +414,19 @@ function showWhatIf() {
     move();
   });
   const label = html("label", { for: "epsilon" }, `Epsilon, at δ ${data.privacy.delta}`);
-  const legend = html("div", { class: "legend" }, html("span", {}, html("i", { class: "swatch-line" }), "typical error (RMSE)"), floor ? html("span", {}, html("i", { class: "swatch-floor" }), "proven floor") : null, html("span", {}, "○ this release"));
-  body("whatif").append(html("div", { class: "slider" }, label, slider, told), back, html("figure", {}, picture, legend), scrolling("Errors at the chosen epsilon", table));
+  const legend = html(
+    "div",
+    { class: "legend" },
+    html("span", {}, html("i", { class: "swatch-line" }), "typical error (RMSE)"),
+    floor ? html("span", {}, html("i", { class: "swatch-floor" }), "proven floor") : null,
+    html("span", {}, "○ this release"),
+  );
+  body("whatif").append(
+    html("div", { class: "slider" }, label, slider, told),
+    back,
+    html("figure", {}, picture, legend),
+    scrolling("Errors at the chosen epsilon", table),
+  );
   move();
 }
 
@@ -341,7 +439,9 @@ function dropSection(name) {
 
 function themed() {
   const button = document.getElementById("theme");
-  const dark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const dark = () =>
+    (document.documentElement.dataset.theme ??
+      (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const tell = () => button.setAttribute("aria-pressed", String(dark()));
   button.addEventListener("click", () => {
     document.documentElement.dataset.theme = dark() ? "light" : "dark";

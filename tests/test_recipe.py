@@ -199,6 +199,7 @@ def test_rounding_costs_less_than_a_thousandth(name, prior):
 MIXED = {
     **{f"mixed {n}": Workload(cube(n, 4)).marginals(ways=2).prefix(ways=1).ranges(ways=3) for n in (3, 4, 5, 6)},
     "four attributes": Workload(cube(3, 5)).marginals(ways=2).prefix(ways=1).ranges(ways=4),
+    "four attributes together": Workload(cube(4, 4)).circular(ways=4).marginals(ways=4).prefix(ways=4),
     "two families": Workload(cube(5, 3)).prefix(ways=2).ranges(ways=1),
     **LOW,
 }

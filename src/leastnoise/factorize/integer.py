@@ -62,6 +62,11 @@ class Centring:
         n = self.size
         return n * np.eye(n, dtype=np.int64) - 1
 
+    @property
+    def largest_difference(self) -> int:
+        """Largest squared difference of two columns."""
+        return 2 * self.size**2
+
     def pairs(self) -> IntArray:
         """Distinct (|x|^2, |y|^2, x.y) over pairs of columns."""
         square = self.largest_square
@@ -123,11 +128,24 @@ class Rows:
         if self.largest_square > EXACT_NORM**2:  # equal and opposite columns are the worst that can be
             square = self.largest_square
             return np.array([[square, square, square], [square, square, -square]])
-        # |sum of any terms| <= |x| |y| <= 2^52, so every partial sum of the float product is an exact integer
-        inner = (self.rows.T.astype(np.float64) @ self.rows.astype(np.float64)).astype(np.int64)
+        inner = self._inner()
         squares = np.diagonal(inner)
         a, b = np.broadcast_arrays(squares[:, None], squares[None, :])
         return undominated(np.stack([a.ravel(), b.ravel(), inner.ravel()], axis=1))
+
+    def _inner(self) -> IntArray:
+        # |sum of any terms| <= |x| |y| <= 2^52, so every partial sum of the float product is an exact integer
+        rows = self.rows.astype(np.float64)
+        return (rows.T @ rows).astype(np.int64)
+
+    @cached_property
+    def largest_difference(self) -> int:
+        """Largest squared difference of two columns, or a bound where columns are long."""
+        if self.largest_square > EXACT_NORM**2:
+            return 4 * self.largest_square
+        inner = self._inner()
+        squares = np.diagonal(inner)
+        return int((squares[:, None] + squares[None, :] - 2 * inner).max())
 
     def apply(self, counts: IntArray, axis: int) -> IntArray:
         """The answers along one axis (the cells of all its attributes in one)."""
@@ -187,6 +205,8 @@ class IntegerStrategy:
             return 0
         if self.levels is not None:
             return 4 * self.largest_square
+        if len(self.parts) == 1:
+            return self.multiplier**2 * self.parts[0].largest_difference
         return self.multiplier**2 * largest_difference([p.pairs() for p in self.parts])
 
     def matrix(self) -> Array:

@@ -23,7 +23,14 @@ from leastnoise.factorize.strategy import along
 from leastnoise.residual import split
 
 PRIOR = 1024  # largest entry of an integer prior
-SMALL_PRIORS = (48, 128, 512, PRIOR)  # tried where values are few, because short rows orthogonal to p may be rare
+SMALL_PRIORS = (
+    8,
+    16,
+    48,
+    128,
+    512,
+    PRIOR,
+)  # tried where values are few, because short rows orthogonal to p may be rare
 PRECISE = 2.0**12
 ALIKE = 2.0**-15  # relative to the largest entry: priors closer than this are the same
 SAME = 2.0**-45

@@ -28,6 +28,7 @@ from leastnoise.plan.smash import Prior
 PRECISION = 2.0**12  # column norm of a rounded matrix where nothing stands against it
 LEAST_PRECISION = 2.0**8  # below, rounding would cost percents: rather draw noise the slow way
 SPAN_PRECISION = 2.0**22  # most digits of a single matrix
+JOINT_PRECISION = 2.0**25  # of a matrix over several attributes, whose rows err more
 LARGEST_ENTRY = 2.0**30  # of a product, where precision is to be had for less: 2^32 rows then fit 64-bit integers
 FAST_DEVIATION = 5e11  # noise is drawn fast up to 1e12, and rounding may lengthen columns
 SLOW_DEVIATION = 1e15  # up to here, where answers are few enough
@@ -100,7 +101,7 @@ class Rounding:
         deviation = min(FAST_DEVIATION * max(SLOW_ANSWERS / answers, 1.0), SLOW_DEVIATION)
         room = deviation * self.mu * sqrt(share) / (LEVELS if scaled else 1)
         if axis_parts(planned) is None:
-            return min(SPAN_PRECISION, max(room, PRECISION))
+            return min(JOINT_PRECISION, max(room, PRECISION))
         rounded = 0
         for c, s in self._axes(orbit):
             if s is not None and not scaled and self._centring(c, s):
@@ -113,12 +114,13 @@ class Rounding:
 
     @cached_property
     def _least_norms(self) -> list[float]:
-        """Per class: the least column norm of its matrices."""
+        """Per class: the least column norm of its matrices; a matrix over several axes shares its norm among them."""
         norms = [SPAN_PRECISION] * len(self.design.priors)
         for o, orbit in enumerate(self.design.structure.orbits):
             if self.design.solutions[o] is not None:
+                joint = axis_parts(self._planned(o)) is None
                 for c in orbit:
-                    norms[c] = min(norms[c], self._norm(o))
+                    norms[c] = min(norms[c], self._norm(o) ** (1 / len(orbit) if joint else 1))
         return norms
 
     @cached_property

@@ -5,7 +5,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
 from leastnoise.privacy import Budget
 from leastnoise.privacy.ledger import Ledger
-from leastnoise.release import Answer, Linear, Release
+from leastnoise.release import Answer, Linear, Release, merge
 from leastnoise.workload import Workload
 from leastnoise.workload.spec import load_spec
 
@@ -24,6 +24,7 @@ __all__ = [
     "__version__",
     "bins",
     "load_spec",
+    "merge",
     "plan",
     "sized",
 ]

@@ -3,7 +3,9 @@
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.linear import Linear
 from leastnoise.release.merge import merge
+from leastnoise.release.postprocess import Adjusted
 from leastnoise.release.release import Release
 from leastnoise.release.run import run
+from leastnoise.release.statistics import Statistic
 
-__all__ = ["Answer", "Joint", "Linear", "Release", "merge", "run"]
+__all__ = ["Adjusted", "Answer", "Joint", "Linear", "Release", "Statistic", "merge", "run"]

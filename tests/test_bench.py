@@ -27,6 +27,7 @@ TINY = {
     "release_adult": "--ways 1 --rows 500 --workloads hybrid",
     "release_wide": "--dims 5 --size 4 --rows 500",
     "large_sums": "--pairs 8 70 --triple 4 --prior uniform",
+    "rounding": "--only n=10",
 }
 
 

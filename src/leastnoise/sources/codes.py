@@ -14,8 +14,9 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import as_column, coded, id_texts
 from leastnoise.sources.kinds import missing_column
 from leastnoise.sources.people import check_ids, kept_rows
-from leastnoise.sources.rules import AnyRules, Unit, codings
+from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
+from leastnoise.workload.rules import AnyRules, codings
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 

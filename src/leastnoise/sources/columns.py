@@ -17,8 +17,8 @@ from leastnoise.domain import Bins
 from leastnoise.encoding import _numbers as as_floats
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.kinds import Kind, check_id, check_kind, truth
-from leastnoise.sources.rules import MISSING, OUTSIDE, Coding
 from leastnoise.sources.source import as_array
+from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
 
 Column = Any  # a NumPy array, or an array of Arrow, which has no types for checkers
 _CHUNK = 1 << 18  # rows coded at a time: what is needed on the way stays small

@@ -17,10 +17,11 @@ from leastnoise.sources.database import Database
 from leastnoise.sources.duck import DuckDB
 from leastnoise.sources.engine import Engine
 from leastnoise.sources.postgres import PostgreSQL
-from leastnoise.sources.rules import AnyRules, Unit, as_part
+from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Source, as_array
 from leastnoise.sources.spark import Spark, session_at
 from leastnoise.sources.tables import Table
+from leastnoise.workload.rules import AnyRules, as_part
 
 FILES = (".csv", ".parquet", ".pq")
 

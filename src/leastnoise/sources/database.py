@@ -14,9 +14,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.codes import Codes
 from leastnoise.sources.engine import Columns, Engine
 from leastnoise.sources.people import check_ids
-from leastnoise.sources.rules import AnyRules, Unit, codings
+from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Axes, checked_name, checked_sets, project
 from leastnoise.sources.sql import Query
+from leastnoise.workload.rules import AnyRules, codings
 
 _BATCH_CELLS, _BATCH_TABLES = 1 << 22, 64  # counted in one pass over the data
 _UNION_CELLS = 1 << 14  # of a table from which several others are summed
@@ -136,7 +137,10 @@ class Database:
                 axes = tuple(k for k, row in zip(used, cells, strict=True) if row[here[0]] >= 0)
                 if axes not in tables:
                     raise LeastnoiseError(CHANGED)
-                tables[axes][tuple(cells[used.index(k), here] for k in axes)] += counts[here]
+                cell = np.zeros(len(here), dtype=np.int64)
+                for k in axes:
+                    cell = cell * self.domain.shape[k] + cells[used.index(k), here]
+                tables[axes].reshape(-1)[cell] += counts[here]
         return tables
 
     def _whole(self, sql: str) -> Columns:

@@ -1,6 +1,8 @@
 """DuckDB: CSV and Parquet files, and its own databases."""
 
+import csv
 import glob
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +19,7 @@ from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
 
 _VIEW = "leastnoise_data"
+_MEMORY = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B")
 _BATCH = 1 << 17  # rows that come at a time
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys("TINYINT SMALLINT INTEGER BIGINT HUGEINT".split(), "integer"),
@@ -37,10 +40,12 @@ class DuckDB:
     most_bytes = 1 << 30
 
     def __init__(self, database: str = ":memory:", memory: str | None = None) -> None:
-        self._spill = tempfile.mkdtemp(prefix="leastnoise-")
-        settings: dict[str, Any] = {"temp_directory": self._spill, "preserve_insertion_order": "false"}
+        settings: dict[str, Any] = {"preserve_insertion_order": "false"}
         if memory is not None:
+            if not isinstance(memory, str) or not _MEMORY.fullmatch(memory):
+                raise LeastnoiseError(f"memory {memory!r} is no size; write for example memory='4GB'")
             settings["memory_limit"] = memory
+        self._spill = settings["temp_directory"] = tempfile.mkdtemp(prefix="leastnoise-")
         refusal = None
         try:
             self._connection = duckdb.connect(database, read_only=database != ":memory:", config=settings)
@@ -93,14 +98,17 @@ class DuckDB:
         if path.suffix.lower() in (".parquet", ".pq"):
             self._connection.read_parquet(pattern).create_view(_VIEW)
         else:
-            # All as text: types guessed from the first rows would differ from file to file.
-            read = self._connection.read_csv(
-                pattern, header=True, all_varchar=True, sep=",", quotechar='"', escapechar='"'
-            )
-            read.create_view(_VIEW)
+            # Nothing is guessed from the first rows: types and even the lines skipped would differ from file to file.
+            settings: dict[str, Any] = {
+                "header": True,
+                "sep": ",",
+                "quotechar": '"',
+                "escapechar": '"',
+                "auto_detect": False,
+            }
+            columns = dict.fromkeys(_names(path, pattern), "VARCHAR")
+            self._connection.read_csv(pattern, columns=columns, **settings).create_view(_VIEW)
             self._written = True
-        if not self.fields:
-            raise LeastnoiseError(_unreadable(path))
 
     @cached_property
     def fields(self) -> Mapping[str, Field]:
@@ -130,7 +138,7 @@ class DuckDB:
         if error is not None:
             if self._written and isinstance(error, duckdb.InvalidInputException):
                 raise LeastnoiseError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
-            raise failed("DuckDB", error)
+            raise failed("DuckDB", error, "check that the data is whole, and that memory and disk suffice")
 
     def close(self) -> None:
         """Let go of the connection, and of what it wrote aside."""
@@ -149,6 +157,25 @@ def _existing(path: Path) -> str:
     if not glob.glob(str(path)):
         raise LeastnoiseError(f"there is no file {str(path)!r}; check the path")
     return str(path)
+
+
+def _names(path: Path, pattern: str) -> list[str]:
+    """The first line of a CSV file, which all files of a pattern share."""
+    found: list[list[str]] = []
+    for file in glob.glob(pattern):
+        try:
+            with open(file, encoding="utf-8-sig", newline="") as text:
+                found.append(next(csv.reader(text, strict=True), []))
+        except (csv.Error, UnicodeDecodeError):
+            found.append([])
+    names = found[0]
+    if not all(names) or not names:
+        raise LeastnoiseError(_unreadable(path))
+    if any(others != names for others in found):
+        raise LeastnoiseError(f"the files {str(path)!r} differ in their columns; give them the same, in the same order")
+    if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+        raise LeastnoiseError(f"the file {str(path)!r} has two columns {twice[0]!r}; rename one of them")
+    return names
 
 
 def _unreadable(path: Path) -> str:

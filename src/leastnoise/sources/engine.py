@@ -38,11 +38,9 @@ class Engine(Protocol):
         """Let go of the connection."""
 
 
-def failed(engine: str, error: BaseException) -> LeastnoiseError:
+def failed(engine: str, error: BaseException, hint: str = "look for the cause in its own log") -> LeastnoiseError:
     """Tells the type of an engine's error; its text may hold values of the data."""
-    return LeastnoiseError(
-        f"{engine} could not count the table ({type(error).__name__}); look for the cause in its own log"
-    )
+    return LeastnoiseError(f"{engine} could not count the table ({type(error).__name__}); {hint}")
 
 
 def named_table(text: str) -> exp.Table:

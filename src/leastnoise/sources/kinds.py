@@ -4,7 +4,7 @@ from typing import Literal
 
 from leastnoise.domain import Values
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources.rules import Coding
+from leastnoise.workload.rules import Coding
 
 # `written` is text in a file that knows no types: numbers are read from it.
 Kind = Literal["integer", "float", "decimal", "boolean", "text", "date", "written", "nothing", "unknown"]

@@ -1,37 +1,16 @@
-"""What becomes of values outside the domain, of missing ones, and of people with many rows."""
+"""Whose privacy is protected: people with several rows."""
 
 import os
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
-import numpy as np
-
-from leastnoise.domain import Attribute, Bins, Domain, Integers, Scalar, Sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.neighbours import checked_rows
+from leastnoise.workload.rules import AnyRules, Rules
 
-Outside = Literal["error", "other", "clamp", "drop"]
-# What a value is coded as where it has no code. Rows with `DROPPED` are left out, the others are refused.
-OUTSIDE, MISSING, DROPPED = -1, -2, -3
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Where an attribute is found, and what happens to values that are not in its domain, or not there at all.
-
-    `outside` is error, drop (the row), other (the value "other", which the domain must list) or clamp (the nearest end
-    of an ordered number). `missing` is error, drop, or the value of the domain that stands for it.
-
-    >>> Rules(column="AGE", outside="clamp", missing="drop")
-    Rules(column='AGE', outside='clamp', missing='drop')
-    """
-
-    column: str | None = None
-    outside: Outside = "error"
-    missing: Scalar = "error"
+__all__ = ["AnyRules", "Rules", "Unit"]
 
 
 @dataclass(frozen=True)
@@ -59,103 +38,6 @@ class Unit:
         if self.missing not in ("error", "drop"):
             raise LeastnoiseError(f"rows without an id can be an error or be dropped, not {self.missing!r}")
         object.__setattr__(self, "key", _secret(self.secret).hex())
-
-
-@dataclass(frozen=True)
-class Coding:
-    """An attribute with its rules, as codes: what `outside` and `missing` values become, unless clamped."""
-
-    attribute: Attribute
-    column: str
-    outside: int = OUTSIDE
-    missing: int = MISSING
-    clamp: bool = False
-
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return self.attribute.size
-
-    @property
-    def drops(self) -> bool:
-        """Whether rows may be left out because of this attribute."""
-        return DROPPED in (self.outside, self.missing)
-
-    def code(self, value: object) -> int:
-        """The code of one value, -1 where there is none."""
-        box = np.empty(1, dtype=object)
-        box[0] = value
-        return int(self.attribute.values.find(box)[0])
-
-    def check(self, outside: bool, missing: bool) -> None:
-        """Refuse what no rule covers; says nothing of the values or how many there are."""
-        if outside:
-            choices = "other, drop or clamp" if _clampable(self.attribute) else "other or drop"
-            raise LeastnoiseError(
-                f"the column {self.column!r} holds values outside the domain of {self.attribute.name!r}; "
-                f"widen the domain, or choose outside: {choices}"
-            )
-        if missing:
-            raise LeastnoiseError(
-                f"the column {self.column!r} holds missing values; "
-                f"choose missing: drop, or the value of {self.attribute.name!r} that stands for them"
-            )
-
-
-AnyRules = Mapping[str, Rules | Mapping[str, Any]]
-
-
-def codings(domain: Domain, rules: AnyRules | None = None) -> tuple[Coding, ...]:
-    """How each attribute is coded.
-
-    >>> domain = Domain.of(age=range(18, 100), job=["nurse", "other"])
-    >>> [c.outside for c in codings(domain, {"job": Rules(outside="other"), "age": {"outside": "drop"}})]
-    [-3, 1]
-    """
-    given = dict(rules or {})
-    for name in given:
-        domain.index(name)  # an unknown name is refused with a hint
-    return tuple(_coding(a, as_part(Rules, given.get(a.name, Rules()), f"the rules of {a.name!r}")) for a in domain)
-
-
-def as_part(kind: type[Any], data: Any, what: str) -> Any:
-    """A `Rules` or `Unit`, also from its plain fields, as a spec gives them."""
-    if isinstance(data, kind):
-        return data
-    known = [f.name for f in fields(kind) if f.init]
-    if not isinstance(data, Mapping) or not set(data) <= set(known):
-        raise LeastnoiseError(f"{what} are {kind.__name__}(...) or a mapping with some of {', '.join(known)}")
-    try:
-        return kind(**data)
-    except TypeError:
-        raise LeastnoiseError(f"{what} lack a field; give {', '.join(known)}") from None
-
-
-def _coding(attribute: Attribute, rules: Rules) -> Coding:
-    name, column = attribute.name, attribute.name if rules.column is None else rules.column
-    if not isinstance(column, str) or not column:
-        raise LeastnoiseError(f"the column of {name!r} is a name, got {column!r}")
-    if rules.outside not in get_args(Outside):
-        raise LeastnoiseError(f"outside {rules.outside!r} of {name!r} is no rule; use error, other, clamp or drop")
-    if rules.outside == "clamp" and not _clampable(attribute):
-        raise LeastnoiseError(f"{name!r} cannot be clamped; only ranges, bins and ordered codes can, use other or drop")
-    words = {"error": OUTSIDE, "clamp": OUTSIDE, "drop": DROPPED}
-    outside = words[rules.outside] if rules.outside in words else _value(attribute, "other", "outside: other")
-    words = {"error": MISSING, "drop": DROPPED}
-    word = rules.missing if isinstance(rules.missing, str) else None
-    missing = words[word] if word in words else _value(attribute, rules.missing, f"missing: {rules.missing}")
-    return Coding(attribute, column, outside, missing, rules.outside == "clamp")
-
-
-def _value(attribute: Attribute, value: object, rule: str) -> int:
-    code = Coding(attribute, attribute.name).code(value)
-    if code < 0:
-        raise LeastnoiseError(f"{rule!r} needs {value!r} among the values of {attribute.name!r}; add it to the domain")
-    return code
-
-
-def _clampable(attribute: Attribute) -> bool:
-    return isinstance(attribute.values, Integers | Bins) or (isinstance(attribute.values, Sized) and attribute.ordered)
 
 
 def _secret(given: str | bytes | None) -> bytes:

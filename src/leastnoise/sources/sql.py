@@ -13,8 +13,9 @@ from leastnoise.domain import Bins, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import Kind, check_id, check_kind, missing_column, texts, truth
-from leastnoise.sources.rules import MISSING, OUTSIDE, Coding, Unit
+from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Axes
+from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
 
 Expression = Any  # the types within SQLGlot change between its versions
 MOST_BRANCHES = 20_000  # values or bins of an attribute in SQL
@@ -123,7 +124,7 @@ class Query:
         raw = _column(field.identifier)
         missing: Expression = raw.is_(exp.null())
         if field.kind in ("float", "decimal"):
-            missing = exp.or_(missing, _as_double(raw, field.kind).eq(_double("NaN")))
+            missing = exp.or_(missing, self._is_nan(_as_double(raw, field.kind)))
         found = exp.func("COALESCE", *self._ways(coding, field.kind, raw), _whole(coding.outside))
         case = exp.Case().when(missing, _whole(coding.missing)).else_(found)
         return exp.cast(case, "smallint" if coding.size < 2**15 else "bigint")
@@ -153,6 +154,12 @@ class Query:
         else:
             ways = [_offset(number, int(values.value(0)), coding.size, whole=kind in ("integer", "boolean"))]
         return [*ways, *([_clamped(number, coding)] if coding.clamp else [])]
+
+    def _is_nan(self, x: Expression) -> Expression:
+        if self.dialect == "postgres":
+            return x.eq(_double("NaN"))
+        # Not by comparing: DuckDB decides comparisons by the ranges that Parquet files state, which leave NaN out.
+        return exp.Anonymous(this="ISNAN", expressions=[x])
 
     def _text(self, raw: exp.Column, kind: Kind) -> Expression:
         if self.dialect != "postgres":

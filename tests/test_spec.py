@@ -15,6 +15,7 @@ from leastnoise.domain import Bins, Domain, Integers, Sized, Values, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.budget import Budget
 from leastnoise.workload import Workload, schema
+from leastnoise.workload.rules import Rules
 from leastnoise.workload.spec import Spec, load_spec, parse_spec
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.yaml"))
@@ -200,6 +201,58 @@ def test_privacy_is_what_a_budget_takes(text, fields):
     assert Budget(**found) == Budget(**fields)
 
 
+def test_rules():
+    text = """attributes:
+  age: {range: [0, 9], column: AGE, outside: clamp, missing: 0}
+  sex: {values: [F, M, other], outside: other, missing: other}
+  q: {size: 2, repeat: 2, column: item, missing: drop}
+  z: {size: 2}
+"""
+    assert parse_spec(spec(text)).rules == {
+        "age": Rules("AGE", "clamp", 0),
+        "sex": Rules(None, "other", "other"),
+        "q1": Rules("item1", missing="drop"),
+        "q2": Rules("item2", missing="drop"),
+    }
+    assert parse_spec(spec()).rules == {}
+
+
+def test_a_unit_sets_the_rows_per_person():
+    found = parse_spec(spec(more="unit: {id: person, max_rows: 3}\n"))
+    assert found.unit_fields == {"id": "person", "max_rows": 3}
+    assert found.budget_fields == {"epsilon": 1, "delta": 1e-9, "rows_per_person": 3}
+    more = "unit: {id: person, max_rows: 3, missing: drop, secret: env:KEY}\n"
+    same = parse_spec(spec(privacy="privacy: {mu: 1, rows_per_person: 3}\n", more=more))
+    assert same.unit_fields == {"id": "person", "max_rows": 3, "missing": "drop", "secret": "env:KEY"}
+    assert same.budget_fields == {"mu": 1, "rows_per_person": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("unit: person", "unit is 'person'; write for example {id: person, max_rows: 3}"),
+        ("unit: {id: person}", "unit needs 'max_rows'; write for example {id: person, max_rows: 3}"),
+        ("unit: {max_rows: 3}", "unit needs 'id'; write for example {id: person, max_rows: 3}"),
+        ("unit: {id: person, max_rows: 0}", "max_rows 0 is not between 1 and 1000000000"),
+        ("unit: {id: p, max_rows: 3, missing: other}", "unknown missing 'other'; use error or drop"),
+        ("unit: {id: p, max_row: 3}", "unknown key 'max_row' in unit; did you mean 'max_rows'?"),
+    ],
+)
+def test_bad_units(text, said):
+    assert message(spec(more=f"{text}\n")) == f"s.yaml line 7: {said}"
+
+
+def test_units_and_budgets_agree():
+    privacy = "privacy: {mu: 1, rows_per_person: 2}\n"
+    assert message(spec(privacy=privacy, more="unit: {id: p, max_rows: 3}\n")) == (
+        "s.yaml line 7: max_rows 3 of the unit and rows_per_person 2 of privacy differ; leave one out"
+    )
+    targets = "workload: [{queries: total, within: 20}]\n"
+    assert message(spec(workload=targets, privacy="", more="unit: {id: p, max_rows: 3}\n")) == (
+        "s.yaml line 5: a unit needs 'privacy', which says what it protects; state epsilon, mu or rho"
+    )
+
+
 def test_targets_may_stand_without_privacy():
     found = parse_spec(spec(workload="workload: [{queries: total, within: 20}, {queries: marginal}]\n", privacy=""))
     assert found.budget_fields == {}
@@ -326,7 +379,26 @@ def test_bad_top_level(text, said):
         ("10", "an attribute is '10'; write for example {size: 10} or {range: [0, 99]}"),
         ("{}", "a needs 'size'; write for example {size: 10} or {range: [0, 99]}"),
         ("{rnage: [0, 9]}", "unknown key 'rnage' in an attribute; did you mean 'range'?"),
-        ("{range: [0, 9], size: 3}", "unknown key 'size' in an attribute with 'range'; use range or repeat"),
+        (
+            "{range: [0, 9], size: 3}",
+            "unknown key 'size' in an attribute with 'range'; use repeat, column, outside, missing or range",
+        ),
+        ("{size: 4, outside: nearest}", "unknown outside 'nearest'; use error, other, clamp or drop"),
+        ("{size: 4, outside: clam}", "unknown outside 'clam'; did you mean 'clamp'?"),
+        (
+            "{size: 4, outside: clamp}",
+            "'a' cannot be clamped; only ranges, bins and ordered codes can, use other or drop",
+        ),
+        (
+            "{values: [x], outside: other}",
+            "'outside: other' needs 'other' among the values of 'a'; add it to the domain",
+        ),
+        ("{values: [x], missing: y}", "'missing: y' needs 'y' among the values of 'a'; add it to the domain"),
+        ("{range: [0, 9], missing: 10}", "'missing: 10' needs 10 among the values of 'a'; add it to the domain"),
+        ("{range: [0, 9], missing: }", "missing is nothing; use error, drop or a value of the attribute"),
+        ("{range: [0, 9], missing: [1]}", "missing is a list; use error, drop or a value of the attribute"),
+        ("{size: 3, column: [a]}", "column is a list, not a name"),
+        ("{size: 3, column: ''}", "column is ''; write for example column: AGE"),
         ("{range: [0]}", "range needs 2 entries, not 1; write for example [0, 99]"),
         ("{range: 9}", "range is '9'; write for example [0, 99]"),
         ("{range: [0, ten]}", "range is 'ten', not a whole number"),

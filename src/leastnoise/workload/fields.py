@@ -135,6 +135,12 @@ def _value(value: object) -> object:
     return float(value) if "." in value else int(value)
 
 
+def _missing(value: object) -> object:
+    if value is None or not isinstance(value, str | int | float):
+        raise LeastnoiseError(f"missing is {shown(value)}; use error, drop or a value of the attribute")
+    return _value(value)
+
+
 def _text(value: object, info: ValidationInfo) -> str:
     if not isinstance(value, str):
         raise LeastnoiseError(f"{info.field_name} is {shown(value)}, not a name")
@@ -178,6 +184,8 @@ Repeat = Annotated[int, _between(1, 100_000), schema(type="integer", minimum=1, 
 RowsPerPerson = Annotated[int, _between(1, 10**9), schema(type="integer", minimum=1, maximum=10**9)]
 Seed = Annotated[int, _between(0, 2**32 - 1), schema(type="integer", minimum=0, maximum=2**32 - 1)]
 Text = Annotated[str, BeforeValidator(_text)]
+NonEmpty = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
 Value = Annotated[str | int | float, BeforeValidator(_value)]
+Missing = Annotated[str | int | float, BeforeValidator(_missing)]
 Names = Annotated[list[Text], Field(min_length=1), BeforeValidator(_list), _one_or_many("string")]
 Ways = Annotated[list[Whole], Field(min_length=1), BeforeValidator(_list), _one_or_many("integer")]

@@ -12,7 +12,9 @@ from leastnoise.workload.families import FAMILIES
 from leastnoise.workload.fields import (
     AboveZero,
     Delta,
+    Missing,
     Names,
+    NonEmpty,
     Norm,
     Number,
     Positive,
@@ -53,6 +55,11 @@ EXAMPLES = {
     "epsilon": "{epsilon: 1, delta: 1e-9}",
     "delta": "{epsilon: 1, delta: 1e-9}",
     "lr": "{lr: 4}",
+    "column": "column: AGE",
+    "unit": "unit: {id: person, max_rows: 3}",
+    "id": "{id: person, max_rows: 3}",
+    "max_rows": "{id: person, max_rows: 3}",
+    "secret": "secret: env:NAME or secret: file:PATH",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
 
@@ -89,58 +96,68 @@ class BinsPart(Part):
     count: Whole | None = None
 
 
-class RangeAttribute(Part):
-    """Whole numbers from the first to the last, ordered."""
+OutsideName = Literal["error", "other", "clamp", "drop"]
+Outside = Annotated[OutsideName, word(*get_args(OutsideName))]
+
+
+class AttributeBase(Part):
+    """What all attributes have: where they are in the data, and what happens to other values."""
 
     called = "an attribute"
+    repeat: Repeat | None = None
+    column: NonEmpty | None = None
+    outside: Outside = "error"
+    missing: Missing = "error"
+
+    def rules(self) -> dict[str, Any]:
+        """The rules that differ from the usual ones."""
+        return self.model_dump(include={"column", "outside", "missing"}, exclude_unset=True, exclude_none=True)
+
+
+class RangeAttribute(AttributeBase):
+    """Whole numbers from the first to the last, ordered."""
+
     kind = "range"
     example = "{range: [0, 99]}"
     range: Annotated[list[Whole], Field(min_length=2, max_length=2)]
-    repeat: Repeat | None = None
 
     def encoding(self) -> Encoding:
         """The values meant."""
         return Integers(*self.range)
 
 
-class BinsAttribute(Part):
+class BinsAttribute(AttributeBase):
     """A number cut into bins, ordered."""
 
-    called = "an attribute"
     kind = "bins"
     example = "{bins: {low: 0, high: 200000, width: 4000}}"
     bins: BinsPart
-    repeat: Repeat | None = None
 
     def encoding(self) -> Encoding:
         """The values meant."""
         return bins(**dict(self.bins))
 
 
-class ValuesAttribute(Part):
+class ValuesAttribute(AttributeBase):
     """Listed values, unordered unless `ordered: true`."""
 
-    called = "an attribute"
     kind = "values"
     example = "{values: [F, M]}"
     values: Annotated[list[Value], Field(min_length=1)]
     ordered: bool = False
-    repeat: Repeat | None = None
 
     def encoding(self) -> Encoding:
         """The values meant."""
         return Values(tuple(self.values), self.ordered)
 
 
-class SizeAttribute(Part):
+class SizeAttribute(AttributeBase):
     """The codes 0 to size - 1, unordered unless `ordered: true`."""
 
-    called = "an attribute"
     kind = "size"
     example = "{size: 10} or {range: [0, 99]}"
     size: Whole
     ordered: bool = False
-    repeat: Repeat | None = None
 
     def encoding(self) -> Encoding:
         """The values meant."""
@@ -303,6 +320,21 @@ Privacy = Annotated[
 ]
 
 
+UnitMissingName = Literal["error", "drop"]
+UnitMissing = Annotated[UnitMissingName, word(*get_args(UnitMissingName))]
+
+
+class UnitPart(Part):
+    """People with several rows: the column that tells them apart, and the most rows that are counted of each."""
+
+    called = "unit"
+    example = "{id: person, max_rows: 3}"
+    id: NonEmpty
+    max_rows: RowsPerPerson
+    missing: UnitMissing = "error"
+    secret: NonEmpty | None = None
+
+
 class LrObjective(Part):
     """A norm between the sum and the largest standard error."""
 
@@ -327,6 +359,7 @@ class SpecPart(Part):
     called = "the spec"
     attributes: Annotated[dict[str, _TaggedAttribute], Field(min_length=1)]
     workload: Annotated[list[Line], Field(min_length=1)]
+    unit: UnitPart | None = None
     privacy: Privacy | None = None  # None: the least that meets every `within`
     objective: Objective = "sum"
     prior: Prior = "search"

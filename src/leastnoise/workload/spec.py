@@ -1,7 +1,7 @@
 """Spec files: attributes, workload and privacy in YAML, with the line in every error."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.document import Document
 from leastnoise.workload.fields import UnknownKeyError, shown
+from leastnoise.workload.rules import Rules, coding
 from leastnoise.workload.schema import EXAMPLES, AnyQueries, AttributePart, Line, LrObjective, MatrixQueries, SpecPart
 from leastnoise.workload.workload import Workload
 
@@ -22,7 +23,8 @@ Objective = str | dict[str, float]
 class Spec:
     """What a spec file asks for; `budget_fields` are the arguments of a `Budget`.
 
-    They are empty where the spec states accuracy targets and leaves the privacy to be found.
+    They are empty where the spec states accuracy targets and leaves the privacy to be found. `rules` (by attribute) and
+    `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -38,6 +40,8 @@ class Spec:
     objective: Objective = "sum"
     prior: str = "search"
     solver: str = "optimal"
+    rules: dict[str, Rules] = field(default_factory=dict)
+    unit_fields: dict[str, Any] | None = None
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -71,8 +75,41 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> 
         with document.at("workload", k):
             workload = _add(workload, line, copies, folder or Path())
     objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
-    budget_fields = part.privacy.model_dump(exclude_unset=True) if part.privacy else {}
-    return Spec(workload, budget_fields, objective, part.prior, part.solver)
+    with document.at("unit"):
+        budget_fields = _budget_fields(part)
+    unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
+    rules = _rules(document, domain, part.attributes, copies)
+    return Spec(workload, budget_fields, objective, part.prior, part.solver, rules, unit)
+
+
+def _budget_fields(part: SpecPart) -> dict[str, Any]:
+    """The arguments of a budget; a unit sets the rows per person."""
+    found = part.privacy.model_dump(exclude_unset=True) if part.privacy else {}
+    if part.unit is None:
+        return found
+    if not found:
+        raise LeastnoiseError("a unit needs 'privacy', which says what it protects; state epsilon, mu or rho")
+    stated = found.setdefault("rows_per_person", part.unit.max_rows)
+    if stated != part.unit.max_rows:
+        raise LeastnoiseError(
+            f"max_rows {part.unit.max_rows} of the unit and rows_per_person {stated} of privacy differ; leave one out"
+        )
+    return found
+
+
+def _rules(
+    document: Document, domain: Domain, parts: dict[str, AttributePart], copies: dict[str, list[str]]
+) -> dict[str, Rules]:
+    """Rules by attribute; the columns of copies are numbered like the copies."""
+    found: dict[str, Rules] = {}
+    for name, part in parts.items():
+        fields = part.rules()
+        for k, copy in enumerate(copies[name] if fields else []):
+            numbered = {"column": f"{part.column}{k + 1}"} if part.repeat and part.column else {}
+            found[copy] = Rules(**fields | numbered)
+            with document.at("attributes", name):
+                coding(domain[copy], found[copy])
+    return found
 
 
 def _domain(document: Document, parts: dict[str, AttributePart]) -> tuple[Domain, dict[str, list[str]]]:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from leastnoise.domain import Values
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.workload.rules import Coding
 
 # `written` is text in a file that knows no types: numbers are read from it.
@@ -24,15 +24,13 @@ def check_kind(coding: Coding, kind: Kind) -> None:
     """Refuse a column whose type can never match; its type is no secret."""
     column, name = coding.column, coding.attribute.name
     if kind == "unknown":
-        raise LeastnoiseError(
-            f"the column {column!r} is neither number, text, date nor truth value; cast it to one of them"
-        )
+        raise DataError(f"the column {column!r} is neither number, text, date nor truth value; cast it to one of them")
     if kind in TEXTS and not texts(coding):
-        raise LeastnoiseError(
+        raise DataError(
             f"the column {column!r} holds {_WORDS[kind]}, but the values of {name!r} are numbers; cast the column"
         )
     if kind in NUMBERS and not numbers(coding):
-        raise LeastnoiseError(
+        raise DataError(
             f"the column {column!r} holds {_WORDS[kind]}, but the values of {name!r} are texts; cast the column to text"
         )
 
@@ -40,7 +38,7 @@ def check_kind(coding: Coding, kind: Kind) -> None:
 def check_id(column: str, kind: Kind) -> None:
     """Ids must be the same text in every engine."""
     if kind not in ("integer", "text", "written", "nothing"):
-        raise LeastnoiseError(f"the column {column!r} cannot be an id; ids are whole numbers or texts, cast it")
+        raise DataError(f"the column {column!r} cannot be an id; ids are whole numbers or texts, cast it")
 
 
 def texts(coding: Coding) -> list[tuple[str, int]]:

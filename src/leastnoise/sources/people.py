@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError
 from leastnoise.sources.rules import Unit
 
 
@@ -39,7 +39,7 @@ def kept_rows(unit: Unit, ids: npt.NDArray[Any], codes: Sequence[npt.NDArray[Any
 def check_ids(unit: Unit, missing: bool) -> None:
     """Refuse rows that belong to nobody, unless they are to be dropped."""
     if missing and unit.missing == "error":
-        raise LeastnoiseError(f"the column {unit.id!r} lacks some ids; fill them, or choose missing: drop for the unit")
+        raise DataError(f"the column {unit.id!r} lacks some ids; fill them, or choose missing: drop for the unit")
 
 
 def _digest(key: str, person: str, codes: Sequence[Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
@@ -27,6 +27,7 @@ class PostgreSQL:
     """One table or view, read in one transaction: every pass sees the same rows."""
 
     dialect = "postgres"
+    embedded = False
     most_bytes = 1 << 25
 
     def __init__(self, table: str, **login: Any) -> None:
@@ -94,4 +95,4 @@ def _connected(driver: Any, login: dict[str, Any]) -> Any:
             f"PostgreSQL at {where} refuses user {login.get('user')!r} for the database {login.get('dbname')!r}; "
             "check the user, the password and the name of the database"
         )
-    raise LeastnoiseError(f"cannot reach PostgreSQL at {where}; check the address, and that the server is running")
+    raise DataError(f"cannot reach PostgreSQL at {where}; check the address, and that the server is running")

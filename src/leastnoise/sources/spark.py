@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
@@ -27,6 +27,7 @@ class Spark:
     """A data frame, counted by Spark; only counts come to the driver."""
 
     dialect = "spark"
+    embedded = False
     most_bytes = 1 << 25
 
     def __init__(self, frame: Any) -> None:
@@ -86,4 +87,4 @@ def session_at(master: str | None) -> Any:
         return (builder.master(master) if master else builder).getOrCreate()
     except Exception as error:
         kind = type(error).__name__
-    raise LeastnoiseError(f"cannot start Spark at {master or 'its default'} ({kind}); check the address and Java")
+    raise DataError(f"cannot start Spark at {master or 'its default'} ({kind}); check the address and Java")

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from leastnoise.domain import Attribute, Bins, Domain, Integers, Scalar, Sized
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 
 Outside = Literal["error", "other", "clamp", "drop"]
 # What a value is coded as where it has no code. Rows with `DROPPED` are left out, the others are refused.
@@ -60,12 +60,12 @@ class Coding:
         """Refuse what no rule covers; says nothing of the values or how many there are."""
         if outside:
             choices = "other, drop or clamp" if _clampable(self.attribute) else "other or drop"
-            raise LeastnoiseError(
+            raise DataError(
                 f"the column {self.column!r} holds values outside the domain of {self.attribute.name!r}; "
                 f"widen the domain, or choose outside: {choices}"
             )
         if missing:
-            raise LeastnoiseError(
+            raise DataError(
                 f"the column {self.column!r} holds missing values; "
                 f"choose missing: drop, or the value of {self.attribute.name!r} that stands for them"
             )

@@ -21,14 +21,15 @@ from tests.engines import postgres, spark
 from tests.sources.registry import MARKS, brute_force, postgres_table
 
 SECRET = b"a secret"
+WAYS = {"distinct rows": (True, 1 << 30), "streamed": (True, 0), "counted over there": (False, 0)}
 
 
 class SharedDuckDB(DuckDB):
-    """One connection for all examples; tables are counted over there if `most_bytes` is 0."""
+    """One connection for all examples, which counts in one of three ways."""
 
-    def of(self, table: pa.Table, most_bytes: int) -> "SharedDuckDB":
+    def of(self, table: pa.Table, way: str) -> "SharedDuckDB":
         self.__dict__.pop("fields", None)
-        self.most_bytes = most_bytes
+        self.embedded, self.most_bytes = WAYS[way]
         self._connection.register("leastnoise_data", table)
         return self
 
@@ -240,7 +241,7 @@ def problems(draw):
         data["person"] = pa.array(draw(st.lists(ids, min_size=size, max_size=size)))
         unit = Unit("person", draw(st.integers(1, 3)), draw(st.sampled_from(["drop", "error"])), SECRET)
     rules = {a.name: draw(rules_for(a)) for a in domain}
-    return domain, rules, pa.table(data), unit, draw(st.sampled_from([0, 1 << 30]))
+    return domain, rules, pa.table(data), unit, draw(st.sampled_from([*WAYS]))
 
 
 def answers(source, sets):
@@ -259,10 +260,10 @@ def all_sets(domain):
     return [axes for size in range(len(domain) + 1) for axes in combinations(range(len(domain)), size)]
 
 
-def check(shared, domain, rules, table, unit, most_bytes):
+def check(shared, domain, rules, table, unit, way):
     sets = all_sets(domain)
     memory = outcome(lambda: source_of(table, domain, rules=rules, unit=unit), sets)
-    engine = outcome(lambda: Database(domain, shared.of(table, most_bytes), None, rules, unit), sets)
+    engine = outcome(lambda: Database(domain, shared.of(table, way), None, rules, unit), sets)
     assert engine == memory
     if isinstance(memory, list):
         rows = plain_rows(domain, rules, table, unit)
@@ -336,7 +337,7 @@ UNITS = [None, Unit("person", 2, "drop", SECRET)]
 SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2)]
 
 
-def check_mixed(make, table, monkeypatch_bytes):
+def check_mixed(make, table, ways):
     for unit in UNITS:
         expected = answers(source_of(table, MIXED, rules=MIXED_RULES, unit=unit), SETS)
         rows = plain_rows(
@@ -347,9 +348,9 @@ def check_mixed(make, table, monkeypatch_bytes):
         )
         assert expected == [brute_force(MIXED, rows, axes).tolist() for axes in SETS]
         assert expected[0] > 50
-        for most_bytes in monkeypatch_bytes:
+        for way in ways:
             source = make(unit)
-            source._engine.most_bytes = most_bytes
+            source._engine.embedded, source._engine.most_bytes = WAYS[way]
             assert answers(source, SETS) == expected
             source.close()
 
@@ -357,9 +358,7 @@ def check_mixed(make, table, monkeypatch_bytes):
 def test_duckdb_agrees_on_all_kinds(rng, tmp_path):
     table = mixed(rng)
     pa.parquet.write_table(table, tmp_path / "mixed.parquet")
-    check_mixed(
-        lambda unit: source_of(tmp_path / "mixed.parquet", MIXED, rules=MIXED_RULES, unit=unit), table, (0, 1 << 30)
-    )
+    check_mixed(lambda unit: source_of(tmp_path / "mixed.parquet", MIXED, rules=MIXED_RULES, unit=unit), table, WAYS)
 
 
 @pytest.mark.postgres
@@ -367,7 +366,7 @@ def test_duckdb_agrees_on_all_kinds(rng, tmp_path):
 def test_postgresql_agrees_on_all_kinds(rng):
     table = mixed(rng)
     uri = postgres.server().uri(postgres_table(table))
-    check_mixed(lambda unit: source_of(uri, MIXED, rules=MIXED_RULES, unit=unit), table, (0, 1 << 30))
+    check_mixed(lambda unit: source_of(uri, MIXED, rules=MIXED_RULES, unit=unit), table, WAYS)
 
 
 @pytest.mark.spark
@@ -376,7 +375,7 @@ def test_postgresql_agrees_on_all_kinds(rng):
 def test_spark_agrees_on_all_kinds(rng):
     table = mixed(rng)
     frame = spark.session().createDataFrame(table)
-    check_mixed(lambda unit: source_of(frame, MIXED, rules=MIXED_RULES, unit=unit), table, (0,))
+    check_mixed(lambda unit: source_of(frame, MIXED, rules=MIXED_RULES, unit=unit), table, ["counted over there"])
 
 
 # --- people -----------------------------------------------------------------------------------------------------------

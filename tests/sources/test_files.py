@@ -294,17 +294,21 @@ def test_two_passes_where_distinct_rows_are_few(passes):
     assert len(passes) == 2
 
 
-def many(rng, attributes=8):
+def many(rng, attributes=8, embedded=True):
     domain = Domain.of({f"a{k}": 4 for k in range(attributes)})
     codes = rng.integers(0, 4, (500, attributes))
     parquet.write_table(pa.table({f"a{k}": codes[:, k] for k in range(attributes)}), "x.parquet")
     engine = DuckDB.of_file("x.parquet")
-    engine.most_bytes = 0
+    engine.embedded, engine.most_bytes = embedded, 0
     return Database(domain, engine), codes
 
 
-def test_one_pass_for_what_is_expected(rng, passes):
-    source, codes = many(rng)
+both = pytest.mark.parametrize("embedded", [True, False], ids=["streamed", "counted over there"])
+
+
+@both
+def test_one_pass_for_what_is_expected(rng, passes, embedded):
+    source, codes = many(rng, embedded=embedded)
     sets = [(i, j) for i in range(8) for j in range(8) if i != j]
     source.expect(sets)
     for axes in sets:
@@ -317,9 +321,10 @@ def test_one_pass_for_what_is_expected(rng, passes):
     assert len(passes) == 3  # what was not expected takes another
 
 
+@both
 @pytest.mark.parametrize(("cells", "tables"), [(1, 64), (100, 64), (1 << 22, 1), (1 << 22, 3)])
-def test_small_batches_change_nothing(rng, monkeypatch, cells, tables):
-    source, codes = many(rng, 4)
+def test_small_batches_change_nothing(rng, monkeypatch, cells, tables, embedded):
+    source, codes = many(rng, 4, embedded)
     monkeypatch.setattr(database_module, "_BATCH_CELLS", cells)
     monkeypatch.setattr(database_module, "_BATCH_TABLES", tables)
     monkeypatch.setattr(database_module, "_UNION_CELLS", 20)
@@ -328,8 +333,9 @@ def test_small_batches_change_nothing(rng, monkeypatch, cells, tables):
     assert [table.tolist() for table in source.count(sets)] == expected
 
 
-def test_data_that_changes_is_noticed(rng):
-    source, _ = many(rng, 2)
+@both
+def test_data_that_changes_is_noticed(rng, embedded):
+    source, _ = many(rng, 2, embedded)
     list(source.count([()]))
     parquet.write_table(pa.table({"a0": [0, 9], "a1": [0, 0]}), "x.parquet")
     with refused("the data changed while it was counted; count a copy, or in a transaction"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError
 from leastnoise.sources.codes import Codes
 from leastnoise.sources.engine import Columns, Engine
 from leastnoise.sources.people import check_ids
@@ -29,7 +29,8 @@ class Database:
     """A table of a database, counted there.
 
     The first pass looks for values that no rule covers. If the distinct rows of codes are few, a second one fetches
-    them with their counts, and all tables are counted from those. Otherwise every pass counts up to 64 tables.
+    them with their counts, and all tables are counted from those. Otherwise every pass counts many tables: in the
+    engine, or, if that runs in this process, from the codes as they stream by, which is several times as fast.
 
     Guarantees: counts_match_brute_force; engines_code_alike; passwords_stay_secret; messages_keep_the_data_private.
     """
@@ -116,6 +117,8 @@ class Database:
         return Codes(self.domain, dict(zip(self.domain.names, codes, strict=True)), self.name, weights=weights)
 
     def _tables(self, sets: list[Axes]) -> dict[Axes, IntArray]:
+        if self._engine.embedded and any(sets):
+            return self._streamed(sets)
         found: dict[Axes, IntArray] = {}
         unions = unite(sets, self.domain.shape, _UNION_CELLS)
         wholes = list(unions)
@@ -124,6 +127,19 @@ class Database:
             for axes, table in self._pass(batch).items():
                 found |= {wanted: project(table, axes, wanted) for wanted in unions[axes]}
         return found
+
+    def _streamed(self, sets: list[Axes]) -> dict[Axes, IntArray]:
+        """Tables from one pass of codes through this process."""
+        tables = {axes: np.zeros([self.domain.shape[k] for k in axes], dtype=np.int64) for axes in sets}
+        used = sorted({k for axes in sets for k in axes})
+        domain = self.domain.project(*(self.domain.names[k] for k in used))
+        places = [tuple(map(used.index, axes)) for axes in sets]
+        for columns in self._engine.run(self._query.rows(used)):
+            narrow = [_codes(column, n) for column, n in zip(columns, domain.shape, strict=True)]
+            part = Codes(domain, dict(zip(domain.names, narrow, strict=True)))
+            for axes, table in zip(sets, part.count(places), strict=True):
+                tables[axes] += table
+        return tables
 
     def _pass(self, sets: list[Axes]) -> dict[Axes, IntArray]:
         """Tables of sets in ascending order, in one pass over the data."""
@@ -136,7 +152,7 @@ class Database:
                 here = np.flatnonzero(which == p)
                 axes = tuple(k for k, row in zip(used, cells, strict=True) if row[here[0]] >= 0)
                 if axes not in tables:
-                    raise LeastnoiseError(CHANGED)
+                    raise DataError(CHANGED)
                 cell = np.zeros(len(here), dtype=np.int64)
                 for k in axes:
                     cell = cell * self.domain.shape[k] + cells[used.index(k), here]
@@ -171,5 +187,5 @@ def unite(sets: Sequence[Axes], shape: tuple[int, ...], most_cells: int) -> dict
 
 def _codes(column: IntArray, size: int) -> IntArray:
     if column.size and not 0 <= column.min() <= column.max() < size:
-        raise LeastnoiseError(CHANGED)
+        raise DataError(CHANGED)
     return column.astype(np.min_scalar_type(size - 1))

@@ -13,9 +13,10 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
 from leastnoise.sources.kinds import Kind
+from leastnoise.sources.patience import stoppable
 from leastnoise.sources.sql import Field
 
 _VIEW = "leastnoise_data"
@@ -37,6 +38,7 @@ class DuckDB:
     """One table or file, read by DuckDB in this process. What does not fit its memory goes to a private folder."""
 
     dialect = "duckdb"
+    embedded = True
     most_bytes = 1 << 30
 
     def __init__(self, database: str = ":memory:", memory: str | None = None) -> None:
@@ -45,6 +47,7 @@ class DuckDB:
             if not isinstance(memory, str) or not _MEMORY.fullmatch(memory):
                 raise LeastnoiseError(f"memory {memory!r} is no size; write for example memory='4GB'")
             settings["memory_limit"] = memory
+            self.most_bytes = min(self.most_bytes, _bytes(memory) // 4)
         self._spill = settings["temp_directory"] = tempfile.mkdtemp(prefix="leastnoise-")
         refusal = None
         try:
@@ -55,7 +58,8 @@ class DuckDB:
             )
         if refusal is not None:
             shutil.rmtree(self._spill, ignore_errors=True)
-            raise LeastnoiseError(refusal)
+            raise DataError(refusal)
+        self._connection.execute("SET enable_progress_bar = false")
         self.table = exp.table_(_VIEW, quoted=True)
         self._written = False
 
@@ -69,7 +73,7 @@ class DuckDB:
         try:
             engine._open(path, pattern)
         except duckdb.Error:
-            error = LeastnoiseError(_unreadable(path))
+            error = DataError(_unreadable(path))
         except LeastnoiseError as refusal:
             error = refusal
         if error is not None:  # outside of the handler: the other message may show what is in the file
@@ -131,13 +135,14 @@ class DuckDB:
         """Rows of whole numbers, some at a time, as columns."""
         error: BaseException | None = None
         try:
-            for batch in self._connection.sql(sql).to_arrow_reader(_BATCH):
+            read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
+            for batch in stoppable(read, self._connection.interrupt):
                 yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
         except (duckdb.Error, OSError) as found:
             error = found
         if error is not None:
             if self._written and isinstance(error, duckdb.InvalidInputException):
-                raise LeastnoiseError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
+                raise DataError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
             raise failed("DuckDB", error, "check that the data is whole, and that memory and disk suffice")
 
     def close(self) -> None:
@@ -146,11 +151,21 @@ class DuckDB:
         shutil.rmtree(self._spill, ignore_errors=True)
 
 
+def _bytes(memory: str) -> int:
+    """The size that DuckDB reads, to the nearest thousand or so.
+
+    >>> _bytes("1.5 GB")
+    1500000000
+    """
+    number, unit = re.findall(r"[0-9.]+|[KMGT]", memory)
+    return int(float(number) * 1000 ** (1 + "KMGT".index(unit)))
+
+
 def _existing(path: Path) -> str:
     """The path as a pattern that means this file only, or a pattern that means some files."""
     if path.is_file():
         if path.stat().st_size == 0:
-            raise LeastnoiseError(f"the file {str(path)!r} is empty; it needs at least the names of its columns")
+            raise DataError(f"the file {str(path)!r} is empty; it needs at least the names of its columns")
         return glob.escape(str(path))
     if path.is_dir():
         raise LeastnoiseError(f"{str(path)!r} is a folder; name the files in it, such as {str(path / '*.parquet')!r}")
@@ -170,11 +185,11 @@ def _names(path: Path, pattern: str) -> list[str]:
             found.append([])
     names = found[0]
     if not all(names) or not names:
-        raise LeastnoiseError(_unreadable(path))
+        raise DataError(_unreadable(path))
     if any(others != names for others in found):
-        raise LeastnoiseError(f"the files {str(path)!r} differ in their columns; give them the same, in the same order")
+        raise DataError(f"the files {str(path)!r} differ in their columns; give them the same, in the same order")
     if twice := [name for k, name in enumerate(names) if name in names[:k]]:
-        raise LeastnoiseError(f"the file {str(path)!r} has two columns {twice[0]!r}; rename one of them")
+        raise DataError(f"the file {str(path)!r} has two columns {twice[0]!r}; rename one of them")
     return names
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 from sqlglot import exp
 
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.sql import Field
 
 Columns = list[npt.NDArray[Any]]
@@ -18,6 +18,10 @@ class Engine(Protocol):
     @property
     def dialect(self) -> str:
         """As SQLGlot calls it."""
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it runs in this process, so that rows of codes may pass through memory."""
 
     @property
     def most_bytes(self) -> int:
@@ -40,7 +44,7 @@ class Engine(Protocol):
 
 def failed(engine: str, error: BaseException, hint: str = "look for the cause in its own log") -> LeastnoiseError:
     """Tells the type of an engine's error; its text may hold values of the data."""
-    return LeastnoiseError(f"{engine} could not count the table ({type(error).__name__}); {hint}")
+    return DataError(f"{engine} could not count the table ({type(error).__name__}); {hint}")
 
 
 def named_table(text: str) -> exp.Table:

@@ -71,6 +71,10 @@ class Query:
             _select([*codes, exp.Count(this=exp.Star())]).from_(self._kept(range(len(codes)))).group_by(*codes)
         )
 
+    def rows(self, wanted: Sequence[int]) -> str:
+        """Codes of every row that is counted."""
+        return self._sql(_select([_column(_code(k)) for k in wanted]).from_(self._kept(wanted)))
+
     def tables(self, sets: Sequence[Axes]) -> str:
         """Several tables at once: codes, -1 for attributes outside of a table, and counts."""
         used = sorted({k for axes in sets for k in axes})

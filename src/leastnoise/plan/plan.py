@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -57,6 +57,12 @@ class RunOptions(TypedDict, total=False):
     dataset: str | None
     note: str
     out: str | Path | None
+    tables: Literal["parquet", "csv"] | None
+    overwrite: bool
+    rules: Mapping[str, Any] | None
+    unit: Any
+    table: str | None
+    memory: str | None
     bits: Bits | None
     progress: Progress | None
 
@@ -235,8 +241,9 @@ class Plan:
     def run(self, data: Any, **options: Unpack[RunOptions]) -> Release:
         """Measure data by this plan, once: the only private line.
 
-        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`, `out` (a folder to save the
-        release in), `bits`, `progress`.
+        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`; `out` (a folder to save the
+        release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table` and `memory` say how the
+        data is read, as in `source_of`; `bits`, `progress`.
         """
         return Plan.runner(self, data, **options)
 

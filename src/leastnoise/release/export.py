@@ -31,11 +31,16 @@ Each file is one table, with a row for every combination of values:
 def save(release: Release, path: Path, tables: Format | None, overwrite: bool) -> str:
     """Write a release, with all tables in reach where a format is given; returns its id."""
     with drafted(path, overwrite) as draft:
-        if tables is not None:
-            checked_format(tables)
-            (draft / "tables").mkdir()
-            write_tables(release, draft / "tables", None, tables, 0.95)
-        return write(release, draft)
+        return fill(release, draft, tables)
+
+
+def fill(release: Release, draft: Path, tables: Format | None) -> str:
+    """Write a release into an empty folder, with all tables in reach where a format is given; returns its id."""
+    if tables is not None:
+        checked_format(tables)
+        (draft / "tables").mkdir()
+        write_tables(release, draft / "tables", None, tables, 0.95)
+    return write(release, draft)
 
 
 def export(

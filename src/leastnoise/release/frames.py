@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product as combinations_of
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -42,17 +42,22 @@ def table_frame(
     domain: Domain, attributes: Sequence[int], counts: Array, errors: Array, confidence: float, simultaneous: bool
 ) -> pd.DataFrame:
     """One row per cell; the last attribute varies fastest."""
-    reserved = {"count", "std_error", "low", "high"} & {domain.names[a] for a in attributes}
-    if reserved:
-        raise LeastnoiseError(
-            f"the attribute {min(reserved)!r} has the name of a column; use counts() and std_errors()"
-        )
+    check_names(domain.names[a] for a in attributes)
     columns: dict[str, Any] = {}
     for axis, a in enumerate(attributes):
         codes = np.indices(counts.shape, dtype=np.int32)[axis].ravel()
         columns[domain.names[a]] = pd.Series(values_of(domain.attributes[a])).take(codes).to_numpy()
     width = quantile(confidence, counts.size if simultaneous else 1)
     return with_errors(columns, "count", counts.ravel(), errors.ravel(), width)
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse attributes that would be taken for the columns beside them."""
+    reserved = {"count", "std_error", "low", "high"} & set(names)
+    if reserved:
+        raise LeastnoiseError(
+            f"the attribute {min(reserved)!r} has the name of a column; use counts() and std_errors()"
+        )
 
 
 def answers_frame(release: Release, workload: Workload, confidence: float, labels: bool = True) -> pd.DataFrame:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from contextlib import nullcontext
+from math import prod
 from pathlib import Path
 from typing import Any
 
+from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import Progress, measure, rows_of
 from leastnoise.noise import Bits, SecureBits
 from leastnoise.plan.plan import Plan
-from leastnoise.plan.recipe_store import fingerprint
+from leastnoise.plan.recipe import Recipe
+from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.ledger import Ledger
-from leastnoise.release import files
+from leastnoise.release import export, files
+from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.statement import Origin, Summary
-from leastnoise.sources import as_source
+from leastnoise.sources import Source, source_of
+from leastnoise.sources.rules import AnyRules, Unit
+
+CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
 
 
 def run(
@@ -24,33 +33,88 @@ def run(
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
     note: str = "",
+    out: str | Path | None = None,
+    tables: export.Format | None = None,
+    overwrite: bool = False,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    table: str | None = None,
+    memory: str | None = None,
     bits: Bits | None = None,
     progress: Progress | None = None,
-    out: str | Path | None = None,
 ) -> Release:
     """Measure data once by a plan. With a ledger, the exact cost is debited before the first number is drawn.
 
     With `out`, the release is also saved to that new folder, and only then marked as finished in the ledger.
 
-    Guarantees: nothing_is_spent_on_bad_input; debit_comes_first.
+    Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; room_is_made_before_the_debit.
     """
-    recipe, bits = plan.recipe, bits or SecureBits()
-    source = as_source(plan.workload.domain, data, dataset)
-    rows_of(source)  # a source that cannot count fails here, before anything is spent
-    name = dataset or source.name
+    recipe, bits, domain = plan.recipe, bits or SecureBits(), plan.workload.domain
+    if tables is not None:
+        _check_tables(tables, out, domain.names)
     planned = plan if out is None else Summary.of(plan)  # summed up before anything is spent
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
     entry = identity = None
-    with nullcontext() if out is None else files.drafted(Path(out)) as folder:  # a bad folder fails before the debit
+    # Whatever can fail does so before the debit: a bad folder, bad data, a full disk.
+    with nullcontext() if out is None else files.drafted(Path(out), overwrite) as folder:
+        if progress is not None:
+            progress(0, 0, "counting")
+        source = source_of(data, domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
+        _check_rows(source, plan)
+        rows_of(source)  # a source that cannot count fails here
+        name = dataset or source.name
+        if folder is not None:
+            _make_room(recipe, folder, tables is not None)
         if book is not None:
             entry = book.debit(recipe.cost, fingerprint(recipe), note=note, dataset=name, insecure=bits.insecure)
         origin = Origin(ledger_entry=None if entry is None else entry.id, plan=planned)
         release = Release((measure(recipe, source, bits, progress),), name, (origin,))
         if folder is not None:
-            identity = files.write(release, folder)
+            identity = export.fill(release, folder, tables)
     if book is not None and entry is not None and identity is not None:
         book.finish(entry, identity)
     return release
+
+
+def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[str, ...]) -> None:
+    export.checked_format(tables)
+    check_names(names)
+    if out is None:
+        raise LeastnoiseError("tables are saved with the release; give out, the folder for both")
+
+
+def _check_rows(source: Source, plan: Plan) -> None:
+    """Refuse more rows per person than the noise was made for."""
+    most, planned = getattr(source, "rows_per_person", None), plan.budget.rows_per_person
+    if most is not None and most > planned:
+        raise LeastnoiseError(
+            f"the data keeps up to {most} rows per person, the plan hides {planned}; plan with rows_per_person={most}"
+        )
+
+
+def _make_room(recipe: Recipe, folder: Path, tables: bool) -> None:
+    """Fail now if the release will not fit the disk: after the debit, a full disk wastes budget."""
+    structure, (_, arrays) = recipe.structure, recipe_data(recipe)
+    answers = sum(
+        members * prod(probe.strategy.answers)
+        for members, probes in zip(structure.members, recipe.probes, strict=True)
+        for probe in probes
+    )
+    need = 8 * answers + sum(array.nbytes for array in arrays.values()) + FILE_BYTES
+    if tables:
+        for members, orbit in zip(structure.members, structure.orbits, strict=True):
+            need += members * (FILE_BYTES + CELL_BYTES * prod(structure.shape(orbit)))
+    room = folder / "room"
+    try:
+        with room.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, need)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise LeastnoiseError(
+            f"there is no room for {need:,} bytes in {folder.parent} ({why}); nothing was spent, choose another folder"
+        ) from None
+    finally:
+        room.unlink(missing_ok=True)
 
 
 Plan.runner = staticmethod(run)

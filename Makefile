@@ -6,6 +6,7 @@ WORKERS ?= 2
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
 NAME ?=
 ARGS ?=
+FOLDER ?=
 
 .PHONY: setup demo test slow check format bench clean
 
@@ -17,7 +18,7 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/leastnoise plan examples/survey.yaml
+	$(BIN)/leastnoise demo $(FOLDER)
 
 test: setup
 	$(PYTEST) -n $(WORKERS) -m "not slow"

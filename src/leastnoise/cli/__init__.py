@@ -1,24 +1,36 @@
 """The command line."""
 
+import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from leastnoise import __version__
 from leastnoise.cli.ask import ask
 from leastnoise.cli.audit import audit
+from leastnoise.cli.demo import demo
+from leastnoise.cli.init import init
 from leastnoise.cli.ledger import ledger
 from leastnoise.cli.plan import plan, schema
+from leastnoise.cli.release import release
 from leastnoise.cli.report import report
 from leastnoise.cli.table import table
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+STOPPED = 130  # as shells have it for Ctrl-C
+_REFUSAL: Any = typer.BadParameter.__mro__[2]  # of arguments; its name and place differ between versions of Typer
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app.command(epilog="Example: leastnoise demo")(demo)
+app.command(epilog="Example: leastnoise init people.csv --out people.yaml")(init)
 app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
+app.command(epilog="Example: leastnoise release people.yaml --data people.parquet --out out --ledger people.ledger")(
+    release
+)
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
 app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)
 app.command(epilog="Example: leastnoise table out age sex --csv age-sex.csv")(table)
@@ -43,12 +55,34 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    """Run the command line. What goes wrong is one line on stderr.
+
+    Exits with 2 where the call or the spec must change, with 3 where the data or its engine fails, with 130 after
+    Ctrl-C, and with 1 where an audit refutes its claim.
+    """
     try:
-        app(args=arguments)
+        code = app(args=arguments, standalone_mode=False)
+    except _REFUSAL as refusal:
+        refusal.message = without_passwords(refusal.message)
+        refusal.show()
+        code = refusal.exit_code
     except (LeastnoiseError, OSError, MemoryError) as error:
-        print(f"leastnoise: {_one_line(error)}", file=sys.stderr)
-        sys.exit(2)
+        code = _tell(_one_line(error), 3 if isinstance(error, DataError) else 2)
+    sys.exit(_tell("stopped", code) if code == STOPPED else code)
+
+
+def _tell(line: str, code: int) -> int:
+    print(f"leastnoise: {without_passwords(line)}", file=sys.stderr)
+    return code
+
+
+def without_passwords(text: str) -> str:
+    """A text in which no URI shows its password.
+
+    >>> without_passwords("unexpected (postgresql://me:s3cret@host/db)")
+    'unexpected (postgresql://me:...@host/db)'
+    """
+    return re.sub(r"(\w://[^\s/:@]*):[^\s/]*@", r"\1:...@", text)
 
 
 def _one_line(error: Exception) -> str:

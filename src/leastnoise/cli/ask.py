@@ -6,13 +6,10 @@ from typing import Annotated
 
 import typer
 
+from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Linear, Release
 from leastnoise.release.statement import INSECURE
-
-ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release's folder.", show_default=False)]
-Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def opened(path: Path) -> Release:

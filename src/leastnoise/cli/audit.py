@@ -1,11 +1,11 @@
 """`leastnoise audit`."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from leastnoise.cli.options import Json, Shown, SpecArgument
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.plan.from_spec import plan_spec
 from leastnoise.release.audit import audit as run_audit
@@ -13,19 +13,13 @@ from leastnoise.workload.spec import load_spec
 
 
 def audit(
-    spec: Annotated[
-        Path,
-        typer.Argument(metavar="SPEC", help="Spec file (YAML): attributes, workload, privacy.", show_default=False),
-    ],
+    spec: SpecArgument,
     runs: Annotated[int, typer.Option(help="Runs on each of the two datasets.")] = 10_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the bounds.")] = 0.95,
     delta: Annotated[float | None, typer.Option(help="Delta at which epsilon is told.", show_default="spec's")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeat an audit; the noise is then not that of a release.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    progress: Annotated[
-        bool | None,
-        typer.Option("--progress/--no-progress", help="Report on stderr; by default on a terminal, after two seconds."),
-    ] = None,
+    as_json: Json = False,
+    progress: Shown = None,
 ) -> None:
     """Try to refute the privacy of a spec: run its mechanism many times on made-up neighbours. Needs no data.
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from leastnoise.cli.options import Json
 from leastnoise.cli.show import PIPE_WIDTH
 from leastnoise.privacy import Budget, Cost, Entry, Ledger
 from leastnoise.privacy.neighbours import checked_neighbours
@@ -19,7 +20,6 @@ EXAMPLE = "Example: leastnoise ledger init people.ledger --dataset people --epsi
 
 ledger = typer.Typer(no_args_is_help=True, help="Keep account of the privacy spent on a dataset.", epilog=EXAMPLE)
 PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="The ledger's file.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @ledger.command(epilog=EXAMPLE)

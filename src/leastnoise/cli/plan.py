@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from leastnoise.cli.options import Json, Shown, SpecArgument
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_plan
 from leastnoise.errors import LeastnoiseError
@@ -15,19 +16,13 @@ from leastnoise.workload.spec import Objective, load_spec
 
 
 def plan(
-    spec: Annotated[
-        Path,
-        typer.Argument(metavar="SPEC", help="Spec file (YAML): attributes, workload, privacy.", show_default=False),
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    spec: SpecArgument,
+    as_json: Json = False,
     solver: Annotated[str | None, typer.Option(help="Solver, instead of the one in the spec.")] = None,
     prior: Annotated[str | None, typer.Option(help="Prior: search or uniform.")] = None,
     objective: Annotated[str | None, typer.Option(help="Objective: sum, max or lr=4.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
-    progress: Annotated[
-        bool | None,
-        typer.Option("--progress/--no-progress", help="Report on stderr; by default on a terminal, after two seconds."),
-    ] = None,
+    progress: Shown = None,
 ) -> None:
     """Plan the noise for a spec: the error of every group, and the least that is possible. Needs no data."""
     if out is not None and not out.parent.is_dir():

@@ -9,9 +9,11 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+MANY = 1000  # steps from which on a rate says something
+
 
 class ProgressBar:
-    """Shows `(done, total, what)` once the work has lasted `delay` seconds.
+    """Shows `(done, total, what)` once the work has lasted `delay` seconds, with a rate where the steps are many.
 
     `asked` forces it on or off; left open, it appears only where both stdout and stderr are terminals.
     Asked for without a terminal, it prints a plain line every `delay` seconds instead of drawing.
@@ -25,6 +27,7 @@ class ProgressBar:
         self.last = time.monotonic()
         self.bar: Progress | None = None
         self.task: TaskID | None = None
+        self.stage = ("", self.last)  # what is being done, and since when
         # Not at the first report: a single long step must show that something is going on.
         self.timer = Timer(delay, self._draw)
         self.timer.daemon = True
@@ -46,14 +49,30 @@ class ProgressBar:
             self.bar.stop()
 
     def __call__(self, done: float, total: float, what: str) -> None:
-        """Report progress."""
+        """Report progress; a total of 0 is one that nobody knows."""
+        now = time.monotonic()
+        if what != self.stage[0]:
+            self.stage = (what, now)
+        rate = said_rate(done / (now - self.stage[1])) if total >= MANY and now > self.stage[1] and done else ""
         if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=done, total=total, description=what)
-        elif self.shown and time.monotonic() - self.last >= self.delay:
-            self.last = time.monotonic()
+            self.bar.update(self.task, completed=done, total=total or None, description=f"{what}{rate}")
+        elif self.shown and now - self.last >= self.delay:
+            self.last = now
             percent = f" {done / total:.0%}" if total else ""
-            print(f"{what}{percent}", file=sys.stderr, flush=True)
+            print(f"{what}{percent}{rate}", file=sys.stderr, flush=True)
 
     def _draw(self) -> None:
         if self.bar is not None:
             self.bar.start()
+
+
+def said_rate(rate: float) -> str:
+    """Steps per second, in three digits.
+
+    >>> said_rate(1234567), said_rate(8.25)
+    (' (1.23 million per second)', ' (8.25 per second)')
+    """
+    for size, word in ((1e9, " billion"), (1e6, " million"), (1e3, " thousand")):
+        if rate >= size:
+            return f" ({rate / size:.3g}{word} per second)"
+    return f" ({rate:.3g} per second)"

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.cli.ask import Confidence, Json, ReleaseArgument, opened
+from leastnoise.cli.ask import opened
+from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.report.page import write
 
 

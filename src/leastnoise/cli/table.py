@@ -7,7 +7,8 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from leastnoise.cli.ask import Confidence, Json, ReleaseArgument, opened
+from leastnoise.cli.ask import opened
+from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release
 from leastnoise.release.export import Format, about, write_table

@@ -1,0 +1,39 @@
+"""`leastnoise init`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leastnoise.cli.options import DATA, Json, Table
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.draft import draft
+
+
+def init(
+    data: Annotated[str, typer.Argument(metavar="DATA", help=f"The data: {DATA}", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="Write the spec to this new file.", show_default="stdout")] = None,
+    look: Annotated[
+        bool, typer.Option("--look", help="Fill in values and ranges from the data; keep only those that are public.")
+    ] = False,
+    sample: Annotated[int | None, typer.Option(help="With --look: look at so many rows only.")] = None,
+    table: Table = None,
+    as_json: Json = False,
+) -> None:
+    """Draft a spec from the columns of a file or table. Reads their names and types, and with --look their values."""
+    if sample is not None and not look:
+        raise LeastnoiseError("--sample says how much to look at; add --look, or leave it out")
+    if out is not None and out.exists():
+        raise LeastnoiseError(f"{out} exists already; choose another name")
+    made = draft(data, look=look, sample=sample, table=table)
+    if out is not None:
+        out.write_text(made.text, encoding="utf-8")
+    if as_json:
+        told = {"spec": None if out is None else str(out), "looked": look, "text": made.text}
+        typer.echo(json.dumps(told | {"attributes": made.attributes, "left_out": made.left_out}, indent=2))
+    elif out is None:
+        typer.echo(made.text, nl=False)
+    else:
+        todo = "check what was taken from the data" if look else "fill in what is marked"
+        typer.echo(f"wrote {out}: {len(made.attributes):,} attributes; {todo}, then: leastnoise plan {out}")

@@ -1,0 +1,489 @@
+"""`leastnoise release`, `init` and `demo`: the main job from the shell, and whatever can go wrong with it."""
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import leastnoise as ln
+from leastnoise.cli import app, main, without_passwords
+from leastnoise.cli.progress import ProgressBar
+from leastnoise.cli.release import NO_LEDGER
+from leastnoise.cli.survey import SPEC, survey
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources import source_of
+from leastnoise.sources.draft import FILL_IN, FROM_DATA, draft
+from tests.engines import postgres
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SECRET, ZEBRA, COUNT = "hunter2secret", "zebra-7731", 4217  # recognizable: a password, a value, a number
+SMALL = """\
+attributes:
+  age: {range: [0, 4]}
+  sex: {values: [F, M]}
+workload: [{queries: hybrid, ways: [1, 2]}]
+privacy: {mu: 1024}
+"""  # noise that rounds to nothing, so that releases show the truth
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(SMALL)
+    return tmp_path
+
+
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    sex = rng.choice(["F", "M"], 300, p=[0.3, 0.7])
+    return pd.DataFrame({"age": rng.integers(0, 5, 300), "sex": sex, "name": f"{ZEBRA} "})
+
+
+def counted(frame: pd.DataFrame) -> list[int]:
+    return [int(((frame.age == age) & (frame.sex == sex)).sum()) for age in range(5) for sex in "FM"]
+
+
+def call(capsys, *arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command in this process."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exit_:
+        main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    return exit_.value.code or 0, out, err
+
+
+def release(capsys, data: object = "people.parquet", *more: object) -> tuple[int, str, str]:
+    return call(capsys, "release", "small.yaml", "--data", data, "--out", "out", *more)
+
+
+def ledger(total: float = 2048) -> ln.Ledger:
+    return ln.Ledger.create("people.ledger", ln.Budget(mu=total), "people")
+
+
+def shell(*arguments: object, **options) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from leastnoise.cli import main; main()", *map(str, arguments)]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, env=environment, **pipes, **options)
+
+
+# --- release ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_release_is_saved_paid_for_and_told(capsys):
+    people().to_parquet("people.parquet")
+    book = ledger()
+    code, out, err = release(capsys, "people.parquet", "--ledger", "people.ledger", "--note", "first")
+    assert (code, err) == (0, "")
+    first, second, third, fourth, last = out.splitlines()
+    assert first == "released 17 statistics of people to out"
+    assert second.startswith("RMSE ")
+    assert third.startswith("spent epsilon ")
+    assert third.endswith("for adding or removing one row")
+    assert fourth.startswith("left in the ledger: mu 1773 (entry 1)")
+    assert last == "look at it with: leastnoise report out"
+    made = ln.Release.load("out")
+    assert made.dataset == "people"
+    assert made.table("age", "sex")["count"].round().tolist() == counted(people())
+    (entry,) = book.entries()
+    assert (entry.status, entry.note, entry.cost) == ("finished", "first", made.cost)
+
+
+def test_a_release_as_json(capsys):
+    people().to_parquet("people.parquet")
+    code, out, err = release(capsys, "people.parquet", "--dataset", "them", "--json")
+    assert (code, err) == (0, NO_LEDGER + "\n")
+    told = json.loads(out)
+    header = json.loads(Path("out/release.json").read_text())
+    assert {key: told[key] for key in ("release", "id", "dataset", "queries", "insecure", "ledger")} == {
+        "release": "out",
+        "id": header["id"],
+        "dataset": "them",
+        "queries": 17,
+        "insecure": False,
+        "ledger": None,
+    }
+    assert told["privacy"] == header["privacy"]
+    ledger()
+    code, out, _ = call(
+        capsys, *"release small.yaml --data people.parquet --out two --ledger people.ledger --json".split()
+    )
+    assert json.loads(out)["ledger"] == {"path": str(Path("people.ledger").absolute()), "entry": 1, "left": "mu 1773"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
+def test_kinds_of_data(capsys, kind):
+    frame = people()
+    data: str = f"people.{kind}"
+    if kind == "csv":
+        frame.to_csv(data, index=False)
+    elif kind == "parquet":
+        frame.to_parquet(data)
+    else:
+        with duckdb.connect(data) as connection:
+            connection.execute("CREATE TABLE people AS SELECT * FROM frame")
+        data = f"duckdb:///{Path(data).absolute()}"
+    code, _, err = release(capsys, data, "--table", "people", "--memory", "1GB")
+    assert (code, err) == (0, NO_LEDGER + "\n")
+    assert ln.Release.load("out").table("age", "sex")["count"].round().tolist() == counted(frame)
+
+
+def test_the_rules_and_the_unit_of_the_spec(capsys):
+    rules = SMALL.replace("[0, 4]}", "[0, 4], column: years, outside: clamp, missing: drop}")
+    Path("small.yaml").write_text(rules + "unit: {id: person, max_rows: 1}\n")
+    Path("people.csv").write_text("person,years,sex\n1,7,F\n1,9,F\n2,,F\n3,-5,M\n4,2,M\n")
+    assert release(capsys, "people.csv")[0] == 0
+    found = ln.Release.load("out").table("age", "sex")["count"].round().tolist()
+    assert found == [0, 1, 0, 0, 0, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_tables_and_overwriting(capsys, format):
+    people().to_parquet("people.parquet")
+    assert release(capsys)[0] == 0
+    book = ledger()
+    code, out, err = release(capsys, "people.parquet", "--ledger", "people.ledger")
+    assert (code, out) == (2, "")
+    assert err.endswith("out exists already; choose another name, or replace it with overwrite=True\n")
+    assert book.entries() == []
+    more = ["--ledger", "people.ledger", "--overwrite", "--tables", format]
+    assert release(capsys, "people.parquet", *more)[0] == 0
+    ln.Release.load("out")
+    assert {p.name for p in Path("out/tables").iterdir()} >= {f"1-age.{format}", f"2-age_sex.{format}", "README.txt"}
+
+
+def test_tables_that_cannot_be_written_cost_nothing(capsys):
+    Path("small.yaml").write_text(SMALL.replace("age:", "count:"))
+    pd.DataFrame({"count": [1], "sex": ["F"]}).to_parquet("people.parquet")
+    book = ledger()
+    code, _, err = release(capsys, "people.parquet", "--tables", "csv", "--ledger", "people.ledger")
+    assert (code, book.entries()) == (2, [])
+    assert "the attribute 'count' has the name of a column" in err
+
+
+def test_more_than_is_left_is_refused(capsys):
+    people().to_parquet("people.parquet")
+    book = ledger(12)
+    code, out, err = release(capsys, "people.parquet", "--ledger", "people.ledger")
+    assert (code, out) == (2, "")
+    assert err == "leastnoise: this release costs mu 1024, but only mu 12 is left of mu 12; nothing was spent\n"
+    assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
+
+
+def test_more_rows_per_person_than_planned_are_refused():
+    plan = ln.plan(ln.Workload(ln.Domain.of(sex=["F", "M"])).marginals("sex"), ln.Budget(mu=1))
+    with pytest.raises(LeastnoiseError, match="up to 3 rows per person, the plan hides 1; plan with rows_per_person=3"):
+        plan.run({"id": [1], "sex": ["F"]}, unit={"id": "id", "max_rows": 3})
+    with pytest.raises(LeastnoiseError, match="give out, the folder for both"):
+        plan.run({"sex": ["F"]}, tables="csv")
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+OUTSIDE = (
+    "the column 'age' holds values outside the domain of 'age'; "
+    "widen the domain, or choose outside: other, drop or clamp"
+)
+NOT_CSV = "cannot be read as CSV in UTF-8 with commas and a line of names; it may be damaged or of another kind"
+BAD_FILES = {
+    "missing column": (2, "x.csv", b"age,gender\n1,F\n", "the column 'sex' is missing"),
+    "wrong type": (3, "x.parquet", {"age": ["one"], "sex": ["F"]}, "the column 'age' holds text, but the values of"),
+    "outside": (3, "x.csv", f"age,sex\n1,F\n{COUNT},F\n".encode(), OUTSIDE),
+    "missing value": (3, "x.csv", b"age,sex\n,F\n", "the column 'age' holds missing values; choose missing: drop"),
+    "empty": (3, "x.csv", b"", "the file 'x.csv' is empty; it needs at least the names of its columns"),
+    "truncated": (3, "x.parquet", b"PAR1" + b"\0" * 50, "the file 'x.parquet' cannot be read as Parquet"),
+    "wrong encoding": (3, "x.csv", "age,sex\n1,F\n2,ü\n".encode("latin-1"), "UTF-8"),
+    "no file": (2, "x.csv", None, "there is no file 'x.csv'; check the path"),
+    "unknown kind": (2, "x.doc", b"age", "cannot tell what kind of file 'x.doc' is"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_cost_nothing(capsys, case):
+    expected, name, content, said = BAD_FILES[case]
+    if isinstance(content, dict):
+        pd.DataFrame(content).to_parquet(name)
+    elif content is not None:
+        Path(name).write_bytes(content)
+    check_refused(capsys, expected, said, name)
+
+
+def check_refused(capsys, expected: int, said: str, data: str, *more: object) -> None:
+    """One line, nothing spent, nothing written, nothing of the data told."""
+    book = ledger()
+    code, out, err = release(capsys, data, "--ledger", "people.ledger", *more)
+    assert (code, out, err.count("\n")) == (expected, "", 1), err
+    assert err.startswith("leastnoise: ")
+    assert said in err
+    assert not any(word in err for word in (SECRET, ZEBRA, str(COUNT), "Traceback"))
+    assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
+
+
+def test_a_byte_order_mark_and_quoted_newlines_are_read(capsys):
+    Path("x.csv").write_bytes(b'\xef\xbb\xbfage,sex,remark\r\n1,F,"two\r\nlines, and ""quotes"""\r\n3,M,\r\n')
+    assert release(capsys, "x.csv")[0] == 0
+    assert ln.Release.load("out").counts("age").round().tolist() == [0, 1, 0, 1, 0]
+
+
+def test_a_table_name_with_a_quote(capsys):
+    with duckdb.connect("x.db") as connection:
+        connection.execute("""CREATE TABLE "pe""op'le" AS SELECT 1 AS age, 'F' AS sex""")
+    uri = f"duckdb:///{Path('x.db').absolute()}"
+    assert release(capsys, uri, "--table", "pe\"op'le")[0] == 0
+    Path("out").rename("done")
+    said = "there is no table 'people\"; DROP TABLE x' in the database 'x.db'"
+    check_refused(capsys, 2, said, uri, "--table", 'people"; DROP TABLE x')
+
+
+def test_a_database_that_is_down(capsys):
+    uri = f"postgresql://me:{SECRET}@127.0.0.1:1/db?table=people"
+    check_refused(capsys, 3, "cannot reach PostgreSQL at 127.0.0.1:1", uri)
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(postgres.binaries() is None, reason="NO POSTGRESQL: run tests/engines/install.sh")
+def test_a_wrong_password(capsys):
+    check_refused(capsys, 2, "refuses user 'tester'", postgres.server().uri("people", SECRET))
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        (f"mysql://me:{SECRET}@host/db", "unknown kind of source 'mysql'"),
+        (f"postgresql://me:{SECRET}@host:port/db?table=x", "the port in the postgresql URI is no number"),
+        (f"postgresql://me:{SECRET}@host/db", "say which table to count"),
+        (f"postgresql://me:{SECRET}@host/db?tabel=x", "unknown option 'tabel'"),
+    ],
+)
+def test_bad_uris(capsys, uri, said):
+    check_refused(capsys, 2, said, uri)
+
+
+def test_misplaced_arguments_do_not_show_a_password(capsys):
+    uri = f"postgresql://me:{SECRET}@host/db"
+    code, out, err = call(capsys, "release", "small.yaml", uri, "--data", "x.csv", "--out", "out")
+    assert (code, out) == (2, "")
+    assert "postgresql://me:...@host/db" in err
+    assert SECRET not in err
+    assert without_passwords(f"({uri})") == "(postgresql://me:...@host/db)"
+    assert without_passwords("spark://host:7077?table=x") == "spark://host:7077?table=x"
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+def test_a_full_disk_costs_nothing():
+    people().to_parquet("people.parquet")
+    book = ledger()
+    arguments = "release small.yaml --data people.parquet --out out --ledger people.ledger --tables csv".split()
+    process = shell(*arguments, preexec_fn=limited)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1), err
+    assert re.match(r"leastnoise: there is no room for [\d,]+ bytes in .*\(File too large\); nothing was spent", err)
+    assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
+
+
+def test_interrupted_while_counting():
+    with duckdb.connect("slow.db") as connection:  # a view that takes hours to count
+        connection.execute("CREATE VIEW people AS SELECT range % 5 AS age, 'F' AS sex FROM range(50_000_000_000)")
+    book = ledger()
+    uri = f"duckdb:///{Path('slow.db').absolute()}?table=people"
+    process = shell("release", "small.yaml", "--data", uri, "--out", "out", "--ledger", "people.ledger")
+    deadline = time.monotonic() + 60
+    while not list(Path().glob(".out*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)  # the folder is there, the counting begins
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "leastnoise: stopped\n")
+    assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
+
+
+def test_nothing_private_gets_out(capsys, folder):
+    """Values, exact counts and passwords are in no file and no line, whatever is done with the release."""
+    frame = people()  # noqa: F841
+    with duckdb.connect("people.db") as connection:
+        connection.execute("CREATE TABLE people AS SELECT * FROM frame")
+    Path("secret").write_text(SECRET)
+    Path("small.yaml").write_text(SMALL + "unit: {id: name, max_rows: 1, secret: 'file:secret'}\n")
+    ledger()
+    said = ""
+    uri = f"duckdb:///{folder}/people.db?table=people"
+    commands = [
+        ["release", "small.yaml", "--data", uri, "--out", "out", "--ledger", "people.ledger", "--tables", "csv"],
+        ["ask", "out", "age < 3"],
+        ["ask", "out", f"sex = '{SECRET[:3]}'"],
+        ["report", "out", "--out", "report.html"],
+        ["table", "out", "age", "sex", "--parquet", "table.parquet"],
+        ["ledger", "show", "people.ledger"],
+        ["release", "small.yaml", "--data", f"postgresql://me:{SECRET}@127.0.0.1:1/db?table=people", "--out", "two"],
+        ["release", "small.yaml", "--data", uri, "--out", "two", "--table", "other"],
+    ]
+    for command in commands:
+        code, out, err = call(capsys, *command)
+        assert code in (0, 2, 3)
+        said += out + err
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name not in ("people.db", "secret")]
+    assert len(files) > 8
+    for word in (ZEBRA, SECRET):
+        assert word not in said
+        assert not [p.name for p in files if word.encode() in p.read_bytes()]
+
+
+# --- init -------------------------------------------------------------------------------------------------------------
+
+
+def varied() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    n = 400
+    return pd.DataFrame(
+        {
+            "id": rng.permutation(n) * 9,
+            "name": [f"{ZEBRA}-{k}" for k in range(n)],
+            "age": np.arange(n) % 90,
+            "in come": rng.lognormal(9, 1, n).round(2),
+            "zip": rng.choice(["01234", "no", "5"], n),
+            "ok": rng.random(n) < 0.5,
+            "empty": pd.Series([None] * n, dtype="string"),
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_init_does_not_look_unless_asked(capsys, kind):
+    getattr(varied(), f"to_{kind}")(f"x.{kind}", index=False)
+    code, out, err = call(capsys, "init", f"x.{kind}")
+    assert (code, err) == (0, "")
+    assert FROM_DATA not in out
+    assert not re.search(r"zebra|01234|\b89\b", out)
+    assert out.count(FILL_IN) == (6 if kind == "parquet" else 7)
+    with pytest.raises(LeastnoiseError, match=r"^spec line \d+: "):  # what is open cannot be planned by mistake
+        ln.workload.spec.parse_spec(out)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_was_looked_up_is_marked_and_plans(capsys, kind):
+    frame = varied()
+    getattr(frame, f"to_{kind}")(f"x.{kind}", index=False)
+    code, out, err = call(capsys, "init", f"x.{kind}", "--look", "--out", "x.yaml")
+    assert (code, err) == (0, "")
+    assert out == "wrote x.yaml: 4 attributes; check what was taken from the data, then: leastnoise plan x.yaml\n"
+    text = Path("x.yaml").read_text()
+    assert text.count(FROM_DATA) == (3 if kind == "parquet" else 4)
+    assert ZEBRA not in text
+    domain = ln.load_spec("x.yaml").workload.domain
+    assert domain.names == ("age", "in come", "zip", "ok")
+    assert domain["age"].size == 90
+    assert {domain["zip"].value(k) for k in range(3)} == {"01234", "no", "5"}
+    assert call(capsys, "plan", "x.yaml", "--json")[0] == 0
+    assert call(capsys, "release", "x.yaml", "--data", f"x.{kind}", "--out", "out")[0] == 0
+
+
+def test_init_as_json(capsys):
+    varied().to_parquet("x.parquet")
+    told = json.loads(call(capsys, "init", "x.parquet", "--look", "--sample", "100", "--json")[1])
+    assert told["attributes"] == ["age", "in come", "zip", "ok"]
+    assert told["left_out"] == ["id", "name", "empty"]
+    assert (told["spec"], told["looked"]) == (None, True)
+    assert told["text"] == draft("x.parquet", look=True, sample=100).text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x.csv"], "there is no file 'x.csv'; check the path"),
+        (["small.yaml"], "cannot tell what kind of file 'small.yaml' is; give one that ends in .csv, .parquet, .pq"),
+        (["y.csv", "--sample", "5"], "--sample says how much to look at; add --look, or leave it out"),
+        (["y.csv", "--look", "--sample", "0"], "a sample of 0 rows is none; look at 1 or more"),
+        (["y.csv", "--out", "small.yaml"], "small.yaml exists already; choose another name"),
+    ],
+)
+def test_init_says_what_is_wrong(capsys, arguments, said):
+    Path("y.csv").write_text("a\n1\n")
+    assert call(capsys, "init", *arguments) == (2, "", f"leastnoise: {said}\n")
+
+
+# --- demo -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_demo(capsys, folder):
+    code, out, err = call(capsys, "demo", "demo", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["seconds"] < 60
+    assert {name: Path(path).name for name, path in told["files"].items()} == {
+        "data": "survey.parquet",
+        "spec": "survey.yaml",
+        "ledger": "survey.ledger",
+        "release": "release",
+        "report": "report.html",
+    }
+    assert all(Path(path).exists() for path in told["files"].values())
+    assert told["answers"][0]["truth"] == 50_000
+    for answer in told["answers"]:  # false alarms: 5 answers at 6 standard errors, 1e-8
+        assert abs(answer["value"] - answer["truth"]) < 6 * answer["std_error"], answer
+    frame = pd.read_parquet(told["files"]["data"])
+    assert told["answers"][1]["truth"] == (frame.age.between(18, 30) & (frame.sex == "F")).sum()
+    assert told["ledger"]["entry"] == 1
+    code, out, err = call(capsys, "demo", "demo")
+    assert (code, out, err) == (2, "", "leastnoise: demo exists already; choose a new folder\n")
+
+
+def test_the_survey_is_that_of_the_examples():
+    assert (EXAMPLES / "survey.yaml").read_text() == SPEC
+    table = survey(2000, seed=1)
+    assert table.equals(survey(2000, seed=1))
+    assert b"synthetic" in table.schema.metadata
+    domain = ln.load_spec(EXAMPLES / "survey.yaml").workload.domain
+    (total,) = source_of(table, domain).count([()])
+    assert total == 2000
+    frame = table.to_pandas()
+    children, grown = frame[frame.age < 16], frame[frame.age.between(25, 60)]
+    assert (children.income == 0).all()
+    assert (children.occupation == 0).all()
+    means = grown[grown.hours > 0].groupby(grown.education.isin(["bachelor", "master"])).income.mean()
+    assert means[True] > 1.2 * means[False]  # education pays
+
+
+# --- all commands -----------------------------------------------------------------------------------------------------
+
+COMMANDS = "demo init plan release schema ask table audit report".split() + ["ledger init", "ledger show"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_and_json(command):
+    result = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert f"Example: leastnoise {command}" in result.stdout
+    assert ("--json" in result.stdout) == (command != "schema")  # which prints nothing else
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("re", {"release", "report"}), ("ini", {"init"})])
+def test_shells_complete_commands(typed, offered):
+    script = Path(sys.executable).parent / "leastnoise"
+    asked = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": f"leastnoise {typed}", "COMP_CWORD": "1"}
+    found = subprocess.run([script], env=os.environ | asked, capture_output=True, text=True, check=False, timeout=60)
+    assert set(found.stdout.split()) == offered
+
+
+def test_long_work_has_a_rate(capsys):
+    with ProgressBar(asked=True, delay=0) as bar:
+        bar(0, 5000, "measuring")
+        time.sleep(0.01)
+        bar(2500, 5000, "measuring")
+        bar(0, 0, "counting")
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert (first, third) == ("measuring 0%", "counting")
+    assert re.fullmatch(r"measuring 50% \([\d.]+ thousand per second\)", second)

@@ -106,9 +106,9 @@ def write_table(frame: pd.DataFrame, path: Path, format: Format, about: Mapping[
         if format == "csv":
             frame.to_csv(draft, index=False)
         else:
-            typed = _typed(frame)
-            typed.attrs = {**about}
-            typed.to_parquet(draft, engine="pyarrow", index=False)
+            told = typed(frame)
+            told.attrs = {**about}
+            told.to_parquet(draft, engine="pyarrow", index=False)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def about(release: Release) -> dict[str, Any]:
     return {"privacy": Privacy.of(release.parts).model_dump(), "insecure": release.insecure}
 
 
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+def typed(frame: pd.DataFrame) -> pd.DataFrame:
     """One type per column: values of several types become text."""
     mixed = [name for name in frame if frame[name].map(type).nunique() > 1]
     return frame.assign(**{str(name): frame[name].map(str) for name in mixed})

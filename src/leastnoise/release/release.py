@@ -19,9 +19,10 @@ from leastnoise.plan.adhoc import pieces
 from leastnoise.plan.structure import Orbit
 from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import export, files, postprocess, statistics
+from leastnoise.release import export, files, interop, postprocess, statistics
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.frames import answers_frame, table_frame
+from leastnoise.release.html import release_html
 from leastnoise.release.language import parse
 from leastnoise.release.linear import Linear
 from leastnoise.release.reach import Reach
@@ -203,6 +204,11 @@ class Release:
     ) -> None:
         """Write tables, by default all in reach, to a new folder: one file each, and the privacy statement."""
         export.export(self, Path(folder), tables, format, confidence, overwrite)
+
+    # --- other programs -----------------------------------------------------------------------------------------------
+
+    to_pandas, to_arrow, to_polars, to_mbi = interop.to_pandas, interop.to_arrow, interop.to_polars, interop.to_mbi
+    _repr_html_ = release_html
 
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""

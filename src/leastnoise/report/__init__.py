@@ -1,7 +1,7 @@
 """Pages and plots for people who would rather look than read."""
 
+from leastnoise.release.html import release_html, table_html
 from leastnoise.report.document import document
-from leastnoise.report.notebook import release_html, table_html
 from leastnoise.report.page import render, write
 from leastnoise.report.plots import plot_plan, plot_table
 

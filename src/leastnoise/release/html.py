@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from leastnoise.plan.words import number
-from leastnoise.release import Release
 from leastnoise.release.statement import INSECURE, Privacy
+
+if TYPE_CHECKING:
+    from leastnoise.release.release import Release
 
 ROWS = 20  # of a table that are shown
 SETS = 12  # tables in reach that are named

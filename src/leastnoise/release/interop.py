@@ -1,0 +1,80 @@
+"""Tables in the form that other programs take, with the privacy statement wherever there is a place for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.release import export
+
+if TYPE_CHECKING:
+    import polars
+
+    from leastnoise.release.release import Release
+
+METADATA = b"leastnoise"  # the key of the statement in the schema of an Arrow table
+
+
+def to_pandas(self: Release, *names: str, confidence: float = 0.95) -> pd.DataFrame:
+    """The table of some attributes; its `attrs` have the privacy statement and the dataset."""
+    frame = self.table(*names, confidence=confidence)
+    frame.attrs = _about(self, names, confidence)
+    return frame
+
+
+def to_arrow(self: Release, *names: str, confidence: float = 0.95) -> Any:
+    """The same as an Arrow table, with the statement in the metadata of its schema (JSON under 'leastnoise')."""
+    frame = export.typed(to_pandas(self, *names, confidence=confidence))
+    frame.attrs = {}  # once is enough
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    told = json.dumps(_about(self, names, confidence)).encode()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: told})
+
+
+def to_polars(self: Release, *names: str, confidence: float = 0.95) -> polars.DataFrame:
+    """The same for Polars, which has no place for the statement."""
+    library = _module("polars", "pip install polars")
+    return library.from_arrow(to_arrow(self, *names, confidence=confidence))
+
+
+def to_mbi(self: Release) -> list[Any]:
+    """The largest tables in reach as `mbi.LinearMeasurement`, from which Private-PGM fits a model of all attributes.
+
+    Each has the counts of a table, cell by cell, and the root of the mean of their variances. The domain that goes with
+    them is `mbi.Domain(release.domain.names, release.domain.shape)`.
+
+    Guarantees: covers_every_table_in_reach; std_errors_are_those_of_the_release.
+    """
+    measurement = _module("mbi", "https://github.com/ryan112358/private-pgm says how").LinearMeasurement
+    return [
+        measurement(self.counts(*names).ravel(), names, float(np.sqrt(np.mean(self.std_errors(*names) ** 2))))
+        for names in _largest(self)
+    ]
+
+
+def _largest(release: Release) -> Iterator[tuple[str, ...]]:
+    """Tables that are in no other table in reach."""
+    taken: list[set[str]] = []
+    for names in sorted(release.tables(), key=len, reverse=True):
+        if not any(set(names) <= others for others in taken):
+            taken.append(set(names))
+            yield names
+
+
+def _about(release: Release, names: tuple[str, ...], confidence: float) -> dict[Any, Any]:
+    told = {"dataset": release.dataset, "attributes": list(names), "confidence": confidence}
+    return told | export.about(release)
+
+
+def _module(name: str, how: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise LeastnoiseError(f"this needs the package {name!r}, which is not installed; {how}") from None

@@ -30,15 +30,19 @@ TINY = {
     "rounding": "--only n=10",
 }
 
+COUNTING = {
+    "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
+}
+
 
 def run(name: str, arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict]:
     code = importlib.import_module(f"bench.{name}").main(arguments.split())
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", [*TINY, *COUNTING])
 def test_runs_and_ends_with_one_line_of_json(name, capsys):
-    code, document = run(name, TINY[name], capsys)
+    code, document = run(name, (TINY | COUNTING)[name], capsys)
     assert code == 0
     assert document["ok"] is True
     assert document["benchmark"] == name

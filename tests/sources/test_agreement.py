@@ -21,7 +21,12 @@ from tests.engines import postgres, spark
 from tests.sources.registry import MARKS, brute_force, postgres_table
 
 SECRET = b"a secret"
-WAYS = {"distinct rows": (True, 1 << 30), "streamed": (True, 0), "counted over there": (False, 0)}
+WAYS = {
+    "rows": (True, 1 << 30),
+    "distinct rows": (False, 1 << 30),
+    "streamed": (True, 0),
+    "counted over there": (False, 0),
+}
 
 
 class SharedDuckDB(DuckDB):

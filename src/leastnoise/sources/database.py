@@ -101,20 +101,23 @@ class Database:
 
     @cached_property
     def _held(self) -> Codes | None:
-        """The distinct rows of codes, if they are few."""
+        """The distinct rows of codes with their counts, or all rows, if they are few."""
         most = min(self._rows, self.domain.size)
         width = 8 + sum(np.min_scalar_type(n).itemsize for n in self.domain.shape)
         if most * width > self._engine.most_bytes or not len(self.domain):
             return None
-        parts: list[Columns] = []
-        for *codes, counts in self._engine.run(self._query.distinct()):
-            narrow = [_codes(column, n) for column, n in zip(codes, self.domain.shape, strict=True)]
-            parts.append([*narrow, counts])
+        # Where cells are many, rows are hardly ever equal, and looking for those that are takes longer than counting.
+        every = self._engine.embedded and self.domain.size > self._rows
+        everything = range(len(self.domain))
+        parts: list[Columns] = [[np.zeros(0, dtype=np.uint8) for _ in self.domain]]
+        weights = [np.zeros(0, dtype=np.int64)]
+        for columns in self._engine.run(self._query.rows(everything) if every else self._query.distinct()):
+            parts.append([_codes(column, n) for column, n in zip(columns, self.domain.shape, strict=False)])
+            weights += columns[len(self.domain) :]
         self._engine.close()
-        empty: Columns = [np.zeros(0, dtype=np.int64) for _ in range(len(self.domain) + 1)]
-        *codes, counts = map(np.concatenate, zip(*(parts or [empty]), strict=True))
-        weights = None if np.all(counts == 1) else counts
-        return Codes(self.domain, dict(zip(self.domain.names, codes, strict=True)), self.name, weights=weights)
+        codes = map(np.concatenate, zip(*parts, strict=True))
+        counts = None if every else np.concatenate(weights)
+        return Codes(self.domain, dict(zip(self.domain.names, codes, strict=True)), self.name, weights=counts)
 
     def _tables(self, sets: list[Axes]) -> dict[Axes, IntArray]:
         if self._engine.embedded and any(sets):

@@ -1,43 +1,30 @@
-"""`leastnoise release`, `init` and `demo`: the main job from the shell, and whatever can go wrong with it."""
+"""`leastnoise release`, `init` and `demo`: the main job from the shell."""
 
 import json
 import os
 import re
-import resource
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.parse import quote
 
 import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 import leastnoise as ln
-from leastnoise.cli import app, main, without_passwords
+from leastnoise.cli import app
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.release import NO_LEDGER
 from leastnoise.cli.survey import SPEC, survey
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import source_of
 from leastnoise.sources.draft import FILL_IN, FROM_DATA, draft
-from tests.engines import postgres, spark
-from tests.sources.registry import postgres_table
+from tests.shell import SMALL, ZEBRA, call, counted, ledger, people, release
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SECRET, ZEBRA, COUNT = "hunter2secret", "zebra-7731", 4217  # recognizable: a password, a value, a number
-SMALL = """\
-attributes:
-  age: {range: [0, 4]}
-  sex: {values: [F, M]}
-workload: [{queries: hybrid, ways: [1, 2]}]
-privacy: {mu: 1024}
-"""  # noise that rounds to nothing, so that releases show the truth
 
 
 @pytest.fixture(autouse=True)
@@ -45,41 +32,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL)
     return tmp_path
-
-
-def people() -> pd.DataFrame:
-    rng = np.random.default_rng(5)
-    sex = rng.choice(["F", "M"], 300, p=[0.3, 0.7])
-    return pd.DataFrame({"age": rng.integers(0, 5, 300), "sex": sex, "name": f"{ZEBRA} "})
-
-
-def counted(frame: pd.DataFrame) -> list[int]:
-    return [int(((frame.age == age) & (frame.sex == sex)).sum()) for age in range(5) for sex in "FM"]
-
-
-def call(capsys, *arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command in this process."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as exit_:
-        main([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    return exit_.value.code or 0, out, err
-
-
-def release(capsys, data: object = "people.parquet", *more: object) -> tuple[int, str, str]:
-    return call(capsys, "release", "small.yaml", "--data", data, "--out", "out", *more)
-
-
-def ledger(total: float = 2048) -> ln.Ledger:
-    return ln.Ledger.create("people.ledger", ln.Budget(mu=total), "people")
-
-
-def shell(*arguments: object, setup=None, **variables: str) -> subprocess.Popen[str]:
-    """A command in a process of its own, with more environment variables."""
-    command = [sys.executable, "-c", "from leastnoise.cli import main; main()", *map(str, arguments)]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"} | variables
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, text=True, env=environment, stdout=pipe, stderr=pipe, preexec_fn=setup)
 
 
 # --- release ----------------------------------------------------------------------------------------------------------
@@ -193,193 +145,6 @@ def test_more_rows_per_person_than_planned_are_refused():
         plan.run({"sex": ["F"]}, tables="csv")
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
-
-OUTSIDE = (
-    "the column 'age' holds values outside the domain of 'age'; "
-    "widen the domain, or choose outside: other, drop or clamp"
-)
-NOT_CSV = "cannot be read as CSV in UTF-8 with commas and a line of names; it may be damaged or of another kind"
-BAD_FILES = {
-    "missing column": (2, "x.csv", b"age,gender\n1,F\n", "the column 'sex' is missing"),
-    "wrong type": (3, "x.parquet", {"age": ["one"], "sex": ["F"]}, "the column 'age' holds text, but the values of"),
-    "outside": (3, "x.csv", f"age,sex\n1,F\n{COUNT},F\n".encode(), OUTSIDE),
-    "missing value": (3, "x.csv", b"age,sex\n,F\n", "the column 'age' holds missing values; choose missing: drop"),
-    "empty": (3, "x.csv", b"", "the file 'x.csv' is empty; it needs at least the names of its columns"),
-    "truncated": (3, "x.parquet", b"PAR1" + b"\0" * 50, "the file 'x.parquet' cannot be read as Parquet"),
-    "wrong encoding": (3, "x.csv", "age,sex\n1,F\n2,ü\n".encode("latin-1"), "UTF-8"),
-    "no file": (2, "x.csv", None, "there is no file 'x.csv'; check the path"),
-    "unknown kind": (2, "x.doc", b"age", "cannot tell what kind of file 'x.doc' is"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_FILES)
-def test_bad_files_cost_nothing(capsys, case):
-    expected, name, content, said = BAD_FILES[case]
-    if isinstance(content, dict):
-        pd.DataFrame(content).to_parquet(name)
-    elif content is not None:
-        Path(name).write_bytes(content)
-    check_refused(capsys, expected, said, name)
-
-
-def check_refused(capsys, expected: int, said: str, data: str, *more: object) -> None:
-    """One line, nothing spent, nothing written, nothing of the data told."""
-    book = ledger()
-    code, out, err = release(capsys, data, "--ledger", "people.ledger", *more)
-    assert (code, out, err.count("\n")) == (expected, "", 1), err
-    assert err.startswith("leastnoise: ")
-    assert said in err
-    assert not any(word in err for word in (SECRET, ZEBRA, str(COUNT), "Traceback"))
-    assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
-
-
-def test_a_byte_order_mark_and_quoted_newlines_are_read(capsys):
-    Path("x.csv").write_bytes(b'\xef\xbb\xbfage,sex,remark\r\n1,F,"two\r\nlines, and ""quotes"""\r\n3,M,\r\n')
-    assert release(capsys, "x.csv")[0] == 0
-    assert ln.Release.load("out").counts("age").round().tolist() == [0, 1, 0, 1, 0]
-
-
-def test_a_table_name_with_a_quote(capsys):
-    with duckdb.connect("x.db") as connection:
-        connection.execute("""CREATE TABLE "pe""op'le" AS SELECT 1 AS age, 'F' AS sex""")
-    uri = f"duckdb:///{Path('x.db').absolute()}"
-    assert release(capsys, uri, "--table", "pe\"op'le")[0] == 0
-    Path("out").rename("done")
-    said = "there is no table 'people\"; DROP TABLE x' in the database 'x.db'"
-    check_refused(capsys, 2, said, uri, "--table", 'people"; DROP TABLE x')
-
-
-def test_a_database_that_is_down(capsys):
-    uri = f"postgresql://me:{SECRET}@127.0.0.1:1/db?table=people"
-    check_refused(capsys, 3, "cannot reach PostgreSQL at 127.0.0.1:1", uri)
-
-
-@pytest.mark.postgres
-@pytest.mark.skipif(postgres.binaries() is None, reason="NO POSTGRESQL: run tests/engines/install.sh")
-def test_a_wrong_password(capsys):
-    check_refused(capsys, 2, "refuses user 'tester'", postgres.server().uri("people", SECRET))
-
-
-@pytest.mark.parametrize(
-    ("uri", "said"),
-    [
-        (f"mysql://me:{SECRET}@host/db", "unknown kind of source 'mysql'"),
-        (f"postgresql://me:{SECRET}@host:port/db?table=x", "the port in the postgresql URI is no number"),
-        (f"postgresql://me:{SECRET}@host/db", "say which table to count"),
-        (f"postgresql://me:{SECRET}@host/db?tabel=x", "unknown option 'tabel'"),
-    ],
-)
-def test_bad_uris(capsys, uri, said):
-    check_refused(capsys, 2, said, uri)
-
-
-def test_misplaced_arguments_do_not_show_a_password(capsys):
-    uri = f"postgresql://me:{SECRET}@host/db"
-    code, out, err = call(capsys, "release", "small.yaml", uri, "--data", "x.csv", "--out", "out")
-    assert (code, out) == (2, "")
-    assert "postgresql://me:...@host/db" in err
-    assert SECRET not in err
-    assert without_passwords(f"({uri})") == "(postgresql://me:...@host/db)"
-    assert without_passwords("spark://host:7077?table=x") == "spark://host:7077?table=x"
-
-
-def limited() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-
-def test_a_full_disk_costs_nothing():
-    people().to_parquet("people.parquet")
-    book = ledger()
-    arguments = "release small.yaml --data people.parquet --out out --ledger people.ledger --tables csv".split()
-    process = shell(*arguments, setup=limited)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err.count("\n")) == (2, "", 1), err
-    assert re.match(r"leastnoise: there is no room for [\d,]+ bytes in .*\(File too large\); nothing was spent", err)
-    assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
-
-
-def test_interrupted_while_counting():
-    with duckdb.connect("slow.db") as connection:  # a view that takes hours to count
-        connection.execute("CREATE VIEW people AS SELECT range % 5 AS age, 'F' AS sex FROM range(50_000_000_000)")
-    book = ledger()
-    uri = f"duckdb:///{Path('slow.db').absolute()}?table=people"
-    Path("aside").mkdir()
-    process = shell("release", "small.yaml", "--data", uri, "--out", "out", "--ledger", "people.ledger", TMPDIR="aside")
-    deadline = time.monotonic() + 60
-    while not list(Path().glob(".out*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)  # the folder is there, the counting begins
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (130, "", "leastnoise: stopped\n")
-    assert (book.entries(), list(Path().glob("*out*")), list(Path("aside").iterdir())) == ([], [], [])
-
-
-def postgres_people(folder: Path) -> tuple[str, str]:
-    """A table on a server, its URI and its password."""
-    name = postgres_table(pa.table({k: column.tolist() for k, column in people().items()}))
-    return postgres.server().uri(name), postgres.PASSWORD
-
-
-def duckdb_people(folder: Path) -> tuple[str, str]:
-    frame = people()  # noqa: F841
-    with duckdb.connect("people.db") as connection:
-        connection.execute("CREATE TABLE people AS SELECT * FROM frame")
-    return f"duckdb:///{folder}/people.db?table=people", SECRET
-
-
-NEEDS_POSTGRES = [
-    pytest.mark.postgres,
-    pytest.mark.skipif(postgres.binaries() is None, reason="NO POSTGRESQL: run tests/engines/install.sh"),
-]
-
-
-@pytest.mark.parametrize("make", [duckdb_people, pytest.param(postgres_people, marks=NEEDS_POSTGRES)])
-def test_nothing_private_gets_out(capsys, folder, make):
-    """Values and passwords are in no file and no line, whatever is done with the release."""
-    uri, password = make(folder)
-    Path("secret").write_text(SECRET)
-    Path("small.yaml").write_text(SMALL + "unit: {id: name, max_rows: 1, secret: 'file:secret'}\n")
-    ledger()
-    commands = [
-        ["release", "small.yaml", "--data", uri, "--out", "out", "--ledger", "people.ledger", "--tables", "csv"],
-        ["ask", "out", "age < 3"],
-        ["report", "out", "--out", "report.html"],
-        ["table", "out", "age", "sex", "--parquet", "table.parquet"],
-        ["ledger", "show", "people.ledger"],
-        ["init", uri],
-    ]
-    failing = [
-        ["release", "small.yaml", "--data", uri + "&other=1", "--out", "two"],
-        ["release", "small.yaml", "--data", uri + "2", "--out", "two"],
-        ["release", "small.yaml", "--data", uri, "--out", "out"],
-        ["init", uri + "2"],
-    ]
-    said = ""
-    for command in commands + failing:
-        code, out, err = call(capsys, *command)
-        assert (code == 0) == (command in commands), err
-        said += out + err
-    files = [p for p in folder.rglob("*") if p.is_file() and p.name not in ("people.db", "secret")]
-    assert len(files) > 8
-    for word in (ZEBRA, SECRET, password, quote(password, safe="")):
-        assert word not in said
-        assert not [p.name for p in files if word.encode() in p.read_bytes()]
-
-
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-@pytest.mark.skipif(not spark.installed(), reason="NO SPARK: run tests/engines/install.sh")
-def test_data_in_spark(capsys):
-    frame = people()
-    spark.session().createDataFrame(pa.Table.from_pandas(frame)).createOrReplaceTempView("cli_people")
-    assert release(capsys, "spark://?table=cli_people")[0] == 0
-    assert ln.Release.load("out").table("age", "sex")["count"].round().tolist() == counted(frame)
-    Path("out").rename("done")
-    check_refused(capsys, 2, "there is no table 'none' in Spark", "spark://?table=none")
-
-
 # --- init -------------------------------------------------------------------------------------------------------------
 
 
@@ -400,7 +165,7 @@ def varied() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_init_does_not_look_unless_asked(capsys, kind):
+def test_init_reads_no_rows_unless_asked(capsys, kind):
     getattr(varied(), f"to_{kind}")(f"x.{kind}", index=False)
     code, out, err = call(capsys, "init", f"x.{kind}")
     assert (code, err) == (0, "")
@@ -412,7 +177,7 @@ def test_init_does_not_look_unless_asked(capsys, kind):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_what_was_looked_up_is_marked_and_plans(capsys, kind):
+def test_init_marks_what_it_read_and_what_it_looked_up_plans(capsys, kind):
     frame = varied()
     getattr(frame, f"to_{kind}")(f"x.{kind}", index=False)
     code, out, err = call(capsys, "init", f"x.{kind}", "--look", "--out", "x.yaml")

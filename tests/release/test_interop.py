@@ -132,7 +132,7 @@ def fitted(domain: ln.Domain, measurements: list[Any]) -> Any:
 
 
 @pytest.mark.usefixtures("mbi")
-def test_measurements_are_the_largest_tables(release):
+def test_std_errors_are_those_of_the_release(release):
     measured = release.to_mbi()
     assert sorted(m.clique for m in measured) == sorted(combinations(DOMAIN.names, 2))
     for m in measured:
@@ -146,7 +146,7 @@ def test_measurements_are_the_largest_tables(release):
     [ln.Workload(DOMAIN).marginals(ways=2), ln.Workload(DOMAIN).prefix("age").marginals("sex", "pay", ways=2)],
     ids=["pairs", "uneven errors"],
 )
-def test_a_fitted_model_has_the_released_tables(workload):
+def test_covers_every_table_in_reach(workload):
     release = release_of(workload)
     model = fitted(DOMAIN, release.to_mbi())
     tables = [names for names in release.tables() if names]

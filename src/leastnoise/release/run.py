@@ -105,6 +105,8 @@ def _make_room(recipe: Recipe, folder: Path, tables: bool) -> None:
         for members, orbit in zip(structure.members, structure.orbits, strict=True):
             need += members * (FILE_BYTES + CELL_BYTES * prod(structure.shape(orbit)))
     room = folder / "room"
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
     try:
         with room.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, need)

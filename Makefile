@@ -8,7 +8,7 @@ NAME ?=
 ARGS ?=
 FOLDER ?=
 
-.PHONY: setup demo test slow check format bench clean
+.PHONY: setup engines demo test slow check format bench clean
 
 setup: $(STAMP)
 
@@ -17,14 +17,21 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(STAMP)
 
+# A server, a cluster and a browser for the tests that need them; what cannot be installed is named after the tests.
+engines: .venv/.engines
+
+.venv/.engines: tests/engines/install.sh $(STAMP)
+	PYTHON=$(BIN)/python sh tests/engines/install.sh
+	touch $@
+
 demo: setup
 	$(BIN)/leastnoise demo $(FOLDER)
 
-test: setup
-	$(PYTEST) -n $(WORKERS) -m "not slow"
+test: setup engines
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow"
 
-slow: setup
-	$(PYTEST) -n $(WORKERS) -m slow
+slow: setup engines
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m slow
 
 check: setup
 	$(BIN)/ruff format --check src tests bench

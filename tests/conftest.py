@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -12,3 +14,46 @@ settings.load_profile("leastnoise")
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+# Tests with these marks need a server, a cluster or a browser. One worker runs all of a kind, so that each starts once.
+ENGINES = ("postgres", "spark", "browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for engine in ENGINES:
+            if item.get_closest_marker(engine):
+                item.add_marker(pytest.mark.xdist_group(engine))
+
+
+def _engine_runs(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, list[str]]]:
+    """Per engine: tests that ran, and why others did not."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    for engine in ENGINES:
+        ran = sum(engine in r.keywords for kind in ("passed", "failed") for r in reporter.stats.get(kind, []))
+        skipped = [r for r in reporter.stats.get("skipped", []) if engine in r.keywords]
+        found[engine] = ran, sorted({str(r.longrepr[2]) for r in skipped if isinstance(r.longrepr, tuple)})
+    return found
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    runs = _engine_runs(terminalreporter)
+    if any(ran or reasons for ran, reasons in runs.values()):
+        terminalreporter.section("engines")
+        for engine, (ran, reasons) in runs.items():
+            missing = f"; NOT RUN: {'; '.join(reasons)}" if reasons else ""
+            terminalreporter.line(f"{engine}: {ran} tests run{missing}" if ran or reasons else f"{engine}: NOT RUN")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where LEASTNOISE_NEEDS names engines (as continuous integration does), leaving one out is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    needed = os.environ.get("LEASTNOISE_NEEDS", "").split()
+    if not needed or reporter is None or hasattr(session.config, "workerinput") or session.exitstatus != 0:
+        return
+    runs = _engine_runs(reporter)
+    if lacking := [engine for engine in needed if not runs[engine][0] or runs[engine][1]]:
+        reporter.line(f"\nengines that must run did not, or not wholly: {', '.join(lacking)}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

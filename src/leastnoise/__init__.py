@@ -1,11 +1,13 @@
 """leastnoise: differentially private answers to linear queries with the least noise provably possible."""
 
+from leastnoise import report
 from leastnoise.domain import Domain, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
-from leastnoise.privacy import Budget
-from leastnoise.privacy.ledger import Ledger
+from leastnoise.plan.from_spec import plan_spec
+from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
 from leastnoise.release import Answer, Linear, Release, merge
+from leastnoise.sources import Rules, Unit, source_of
 from leastnoise.workload import Workload
 from leastnoise.workload.spec import load_spec
 
@@ -14,17 +16,24 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Budget",
+    "BudgetError",
+    "Cost",
     "Domain",
     "LeastnoiseError",
     "Ledger",
     "Linear",
     "Plan",
     "Release",
+    "Rules",
+    "Unit",
     "Workload",
     "__version__",
     "bins",
     "load_spec",
     "merge",
     "plan",
+    "plan_spec",
+    "report",
     "sized",
+    "source_of",
 ]

@@ -102,3 +102,8 @@ def test_altair_is_optional(monkeypatch):
     with pytest.raises(ln.LeastnoiseError) as caught:
         plot_table(survey(), "age")
     assert str(caught.value) == "plots need Altair; install it with: pip install 'leastnoise[plots]'"
+
+
+def test_plans_and_releases_plot_themselves():
+    assert rows(survey().plot("age", confidence=0.9)) == rows(plot_table(survey(), "age", confidence=0.9))
+    assert survey_plan().plot().to_dict() == plot_plan(survey_plan()).to_dict()

@@ -84,7 +84,9 @@ class Plan:
     seconds: float = 0.0
     embedded: Workload | None = None  # the workload on the doubled domain, for solver 'embedding'
 
-    runner: ClassVar[Callable[..., Release]]  # a later layer measures; it puts itself here when it is imported
+    # later layers measure and draw; they put themselves here when they are imported
+    runner: ClassVar[Callable[..., Release]]
+    plotter: ClassVar[Callable[[Plan], Any]]
 
     @property
     def design(self) -> Design:
@@ -246,6 +248,10 @@ class Plan:
         data is read, as in `source_of`; `bits`, `progress`.
         """
         return Plan.runner(self, data, **options)
+
+    def plot(self) -> Any:
+        """Error per statement beside the floor, as an Altair chart (needs the extra `plots`)."""
+        return Plan.plotter(self)
 
     def save(self, path: str | Path) -> None:
         """Write the plan to one file (a temporary name first, then renamed)."""

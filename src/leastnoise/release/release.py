@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -209,6 +210,12 @@ class Release:
 
     to_pandas, to_arrow, to_polars, to_mbi = interop.to_pandas, interop.to_arrow, interop.to_polars, interop.to_mbi
     _repr_html_ = release_html
+
+    plotter: ClassVar[Callable[..., Any]]  # a later layer draws; it puts itself here when it is imported
+
+    def plot(self, *names: str, confidence: float = 0.95) -> Any:
+        """A table of one or two attributes as an Altair chart with intervals (needs the extra `plots`)."""
+        return Release.plotter(self, *names, confidence=confidence)
 
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""

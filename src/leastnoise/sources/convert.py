@@ -51,7 +51,7 @@ def source_of(
     [2, 1]
     """
     unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
-    if (engine := _engine(data, table, memory)) is not None:
+    if (engine := engine_of(data, table, memory)) is not None:
         return Database(domain, engine, name, rules, unit)
     columns = _columns(data)
     if columns is not None:
@@ -72,7 +72,7 @@ def as_source(domain: Domain, data: Any, name: str | None = None) -> Source:
     return source_of(data, domain, name=name)
 
 
-def _engine(data: Any, table: str | None, memory: str | None) -> Engine | None:
+def engine_of(data: Any, table: str | None, memory: str | None) -> Engine | None:
     """The database that the data is in, if it is in one."""
     if isinstance(data, str | Path):
         return _located(str(data), table, memory)

@@ -1,6 +1,5 @@
 """A first spec for some data: from the names and types of its columns, and where asked from what is in them."""
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources.convert import _engine as engine_of
+from leastnoise.sources.convert import engine_of
 from leastnoise.sources.engine import Engine
 from leastnoise.sources.kinds import NUMBERS, Kind
 from leastnoise.sources.sql import Field
@@ -20,6 +19,7 @@ FROM_DATA = "# from the data: keep only if public"
 FILL_IN = "# FILL IN"
 MOST_VALUES = 50  # of a text that may be listed; with more it is rather a name or an id
 MOST_WHOLE = 200  # whole numbers that are kept apart
+LARGEST = 2.0**53  # beyond which floats skip whole numbers
 BINS = 20  # about so many
 UNMARKED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # that some readers of YAML take for others
@@ -133,24 +133,29 @@ def _numbers(engine: Engine, x: str, rows: str) -> tuple[str | None, str]:
     ((low, high, whole, count, different),) = _fetch(engine, f"SELECT {named} FROM {rows} WHERE ISFINITE({x})")
     if not count:
         return None, "it is empty"
-    if whole and high - low < MOST_WHOLE:
+    if whole and high - low < MOST_WHOLE and max(-low, high) < LARGEST:
         return f"range: [{int(low)}, {int(high)}]", FROM_DATA
     if whole and different == count:
         return None, "every row has another number; is it an id?"
-    return _bins(*_nice(low, high)), FROM_DATA
+    found = _nice(low, high) if max(-low, high) < LARGEST else None
+    if found is None:
+        return None, "its numbers are very large or very close to each other; write bins for it"
+    return _bins(*found), FROM_DATA
 
 
-def _nice(low: float, high: float) -> tuple[str, str, int]:
-    """Round ends around two numbers, and how many bins of a round width lie between them.
+def _nice(low: float, high: float) -> tuple[str, str, int] | None:
+    """Round ends around two numbers, and how many round bins lie between them, if floats can tell them apart.
 
     >>> _nice(17, 183_412), _nice(0.02, 0.97), _nice(3.5, 3.5)
     (('0', '190000', 19), ('0', '1', 20), ('3', '4', 1))
     """
     rough = (high - low) / BINS or 1.0
     size = 10.0 ** math.floor(math.log10(rough))
-    step = min((size * k for k in (1, 2, 5, 10) if size * k >= rough * 0.999), default=size)
-    first, last = math.floor(low / step), math.floor(high / step) + 1 if high == low else math.ceil(high / step)
-    return f"{first * step:.12g}", f"{last * step:.12g}", last - first
+    step = next((size * k for k in (1, 2, 5) if size * k >= rough * 0.999), size * 10)
+    first, last = (math.floor(low / step), math.ceil(high / step)) if step else (0, 0)
+    last += first == last
+    ends = f"{first * step:.12g}", f"{last * step:.12g}"
+    return (*ends, last - first) if float(ends[0]) <= low <= high <= float(ends[1]) else None
 
 
 def _bins(low: str, high: str, count: int) -> str:
@@ -158,9 +163,17 @@ def _bins(low: str, high: str, count: int) -> str:
 
 
 def _scalar(text: str) -> str:
-    """A text as it stands in YAML, in quotes unless it is a plain word."""
+    """A text as it stands in YAML, in quotes unless it is a plain word.
+
+    >>> _scalar("north"), _scalar("no"), _scalar("a\\n")
+    ('north', '"no"', '"a\\\\U0000000a"')
+    """
     plain = UNMARKED.fullmatch(text) and text.lower() not in WORDS
-    return text if plain else json.dumps(text, ensure_ascii=False)
+    return text if plain else '"' + "".join(map(_letter, text)) + '"'
+
+
+def _letter(letter: str) -> str:
+    return letter if letter.isprintable() and letter not in '"\\' else f"\\U{ord(letter):08x}"
 
 
 def _limited(engine: Engine, sample: int | None) -> str:

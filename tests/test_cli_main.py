@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import leastnoise as ln
 from leastnoise.cli import app
+from leastnoise.cli.demo import show
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.release import NO_LEDGER
 from leastnoise.cli.survey import SPEC, survey
@@ -240,6 +241,11 @@ def test_the_demo(capsys, folder):
     frame = pd.read_parquet(told["files"]["data"])
     assert told["answers"][1]["truth"] == (frame.age.between(18, 30) & (frame.sex == "F")).sum()
     assert told["ledger"]["entry"] == 1
+    show(told)
+    shown = capsys.readouterr().out
+    assert "people who do not exist, so its true counts may be shown" in shown
+    assert all(path in shown for path in told["files"].values())
+    assert all(answer["question"] in shown and f"{answer['truth']:,.0f}" in shown for answer in told["answers"])
     code, out, err = call(capsys, "demo", "demo")
     assert (code, out, err) == (2, "", "leastnoise: demo exists already; choose a new folder\n")
 

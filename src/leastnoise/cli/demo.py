@@ -65,7 +65,7 @@ def demo(
     if as_json:
         typer.echo(json.dumps(told, indent=2))
     else:
-        _show(told)
+        show(told)
 
 
 def _paths(folder: Path | None) -> dict[str, Path]:
@@ -92,7 +92,8 @@ def truth(source: Source, query: Linear) -> float:
     return float(sum(np.vdot(term.weights, table) for term, table in zip(query.terms, tables, strict=True)))
 
 
-def _show(told: dict[str, Any]) -> None:
+def show(told: dict[str, Any]) -> None:
+    """Print what the demo did."""
     console = Console()
     if not console.is_terminal:
         console.width = PIPE_WIDTH

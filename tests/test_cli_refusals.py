@@ -3,6 +3,7 @@
 import re
 import resource
 import signal
+import sys
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -14,6 +15,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.cli import without_passwords
+from leastnoise.cli.release import NO_LEDGER
 from tests.engines import postgres, spark
 from tests.shell import COUNT, SECRET, SMALL, ZEBRA, call, counted, ledger, people, release, shell
 from tests.sources.registry import postgres_table
@@ -114,6 +116,7 @@ def test_misplaced_arguments_do_not_show_a_password(capsys):
     assert "postgresql://me:...@host/db" in err
     assert SECRET not in err
     assert without_passwords(f"({uri})") == "(postgresql://me:...@host/db)"
+    assert without_passwords("x://me:a/b@c:d@host b@c") == "x://me:...@host b@c"  # not escaped as it should be
     assert without_passwords("spark://host:7077?table=x") == "spark://host:7077?table=x"
 
 
@@ -147,6 +150,19 @@ def test_an_interrupt_stops_the_engine():
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "leastnoise: stopped\n")
     assert (book.entries(), list(Path().glob("*out*")), list(Path("aside").iterdir())) == ([], [], [])
+
+
+def test_interrupted_after_the_debit(capsys, monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    people().to_parquet("people.parquet")
+    book = ledger()
+    monkeypatch.setattr(sys.modules["leastnoise.release.run"], "measure", interrupted)
+    said = "leastnoise: stopped after the debit; the ledger keeps its cost (entry 1)\n"
+    assert release(capsys, "people.parquet", "--ledger", "people.ledger") == (130, "", said)
+    assert ([entry.status for entry in book.entries()], list(Path().glob("*out*"))) == (["debited"], [])
+    assert release(capsys, "people.parquet") == (130, "", f"{NO_LEDGER}\nleastnoise: stopped\n")
 
 
 def postgres_people(folder: Path) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from leastnoise.cli.demo import demo
 from leastnoise.cli.init import init
 from leastnoise.cli.ledger import ledger
 from leastnoise.cli.plan import plan, schema
-from leastnoise.cli.release import release
+from leastnoise.cli.release import StoppedError, release
 from leastnoise.cli.report import report
 from leastnoise.cli.table import table
 from leastnoise.errors import DataError, LeastnoiseError
@@ -22,6 +22,10 @@ from leastnoise.errors import DataError, LeastnoiseError
 __all__ = ["app", "main"]
 
 STOPPED = 130  # as shells have it for Ctrl-C
+CODES: dict[type[Exception], int] = {
+    DataError: 3,
+    StoppedError: STOPPED,
+}  # other errors are mistakes in the call or the spec: 2
 _REFUSAL: Any = typer.BadParameter.__mro__[2]  # of arguments; its name and place differ between versions of Typer
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -67,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refusal.show()
         code = refusal.exit_code
     except (LeastnoiseError, OSError, MemoryError) as error:
-        code = _tell(_one_line(error), 3 if isinstance(error, DataError) else 2)
+        sys.exit(_tell(_one_line(error), CODES.get(type(error), 2)))
     sys.exit(_tell("stopped", code) if code == STOPPED else code)
 
 
@@ -82,7 +86,7 @@ def without_passwords(text: str) -> str:
     >>> without_passwords("unexpected (postgresql://me:s3cret@host/db)")
     'unexpected (postgresql://me:...@host/db)'
     """
-    return re.sub(r"(\w://[^\s/:@]*):[^\s/]*@", r"\1:...@", text)
+    return re.sub(r"(\w://[^\s/:@]*):\S*@", r"\1:...@", text)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,6 +1,8 @@
 """`leastnoise release`."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,6 +11,7 @@ import typer
 from leastnoise.cli.options import DATA, Json, Shown, SpecArgument, Table
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
+from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.from_spec import plan_spec
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.privacy.units import say
@@ -43,9 +46,8 @@ def release(
     book = None if ledger is None else Ledger.open(ledger)
     if book is None:
         typer.echo(NO_LEDGER, err=True)
-    with ProgressBar(progress) as bar:
-        plan = plan_spec(wanted, progress=bar)
-        made = plan.run(
+    with ProgressBar(progress) as bar, _stopping(book):
+        made = plan_spec(wanted, progress=bar).run(
             data,
             ledger=book,
             dataset=dataset or (book.dataset if book else None),
@@ -61,6 +63,23 @@ def release(
         )
     told = summary(made, out, book)
     typer.echo(json.dumps(told, indent=2) if as_json else words(told))
+
+
+class StoppedError(LeastnoiseError):
+    """Ctrl-C came when privacy was already spent."""
+
+
+@contextmanager
+def _stopping(ledger: Ledger | None) -> Iterator[None]:
+    """Tell whether an interrupted release was paid for."""
+    before = 0 if ledger is None else len(ledger.entries())
+    try:
+        yield
+    except KeyboardInterrupt:
+        entries = [] if ledger is None else ledger.entries()[before:]
+        if entries:
+            raise StoppedError(f"stopped after the debit; the ledger keeps its cost (entry {entries[-1].id})") from None
+        raise
 
 
 def summary(release: Release, out: Path, ledger: Ledger | None) -> dict[str, Any]:

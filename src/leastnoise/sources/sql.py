@@ -5,6 +5,7 @@ Every expression here has a twin in memory (`columns`, `people`), and tests hold
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sqlglot import exp
@@ -18,8 +19,10 @@ from leastnoise.sources.source import Axes
 from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
 
 Expression = Any  # the types within SQLGlot change between its versions
-MOST_BRANCHES = 20_000  # values or bins of an attribute in SQL
+MOST_BRANCHES = 5_000  # values or bins of an attribute in SQL
 _NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_TEXTS = ("text", "date", "written", "nothing")
+_NUMBERS = ("integer", "float", "decimal", "written")
 _RANK, _PERSON, COUNT = "rank", "person", "n"
 
 
@@ -62,55 +65,72 @@ class Query:
         for k in range(len(self.codings)):
             asked += [_any(_column(_code(k)).eq(_whole(flag))) for flag in (OUTSIDE, MISSING)]
         asked.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
-        return self._sql(_select(asked).from_(self._coded(range(len(self.codings)))))
+        return self._sql(_select(asked).from_(self._coded(range(len(self.codings))), copy=False))
 
     def distinct(self) -> str:
         """Every combination of codes that occurs, and how often."""
         codes = [_column(_code(k)) for k in range(len(self.codings))]
         return self._sql(
-            _select([*codes, exp.Count(this=exp.Star())]).from_(self._kept(range(len(codes)))).group_by(*codes)
+            _select([*codes, exp.Count(this=exp.Star())])
+            .from_(self._kept(range(len(codes))), copy=False)
+            .group_by(*codes, copy=False)
         )
 
     def rows(self, wanted: Sequence[int]) -> str:
         """Codes of every row that is counted."""
-        return self._sql(_select([_column(_code(k)) for k in wanted]).from_(self._kept(wanted)))
+        return self._sql(_select([_column(_code(k)) for k in wanted]).from_(self._kept(wanted), copy=False))
 
     def tables(self, sets: Sequence[Axes]) -> str:
         """Several tables at once: codes, -1 for attributes outside of a table, and counts."""
         used = sorted({k for axes in sets for k in axes})
         codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
-        query = _select([*codes, exp.Count(this=exp.Star())]).from_(self._kept(used))
+        query = _select([*codes, exp.Count(this=exp.Star())]).from_(self._kept(used), copy=False)
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)
 
-    def _coded(self, wanted: Iterable[int]) -> exp.Subquery:
-        """Rows as codes."""
-        columns: list[Expression] = [self._code_of(self.codings[k]).as_(_code(k), quoted=True) for k in wanted]
+    def _read(self, wanted: Iterable[int]) -> exp.Subquery:
+        """Columns as they are, and as the text or the number that codes are found by."""
+        columns: list[Expression] = []
+        for k in wanted:
+            field = self._field(self.codings[k].column)
+            raw = _column(field.identifier)
+            forms = {"r": raw, **self._forms(self.codings[k], field.kind, raw)}
+            columns += [_named(form.copy(), f"{letter}{k}") for letter, form in forms.items()]
         if self.unit is not None:
-            person = _as_text(_column(self._field(self.unit.id).identifier))
-            columns.append(person.as_(_PERSON, quoted=True))
-        return exp.select(*(columns or [_whole(0).as_("nothing")])).from_(self.table.copy()).subquery("coded")
+            columns.append(_named(_as_text(_column(self._field(self.unit.id).identifier)), _PERSON))
+        rows = _plain_select(columns or [_named(_whole(0), "nothing")]).from_(self.table.copy(), copy=False)
+        return rows.subquery("read", copy=False)
+
+    def _coded(self, wanted: Sequence[int]) -> exp.Subquery:
+        """Rows as codes."""
+        columns: list[Expression] = [_named(self._code_of(k), _code(k)) for k in wanted]
+        if self.unit is not None:
+            columns.append(_column(_PERSON))
+        rows = _plain_select(columns or [exp.Star()]).from_(self._read(wanted), copy=False)
+        return rows.subquery("coded", copy=False)
 
     def _kept(self, wanted: Iterable[int]) -> exp.Subquery:
         """Rows as codes, without those that are dropped and those that a person has too many of."""
         everything = range(len(self.codings))
         needed = [k for k in everything if self.unit is not None or k in wanted or self.codings[k].drops]
         columns: list[Expression] = [_column(_code(k)) for k in needed]
-        rows = exp.select(*(columns or [exp.Star()])).from_(self._coded(needed))
+        rows = _plain_select(columns or [exp.Star()]).from_(self._coded(needed), copy=False)
         for k in needed:
             if self.codings[k].drops:
-                rows = rows.where(_column(_code(k)) >= _whole(0))
+                rows = rows.where(_column(_code(k)) >= _whole(0), copy=False)
         if self.unit is None:
-            return rows.subquery("kept")
+            return rows.subquery("kept", copy=False)
         rank = exp.Window(
             this=exp.RowNumber(),
             partition_by=[_column(_PERSON)],
             order=exp.Order(expressions=[exp.Ordered(this=self._digest(self.unit), nulls_first=False)]),
         )
-        ranked = rows.where(_column(_PERSON).is_(exp.null()).not_()).select(rank.as_(_RANK, quoted=True))
+        rows = rows.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
+        ranked = rows.select(_named(rank, _RANK), copy=False).subquery("ranked", copy=False)
         most = _column(_RANK) <= _whole(self.unit.max_rows)
-        return exp.select(*columns).from_(ranked.subquery("ranked")).where(most).subquery("kept")
+        kept = _plain_select([column.copy() for column in columns]).from_(ranked, copy=False).where(most, copy=False)
+        return kept.subquery("kept", copy=False)
 
     def _digest(self, unit: Unit) -> Expression:
         parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), _column(_PERSON)]
@@ -123,41 +143,39 @@ class Query:
             text = exp.Anonymous(this="CONVERT_TO", expressions=[text, exp.Literal.string("UTF8")])
         return exp.Anonymous(this="SHA256", expressions=[text])
 
-    def _code_of(self, coding: Coding) -> Expression:
-        field = self._field(coding.column)
-        raw = _column(field.identifier)
-        missing: Expression = raw.is_(exp.null())
-        if field.kind in ("float", "decimal"):
-            missing = exp.or_(missing, self._is_nan(_as_double(raw, field.kind)))
-        found = exp.func("COALESCE", *self._ways(coding, field.kind, raw), _whole(coding.outside))
-        case = exp.Case().when(missing, _whole(coding.missing)).else_(found)
-        return exp.cast(case, "smallint" if coding.size < 2**15 else "bigint")
-
-    def _ways(self, coding: Coding, kind: Kind, raw: exp.Column) -> list[Expression]:
-        """Ways to find the code, each of them NULL where it fails."""
+    def _forms(self, coding: Coding, kind: Kind, raw: Expression) -> dict[str, Expression]:
+        """`t`, the text, and `x`, the number, where they are needed."""
         values = coding.attribute.values
         if isinstance(values, Values):
+            forms: dict[str, Expression] = {"t": self._text(raw, kind)} if kind in _TEXTS else {}
+            return forms | ({"x": _as_number(raw, kind)} if kind in _NUMBERS else {})
+        return {"x": _as_double(raw, kind) if isinstance(values, Bins) else _as_number(raw, kind)}
+
+    def _code_of(self, k: int) -> Expression:
+        coding = self.codings[k]
+        kind = self._field(coding.column).kind
+        missing: Expression = _column(f"r{k}").is_(exp.null())
+        if kind in ("float", "decimal"):
+            missing = exp.or_(missing, self._is_nan(_column(f"x{k}")))
+        found = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), _whole(coding.outside)])
+        return _cast(_case(missing, _whole(coding.missing), found), "smallint" if coding.size < 2**15 else "bigint")
+
+    def _ways(self, coding: Coding, kind: Kind, k: int) -> list[Expression]:
+        """Ways to find the code, each of them NULL where it fails."""
+        values, x = coding.attribute.values, _column(f"x{k}")
+        if isinstance(values, Values):
             if kind == "boolean":
-                return [
-                    exp.Case().when(raw, _code_or_null(truth(coding, True))).else_(_code_or_null(truth(coding, False)))
-                ]
-            ways = []
-            if kind in ("text", "date", "written", "nothing"):
-                ways.append(
-                    _one_of(
-                        self._text(raw, kind),
-                        [(_utf8(t), self._literal(t), c) for t, c in _writable(self.dialect, texts(coding))],
-                    )
-                )
-            if kind in ("integer", "float", "decimal", "written"):
-                ways.append(_one_of(_as_number(raw, kind), _numbers(values, whole=kind == "integer")))
+                yes, no = (_code_or_null(truth(coding, value)) for value in (True, False))
+                return [_case(_column(f"r{k}"), yes, no)]
+            words = [(t.encode(), self._literal(t), c) for t, c in texts(coding) if _writable(t)]
+            ways = [_one_of(_column(f"t{k}"), words)] if kind in _TEXTS else []
+            ways += [_one_of(x, _numbers(values, whole=kind == "integer"))] if kind in _NUMBERS else []
             return [way for way in ways if way is not None]
-        number = _as_number(raw, kind)
         if isinstance(values, Bins):
-            ways = [_bin(_as_double(raw, kind), values)]
+            ways = [_bin(x, values)]
         else:
-            ways = [_offset(number, int(values.value(0)), coding.size, whole=kind in ("integer", "boolean"))]
-        return [*ways, *([_clamped(number, coding)] if coding.clamp else [])]
+            ways = [_offset(x, int(values.value(0)), coding.size, whole=kind in ("integer", "boolean"))]
+        return [*ways, *([_clamped(x, coding)] if coding.clamp else [])]
 
     def _is_nan(self, x: Expression) -> Expression:
         if self.dialect == "postgres":
@@ -174,7 +192,7 @@ class Query:
 
     def _literal(self, text: str) -> Expression:
         if self.dialect == "spark" and "$" in text:  # Spark puts variables into the text of a query
-            return exp.cast(exp.HexString(this=text.encode().hex()), "text")
+            return _cast(exp.HexString(this=text.encode().hex()), "text")
         return exp.Literal.string(text)
 
     def _field(self, column: str) -> Field:
@@ -183,11 +201,39 @@ class Query:
         return self.fields[column]
 
     def _sql(self, query: exp.Select) -> str:
-        return query.sql(dialect=self.dialect)
+        return query.sql(dialect=self.dialect, copy=False)
 
 
 def _select(columns: Sequence[Expression]) -> exp.Select:
-    return exp.select(*(column.as_(f"g{k}", quoted=True) for k, column in enumerate(columns)))
+    return _plain_select([_named(column, f"g{k}") for k, column in enumerate(columns)])
+
+
+# SQLGlot's builders copy what they are given, again at every level; trees of thousands of branches are built without.
+
+
+def _plain_select(columns: Sequence[Expression]) -> exp.Select:
+    return exp.Select(expressions=list(columns))
+
+
+def _named(expression: Expression, name: str) -> Expression:
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
+
+
+def _cast(expression: Expression, kind: str) -> Expression:
+    return exp.Cast(this=expression, to=_type(kind).copy())
+
+
+@cache
+def _type(kind: str) -> exp.DataType:
+    return exp.DataType.build(kind)
+
+
+def _case(condition: Expression, value: Expression, otherwise: Expression | None = None) -> Expression:
+    return exp.Case(ifs=[exp.If(this=condition, true=value)], default=otherwise)
+
+
+def _less(x: Expression, y: Expression) -> Expression:
+    return exp.LT(this=x.copy(), expression=y.copy())
 
 
 def _code(k: int) -> str:
@@ -203,43 +249,39 @@ def _whole(number: int) -> Expression:
 
 
 def _double(text: str) -> Expression:
-    return exp.cast(exp.Literal.string(text), "double")
+    return _cast(exp.Literal.string(text), "double")
 
 
 def _any(condition: Expression) -> Expression:
-    return exp.func("COALESCE", exp.Max(this=exp.Case().when(condition, _whole(1)).else_(_whole(0))), _whole(0))
+    return exp.func("COALESCE", exp.Max(this=_case(condition, _whole(1), _whole(0))), _whole(0))
 
 
 def _as_text(column: Expression) -> Expression:
-    return exp.cast(column, "text")
+    return _cast(column, "text")
 
 
 def _as_number(raw: Expression, kind: Kind) -> Expression:
     if kind == "boolean":
-        return exp.Case().when(raw, _whole(1)).else_(_whole(0))
+        return _case(raw, _whole(1), _whole(0))
     return raw if kind == "integer" else _as_double(raw, kind)
 
 
 def _as_double(raw: Expression, kind: Kind) -> Expression:
     if kind == "written":
         matched = exp.Anonymous(this="REGEXP_MATCHES", expressions=[raw, exp.Literal.string(_NUMBER)])
-        return exp.TryCast(this=exp.Case().when(matched, raw), to=exp.DataType.build("double"))
+        return exp.TryCast(this=_case(matched, raw), to=exp.DataType.build("double"))
     if kind == "decimal":  # through its text, because some engines divide and round twice
         raw = _as_text(raw)
-    return exp.cast(_as_number(raw, kind) if kind == "boolean" else raw, "double")
+    return _cast(_as_number(raw, kind) if kind == "boolean" else raw, "double")
 
 
 def _code_or_null(code: int) -> Expression:
     return _whole(code) if code >= 0 else exp.null()
 
 
-def _utf8(text: str) -> bytes:
-    return text.encode()
-
-
-def _writable(dialect: str, items: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Texts that can stand in a query; no column can hold the others."""
-    return [(t, c) for t, c in items if "\0" not in t and not any("\ud800" <= letter <= "\udfff" for letter in t)]
+def _writable(text: str) -> bool:
+    """Whether a text can stand in a query; no column can hold the others."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _numbers(values: Values, whole: bool) -> list[tuple[float, Expression, int]]:
@@ -258,14 +300,14 @@ def _numbers(values: Values, whole: bool) -> list[tuple[float, Expression, int]]
 def _one_of(x: Expression, items: Sequence[tuple[object, Expression, int]]) -> Expression | None:
     """The code of a listed value, by halving the sorted list."""
     found = sorted(items, key=lambda item: item[0])  # type: ignore[return-value, arg-type]
-    leaf = lambda k: exp.Case().when(x.copy().eq(found[k][1].copy()), _whole(found[k][2]))  # noqa: E731
+    leaf = lambda k: _case(exp.EQ(this=x.copy(), expression=found[k][1].copy()), _whole(found[k][2]))  # noqa: E731
     return _search(x, [item[1] for item in found[1:]], leaf) if found else None
 
 
 def _bin(x: Expression, values: Bins) -> Expression:
     edges = [_double(repr(float(edge))) for edge in values.edges]
     inside = exp.and_(x.copy() >= edges[0], x.copy() <= edges[-1])
-    return exp.Case().when(inside, _search(x, edges[1:-1], _whole))
+    return _case(inside, _search(x, edges[1:-1], _whole))
 
 
 def _search(x: Expression, cuts: Sequence[Expression], leaf: Callable[[int], Expression], first: int = 0) -> Expression:
@@ -275,7 +317,7 @@ def _search(x: Expression, cuts: Sequence[Expression], leaf: Callable[[int], Exp
     middle = len(cuts) // 2
     below = _search(x, cuts[:middle], leaf, first)
     above = _search(x, cuts[middle + 1 :], leaf, first + middle + 1)
-    return exp.Case().when(x.copy() < cuts[middle].copy(), below).else_(above)
+    return _case(_less(x, cuts[middle]), below, above)
 
 
 def _offset(x: Expression, low: int, size: int, whole: bool) -> Expression:
@@ -283,7 +325,7 @@ def _offset(x: Expression, low: int, size: int, whole: bool) -> Expression:
     inside = exp.and_(x.copy() >= _whole(low), x.copy() <= _whole(low + size - 1))
     if not whole:
         inside = exp.and_(inside, x.copy().eq(exp.Floor(this=x.copy())))
-    return exp.Case().when(inside, exp.cast(exp.paren(x.copy() - _whole(low)), "bigint"))
+    return _case(inside, _cast(exp.paren(x.copy() - _whole(low)), "bigint"))
 
 
 def _clamped(x: Expression, coding: Coding) -> Expression:

@@ -21,7 +21,7 @@ from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.recipe import Probe, Recipe
-from leastnoise.sources import Source
+from leastnoise.sources import Expecting, Source
 
 Answers = npt.NDArray[Any]  # integers: of the smallest type that holds them, or Python's own where none does
 Progress = Callable[[float, float, str], None]
@@ -100,14 +100,18 @@ def _checked(table: IntArray | None, shape: tuple[int, ...], total: int | None) 
 
 def _batches(recipe: Recipe, source: Source, total: int) -> Iterator[tuple[int, IntArray]]:
     """(orbit, counts of some of its attribute sets)."""
-    for o, (orbit, probes) in enumerate(zip(recipe.structure.orbits, recipe.probes, strict=True)):
-        if not probes:
-            continue
-        shape = recipe.structure.shape(orbit)
-        sets = recipe.structure.sets(orbit)
+    sets = {
+        o: [tuple(s) for s in recipe.structure.sets(orbit).tolist()]
+        for o, orbit in enumerate(recipe.structure.orbits)
+        if recipe.probes[o]
+    }
+    if isinstance(source, Expecting):
+        source.expect([s for some in sets.values() for s in some])
+    for o, members in sets.items():
+        shape = recipe.structure.shape(recipe.structure.orbits[o])
         step = max(1, BATCH_CELLS // prod(shape))
-        for low in range(0, len(sets), step):
-            batch = [tuple(s) for s in sets[low : low + step].tolist()]
+        for low in range(0, len(members), step):
+            batch = members[low : low + step]
             counts = np.empty((len(batch), *shape), dtype=np.int64)
             tables = iter(source.count(batch))
             for i in range(len(batch)):

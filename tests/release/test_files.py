@@ -350,12 +350,13 @@ def test_files_that_are_not_listed_do_not_matter(out):
 
 
 def test_noise_cannot_be_left_out(out):
-    """Answers that depend on people, marked as if they did not."""
+    """Answers that depend on people, marked as if they did not, have no cost, so nothing can be written of them."""
     (part,) = released().parts
     probes = tuple(tuple(replace(p, variance=p.variance * 0) for p in orbit) for orbit in part.recipe.probes)
     recipe = replace(part.recipe, probes=probes)
-    ln.Release((replace(part, recipe=recipe),)).save(out)
-    assert "answers that depend on people have no noise" in refused(out)
+    with pytest.raises(LeastnoiseError, match="must not measure what a person changes without noise"):
+        ln.Release((replace(part, recipe=recipe),)).save(out)
+    assert not out.exists()
 
 
 # Tables for other programs

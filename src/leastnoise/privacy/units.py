@@ -15,6 +15,8 @@ def say(cost: Cost, total: Budget, *, up: bool) -> str:
     >>> budget = Budget(epsilon=1, delta=1e-9)
     >>> say(Budget(mu=0.1).cost_value, budget, up=True), say(budget.cost_value, budget, up=False)
     ('epsilon 0.5352', 'epsilon 1')
+    >>> say(Budget(rho=10).cost_value, Budget(rho=10), up=True)
+    'rho 10'
     """
     unit = total.stated[0][0]
     value = cost.epsilon_at(total.delta) if total.delta is not None else getattr(cost, unit)
@@ -37,4 +39,5 @@ def refusal(cost: Cost, left: Cost, total: Budget) -> str:
 
 def _digits(x: Fraction, up: bool) -> str:
     context = Context(prec=DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    return f"{context.divide(Decimal(x.numerator), Decimal(x.denominator)).normalize():g}"
+    value = context.divide(Decimal(x.numerator), Decimal(x.denominator)).normalize()
+    return f"{value:f}" if value and -5 <= value.adjusted() < 6 else f"{value:g}"

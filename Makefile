@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 engines: .venv/.engines
 
 .venv/.engines: tests/engines/install.sh $(STAMP)
-	PYTHON=$(BIN)/python sh tests/engines/install.sh
+	sh tests/engines/install.sh
 	touch $@
 
 demo: setup

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what tests marked `postgres`, `spark` and `browser` need: Debian packages as root, drivers into the
-# environment. Whatever cannot be installed is left out, and the test run says so at its end.
+# Installs the Debian packages that tests marked `postgres`, `spark` and `browser` need, as root. Whatever cannot be
+# installed is left out, and the test run says so at its end.
 set -u
 export DEBIAN_FRONTEND=noninteractive
 
@@ -13,6 +13,4 @@ debian() {  # debian PACKAGE: where it is missing and can be installed
 command -v java > /dev/null || debian openjdk-17-jre-headless
 ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || debian postgresql
 command -v chromium > /dev/null || debian chromium
-"${PYTHON:-.venv/bin/python}" -m pip install --quiet 'psycopg[binary]>=3.2' 'pyspark>=4' ||
-    echo "cannot install the drivers of PostgreSQL and Spark" >&2
 exit 0

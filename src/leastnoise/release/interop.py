@@ -52,7 +52,7 @@ def to_mbi(self: Release) -> list[Any]:
 
     Guarantees: covers_every_table_in_reach; std_errors_are_those_of_the_release.
     """
-    measurement = _module("mbi", "https://github.com/ryan112358/private-pgm says how").LinearMeasurement
+    measurement = _module("mbi", "pip install 'leastnoise[mbi]'").LinearMeasurement
     return [
         measurement(self.counts(*names).ravel(), names, float(np.sqrt(np.mean(self.std_errors(*names) ** 2))))
         for names in _largest(self)

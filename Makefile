@@ -8,7 +8,7 @@ NAME ?=
 ARGS ?=
 FOLDER ?=
 
-.PHONY: setup engines demo test slow check format bench clean
+.PHONY: setup engines demo test slow check format bench docs clean
 
 setup: $(STAMP)
 
@@ -46,6 +46,10 @@ format: setup
 bench: setup
 	@test -n "$(NAME)" || { echo "name a benchmark: make bench NAME=..., one of the modules in bench/"; exit 2; }
 	$(BIN)/python -m bench.$(NAME) $(ARGS)
+
+# The documentation as a site in site/; fails on a warning or a dead link.
+docs: setup
+	$(BIN)/python -m tools.site_build
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

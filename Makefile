@@ -34,13 +34,13 @@ slow: setup engines
 	$(PYTEST) -n $(WORKERS) --dist loadgroup -m slow
 
 check: setup
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy src
 	$(PYTEST) tests/test_layers.py
 
 format: setup
-	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff format src tests bench tools
 	$(BIN)/ruff check --fix .
 
 bench: setup
@@ -52,6 +52,6 @@ docs: setup
 	$(BIN)/python -m tools.site_build
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info

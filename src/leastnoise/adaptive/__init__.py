@@ -1,0 +1,18 @@
+"""Adaptive answers: choose a table, measure what is still unknown of it, keep all estimates consistent."""
+
+from leastnoise.adaptive.crp import Allocation, allocate, water_filling
+from leastnoise.adaptive.grem import Estimates, Residual, residuals_of
+from leastnoise.adaptive.select import Distances, Selection, epsilon_for, overlaps
+
+__all__ = [
+    "Allocation",
+    "Distances",
+    "Estimates",
+    "Residual",
+    "Selection",
+    "allocate",
+    "epsilon_for",
+    "overlaps",
+    "residuals_of",
+    "water_filling",
+]

@@ -1,0 +1,203 @@
+"""GReM-MLE: noisy tables or residuals in, consistent tables with variances out, updated where something changed.
+
+The noise of a residual is that of its table with independent noise of one variance in every cell, centred with the
+priors (AIM+GReM algorithm 5). Measurements of one residual then share their covariance up to a factor, so the best
+estimate is their average by inverse variance, and different residuals do not touch each other (Theorem 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import inf, prod
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array
+from leastnoise.adaptive.crp import residual_cost
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.integer import Centring
+from leastnoise.measure import Measurements
+from leastnoise.release.state import State
+from leastnoise.residual import Axes, join, residual, subsets, uniform_priors
+
+Members = tuple[int, ...]  # attributes, ascending
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """A noisy residual: its attributes, its table up to what the priors fill, and the variance of its noise."""
+
+    attributes: Members
+    table: Array
+    variance: float  # 0 where it is known exactly
+
+
+class Estimates:
+    """What is known of some tables: every residual with its precision, and the tables put together from them.
+
+    Residuals of which nothing is known are filled by the priors (uniform unless given).
+
+    >>> estimates = Estimates((2, 3), [(0, 1)])
+    >>> estimates.observe(split_table((0, 1), [[3, 1, 2], [0, 4, 2]], variance=1.0))
+    ((0, 1),)
+    >>> estimates.table((1,)).round(9).tolist(), estimates.variances((1,)).round(9).tolist()
+    ([3.0, 5.0, 4.0], [2.0, 2.0, 2.0])
+
+    Guarantees: equals_generalized_least_squares_on_residuals; lazy_equals_full; changes_only_what_contains_the_residual.
+    """
+
+    def __init__(self, shape: Sequence[int], sets: Iterable[Members], priors: Sequence[Array] | None = None) -> None:
+        self.shape = tuple(shape)
+        self.priors = uniform_priors(self.shape) if priors is None else tuple(priors)
+        if tuple(len(p) for p in self.priors) != self.shape:
+            raise LeastnoiseError(f"priors of sizes {[len(p) for p in self.priors]} do not fit the shape {self.shape}")
+        self._parts: dict[Members, Array] = {}
+        self._precisions: dict[Members, float] = {}
+        self._tables = {self._checked(s): np.zeros(self._sizes(s)) for s in sets}
+        self._inside: dict[Members, list[Members]] = {}
+        for members in self._tables:
+            for part in _parts(members):
+                self._inside.setdefault(part, []).append(members)
+
+    @property
+    def sets(self) -> tuple[Members, ...]:
+        """Attribute sets whose tables are kept up to date."""
+        return tuple(self._tables)
+
+    def precision(self, attributes: Members) -> float:
+        """One over the variance of a residual; 0 where nothing is known, infinite where it is exact."""
+        return self._precisions.get(self._checked(attributes), 0.0)
+
+    def known(self, attributes: Members) -> dict[Axes, float]:
+        """Precisions of the residuals of a table by its axes, as `allocate` takes them."""
+        members = self._checked(attributes)
+        return {axes: self.precision(tuple(members[i] for i in axes)) for axes in subsets(len(members))}
+
+    def observe(self, measured: Iterable[Residual]) -> tuple[Members, ...]:
+        """Take in independent measurements; returns the kept tables that changed (AIM+GReM Proposition 4.2)."""
+        moved: dict[Members, Array] = {}
+        for new in [self._centred(m) for m in measured]:
+            move = self._average(new)
+            moved[new.attributes] = moved[new.attributes] + move if new.attributes in moved else move
+        changed = dict.fromkeys(s for part in moved for s in self._inside.get(part, ()))
+        for members in changed:
+            self._tables[members] += self._joined(members, moved)
+        return tuple(changed)
+
+    def table(self, attributes: Members) -> Array:
+        """The best estimate of a table, axes in ascending order of the attributes."""
+        members = self._checked(attributes)
+        kept = self._tables.get(members)
+        return self._joined(members, self._parts) if kept is None else kept.copy()
+
+    def joined(self, attributes: Members) -> Array:
+        """The same as `table`, put together anew from all residuals."""
+        return self._joined(self._checked(attributes), self._parts)
+
+    def variances(self, attributes: Members) -> Array:
+        """Exact variance of every cell of a table; infinite where a residual that it needs is not known."""
+        members = self._checked(attributes)
+        found = np.zeros(self._sizes(members))
+        for part in _parts(members):
+            precision = self.precision(part)
+            cells = reduce(np.multiply.outer, [_cell(self.priors[a], a in part) for a in members], np.ones(()))
+            noise = inf if precision == 0 else 1 / precision
+            found[cells > 0] += noise * cells[cells > 0]  # elsewhere the residual plays no part
+        return found
+
+    def _average(self, new: Residual) -> Array:
+        """Average by inverse variance; returns how far the estimate moved."""
+        key, before = new.attributes, self._precisions.get(new.attributes, 0.0)
+        gain = 1 / (1 + before * new.variance) if new.variance else 1.0
+        old = self._parts.get(key, np.zeros(self._sizes(key)))
+        move: Array = gain * (new.table - old)
+        self._parts[key] = old + move
+        self._precisions[key] = before + 1 / new.variance if new.variance else inf
+        return move
+
+    def _centred(self, new: Residual) -> Residual:
+        members = self._checked(new.attributes)
+        if np.shape(new.table) != self._sizes(members):
+            raise LeastnoiseError(
+                f"the residual on {members} has shape {np.shape(new.table)}; it must be {self._sizes(members)}"
+            )
+        if not (0 <= new.variance < inf):
+            raise LeastnoiseError(f"a variance must be a finite number from 0 on, got {new.variance!r}")
+        priors = [self.priors[a] for a in members]
+        return Residual(members, residual(new.table, priors, range(len(members))), float(new.variance))
+
+    def _joined(self, members: Members, parts: Mapping[Members, Array]) -> Array:
+        inside = {axes: parts[p] for axes, p in _axes_and_parts(members) if p in parts}
+        priors = [self.priors[a] for a in members]
+        return join(inside, priors, self._sizes(members))
+
+    def _sizes(self, members: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.shape[a] for a in members)
+
+    def _checked(self, attributes: Sequence[int]) -> Members:
+        members = tuple(attributes)
+        if members != tuple(sorted(set(members))) or any(not 0 <= a < len(self.shape) for a in members):
+            raise LeastnoiseError(
+                f"attributes {members} must differ, ascend and lie between 0 and {len(self.shape) - 1}"
+            )
+        return members
+
+
+def split_table(attributes: Members, table: npt.ArrayLike, variance: float) -> tuple[Residual, ...]:
+    """A table with independent noise of one variance in every cell, as independent residuals (uniform priors only).
+
+    Summing over an axis of n values makes the variance n times as large, so residual A of table S has variance
+    times the product of n_i over S without A.
+
+    Guarantees: equals_generalized_least_squares_on_tables.
+    """
+    array = np.asarray(table, dtype=np.float64)
+    if array.ndim != len(attributes):
+        raise LeastnoiseError(f"a table on {attributes} has {len(attributes)} axes, got {array.ndim}")
+    priors = uniform_priors(array.shape)
+    return tuple(
+        Residual(
+            part, residual(array, priors, axes), variance * prod(n for i, n in enumerate(array.shape) if i not in axes)
+        )
+        for axes, part in _axes_and_parts(attributes)
+    )
+
+
+def residuals_of(part: Measurements) -> tuple[Residual, ...]:
+    """The residuals that a release measured, if it measured them evenly, as plans for tables with uniform priors do.
+
+    Guarantees: agrees_with_the_release.
+    """
+    state, recipe = State.of([part]), part.recipe
+    found = []
+    for orbit, known, probes in zip(state.structure.orbits, state.known, recipe.probes, strict=True):
+        if known is None:
+            continue
+        strategy = probes[0].strategy
+        if len(probes) > 1 or strategy.levels is not None or not all(isinstance(p, Centring) for p in strategy.parts):
+            raise LeastnoiseError(
+                "this release does not measure its tables evenly; plan marginals with prior='uniform'"
+            )
+        variance = known.noise * float(residual_cost(strategy.shape))
+        for members, table in zip(state.structure.sets(orbit).tolist(), known.tables, strict=True):
+            order = np.argsort(members)
+            found.append(Residual(tuple(sorted(members)), table.transpose(order), variance))
+    return tuple(found)
+
+
+def _parts(members: Members) -> Iterator[Members]:
+    return (part for _, part in _axes_and_parts(members))
+
+
+def _axes_and_parts(members: Members) -> Iterator[tuple[Axes, Members]]:
+    """Every residual of a table: its axes there, and its attributes."""
+    return ((axes, tuple(members[i] for i in axes)) for axes in subsets(len(members)))
+
+
+def _cell(prior: Array, kept: bool) -> Array:
+    """Variance factor of each value: noise centred along its axis (row norms of I - pi 1^T), or smeared along it."""
+    squares: Array = prior**2
+    return 1 - 2 * prior + len(prior) * squares if kept else squares

@@ -1,0 +1,194 @@
+"""Private selection: the exponential mechanism in integers.
+
+Distances between counts and released estimates are exact integers, because the estimates are rounded to a grid before
+they meet the counts. The chosen candidate is then drawn from exactly the stated distribution: random bits are compared
+with certified bounds of the cumulative weights, and more bits are drawn where they do not decide.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from math import isqrt
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray
+from leastnoise.adaptive.grem import Estimates, Members
+from leastnoise.errors import LeastnoiseError
+from leastnoise.noise import Bits
+from leastnoise.noise.tail import Enclosure, normal
+from leastnoise.privacy.neighbours import Neighbours, checked_neighbours, checked_rows
+from leastnoise.sources import Source
+
+GRID = 2**6  # estimates are rounded to multiples of 1/GRID before they meet the data
+LARGEST = 2**62  # sums of distances stay below
+_GRAIN = 2**32  # epsilons are multiples of 1/_GRAIN
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The exponential mechanism over attribute sets: pick one with a large score weight * (distance - allowance).
+
+    A change of one row moves a distance by at most 1, so the score of a set moves by at most its weight; the
+    mechanism is scaled by the largest weight (docs/errata.md, AIM+GReM 3).
+
+    >>> Selection(((0,), (1,)), (3, 5), Fraction(1, 10)).rho
+    Fraction(1, 800)
+
+    Guarantees: draws_the_stated_distribution; neighbours_stay_within_epsilon.
+    """
+
+    candidates: tuple[Members, ...]
+    weights: tuple[int, ...]
+    epsilon: Fraction
+    neighbours: Neighbours = "add-remove"
+    rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.candidates or len(self.candidates) != len(self.weights):
+            raise LeastnoiseError(
+                f"{len(self.candidates)} candidates with {len(self.weights)} weights; give one or more, one weight each"
+            )
+        if bad := [w for w in self.weights if type(w) is not int or w < 1]:
+            raise LeastnoiseError(f"weights must be whole numbers from 1 on, got {bad[0]!r}; scale them up and round")
+        if not isinstance(self.epsilon, Fraction) or self.epsilon <= 0:
+            raise LeastnoiseError(f"epsilon must be a positive Fraction, got {self.epsilon!r}; use epsilon_for(rho)")
+        checked_neighbours(self.neighbours)
+        checked_rows(self.rows_per_person)
+
+    @property
+    def rho(self) -> Fraction:
+        """Exact zCDP cost, epsilon^2 / 8 (AIM+GReM Proposition B.3: scores range over epsilon)."""
+        return self.epsilon**2 / 8
+
+    @property
+    def sensitivity(self) -> int:
+        """How far one person moves a score at most: each row that comes or goes moves one cell by 1."""
+        moved = self.rows_per_person * (2 if self.neighbours == "replace" else 1)
+        return moved * max(self.weights)
+
+    def choose(self, distances: Mapping[Members, int], allowances: Mapping[Members, int], bits: Bits) -> Members:
+        """Draw a candidate; distances and allowances are in units of 1/GRID."""
+        pairs = zip(self.candidates, self.weights, strict=True)
+        scores = [w * (distances[c] - allowances[c]) for c, w in pairs]
+        best = max(scores)
+        # weight of a candidate: e^(epsilon (score - best) / (2 sensitivity))
+        steps = [self.epsilon.numerator * (best - s) for s in scores]
+        return self.candidates[draw(steps, self.epsilon.denominator * 2 * self.sensitivity * GRID, bits)]
+
+
+class Distances:
+    """Exact L1 distances between the counts of a source and estimates, kept up to date. Private: for `choose` only."""
+
+    def __init__(self, source: Source, estimates: Estimates) -> None:
+        self._source, self._estimates = source, estimates
+        self.by_set: dict[Members, int] = {}
+        self.refresh(estimates.sets)
+
+    def refresh(self, changed: Sequence[Members]) -> None:
+        """Compute anew what `Estimates.observe` says has changed.
+
+        Guarantees: lazy_equals_full.
+        """
+        for members, counts in zip(changed, self._source.count(changed), strict=True):
+            self.by_set[members] = distance(counts, self._estimates.table(members))
+
+
+def distance(counts: IntArray, estimate: Array) -> int:
+    """sum |counts - estimate| in units of 1/GRID, the estimate rounded to that grid first.
+
+    >>> distance(np.array([3, 0]), np.array([2.5, 0.25])) / GRID
+    0.75
+
+    Guarantees: one_row_moves_it_by_at_most_one.
+    """
+    scaled = estimate * GRID
+    # Whether the estimates are in range depends on what is released only; counts of rows that exist always are.
+    if not np.abs(scaled).sum() < LARGEST:
+        raise LeastnoiseError("the estimates are too large to compare with counts; measure with less noise")
+    return int(np.abs(counts * GRID - np.rint(scaled).astype(np.int64)).sum())
+
+
+def allowance(cells: int, deviation: float) -> int:
+    """Expected L1 error of a table measured with this noise per cell, (2/pi)^1/2 sigma n, in units of 1/GRID."""
+    return round((2 / np.pi) ** 0.5 * deviation * cells * GRID)
+
+
+def overlaps(candidates: Iterable[Members], workload: Iterable[Members]) -> tuple[int, ...]:
+    """AIM's weights: attributes that a candidate shares with each table asked for, summed.
+
+    >>> overlaps([(0,), (0, 1)], [(0, 1), (0, 2)])
+    (2, 3)
+    """
+    asked = Counter(a for members in workload for a in members)
+    return tuple(sum(asked[a] for a in members) for members in candidates)
+
+
+def epsilon_for(rho: Fraction) -> Fraction:
+    """The largest epsilon of 32 binary digits that costs no more than rho: epsilon^2 / 8 <= rho.
+
+    >>> epsilon_for(Fraction(1, 8))
+    Fraction(1, 1)
+    """
+    if rho <= 0:
+        raise LeastnoiseError(f"rho must be positive, got {rho}")
+    units = isqrt(int(8 * rho * _GRAIN**2))
+    if not units:
+        raise LeastnoiseError(f"rho {float(rho):.3g} is too small to select with; use fewer rounds")
+    return Fraction(units, _GRAIN)
+
+
+def draw(steps: Sequence[int], scale: int, bits: Bits) -> int:
+    """An index with probability in proportion to e^(-steps/scale), exactly.
+
+    Guarantees: draws_the_stated_distribution; more_bits_decide_close_calls.
+    """
+    u, known = 0, 0
+    while True:
+        u, known = (u << 64) | int(bits.words(1)[0]), known + 64
+        found = _decide(u, known, steps, scale)
+        if found is not None:
+            return found
+
+
+def _decide(u: int, known: int, steps: Sequence[int], scale: int) -> int | None:
+    """Where a uniform number in [u, u + 1] 2^-known falls among the cumulative weights; None if that is not certain."""
+    weights = _weights(steps, scale, known + len(steps).bit_length() + 8)
+    low, high = (list(accumulate(side)) for side in zip(*weights, strict=True))
+    index = bisect_left(low, (u + 1) * high[-1], key=lambda c: c << known)
+    if index == len(low):
+        return None
+    before = high[index - 1] if index else 0
+    return index if before << known <= u * low[-1] else None
+
+
+def _weights(steps: Sequence[int], scale: int, bits: int) -> list[Enclosure]:
+    """Bounds of e^(-step/scale) * 2^bits, as products over the binary digits of a step."""
+    most = bits * scale  # beyond it the weight is below e^-bits < 2^-bits
+    digits = max((step.bit_length() for step in steps if step < most), default=0)
+    powers = [_exponential(Fraction(1 << j, scale), bits) for j in range(digits)]
+    return [_product(step, powers, bits) if step < most else Enclosure(0, 1) for step in steps]
+
+
+def _product(step: int, powers: Sequence[Enclosure], bits: int) -> Enclosure:
+    low = high = 1 << bits
+    for j, power in enumerate(powers[: step.bit_length()]):
+        if step >> j & 1:
+            low, high = low * power.low >> bits, -(-high * power.high >> bits)
+    return Enclosure(low, high)
+
+
+@lru_cache(maxsize=1024)  # the rounds of a mechanism share most of them
+def _exponential(q: Fraction, bits: int) -> Enclosure:
+    """Bounds of e^-q * 2^bits."""
+    if q >= bits:
+        return Enclosure(0, 1)
+    found = normal(2 * q, bits)  # holds e^(x^2/2), here with x^2 = 2 q
+    one = 1 << (found.bits + bits)
+    return Enclosure(one // found.exponential.high, -(-one // found.exponential.low))

@@ -30,8 +30,9 @@ TINY = {
     "rounding": "--only n=10",
 }
 
-COUNTING = {
+OTHERS = {  # nothing is planned, so there is no --prior
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
+    "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
 }
 
 
@@ -40,9 +41,9 @@ def run(name: str, arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", [*TINY, *COUNTING])
+@pytest.mark.parametrize("name", [*TINY, *OTHERS])
 def test_runs_and_ends_with_one_line_of_json(name, capsys):
-    code, document = run(name, (TINY | COUNTING)[name], capsys)
+    code, document = run(name, (TINY | OTHERS)[name], capsys)
     assert code == 0
     assert document["ok"] is True
     assert document["benchmark"] == name

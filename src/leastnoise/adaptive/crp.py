@@ -56,21 +56,26 @@ def water_filling(errors: npt.ArrayLike, costs: npt.ArrayLike, known: npt.ArrayL
 
     Guarantees: equals_the_cone_solver; satisfies_the_optimality_conditions.
     """
-    v, p, a = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (errors, costs, known)))
-    if not (np.isfinite(v) & np.isfinite(p) & (v > 0) & (p > 0)).all():
+    v, p, a = (np.asarray(x, dtype=np.float64) for x in (errors, costs, known))
+    if not (_positive(v) and _positive(p)):
         raise LeastnoiseError("errors and costs must be positive and finite; leave out residuals without either")
-    if not (np.isfinite(a) & (a >= 0)).all():
+    if not (a.min(initial=inf) >= 0 and a.max(initial=0.0) < inf):
         raise LeastnoiseError("known precisions must be finite and not negative; leave out what is known exactly")
     ratio = np.sqrt(v / p)
     level = a / ratio  # the t from which on a residual is measured
-    level = level - level.min(axis=-1, keepdims=True)  # counted from the lowest, no digits are lost where all is known
-    order = np.argsort(level, axis=-1)
-    sorted_level, rates = (np.take_along_axis(array, order, axis=-1) for array in (level, p * ratio))
+    level -= level.min(axis=-1, keepdims=True)  # counted from the lowest, no digits are lost where all is known
+    rows, rates = level.reshape(-1, level.shape[-1]), np.broadcast_to(p * ratio, level.shape)
+    each, order = np.arange(len(rows))[:, None], rows.argsort(axis=-1)
+    in_order, rates = rows[each, order], rates.reshape(rows.shape)[each, order]
     # t if the first k residuals are measured; the others must not be, which singles out one k.
-    t = (1 + np.cumsum(rates * sorted_level, axis=-1)) / np.cumsum(rates, axis=-1)
-    last = np.count_nonzero(t > sorted_level, axis=-1, keepdims=True) - 1
-    x: Array = ratio * np.maximum(np.take_along_axis(t, last, axis=-1) - level, 0.0)
+    t = (1 + (rates * in_order).cumsum(axis=-1)) / rates.cumsum(axis=-1)
+    last = (t > in_order).sum(axis=-1, keepdims=True) - 1
+    x: Array = ratio * np.maximum(t[each, last] - rows, 0.0).reshape(level.shape)
     return x
+
+
+def _positive(array: Array) -> bool:
+    return bool(array.min(initial=inf) > 0 and array.max(initial=0.0) < inf)
 
 
 def shares(errors: npt.ArrayLike, costs: npt.ArrayLike, known: npt.ArrayLike, least: float = LEAST_SHARE) -> Array:

@@ -46,7 +46,8 @@ class Estimates:
     >>> estimates.table((1,)).round(9).tolist(), estimates.variances((1,)).round(9).tolist()
     ([3.0, 5.0, 4.0], [2.0, 2.0, 2.0])
 
-    Guarantees: equals_generalized_least_squares_on_residuals; lazy_equals_full; changes_only_what_contains_the_residual.
+    Guarantees: equals_generalized_least_squares_on_residuals; lazy_equals_full;
+    changes_only_what_contains_the_residual.
     """
 
     def __init__(self, shape: Sequence[int], sets: Iterable[Members], priors: Sequence[Array] | None = None) -> None:

@@ -268,7 +268,7 @@ def test_the_survey_is_that_of_the_examples():
 
 # --- all commands -----------------------------------------------------------------------------------------------------
 
-COMMANDS = "demo init plan release schema ask table audit report".split() + ["ledger init", "ledger show"]
+COMMANDS = "demo init plan release schema ask table audit report synth".split() + ["ledger init", "ledger show"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

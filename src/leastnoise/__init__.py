@@ -1,6 +1,6 @@
 """leastnoise: differentially private answers to linear queries with the least noise provably possible."""
 
-from leastnoise import report
+from leastnoise import estimate, report
 from leastnoise.domain import Domain, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
@@ -29,6 +29,7 @@ __all__ = [
     "Workload",
     "__version__",
     "bins",
+    "estimate",
     "load_spec",
     "merge",
     "plan",

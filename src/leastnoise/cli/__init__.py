@@ -16,6 +16,7 @@ from leastnoise.cli.ledger import ledger
 from leastnoise.cli.plan import plan, schema
 from leastnoise.cli.release import StoppedError, release
 from leastnoise.cli.report import report
+from leastnoise.cli.synth import synth
 from leastnoise.cli.table import table
 from leastnoise.errors import DataError, LeastnoiseError
 
@@ -40,6 +41,7 @@ app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex 
 app.command(epilog="Example: leastnoise table out age sex --csv age-sex.csv")(table)
 app.command(epilog="Example: leastnoise audit examples/survey.yaml --runs 1000 --confidence 0.99")(audit)
 app.command(epilog="Example: leastnoise report out --out report.html")(report)
+app.command(epilog="Example: leastnoise synth out --rows 1000 --out rows.parquet")(synth)
 app.add_typer(ledger, name="ledger")
 
 

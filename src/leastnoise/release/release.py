@@ -217,6 +217,12 @@ class Release:
         """A table of one or two attributes as an Altair chart with intervals (needs the extra `plots`)."""
         return Release.plotter(self, *names, confidence=confidence)
 
+    fitter: ClassVar[Callable[..., Any]]  # likewise
+
+    def fit(self, **options: Any) -> Any:
+        """A distribution fitted to the release: best estimates and synthetic rows, at no cost (docs/estimate.md)."""
+        return Release.fitter(self, **options)
+
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""
         return f"<Release of {', '.join(self.domain.names)}; {self.cost}{marks}>"

@@ -1,0 +1,9 @@
+"""Best estimates: a distribution fitted to a release, at no privacy cost."""
+
+from leastnoise.estimate.estimate import Estimate, Guess
+from leastnoise.estimate.run import fit
+from leastnoise.release import Release
+
+__all__ = ["Estimate", "Guess", "fit"]
+
+Release.fitter = staticmethod(fit)

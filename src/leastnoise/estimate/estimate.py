@@ -1,0 +1,162 @@
+"""Estimate: the closest distribution to a release. Biased, consistent, never negative, and able to draw rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate.mixture import Mixture
+from leastnoise.release.answers import quantile
+from leastnoise.release.export import about
+from leastnoise.release.frames import table_frame
+from leastnoise.release.linear import fits
+from leastnoise.release.release import Query, Release
+
+BIASED = "biased; a model fitted to the release"
+APPROXIMATE = f"{BIASED}, with an approximate error from refits to simulated measurements"
+MOST_ROWS = 10**8
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A best estimate, with an approximate error where there were replicates."""
+
+    value: float
+    std_error: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float = 0.95
+    note: str = BIASED
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        names = ("value", "std_error", "low", "high", "confidence", "note")
+        return {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        if self.std_error is None:
+            return f"{self.value:,.1f} ({self.note})"
+        interval = f"about {self.confidence:.0%}: {self.low:,.1f} to {self.high:,.1f}"
+        return f"{self.value:,.1f} (s.e. about {self.std_error:,.1f}; {interval}; {self.note})"
+
+
+@dataclass(frozen=True, eq=False)
+class Replicate:
+    """A fit to measurements that were simulated from the estimate."""
+
+    mixture: Mixture
+    total: float
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A distribution fitted to a release. Any table can be read from it, also those out of the release's reach.
+
+    Guarantees: tables_are_nonnegative_consistent_and_sum_to_the_total; never_reads_data; costs_no_privacy.
+    """
+
+    release: Release
+    mixture: Mixture
+    total: float  # rows
+    misfits: tuple[float, ...]  # chi-square per degree of freedom after each number of components tried
+    replicates: tuple[Replicate, ...] = ()
+
+    @property
+    def misfit(self) -> float:
+        """Chi-square per degree of freedom: about 1 where the model explains the measurements to their noise."""
+        return self.misfits[-1] if self.misfits else 0.0
+
+    def counts(self, *names: str) -> Array:
+        """The estimated counts of any table as an array, one axis per attribute."""
+        return self.total * self.mixture.marginal(self._attributes(names))
+
+    def std_errors(self, *names: str) -> Array:
+        """Approximate root mean squared errors of a table, cell by cell, from the replicates."""
+        self._check_replicates()
+        attributes = self._attributes(names)
+        here = self.counts(*names)
+        squares = np.zeros_like(here)
+        for other in self.replicates:
+            squares += (other.total * other.mixture.marginal(attributes) - here) ** 2
+        return np.sqrt(squares / len(self.replicates))
+
+    def table(self, *names: str, confidence: float = 0.95) -> pd.DataFrame:
+        """One row per cell with its count; with replicates also std_error, low and high, which are approximate."""
+        counts = self.counts(*names)
+        errors = self.std_errors(*names) if self.replicates else np.zeros_like(counts)
+        frame = table_frame(self.release.domain, self._attributes(names), counts, errors, confidence, False)
+        if not self.replicates:
+            return frame.drop(columns=["std_error", "low", "high"])
+        spread = self._width(confidence) * frame["std_error"]
+        return frame.assign(low=np.maximum(frame["count"] - spread, 0.0), high=frame["count"] + spread)
+
+    def ask(self, query: Query, confidence: float = 0.95) -> Guess:
+        """The estimate of any linear query, in the language of `release.ask`."""
+        terms = self.release.query(query).terms
+        quantile(confidence)  # refuses what is no confidence
+
+        def value(mixture: Mixture, total: float) -> float:
+            return total * sum(float(np.vdot(t.weights, mixture.marginal(t.attributes))) for t in terms)
+
+        here = value(self.mixture, self.total)
+        if not self.replicates:
+            return Guess(here, confidence=confidence)
+        others = np.array([value(r.mixture, r.total) for r in self.replicates])
+        error = float(np.sqrt(np.mean((others - here) ** 2)))
+        spread = self._width(confidence) * error
+        return Guess(here, error, here - spread, here + spread, confidence, APPROXIMATE)
+
+    def sample(self, rows: int | None = None, seed: int = 0) -> IntArray:
+        """Synthetic rows as codes, (rows, attributes), as many as the release estimates unless told otherwise."""
+        wanted = round(self.total) if rows is None else rows
+        if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool) or not 0 <= wanted <= MOST_ROWS:
+            raise LeastnoiseError(f"cannot draw {wanted!r} rows; use a whole number from 0 to {MOST_ROWS:,}")
+        return self.mixture.sample(int(wanted), np.random.default_rng(checked_seed(seed)))
+
+    def to_pandas(self, rows: int | None = None, seed: int = 0) -> pd.DataFrame:
+        """Synthetic rows with the domain's values (bins by their lower edge); `attrs` has the privacy statement."""
+        codes = self.sample(rows, seed)
+        columns = {
+            attribute.name: pd.Series([attribute.value(c) for c in range(attribute.size)]).take(codes[:, a]).to_numpy()
+            for a, attribute in enumerate(self.release.domain)
+        }
+        frame = pd.DataFrame(columns)
+        told: dict[Any, Any] = about(self.release)
+        frame.attrs = told | {"synthetic": True}
+        return frame
+
+    def _attributes(self, names: tuple[str, ...]) -> list[int]:
+        attributes = [self.release.domain.index(n) for n in names]
+        for k, name in enumerate(names):
+            if name in names[:k]:
+                raise LeastnoiseError(f"the attribute {name!r} is named twice; name each once")
+        fits(self.release.domain, attributes)
+        return attributes
+
+    def _width(self, confidence: float) -> float:
+        """Half an interval in standard errors that come from so few replicates."""
+        quantile(confidence)  # refuses what is no confidence
+        return float(stdtrit(len(self.replicates), (1 + confidence) / 2))
+
+    def _check_replicates(self) -> None:
+        if not self.replicates:
+            raise LeastnoiseError("this estimate has no replicates to tell errors from; use release.fit(replicates=10)")
+
+    def __repr__(self) -> str:
+        k = len(self.mixture.weights)
+        marks = " (INSECURE: seeded noise)" if self.release.insecure else ""
+        names = ", ".join(self.release.domain.names)
+        return f"<Estimate of {names}; {k} products, misfit {self.misfit:.3f}{marks}>"
+
+
+def checked_seed(seed: object) -> int:
+    """A seed that generators take."""
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise LeastnoiseError(f"seed {seed!r} is not a whole number from 0 on; a usual one is 0")
+    return int(seed)

@@ -1,0 +1,95 @@
+"""A mixture of products: p(x) = sum_k w_k prod_i theta_ki(x_i), its marginals and rows drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray
+
+ROOM = 2**22  # numbers of an intermediate array of marginals
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Weights that sum to 1, and for every attribute one distribution per component.
+
+    >>> mixture = Mixture(np.array([0.5, 0.5]), (np.eye(2), np.array([[1.0, 0.0], [0.5, 0.5]])))
+    >>> mixture.marginal([0, 1]).tolist()
+    [[0.5, 0.0], [0.25, 0.25]]
+
+    Guarantees: marginals_are_those_of_the_dense_distribution; one_way_counts_match_to_rounding.
+    """
+
+    weights: Array
+    factors: tuple[Array, ...]  # (components, values) each
+
+    def marginal(self, attributes: Sequence[int]) -> Array:
+        """The distribution of some attributes, one axis each; needs room for one such table."""
+        factors = [self.factors[a] for a in attributes]
+        shape = [f.shape[1] for f in factors]
+        cut = min(range(len(shape) + 1), key=lambda c: prod(shape[:c]) + prod(shape[c:]))
+        sides = prod(shape[:cut]), prod(shape[cut:])
+        found, step = np.zeros(sides), max(1, ROOM // sum(sides))
+        for low in range(0, len(self.weights), step):
+            part = slice(low, low + step)
+            left = _products(self.weights[part, None], [f[part] for f in factors[:cut]])
+            right = _products(np.ones((len(left), 1)), [f[part] for f in factors[cut:]])
+            found += left.T @ right
+        return found.reshape(shape)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> IntArray:
+        """Rows of codes, (rows, attributes), with counts as even as they can be.
+
+        Components get their shares of the rows, and values their shares of each component, to rounding. What a value
+        is given too much or too little is carried on to the next component, so that one-way counts match as well.
+        Within a component the attributes are put together at random.
+        """
+        order = rng.permutation(len(self.weights))
+        shares = spread(rows * self.weights[order], rng)
+        found = np.empty((rows, len(self.factors)), dtype=np.int64)
+        for a, factor in enumerate(self.factors):
+            owed = np.zeros(factor.shape[1])
+            low = 0
+            for share, chances in zip(shares.tolist(), factor[order], strict=True):
+                counts, owed = _shared(share, chances, owed, rng)
+                found[low : low + share, a] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+                low += share
+        return rng.permutation(found)
+
+
+def _products(start: Array, factors: Sequence[Array]) -> Array:
+    """(components, cells): products of one row of each factor."""
+    for f in factors:
+        start = (start[:, :, None] * f[:, None, :]).reshape(len(f), -1)
+    return start
+
+
+def spread(expected: Array, rng: np.random.Generator) -> IntArray:
+    """Whole numbers with these expectations, each rounded up or down, and with the same (rounded) sum.
+
+    Systematic sampling: running sums are rounded with one random offset, in random order.
+
+    >>> spread(np.array([0.5, 0.5, 3.0]), np.random.default_rng(0)).sum()
+    np.int64(4)
+    """
+    order = rng.permutation(len(expected))
+    sums = np.cumsum(expected[order])
+    sums[-1:] = np.rint(sums[-1:])  # the offset must not move the sum
+    ends = np.floor(np.concatenate([[0.0], sums]) + rng.random() * (1 - 1e-9)).astype(np.int64)
+    found = np.empty(len(expected), dtype=np.int64)
+    found[order] = np.diff(ends)
+    return found
+
+
+def _shared(share: int, chances: Array, owed: Array, rng: np.random.Generator) -> tuple[IntArray, Array]:
+    """Counts of the values in one component, and what is owed to each value after it."""
+    due = share * chances + owed
+    wanted = np.maximum(due, 0.0)
+    if not share or not wanted.sum():
+        return np.zeros(len(due), dtype=np.int64), due
+    counts = spread(wanted * (share / wanted.sum()), rng)
+    return counts, due - counts

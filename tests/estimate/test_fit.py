@@ -1,0 +1,150 @@
+"""Fits: they find what is there, stop where noise begins, and come closer than unbiased tables do."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import leastnoise as ln
+from leastnoise.estimate import descent
+from leastnoise.release import merge
+from tests.estimate.models import dense, random_mixture, released
+from tests.release.test_merge import CASES, TABLE, releases
+
+SHAPE = (5, 4, 6, 3)
+NAMES = "abcd"
+WIDE = ln.Domain.of(a=5, b=4, c=6, d=3)
+
+
+def drawn(seed: int, rows: int = 5_000, components: int = 4):
+    """Rows from a mixture, counted."""
+    rng = np.random.default_rng(seed)
+    truth = random_mixture(SHAPE, components, rng)
+    return rng.multinomial(rows, dense(truth).ravel() / dense(truth).sum()).reshape(SHAPE)
+
+
+def distance(p, q) -> float:
+    return 0.5 * float(np.abs(p / p.sum() - q / q.sum()).sum())
+
+
+def test_recovers_a_known_mixture():
+    """From all pairs, nearly without noise: pairs to 0.3%, and unmeasured triples far better than by independence."""
+    truth = random_mixture(SHAPE, 3, np.random.default_rng(2))
+    table = np.rint(1e6 * dense(truth))
+    release = released(ln.Workload(WIDE).marginals(ways=2), table, mu=100)
+    estimate = release.fit(components=6, seed=1)
+    for a, b in [("a", "b"), ("c", "d"), ("b", "d")]:
+        axes = tuple(i for i, n in enumerate(NAMES) if n not in (a, b))
+        assert distance(estimate.counts(a, b), table.sum(axis=axes)) < 0.003
+    triple, alone = table.sum(axis=3), [table.sum(axis=tuple({0, 1, 2, 3} - {a})) for a in range(3)]
+    independent = np.einsum("a,b,c->abc", *alone)
+    assert distance(estimate.counts("a", "b", "c"), triple) < 0.05 < 0.25 * distance(independent, triple)
+    with pytest.raises(ln.LeastnoiseError, match="was not measured"):
+        release.counts("a", "b", "c")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fits_every_kind_of_release(name):
+    """Prefix, range and affine queries, low rank, several merged: what is in reach is met to its noise."""
+    release = merge(*releases(*CASES[name]))
+    estimate = release.fit(mixtures=2)
+    assert 0 < estimate.misfit < 2.5
+    worst = 0.0
+    for names in release.tables():
+        counts = estimate.counts(*names)
+        assert counts.min() >= 0
+        assert counts.sum() == pytest.approx(estimate.total)
+        errors = np.maximum(release.std_errors(*names), 1e-6 * TABLE.sum())
+        worst = max(worst, float(np.sqrt(np.mean(((counts - release.counts(*names)) / errors) ** 2))))
+    assert worst < 4
+
+
+def test_stops_when_chi_square_per_degree_of_freedom_reaches_one(monkeypatch):
+    release = released(ln.Workload(WIDE).marginals(ways=2), drawn(3), mu=3)
+    monkeypatch.setattr(descent, "FIRST", 1)
+    misfits = release.fit(mixtures=2).misfits
+    freedom = sum((n - 1) for n in SHAPE) + sum((m - 1) * (n - 1) for i, m in enumerate(SHAPE) for n in SHAPE[:i])
+    slack = np.sqrt(2 / freedom)
+    assert len(misfits) > 1
+    assert all(m > 1 + slack for m in misfits[:-1])
+    idle = misfits[-2] - misfits[-1] < slack
+    assert misfits[-1] <= 1 + slack or idle
+    assert list(misfits) == sorted(misfits, reverse=True)
+
+
+def test_independent_attributes_need_no_components(monkeypatch):
+    """One product explains them: chi-square per degree of freedom is below 1 + 4 deviations (false alarm 1e-4)."""
+    monkeypatch.setattr(descent, "FIRST", 1)
+    rng = np.random.default_rng(4)
+    truth = dense(random_mixture(SHAPE, 1, rng))
+    table = rng.multinomial(20_000, truth.ravel() / truth.sum()).reshape(SHAPE)
+    estimate = released(ln.Workload(WIDE).marginals(ways=2), table, epsilon=0.2, delta=1e-9).fit(components=1)
+    assert estimate.misfit < 1 + 4 * np.sqrt(2 / 100)
+
+
+def test_closer_than_unbiased_tables_on_sparse_data():
+    """Total variation over all pairs, 5 seeds: at most half of that of the unbiased tables, for every seed."""
+    domain = ln.Domain.of(a=20, b=15, c=12, d=10)
+    work = ln.Workload(domain).marginals(ways=2)
+    pairs = [(a, b) for i, a in enumerate("abcd") for b in "abcd"[:i]]
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        truth = dense(random_mixture(domain.shape, 4, rng, sharp=3.0))
+        table = rng.multinomial(3_000, truth.ravel() / truth.sum()).reshape(domain.shape)
+        release = released(work, table, seed=seed)
+        estimate = release.fit(mixtures=3)
+        ours, plain = 0.0, 0.0
+        for a, b in pairs:
+            axes = tuple(i for i, n in enumerate("abcd") if n not in (a, b))
+            exact = table.sum(axis=axes)
+            exact = exact.T if a > b else exact
+            ours += distance(estimate.counts(a, b), exact)
+            plain += 0.5 * np.abs(release.counts(a, b) - exact).sum() / exact.sum()
+        assert ours < 0.5 * plain, (seed, ours, plain)
+
+
+def test_tables_are_nonnegative_consistent_and_sum_to_the_total():
+    release = released(ln.Workload(WIDE).marginals(ways=2), drawn(6))
+    estimate = release.fit(mixtures=2)
+    whole = estimate.counts(*NAMES)
+    assert whole.min() >= 0
+    assert whole.sum() == pytest.approx(estimate.total)
+    assert estimate.total == pytest.approx(release.total().value)
+    assert_allclose(estimate.counts("c", "a"), whole.sum(axis=(1, 3)).T, atol=1e-9)
+    assert_allclose(estimate.counts("d"), whole.sum(axis=(0, 1, 2)), atol=1e-9)
+
+
+def test_never_reads_data_and_repeats_by_its_seed():
+    release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
+    first, again, other = (release.fit(mixtures=1, components=2, seed=s).counts("a", "b") for s in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_totals_below_one_are_one():
+    release = released(ln.Workload(ln.Domain.of(a=3, b=2)).marginals(ways=2), np.zeros((3, 2)), seed=4, mu=0.01)
+    total = release.total().value
+    assert release.fit(mixtures=1, components=1).total == max(total, 1.0)
+
+
+def test_errors_from_replicates_are_of_the_right_size():
+    """Errors over 8 releases of one table against stated ones: within a factor of 2 on average over 60 cells."""
+    truth = dense(random_mixture(SHAPE, 2, np.random.default_rng(8)))
+    table = np.rint(20_000 * truth)
+    work = ln.Workload(WIDE).marginals(ways=2)
+    squares, stated = [], []
+    for seed in range(8):
+        estimate = released(work, table, seed=seed).fit(mixtures=2, components=4, replicates=4, seed=seed)
+        for a, b, axes in [("a", "b", (2, 3)), ("c", "d", (0, 1))]:
+            squares.append(np.mean((estimate.counts(a, b) - table.sum(axis=axes)) ** 2))
+            stated.append(np.mean(estimate.std_errors(a, b) ** 2))
+    assert 0.5 < np.sqrt(np.mean(squares) / np.mean(stated)) < 2
+
+
+@pytest.mark.slow
+def test_many_attributes_and_large_ones_fit_in_memory():
+    many = ln.Domain.of({f"x{i}": 4 for i in range(60)})
+    rows = np.random.default_rng(1).integers(0, 4, (5_000, 60))
+    rows[:, 1::2] = rows[:, ::2]  # pairs of attributes that are the same
+    plan = ln.plan(ln.Workload(many).marginals(ways=2), ln.Budget(epsilon=1, delta=1e-9))
+    release = plan.run(ln.source_of({f"x{i}": rows[:, i] for i in range(60)}, many))
+    assert release.fit().misfit < 1.2

@@ -61,7 +61,9 @@ def test_tables(estimate, replicated):
     assert list(frame) == ["sex", "income", "count"]
     assert_allclose(frame["count"], estimate.counts("sex", "income").ravel())
     assert frame["income"][0] == "[0, 2000)"
+    assert frame.attrs == {"note": "biased; a model fitted to the release"}
     frame = replicated.table("sex", "income")
+    assert "approximate" in frame.attrs["note"]
     assert list(frame) == ["sex", "income", "count", "std_error", "low", "high"]
     assert_allclose(frame["std_error"], replicated.std_errors("sex", "income").ravel())
     assert (frame["low"] >= 0).all()

@@ -120,6 +120,30 @@ def test_never_reads_data_and_repeats_by_its_seed():
     assert not np.array_equal(first, other)
 
 
+def test_attributes_that_were_not_measured_stay_with_their_prior():
+    release = released(ln.Workload(WIDE).marginals("a", "b"), drawn(9))
+    estimate = release.fit(mixtures=2)
+    assert_allclose(estimate.counts("c"), estimate.total / 6, rtol=1e-5)
+    assert_allclose(estimate.counts("a", "d"), np.outer(estimate.counts("a"), np.full(3, 1 / 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (1, 3), (2, 1, 2)], ids=str)
+@pytest.mark.parametrize("ways", [0, 1])
+def test_small_domains(shape, ways):
+    domain = ln.Domain.of({f"x{i}": n for i, n in enumerate(shape)})
+    release = released(ln.Workload(domain).marginals(ways=ways), 100 * np.ones(shape))
+    estimate = release.fit(mixtures=1)
+    assert estimate.counts(*domain.names).shape == shape
+    assert estimate.counts().item() == pytest.approx(release.total().value)
+    assert estimate.sample(5).shape == (5, len(shape))
+
+
+def test_tells_which_components_it_fits():
+    said = []
+    released(ln.Workload(WIDE).marginals(ways=1), drawn(10)).fit(mixtures=1, progress=lambda *told: said.append(told))
+    assert said[0] == (0, 0, "fitting 6 components")
+
+
 def test_totals_below_one_are_one():
     release = released(ln.Workload(ln.Domain.of(a=3, b=2)).marginals(ways=2), np.zeros((3, 2)), seed=4, mu=0.01)
     total = release.total().value

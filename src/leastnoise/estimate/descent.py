@@ -56,15 +56,23 @@ def start(targets: Targets, ones: Sequence[Array], mixtures: int, components: in
     logits = [np.zeros((mixtures, components))]
     for members, n in zip(targets.members, targets.sizes, strict=True):
         centre = np.log(np.stack([ones[a] for a in members]))[:, None, None, :]
-        logits.append(centre + SPREAD * rng.standard_normal((len(members), mixtures, components, n)))
-    return [x.astype(targets.dtype) for x in logits]
+        logits.append(np.broadcast_to(centre, (len(members), mixtures, components, n)))
+    return _told_apart(targets, [x.astype(targets.dtype) for x in logits], SPREAD, rng)
 
 
-def grown(logits: Logits, rng: np.random.Generator) -> Logits:
+def _told_apart(targets: Targets, logits: Logits, spread: float, rng: np.random.Generator) -> Logits:
+    """Noise on the factors; attributes that nothing was measured about stay as they are."""
+    weights, *rest = logits
+    seen = {m.cls for m in targets.maps}
+    noise = (rng.standard_normal(x.shape) * (spread if c in seen else 0.0) for c, x in enumerate(rest))
+    return [weights, *(x + e.astype(x.dtype) for x, e in zip(rest, noise, strict=True))]
+
+
+def grown(targets: Targets, logits: Logits, rng: np.random.Generator) -> Logits:
     """Twice as many components: each is split into two that differ a little."""
-    weights, *rest = [np.concatenate([x, x], axis=1 if i == 0 else 2) for i, x in enumerate(logits)]
-    noise = [(0.5 * SPREAD * rng.standard_normal(x.shape)).astype(x.dtype) for x in rest]
-    return [weights, *(x + e for x, e in zip(rest, noise, strict=True))]
+    weights, *rest = logits
+    doubled = [np.concatenate([weights] * 2, axis=1), *(np.concatenate([x, x], axis=2) for x in rest)]
+    return _told_apart(targets, doubled, SPREAD / 2, rng)
 
 
 def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> tuple[float, int]:
@@ -101,15 +109,15 @@ def fitted(
     count, slack = components or FIRST, sqrt(2 / max(targets.freedom, 1))
     logits, misfits, steps = start(targets, ones, mixtures, count, rng), [], 0
     while True:
+        if progress is not None:
+            progress(steps, 0, f"fitting {count} components")
         value, used = descend(Loss(targets, mixtures, count), logits, MOST_STEPS, RATE)
         steps += used
         misfits.append(value / max(targets.freedom, 1))
-        if progress is not None:
-            progress(steps, 0, f"fitting {count} components")
         idle = len(misfits) > 1 and misfits[-2] - misfits[-1] < slack
         if components or misfits[-1] <= 1 + slack or idle or 2 * count > MOST:
             return Fitted(logits, tuple(misfits), steps)
-        logits, count = grown(logits, rng), 2 * count
+        logits, count = grown(targets, logits, rng), 2 * count
 
 
 def refitted(targets: Targets, logits: Logits) -> Logits:

@@ -91,6 +91,7 @@ class Estimate:
         counts = self.counts(*names)
         errors = self.std_errors(*names) if self.replicates else np.zeros_like(counts)
         frame = table_frame(self.release.domain, self._attributes(names), counts, errors, confidence, False)
+        frame.attrs = {"note": APPROXIMATE if self.replicates else BIASED}
         if not self.replicates:
             return frame.drop(columns=["std_error", "low", "high"])
         spread = self._width(confidence) * frame["std_error"]

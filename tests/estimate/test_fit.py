@@ -141,7 +141,7 @@ def test_small_domains(shape, ways):
 def test_tells_which_components_it_fits():
     said = []
     released(ln.Workload(WIDE).marginals(ways=1), drawn(10)).fit(mixtures=1, progress=lambda *told: said.append(told))
-    assert said[0] == (0, 0, "fitting 6 components")
+    assert said[0] == (0, 0, "fitting 4 components")
 
 
 def test_totals_below_one_are_one():

@@ -13,13 +13,13 @@ from leastnoise.estimate.loss import Logits, Loss
 from leastnoise.estimate.targets import Targets
 from leastnoise.measure import Progress
 
-FIRST = 6  # components to start with
+FIRST = 4  # components to start with
 RATE = 0.2  # of Adam, in logits
 SPREAD = 1.0  # deviation of the first logits, which tells components apart
 LOOK = 20  # steps between looks at the loss
 LEAST_GAIN = 2e-3  # of the loss, between looks: below this a stage has converged
 MOST_STEPS = 400  # of one stage
-MOST = 96  # components of one mixture
+MOST = 128  # components of one mixture
 REFIT_STEPS = 60
 
 

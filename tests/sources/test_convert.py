@@ -5,7 +5,7 @@ import pytest
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources import Codes, Marginals, Table, as_source
+from leastnoise.sources import Codes, Marginals, Table, as_source, source_of
 
 DOMAIN = Domain.of(age=range(18, 21), sex=["F", "M"], job=4)
 PAIR = Domain.of(sex=2, age=3)
@@ -95,3 +95,11 @@ def test_ambiguity_does_not_depend_on_the_rows(rows):
 def test_other_data_is_refused(data, message):
     with refused(message):
         as_source(DOMAIN, data)
+
+
+@pytest.mark.parametrize("secret", ["hun/ter2", "hun?ter2", "hun#ter2"])
+def test_passwords_that_split_a_uri_stay_secret(secret):
+    with pytest.raises(LeastnoiseError) as raised:
+        source_of(f"postgresql://me:{secret}@localhost/db?table=t", Domain.of(age=3))
+    said = "the password in the postgresql URI has a special character; write / as %2F, ? as %3F, # as %23"
+    assert str(raised.value) == said

@@ -111,6 +111,11 @@ def _located(text: str, table: str | None, memory: str | None) -> Engine:
         return DuckDB.of_file(text, memory)
     if parts.scheme not in SCHEMES:
         raise LeastnoiseError(f"unknown kind of source {parts.scheme!r}; use a file, or {', '.join(SCHEMES)}://...")
+    if parts.scheme == "postgresql" and "@" not in parts.netloc and "@" in parts.path + parts.query + parts.fragment:
+        # part of a password would be taken for a host, a table or an option, and be shown as such
+        raise LeastnoiseError(
+            "the password in the postgresql URI has a special character; write / as %2F, ? as %3F, # as %23"
+        )
     options = dict(parse_qsl(parts.query))
     named = options.pop("table", table)
     if options:

@@ -208,3 +208,10 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_small_mixed_domains_lose_less_than_a_percent(name):
     assert ln.plan(MIXED[name], EPSILON).rounding_loss < 1e-2
+
+
+def test_strategies_too_large_to_write_down_are_refused():
+    work = ln.Workload(ln.Domain.of(age=ln.sized(100_000, ordered=True))).prefix("age")
+    plan = ln.plan(work, ln.Budget(mu=1), solver="fourier", prior="uniform")
+    with pytest.raises(LeastnoiseError, match="100,000 cells by a Fourier strategy, which has no integer form"):
+        _ = plan.recipe

@@ -2,10 +2,10 @@
 
 Every strategy on an attribute must vanish on the attribute's prior, exactly and in every residual. Three ways:
 
-- free: an attribute with one full-rank strategy. Its rounded rows have a kernel of dimension one, and that *is* the
-  prior. Columns are trimmed to a common norm, because the longest column is what privacy costs.
-- lattice: an attribute with several strategies. The prior is rounded to integers p, and each row to an integer row
-  with row.p = 0, close to the planned one.
+- free: an attribute with a searched prior and one full-rank strategy. Its rounded rows have a kernel of dimension one,
+  and that *is* the prior. Columns are trimmed to a common norm, because the longest column is what privacy costs.
+- lattice: any other attribute. The prior is put in integers p, and each row is rounded to an integer row with
+  row.p = 0, close to the planned one; weak rows guard a strategy of low rank.
 - joint: a strategy on several attributes together. Its rows are integer combinations of products of short integer
   rows orthogonal to each p; that errs a little more, and a single matrix has digits to spare.
 """

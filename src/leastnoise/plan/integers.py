@@ -179,12 +179,12 @@ class Rounding:
         """Rounded rows that reach every query on the attribute."""
         if self._centring(c, planned):
             return Centring(planned.cells)
-        found = self._lattice(c).round(planned.matrix(), norm)
+        found = self._lattice(c).round(dense_rows(planned), norm)
         return found if reaches(found.rows, [self.priors[c].values]) else self._lattice(c).guarded(found, norm)
 
     def _independent(self, c: int, planned: Strategy, norm: float) -> Part:
         """Rounded rows that stay independent, which levels of their own demand."""
-        rows = planned.matrix()
+        rows = dense_rows(planned)
         while norm <= SPAN_PRECISION:
             found = self._lattice(c).round(rows, norm)
             if np.linalg.matrix_rank(found.rows.astype(np.float64)) == len(rows):
@@ -201,19 +201,24 @@ class Rounding:
         return self._free[c][0] if c in self._free else self._lattice(c).whole(GUARD_PRECISION)
 
     def _joint(self, orbit: int, planned: Strategy) -> Part:
-        if planned.cells > DENSE_CELLS and not isinstance(planned, MatrixStrategy):
-            raise LeastnoiseError(
-                f"the plan measures {planned.cells:,} cells by a Fourier strategy, which has no integer form of "
-                "reasonable size; plan with solver 'kronecker'"
-            )
         classes = self.design.structure.orbits[orbit]
         priors, bases = [self._integer_priors[c] for c in classes], [self._basis(c) for c in classes]
-        return joint_rows(planned.matrix(), planned.shape, priors, bases, self._norm(orbit))
+        return joint_rows(dense_rows(planned), planned.shape, priors, bases, self._norm(orbit))
 
     def _basis(self, c: int) -> IntArray:
         if c not in self._bases:
             self._bases[c] = short_basis(self._integer_priors[c])
         return self._bases[c]
+
+
+def dense_rows(planned: Strategy) -> Array:
+    """The rows of a strategy; refused where they are only implied and would be too many to write down."""
+    if planned.cells > DENSE_CELLS and not isinstance(planned, MatrixStrategy):
+        raise LeastnoiseError(
+            f"the plan measures {planned.cells:,} cells by a Fourier strategy, which has no integer form of "
+            "reasonable size; plan with solver 'kronecker', or use coarser values"
+        )
+    return planned.matrix()
 
 
 def axis_parts(strategy: Strategy) -> tuple[Strategy, ...] | None:

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import WIDTHS, Answers, Measurements
-from leastnoise.plan.recipe import Recipe, sensitivity
+from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import Arrays, digest_of, recipe_data, recipe_from
 from leastnoise.plan.store import UNREADABLE
 from leastnoise.release.statement import INSECURE, SAME, Origin, Privacy, Record, Summary, Text, Time
@@ -379,8 +379,6 @@ def _check_recipe(recipe: Recipe, header: Mapping[str, Any], arrays: Arrays) -> 
             levels is not None and (levels.shape != probe.strategy.answers or levels.min() < 1)
         ):
             raise LeastnoiseError("a strategy is scaled by less than 1")
-        if not probe.variance and sensitivity(probe.strategy, recipe.budget):
-            raise LeastnoiseError("answers that depend on people have no noise")
     if recipe.cost.mu_squared > recipe.budget.exact_cost * (1 + Fraction(SAME)):
         raise LeastnoiseError("its noise costs more than its budget")
 

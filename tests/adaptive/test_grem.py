@@ -8,11 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise import Budget, Domain, Workload, plan
+from leastnoise.adaptive import grem
 from leastnoise.adaptive.grem import Estimates, Residual, residuals_of, split_table
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.release import Release
-from leastnoise.residual import residual, uniform_priors
+from leastnoise.residual import join, residual, uniform_priors
 from tests.release.dense import table_rows
 
 SHAPE = (3, 2, 4)
@@ -82,19 +83,73 @@ def test_equals_generalized_least_squares_on_residuals(rng, priors):
         assert_allclose(estimates.variances(asked).ravel(), np.diag(covariance), atol=1e-10)
 
 
-def test_lazy_equals_full(rng):
+def observed(rng, estimates, rounds, members_of_round):
+    """Random residuals of random tables, to be taken in round by round."""
+    for _ in range(rounds):
+        members = members_of_round[rng.integers(len(members_of_round))]
+        parts = [p for k in range(len(members) + 1) for p in combinations(members, k) if rng.random() < 0.5]
+        tables = [rng.normal(size=sizes(p, estimates[0].shape)) * 1000 for p in parts]
+        variances = rng.exponential(size=len(parts)) + 0.01
+        measured = [Residual(p, t, float(v)) for p, t, v in zip(parts, tables, variances, strict=True)]
+        yield [e.observe(measured) for e in estimates]
+
+
+def some_priors(rng, shape, oblique):
+    """Random ones where asked for, uniform ones elsewhere."""
+    return [rng.dirichlet(np.ones(n)) if i in oblique else np.full(n, 1 / n) for i, n in enumerate(shape)]
+
+
+@pytest.mark.parametrize("oblique", [(), (1,), (0, 1, 2, 3, 4)], ids=str)
+@pytest.mark.parametrize("ways", [1, 2, 3, 4])
+def test_lazy_equals_full(rng, ways, oblique):
     shape = (4, 3, 2, 5, 3)
-    sets = list(combinations(range(5), 3))
-    estimates = Estimates(shape, sets)
-    for _ in range(200):
-        members = sets[rng.integers(len(sets))]
-        parts = [p for k in range(4) for p in combinations(members, k) if rng.random() < 0.5]
-        estimates.observe(
-            Residual(p, rng.normal(size=sizes(p, shape)) * 1000, float(rng.exponential() + 0.01)) for p in parts
-        )
+    sets = list(combinations(range(5), ways))
+    priors = some_priors(rng, shape, oblique)
+    estimates = Estimates(shape, sets, priors)
+    assert len(list(observed(rng, [estimates], 200, sets))) == 200
     for s in sets:
+        parts = {
+            axes: estimates.joined(tuple(s[i] for i in axes))
+            for k in range(ways + 1)
+            for axes in combinations(range(ways), k)
+        }
+        dense = join(parts, [priors[a] for a in s], sizes(s, shape))
         assert_allclose(estimates.table(s), estimates.joined(s), rtol=0, atol=1e-9)
-        assert np.abs(estimates.table(s)).max() > 1
+        assert_allclose(estimates.joined(s), dense, rtol=0, atol=1e-9)
+        assert np.abs(dense).max() > 1
+
+
+@pytest.mark.parametrize("oblique", [(), (0, 2)], ids=str)
+def test_kept_or_not_is_the_same(rng, oblique):
+    shape, sets = (4, 3, 2, 5), [*combinations(range(4), 3), (1, 2), (3,), ()]
+    priors = some_priors(rng, shape, oblique)
+    kept, not_kept = (Estimates(shape, sets, priors, keep=k) for k in (True, False))
+    assert (kept.kept, not_kept.kept) == (True, False)
+    for one, other in observed(rng, [kept, not_kept], 20, sets[:4]):
+        assert one == other
+    assert kept.sets == not_kept.sets == tuple(sets)
+    for s in [*sets, (0, 1), tuple(range(4))]:
+        assert_allclose(kept.table(s), not_kept.table(s), rtol=0, atol=1e-9)
+        assert isinstance(not_kept.table(s), np.ndarray)
+        assert (kept.variances(s) == not_kept.variances(s)).all()
+
+
+def test_tables_are_kept_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(grem, "KEPT_CELLS", 3 * 2 + 3 * 4)
+    assert Estimates(SHAPE, [(0, 1), (0, 2), (0, 1)]).kept
+    assert not Estimates(SHAPE, SETS).kept
+    assert Estimates(SHAPE, SETS, keep=True).kept
+
+
+def test_tables_are_copies(rng):
+    for keep in (True, False):
+        estimates = Estimates(SHAPE, SETS, keep=keep)
+        estimates.observe(split_table((0, 1), rng.normal(size=(3, 2)), 1.0))
+        for asked in [(0, 1), (0,), ()]:
+            before = estimates.table(asked)
+            for changed in (estimates.table(asked), estimates.joined(asked)):
+                changed += 1
+            assert (estimates.table(asked) == before).all()
 
 
 def test_changes_only_what_contains_the_residual(rng):

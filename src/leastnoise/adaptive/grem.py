@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from math import inf, prod
 
 import numpy as np
@@ -21,9 +21,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring
 from leastnoise.measure import Measurements
 from leastnoise.release.state import State
-from leastnoise.residual import Axes, join, residual, subsets, uniform_priors
+from leastnoise.residual import Axes, residual, subsets, uniform_priors
 
 Members = tuple[int, ...]  # attributes, ascending
+KEPT_CELLS = 2**27  # tables of up to so many cells in all, 1 GiB, are kept unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,8 @@ class Residual:
 class Estimates:
     """What is known of some tables: every residual with its precision, and the tables put together from them.
 
-    Residuals of which nothing is known are filled by the priors (uniform unless given).
+    Residuals of which nothing is known are filled by the priors (uniform unless given). Tables are kept up to date, or
+    with `keep=False` put together when asked for; unless given, they are kept up to `KEPT_CELLS` in all.
 
     >>> estimates = Estimates((2, 3), [(0, 1)])
     >>> estimates.observe(split_table((0, 1), [[3, 1, 2], [0, 4, 2]], variance=1.0))
@@ -47,26 +49,41 @@ class Estimates:
     ([3.0, 5.0, 4.0], [2.0, 2.0, 2.0])
 
     Guarantees: equals_generalized_least_squares_on_residuals; lazy_equals_full;
-    changes_only_what_contains_the_residual.
+    changes_only_what_contains_the_residual; kept_or_not_is_the_same.
     """
 
-    def __init__(self, shape: Sequence[int], sets: Iterable[Members], priors: Sequence[Array] | None = None) -> None:
+    def __init__(
+        self,
+        shape: Sequence[int],
+        sets: Iterable[Members],
+        priors: Sequence[Array] | None = None,
+        keep: bool | None = None,
+    ) -> None:
         self.shape = tuple(shape)
         self.priors = uniform_priors(self.shape) if priors is None else tuple(priors)
         if tuple(len(p) for p in self.priors) != self.shape:
             raise LeastnoiseError(f"priors of sizes {[len(p) for p in self.priors]} do not fit the shape {self.shape}")
+        self._along = [p[:1] if (p == p[0]).all() else p for p in self.priors]
         self._parts: dict[Members, Array] = {}
         self._precisions: dict[Members, float] = {}
-        self._tables = {self._checked(s): np.zeros(self._sizes(s)) for s in sets}
-        self._inside: dict[Members, list[Members]] = {}
-        for members in self._tables:
-            for part in _parts(members):
-                self._inside.setdefault(part, []).append(members)
+        self._sets = tuple(dict.fromkeys(self._checked(s) for s in sets))
+        self._inside: dict[Members, list[tuple[Members, Axes]]] = {}
+        for members in self._sets:
+            for axes, part in _axes_and_parts(members):
+                self._inside.setdefault(part, []).append((members, axes))
+        if keep is None:
+            keep = sum(prod(self._sizes(s)) for s in self._sets) <= KEPT_CELLS
+        self._tables = {s: np.zeros(self._sizes(s)) for s in self._sets} if keep else {}
 
     @property
     def sets(self) -> tuple[Members, ...]:
-        """Attribute sets whose tables are kept up to date."""
-        return tuple(self._tables)
+        """Attribute sets whose changes `observe` tells."""
+        return self._sets
+
+    @property
+    def kept(self) -> bool:
+        """Whether their tables are kept up to date, rather than put together when asked for."""
+        return bool(self._tables)
 
     def precision(self, attributes: Members) -> float:
         """One over the variance of a residual; 0 where nothing is known, infinite where it is exact."""
@@ -78,31 +95,40 @@ class Estimates:
         return {axes: self.precision(tuple(members[i] for i in axes)) for axes in subsets(len(members))}
 
     def observe(self, measured: Iterable[Residual]) -> tuple[Members, ...]:
-        """Take in independent measurements; returns the kept tables that changed (AIM+GReM Proposition 4.2)."""
+        """Take in independent measurements; returns the sets whose tables changed (AIM+GReM Proposition 4.2)."""
         moved: dict[Members, Array] = {}
         for new in [self._centred(m) for m in measured]:
             move = self._average(new)
             moved[new.attributes] = moved[new.attributes] + move if new.attributes in moved else move
-        changed = dict.fromkeys(s for part in moved for s in self._inside.get(part, ()))
-        for members in changed:
-            self._tables[members] += self._joined(members, moved)
+        changed: dict[Members, dict[Axes, Array]] = {}
+        for part, move in moved.items():
+            for members, axes in self._inside.get(part, ()):
+                changed.setdefault(members, {})[axes] = move
+        if self.kept:
+            for members, moves in changed.items():
+                _add(self._tables[members], moves, [self._along[a] for a in members])
         return tuple(changed)
 
     def table(self, attributes: Members) -> Array:
         """The best estimate of a table, axes in ascending order of the attributes."""
         members = self._checked(attributes)
         kept = self._tables.get(members)
-        return self._joined(members, self._parts) if kept is None else kept.copy()
+        return self.joined(members) if kept is None else kept.copy()
 
     def joined(self, attributes: Members) -> Array:
         """The same as `table`, put together anew from all residuals."""
-        return self._joined(self._checked(attributes), self._parts)
+        members = self._checked(attributes)
+        parts = {axes: self._parts[part] for axes, part in _axes_and_parts(members) if part in self._parts}
+        top = parts.pop(tuple(range(len(members))), None)
+        table = np.zeros(self._sizes(members)) if top is None else np.array(top)
+        _add(table, parts, [self._along[a] for a in members])
+        return table
 
     def variances(self, attributes: Members) -> Array:
         """Exact variance of every cell of a table; infinite where a residual that it needs is not known."""
         members = self._checked(attributes)
         found = np.zeros(self._sizes(members))
-        for part in _parts(members):
+        for _, part in _axes_and_parts(members):
             precision = self.precision(part)
             cells = reduce(np.multiply.outer, [_cell(self.priors[a], a in part) for a in members], np.ones(()))
             noise = inf if precision == 0 else 1 / precision
@@ -130,11 +156,6 @@ class Estimates:
         priors = [self.priors[a] for a in members]
         return Residual(members, residual(new.table, priors, range(len(members))), float(new.variance))
 
-    def _joined(self, members: Members, parts: Mapping[Members, Array]) -> Array:
-        inside = {axes: parts[p] for axes, p in _axes_and_parts(members) if p in parts}
-        priors = [self.priors[a] for a in members]
-        return join(inside, priors, self._sizes(members))
-
     def _sizes(self, members: Sequence[int]) -> tuple[int, ...]:
         return tuple(self.shape[a] for a in members)
 
@@ -158,10 +179,15 @@ def split_table(attributes: Members, table: npt.ArrayLike, variance: float) -> t
     array = np.asarray(table, dtype=np.float64)
     if array.ndim != len(attributes):
         raise LeastnoiseError(f"a table on {attributes} has {len(attributes)} axes, got {array.ndim}")
-    priors = uniform_priors(array.shape)
+    parts: dict[Axes, Array] = {(): array}
+    for axis, n in enumerate(array.shape):  # each step leaves one large array: the others are sums already
+        sums = {key: part.sum(axis=axis, keepdims=True) for key, part in parts.items()}
+        parts = sums | {(*key, axis): part - sums[key] / n for key, part in parts.items()}
     return tuple(
         Residual(
-            part, residual(array, priors, axes), variance * prod(n for i, n in enumerate(array.shape) if i not in axes)
+            part,
+            parts[axes].reshape([array.shape[i] for i in axes]),
+            variance * prod(n for i, n in enumerate(array.shape) if i not in axes),
         )
         for axes, part in _axes_and_parts(attributes)
     )
@@ -189,13 +215,45 @@ def residuals_of(part: Measurements) -> tuple[Residual, ...]:
     return tuple(found)
 
 
-def _parts(members: Members) -> Iterator[Members]:
-    return (part for _, part in _axes_and_parts(members))
-
-
 def _axes_and_parts(members: Members) -> Iterator[tuple[Axes, Members]]:
     """Every residual of a table: its axes there, and its attributes."""
     return ((axes, tuple(members[i] for i in axes)) for axes in subsets(len(members)))
+
+
+def _add(table: Array, parts: Mapping[Axes, Array], along: Sequence[Array]) -> None:
+    """Add residuals by axes to a table in place, each smeared along the axes that it lacks.
+
+    `along` has the priors, or a single entry where all are alike: there, adding the smaller array to every slice is
+    enough. Residuals are added to larger ones first where these are not as large as the table, which saves passes.
+    """
+    every = tuple(range(table.ndim))
+    sums = dict(parts)
+    for axes, host in _hosts(tuple(parts), table.ndim):
+        part = sums.pop(axes)
+        sums[host] = sums[host] + _smeared(part, axes, host, along)
+    for axes, part in sums.items():
+        table += _smeared(part, axes, every, along)
+
+
+@cache
+def _hosts(keys: tuple[Axes, ...], count: int) -> list[tuple[Axes, Axes]]:
+    """Which residual is added to which larger one, in order: small ones first, as hosts move on with their guests."""
+    hosts = []
+    for axes in sorted(keys, key=len):
+        larger = [key for key in keys if set(axes) < set(key) and len(key) < count]
+        if larger:
+            hosts.append((axes, min(larger, key=len)))
+    return hosts
+
+
+def _smeared(part: Array, axes: Axes, target: Axes, along: Sequence[Array]) -> Array:
+    """A residual on `axes` as an array that broadcasts to the target axes."""
+    sizes = iter(part.shape)
+    array = part.reshape([next(sizes) if i in axes else 1 for i in target])
+    for place, i in enumerate(target):
+        if i not in axes:
+            array = array * along[i].reshape(-1, *[1] * (len(target) - place - 1))
+    return array
 
 
 def _cell(prior: Array, kept: bool) -> Array:

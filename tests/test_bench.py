@@ -34,6 +34,7 @@ TINY = {
 OTHERS = {  # nothing is planned, so there is no --prior
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
+    "aim_table2": "--attributes 5 --rows 500 --rounds 4 --seeds 1",
 }
 
 

@@ -63,7 +63,7 @@ class Estimates:
         self.priors = uniform_priors(self.shape) if priors is None else tuple(priors)
         if tuple(len(p) for p in self.priors) != self.shape:
             raise LeastnoiseError(f"priors of sizes {[len(p) for p in self.priors]} do not fit the shape {self.shape}")
-        self._along = [p[:1] if (p == p[0]).all() else p for p in self.priors]
+        self._along: list[float | Array] = [float(p[0]) if (p == p[0]).all() else p for p in self.priors]
         self._parts: dict[Members, Array] = {}
         self._precisions: dict[Members, float] = {}
         self._sets = tuple(dict.fromkeys(self._checked(s) for s in sets))
@@ -220,11 +220,11 @@ def _axes_and_parts(members: Members) -> Iterator[tuple[Axes, Members]]:
     return ((axes, tuple(members[i] for i in axes)) for axes in subsets(len(members)))
 
 
-def _add(table: Array, parts: Mapping[Axes, Array], along: Sequence[Array]) -> None:
+def _add(table: Array, parts: Mapping[Axes, Array], along: Sequence[float | Array]) -> None:
     """Add residuals by axes to a table in place, each smeared along the axes that it lacks.
 
-    `along` has the priors, or a single entry where all are alike: there, adding the smaller array to every slice is
-    enough. Residuals are added to larger ones first where these are not as large as the table, which saves passes.
+    `along` has the priors, or one number where all of a prior are alike: there, adding the smaller array to every slice
+    is enough. Residuals are added to larger ones first where these are smaller than the table, which saves passes.
     """
     every = tuple(range(table.ndim))
     sums = dict(parts)
@@ -246,14 +246,20 @@ def _hosts(keys: tuple[Axes, ...], count: int) -> list[tuple[Axes, Axes]]:
     return hosts
 
 
-def _smeared(part: Array, axes: Axes, target: Axes, along: Sequence[Array]) -> Array:
+def _smeared(part: Array, axes: Axes, target: Axes, along: Sequence[float | Array]) -> Array:
     """A residual on `axes` as an array that broadcasts to the target axes."""
+    if axes == target:
+        return part
     sizes = iter(part.shape)
-    array = part.reshape([next(sizes) if i in axes else 1 for i in target])
+    array, weight = part.reshape([next(sizes) if i in axes else 1 for i in target]), 1.0
     for place, i in enumerate(target):
         if i not in axes:
-            array = array * along[i].reshape(-1, *[1] * (len(target) - place - 1))
-    return array
+            prior = along[i]
+            if isinstance(prior, float):
+                weight *= prior
+            else:
+                array = array * prior.reshape(-1, *[1] * (len(target) - place - 1))
+    return array * weight
 
 
 def _cell(prior: Array, kept: bool) -> Array:

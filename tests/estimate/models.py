@@ -1,16 +1,23 @@
 """Mixtures written out cell by cell, and releases of small tables to fit."""
 
+from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 import leastnoise as ln
 from leastnoise._types import Array
-from leastnoise.estimate.loss import Logits, softmax
+from leastnoise.estimate.loss import Logits, probabilities, softmax
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets
+from leastnoise.factorize.integer import Centring, IntegerStrategy
+from leastnoise.measure import measure
 from leastnoise.noise import SeededBits
-from leastnoise.sources import Table
+from leastnoise.plan.recipe import Probe, Recipe
+from leastnoise.plan.smash import Prior
+from leastnoise.plan.structure import build_structure
+from leastnoise.sources import Table, as_source
 
 
 def dense(mixture: Mixture) -> Array:
@@ -19,18 +26,15 @@ def dense(mixture: Mixture) -> Array:
     return np.einsum("k,k...->...", mixture.weights, np.stack(parts))
 
 
-def mixtures(targets: Targets, logits: Logits) -> list[Mixture]:
-    """The mixtures behind logits, one by one."""
-    w, *theta = [softmax(x) for x in logits]
-    factors = {a: t[p] for members, t in zip(targets.members, theta, strict=True) for p, a in enumerate(members)}
-    return [Mixture(w[e], tuple(factors[a][e] for a in sorted(factors))) for e in range(len(w))]
+def mixture(targets: Targets, logits: Logits) -> Mixture:
+    """The mixture behind logits."""
+    layout = targets.layout
+    w, theta = probabilities(layout, logits)
+    return Mixture(w, tuple(theta[:, layout.columns(a)] for a in range(len(layout.sizes))))
 
 
-def random_logits(targets: Targets, count: int, components: int, rng: np.random.Generator) -> Logits:
-    found = [rng.normal(size=(count, components))]
-    for members, n in zip(targets.members, targets.sizes, strict=True):
-        found.append(rng.normal(size=(len(members), count, components, n)))
-    return found
+def random_logits(targets: Targets, components: int, rng: np.random.Generator) -> Logits:
+    return rng.normal(size=components), rng.normal(size=(components, targets.layout.width))
 
 
 def random_mixture(shape: tuple[int, ...], components: int, rng: np.random.Generator, sharp: float = 2.0) -> Mixture:
@@ -42,3 +46,20 @@ def random_mixture(shape: tuple[int, ...], components: int, rng: np.random.Gener
 def released(work: ln.Workload, table: Array, seed: int = 1, **budget: float) -> ln.Release:
     plan = ln.plan(work, ln.Budget(**(budget or {"epsilon": 1, "delta": 1e-9})))
     return plan.run(Table(work.domain, table.astype(np.int64)), bits=SeededBits(seed))
+
+
+def in_rounds(domain: ln.Domain, data: Any, rounds: list[list[tuple[int, ...]]], seed: int = 1) -> ln.Release:
+    """Tables measured in several rounds, as adaptive releases are: no two attributes alike, every set its own noise."""
+    source, bits, parts = as_source(domain, data), SeededBits(seed), []
+    for sets in rounds:
+        work = ln.Workload(domain)
+        for attributes in sets:
+            work = work.marginals(*(domain.names[a] for a in attributes))
+        structure = build_structure(work, lambda a: a)
+        probes = []
+        for k, orbit in enumerate(structure.orbits):
+            parts_of = tuple(Centring(domain.shape[c]) for c in orbit)
+            probes.append((Probe(IntegerStrategy(parts_of), Fraction((64 + k) ** 2)),))
+        priors = tuple(Prior(c.size) for c in structure.classes)
+        parts.append(measure(Recipe(work, ln.Budget(mu=10), structure, priors, tuple(probes)), source, bits))
+    return ln.Release(tuple(parts))

@@ -1,5 +1,7 @@
 """Fits: they find what is there, stop where noise begins, and come closer than unbiased tables do."""
 
+import os
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -118,6 +120,24 @@ def test_never_reads_data_and_repeats_by_its_seed():
     first, again, other = (release.fit(mixtures=1, components=2, seed=s).counts("a", "b") for s in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_any_number_of_threads_gives_the_same(monkeypatch):
+    release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
+    found = []
+    for cores in (1, 2, 7):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        estimate = release.fit(mixtures=3, replicates=3)
+        found.append((estimate.misfits, estimate.counts("a", "b").tobytes(), estimate.std_errors("c", "d").tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_more_mixtures_keep_those_there_were():
+    """Each mixture has random numbers of its own."""
+    release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
+    few, many = (release.fit(mixtures=m, components=3).mixture for m in (2, 3))
+    for a, b in zip(few.factors, many.factors, strict=True):
+        assert np.array_equal(a, b[: len(a)])
 
 
 def test_attributes_that_were_not_measured_stay_with_their_prior():

@@ -10,7 +10,8 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.estimate.loss import Logits, Loss
-from leastnoise.estimate.targets import Targets
+from leastnoise.estimate.targets import Floats, Targets
+from leastnoise.factorize.threads import across_cores
 from leastnoise.measure import Progress
 
 FIRST = 4  # components to start with
@@ -25,15 +26,14 @@ REFIT_STEPS = 60
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Logits of several mixtures, and chi-square per degree of freedom after each stage."""
+    """Logits of several mixtures, and their mean chi-square per degree of freedom after each stage."""
 
-    logits: Logits
+    logits: list[Logits]
     misfits: tuple[float, ...]
-    steps: int
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015) on a list of arrays, in place."""
+    """Adam (Kingma and Ba 2015), in place."""
 
     def __init__(self, logits: Logits):
         self.logits, self.count = logits, 0
@@ -51,77 +51,78 @@ class Adam:
             x -= x.dtype.type(rate * root) * m / (np.sqrt(v) + x.dtype.type(1e-12))
 
 
-def start(targets: Targets, ones: Sequence[Array], mixtures: int, components: int, rng: np.random.Generator) -> Logits:
-    """Components around the one-way distributions `ones` (one per attribute), told apart at random."""
-    logits = [np.zeros((mixtures, components))]
-    for members, n in zip(targets.members, targets.sizes, strict=True):
-        centre = np.log(np.stack([ones[a] for a in members]))[:, None, None, :]
-        logits.append(np.broadcast_to(centre, (len(members), mixtures, components, n)))
-    return _told_apart(targets, [x.astype(targets.dtype) for x in logits], SPREAD, rng)
+class Course:
+    """One mixture on its way; its random numbers are its own, so that mixtures can be fitted in any order."""
+
+    def __init__(self, targets: Targets, centre: Floats, components: int, rng: np.random.Generator):
+        self.targets, self.rng, self.value = targets, rng, np.inf
+        factors = np.broadcast_to(centre, (components, len(centre)))
+        self.logits = self._told_apart(np.zeros(components, targets.dtype), factors, SPREAD)
+
+    def _told_apart(self, weights: Floats, factors: Floats, spread: float) -> Logits:
+        """Noise on the factors; attributes that nothing was measured about stay as they are."""
+        noise = spread * self.rng.standard_normal(factors.shape) * self.targets.measured
+        return weights, factors + noise.astype(factors.dtype)
+
+    def grow(self) -> None:
+        """Twice as many components: each is split into two that differ a little."""
+        weights, factors = (np.concatenate([x, x]) for x in self.logits)
+        self.logits = self._told_apart(weights, factors, SPREAD / 2)
+
+    def run(self) -> None:
+        """Fit."""
+        self.value = descend(Loss(self.targets), self.logits, MOST_STEPS, RATE)
 
 
-def _told_apart(targets: Targets, logits: Logits, spread: float, rng: np.random.Generator) -> Logits:
-    """Noise on the factors; attributes that nothing was measured about stay as they are."""
-    weights, *rest = logits
-    seen = {m.cls for m in targets.maps}
-    noise = (rng.standard_normal(x.shape) * (spread if c in seen else 0.0) for c, x in enumerate(rest))
-    return [weights, *(x + e.astype(x.dtype) for x, e in zip(rest, noise, strict=True))]
-
-
-def grown(targets: Targets, logits: Logits, rng: np.random.Generator) -> Logits:
-    """Twice as many components: each is split into two that differ a little."""
-    weights, *rest = logits
-    doubled = [np.concatenate([weights] * 2, axis=1), *(np.concatenate([x, x], axis=2) for x in rest)]
-    return _told_apart(targets, doubled, SPREAD / 2, rng)
-
-
-def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> tuple[float, int]:
-    """Adam until the loss hardly falls any more, with ever smaller steps; returns chi-square (mean over mixtures)."""
+def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
+    """Adam until the loss hardly falls any more, with ever smaller steps; returns chi-square."""
     adam, last, value = Adam(logits), np.inf, np.inf
     for step in range(1, steps + 1):
-        values, slopes = loss(logits)
+        value, slopes = loss(logits)
         adam.step(slopes, rate)
         if step % LOOK == 0:
-            value = float(values.mean())
             if last - value < LEAST_GAIN * value:
                 if rate < RATE / 10:
-                    return value, step
+                    return value
                 rate /= 3
             last = value
-    return value, steps
+    return value
 
 
 def fitted(
     targets: Targets,
     ones: Sequence[Array],
-    mixtures: int,
     components: int | None,
-    rng: np.random.Generator,
+    rngs: Sequence[np.random.Generator],
     progress: Progress | None = None,
 ) -> Fitted:
-    """Mixtures of so many components each, or of as many as it takes to meet the measurements to their noise.
+    """One mixture per generator, of so many components each, or of as many as it takes to meet the measurements to
+    their noise. `ones` are the one-way distributions to start from.
 
     Chi-square per degree of freedom should then be 1, give or take its own deviation of sqrt(2 / degrees); a stage that
     lowers it by less than that is the last one, too.
 
-    Guarantees: stops_when_chi_square_per_degree_of_freedom_reaches_one.
+    Guarantees: stops_when_chi_square_per_degree_of_freedom_reaches_one; any_number_of_threads_gives_the_same.
     """
     count, slack = components or FIRST, sqrt(2 / max(targets.freedom, 1))
-    logits, misfits, steps = start(targets, ones, mixtures, count, rng), [], 0
+    centre = np.log(np.concatenate([ones[a] for a in targets.layout.order])).astype(targets.dtype)
+    courses = [Course(targets, centre, count, rng) for rng in rngs]
+    misfits: list[float] = []
     while True:
         if progress is not None:
-            progress(steps, 0, f"fitting {count} components")
-        value, used = descend(Loss(targets, mixtures, count), logits, MOST_STEPS, RATE)
-        steps += used
-        misfits.append(value / max(targets.freedom, 1))
+            progress(len(misfits), 0, f"fitting {count} components")
+        across_cores(Course.run, courses)
+        misfits.append(float(np.mean([c.value for c in courses])) / max(targets.freedom, 1))
         idle = len(misfits) > 1 and misfits[-2] - misfits[-1] < slack
         if components or misfits[-1] <= 1 + slack or idle or 2 * count > MOST:
-            return Fitted(logits, tuple(misfits), steps)
-        logits, count = grown(targets, logits, rng), 2 * count
+            return Fitted([c.logits for c in courses], tuple(misfits))
+        count *= 2
+        for course in courses:
+            course.grow()
 
 
 def refitted(targets: Targets, logits: Logits) -> Logits:
-    """The same mixtures, moved to other measurements of nearly the same truth."""
-    moved = [x.copy() for x in logits]
-    descend(Loss(targets, *moved[0].shape), moved, REFIT_STEPS, RATE / 3)
-    return moved
+    """The same mixture, moved to other measurements of nearly the same truth."""
+    weights, factors = (x.copy() for x in logits)
+    descend(Loss(targets), (weights, factors), REFIT_STEPS, RATE / 3)
+    return weights, factors

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.estimate.descent import Fitted, fitted, refitted
+from leastnoise.estimate.descent import fitted, refitted
 from leastnoise.estimate.estimate import Estimate, Replicate, checked_seed
-from leastnoise.estimate.loss import Logits, Loss, softmax
+from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets, targets_of
+from leastnoise.factorize.threads import across_cores, one_blas_thread
 from leastnoise.measure import Progress
 from leastnoise.release import Release
 
@@ -34,11 +35,13 @@ def fit(
     `replicates` are refits to simulated measurements, which tell approximate errors; 10 is a usual number.
     """
     _check_counts(mixtures, components, replicates)
-    rng = np.random.default_rng(checked_seed(seed))
+    seeds = np.random.SeedSequence(checked_seed(seed)).spawn(mixtures + replicates)
+    rngs = [np.random.default_rng(s) for s in seeds]
     answer = release.total()
     targets = targets_of(release.state, max(answer.value, 1.0), answer.std_error)
-    found = fitted(targets, _one_way(release, targets.total), mixtures, components, rng, progress)
-    others = tuple(_replicate(targets, found, rng) for _ in range(replicates))
+    with one_blas_thread():
+        found = fitted(targets, _one_way(release, targets.total), components, rngs[:mixtures], progress)
+        others = _replicates(targets, found.logits, rngs[mixtures:])
     return Estimate(release, _mixture(targets, found.logits), targets.total, found.misfits, others)
 
 
@@ -57,23 +60,22 @@ def _one_way(release: Release, total: float) -> list[Array]:
     return [c / c.sum() for c in positive]
 
 
-def _mixture(targets: Targets, logits: Logits) -> Mixture:
+def _mixture(targets: Targets, logits: Sequence[Logits]) -> Mixture:
     """All mixtures as one: their mean."""
-    w, *theta = [softmax(x.astype(np.float64)) for x in logits]
-    factors: dict[int, Array] = {}
-    for members, values in zip(targets.members, theta, strict=True):
-        for place, attribute in enumerate(members):
-            factors[attribute] = values[place].reshape(w.size, -1)
-    return Mixture(w.ravel() / len(w), tuple(factors[a] for a in sorted(factors)))
+    pairs = [probabilities(targets.layout, (w.astype(np.float64), x.astype(np.float64))) for w, x in logits]
+    weights, theta = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    columns = map(targets.layout.columns, range(len(targets.layout.sizes)))
+    return Mixture(weights / len(logits), tuple(np.ascontiguousarray(theta[:, c]) for c in columns))
 
 
-def _replicate(targets: Targets, found: Fitted, rng: np.random.Generator) -> Replicate:
-    """A fit to what would have been measured if the estimate were the truth, started from the estimate."""
-    total = max(targets.total + targets.total_error * rng.standard_normal(), 1.0)
-    truth = Loss(targets, *found.logits[0].shape).expected(found.logits)
-    noisy = tuple(
-        replace(t, answers=t.answers + rng.standard_normal(t.answers.shape).astype(t.answers.dtype))
-        for t in truth.targets
-    )
-    simulated = replace(targets, targets=noisy, total=total)
-    return Replicate(_mixture(targets, refitted(simulated, found.logits)), total)
+def _replicates(targets: Targets, logits: list[Logits], rngs: Sequence[np.random.Generator]) -> tuple[Replicate, ...]:
+    """Fits to what would have been measured if the estimate were the truth, started from the estimate."""
+    found: list[Replicate | None] = [None] * len(rngs)
+
+    def work(k: int) -> None:
+        total = max(targets.total + targets.total_error * rngs[k].standard_normal(), 1.0)
+        drawn = simulated(targets, logits, rngs[k])
+        found[k] = Replicate(_mixture(targets, [refitted(drawn, x) for x in logits]), total)
+
+    across_cores(work, range(len(rngs)))
+    return tuple(r for r in found if r is not None)

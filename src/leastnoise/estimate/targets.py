@@ -1,7 +1,8 @@
-"""What a fit aims at: the measurements of a release in units of their own noise.
+"""What a fit aims at: the measurements of a release, as tables of products of mapped distributions.
 
-In these units a measured residual is B x_A / sigma, with x_A the true marginal. Where B is a Kronecker product, the
-model's answers are products too: B_i is applied to the factors of the mixture once, and no table is multiplied by B.
+A measured residual is B x_A plus noise, with x_A the true marginal. Where B is a Kronecker product, the model's answers
+are products too: B_i is applied to the factors of the mixture once, and no table is multiplied by B. Tables that share
+all axes but the last stand side by side, so that one matrix product answers them all, whatever their sizes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod, sqrt
 from typing import Any
 
@@ -22,49 +24,94 @@ from leastnoise.factorize.strategy import KronStrategy, ScaledKron
 from leastnoise.release.state import Known, State
 
 Floats = npt.NDArray[Any]  # float32, or float64 where counts are large compared with their noise
+Columns = slice | IntArray
 
 KNOWN = 1e-4  # of the total: the deviation that stands for none, where something is known exactly
+BATCH = 2**18  # answers that one matrix product gives, unless a single table has more
+CENTRED, PLAIN = "centred", "plain"
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
-    """A linear map of the factors of one class of attributes: a matrix, `scale` times centring, or nothing at all."""
+class Layout:
+    """Distributions of all attributes side by side, those of one size together, small ones first.
 
-    cls: int
-    matrix: Floats | None = None
-    scale: float | None = None
+    >>> Layout((3, 2, 3)).starts
+    (2, 0, 5)
+    """
+
+    sizes: tuple[int, ...]  # of the attributes
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The attributes, as they stand."""
+        return sorted(range(len(self.sizes)), key=lambda a: self.sizes[a])
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The first column of each attribute."""
+        ends = np.cumsum([self.sizes[a] for a in self.order])
+        first = {a: int(end) - self.sizes[a] for a, end in zip(self.order, ends, strict=True)}
+        return tuple(first[a] for a in range(len(self.sizes)))
+
+    @property
+    def width(self) -> int:
+        """Columns in all."""
+        return sum(self.sizes)
+
+    def columns(self, attribute: int) -> slice:
+        """Where an attribute stands."""
+        return slice(self.starts[attribute], self.starts[attribute] + self.sizes[attribute])
+
+    @cached_property
+    def blocks(self) -> list[tuple[slice, int]]:
+        """Columns of the attributes of each size, and that size."""
+        found = []
+        for size in sorted(set(self.sizes)):
+            low = sum(n for n in self.sizes if n < size)
+            found.append((slice(low, low + size * self.sizes.count(size)), size))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A linear map of the distributions of some attributes of one size: a matrix, centring, or nothing at all."""
+
+    source: Columns  # of the layout
+    into: slice
+    size: int
+    matrix: Floats | None
+    centred: bool
 
     def apply(self, x: Floats) -> Floats:
-        """The map on the last axis."""
+        """(components, columns of the attributes) to (components, mapped columns)."""
+        parts = x.reshape(-1, self.size)
         if self.matrix is not None:
-            return _product(x, self.matrix.T)
-        return x if self.scale is None else self._centred(x)
+            parts = parts @ self.matrix.T
+        return (_centre(parts) if self.centred else parts).reshape(len(x), -1)
 
     def back(self, g: Floats) -> Floats:
-        """Its transpose on the last axis."""
-        return _product(g, self.matrix) if self.matrix is not None else self.apply(g)
+        """The transpose."""
+        parts = g.reshape(-1, self.size if self.matrix is None else len(self.matrix))
+        if self.matrix is not None:
+            parts = parts @ self.matrix
+        return (_centre(parts) if self.centred else parts).reshape(len(g), -1)
 
-    def _centred(self, x: Floats) -> Floats:
-        return (x - x.mean(axis=-1, keepdims=True)) * x.dtype.type(self.scale)
 
-
-def _product(x: Floats, matrix: Floats) -> Floats:
-    """The last axis times a matrix, in one product: NumPy would make one for each of the other axes."""
-    return (x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+def _centre(x: Floats) -> Floats:
+    return x - x.mean(axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Measurements of some attribute sets of one orbit, in units of their noise.
+    """Measurements of attribute sets that share all axes but the last, side by side, as shares of the total.
 
-    The model's answers are `scale * total * (products of mapped factors)`, times `levels` or contracted with `rows`.
+    The model's answers are products of mapped factors, contracted with `rows` where there are any.
     """
 
-    maps: tuple[int, ...]  # of each axis, numbers in Targets.maps
-    members: IntArray  # (sets, axes): places of the attributes in their classes
-    answers: Floats  # (sets, product of all mapped axes but the last, last), or (sets, rows)
-    scale: float
-    levels: Floats | None = None
+    left: tuple[slice, ...]  # mapped columns of the shared axes
+    right: Columns  # mapped columns of all last axes
+    answers: Floats  # (product of the shared widths, columns), or (rows,)
+    precision: Floats  # of each answer: per column, per answer, or the same for all
     rows: Floats | None = None
 
 
@@ -72,94 +119,201 @@ class Target:
 class Targets:
     """All measurements behind a release, and how many numbers they are."""
 
-    sizes: tuple[int, ...]  # of the attributes of each class
-    members: tuple[tuple[int, ...], ...]  # attributes of each class
-    maps: tuple[Map, ...]
+    layout: Layout
+    views: tuple[View, ...]
     targets: tuple[Target, ...]
     freedom: int  # independent numbers among the measurements
     total: float  # rows
     total_error: float  # its standard error
+    dtype: Any  # what the model's factors are kept in
+
+    @property
+    def width(self) -> int:
+        """Mapped columns in all."""
+        return self.views[-1].into.stop if self.views else 0
 
     @cached_property
-    def dtype(self) -> Any:
-        """What the model's factors are kept in."""
-        return self.targets[0].answers.dtype if self.targets else np.dtype(np.float32)
+    def measured(self) -> npt.NDArray[np.bool_]:
+        """Whether anything was measured about the attribute of each column of the layout."""
+        found = np.zeros(self.layout.width, dtype=bool)
+        for view in self.views:
+            found[view.source] = True
+        return found
 
 
 def targets_of(state: State, total: float, total_error: float, dtype: Any = None) -> Targets:
     """The measured residuals of a release but the total, which a distribution does not tell."""
     finest = min((sqrt(k.noise) for k in state.known if k is not None and k.noise), default=1.0)
     exact = total > 1e5 * finest  # where single precision would show in the answers
-    collect = _Collector(state, total, dtype or (np.float64 if exact else np.float32))
+    collect = _Collector(state, total, np.dtype(dtype or (np.float64 if exact else np.float32)))
     for orbit, known in zip(state.structure.orbits, state.known, strict=True):
         if known is not None and orbit:
             collect.add(orbit, known)
-    classes = state.structure.classes
-    return Targets(
-        tuple(c.size for c in classes),
-        tuple(c.members for c in classes),
-        tuple(collect.maps),
-        tuple(collect.targets),
-        collect.freedom,
-        total,
-        total_error,
-    )
+    views, targets = collect.placed()
+    return Targets(collect.layout, views, targets, collect.freedom, total, total_error, collect.dtype)
+
+
+Key = tuple[object, int]  # a kind of map, and the size of the attributes it is for
+Axis = tuple[Key, int]  # a map of an attribute
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """A strategy's answers about all sets of an orbit."""
+
+    axes: list[list[Axis]]  # of each set
+    answers: Array  # (sets, *widths), or (sets, rows)
+    precision: float
+    levels: Array | None = None  # squared, (*widths)
+    rows: Array | None = None
 
 
 class _Collector:
     def __init__(self, state: State, total: float, dtype: Any):
         self.state, self.total, self.dtype = state, total, dtype
-        self.maps: list[Map] = []
-        self.targets: list[Target] = []
-        self.places: dict[tuple[int, object], int] = {}
-        self.kept: list[object] = []  # strategies, so that their identities stay theirs
         self.freedom = 0
-        self.position = {a: p for c in state.structure.classes for p, a in enumerate(c.members)}
+        classes = state.structure.classes
+        size = {a: c.size for c in classes for a in c.members}
+        self.layout = Layout(tuple(size[a] for a in sorted(size)))
+        self.matrices: dict[Key, Array | None] = {}
+        self.kinds: dict[int, tuple[Strategy, object]] = {}  # by identity, with the strategy so that it stays its own
+        self.measured: list[_Measured] = []
 
     def add(self, orbit: tuple[int, ...], known: Known) -> None:
+        """What is known about one orbit."""
         sets = self.state.structure.sets(orbit)
-        members = np.vectorize(self.position.__getitem__, otypes=[np.int64])(sets)
         self.freedom += len(sets) * _rank(known.strategy, self.state.structure.shape(orbit))
         noise = known.noise or (KNOWN * self.total) ** 2
-        for strategy, weight in _separate(known.strategy, 1 / noise):
-            self.targets.append(self._target(orbit, members, strategy, sqrt(weight), known.tables))
+        for strategy, weight in _separate(known.strategy, self.total**2 / noise):
+            self._add(orbit, sets.tolist(), strategy, weight, known.tables / self.total)
 
-    def _target(
-        self, orbit: tuple[int, ...], members: IntArray, strategy: Strategy | Array, scale: float, tables: Array
-    ) -> Target:
+    def _add(
+        self, orbit: tuple[int, ...], sets: list[list[int]], strategy: Strategy | Array, weight: float, tables: Array
+    ) -> None:
+        sizes = self.state.structure.shape(orbit)
         parts = _parts(strategy, len(orbit))
         if parts is None:
             rows = strategy if not isinstance(strategy, Strategy) else strategy.matrix()
-            maps = [self._map(c, None) for c in orbit]
-            answers = scale * (tables.reshape(len(tables), -1) @ rows.T)
-            return Target(tuple(maps), members, self._cast(answers), scale, rows=self._cast(rows))
-        numbers = [self._map(c, p) for c, p in zip(orbit, parts, strict=True)]
-        answers = scale * tables
-        for axis, n in enumerate(numbers):
-            answers = np.moveaxis(self.maps[n].apply(np.moveaxis(answers, axis + 1, -1)), -1, axis + 1)
-        levels = np.sqrt(strategy.theta) if isinstance(strategy, ScaledKron) else None
-        if levels is not None:
-            answers = answers * levels
-            levels = self._cast(levels.reshape(-1, levels.shape[-1]))
-        last = answers.shape[-1]
-        return Target(tuple(numbers), members, self._cast(answers.reshape(len(tables), -1, last)), scale, levels)
+            keys = [self._key(n, None) for n in sizes]
+            answers = tables.reshape(len(tables), -1) @ rows.T
+            self.measured.append(_Measured([list(zip(keys, s, strict=True)) for s in sets], answers, weight, rows=rows))
+            return
+        keys = [self._key(n, p) for n, p in zip(sizes, parts, strict=True)]
+        for axis, (key, part) in enumerate(zip(keys, parts, strict=True), start=1):
+            tables = np.moveaxis(_mapped(key, self.matrices[key], np.moveaxis(tables, axis, -1)), -1, axis)
+            weight *= (_centring(part) or 1.0) ** 2
+        levels = strategy.theta if isinstance(strategy, ScaledKron) else None
+        self.measured.append(_Measured([list(zip(keys, s, strict=True)) for s in sets], tables, weight, levels))
 
-    def _map(self, cls: int, part: Strategy | None) -> int:
-        key = (cls, id(part) if _centring(part) is None else _centring(part))
-        if key not in self.places:
-            self.places[key] = len(self.maps)
-            self.kept.append(part)
-            self.maps.append(self._new_map(cls, part))
-        return self.places[key]
+    def _key(self, size: int, part: Strategy | None) -> Key:
+        """Which map a strategy is, the same for equal matrices."""
+        if part is None or _centring(part) is not None:
+            return self._noted((PLAIN if part is None else CENTRED, size), None)
+        if id(part) not in self.kinds:
+            matrix = _thin(part.matrix())
+            self.kinds[id(part)] = part, matrix.tobytes()
+            self._noted((matrix.tobytes(), size), matrix)
+        return self.kinds[id(part)][1], size
 
-    def _new_map(self, cls: int, part: Strategy | None) -> Map:
-        if part is None:
-            return Map(cls)
-        scale = _centring(part)
-        return Map(cls, scale=scale) if scale is not None else Map(cls, self._cast(_thin(part.matrix())))
+    def _noted(self, key: Key, matrix: Array | None) -> Key:
+        self.matrices.setdefault(key, matrix)
+        return key
+
+    def placed(self) -> tuple[tuple[View, ...], tuple[Target, ...]]:
+        """Columns for every map of every attribute, and the targets in terms of them."""
+        used: dict[Key, set[int]] = {key: set() for key in self.matrices}
+        for m in self.measured:
+            for key, attribute in (axis for axes in m.axes for axis in axes):
+                used[key].add(attribute)
+        views, columns, low = [], {}, 0
+        # plain maps of all sizes follow each other, so that the last axes of like tables are neighbours
+        for key in sorted(used, key=lambda k: (k[0] != CENTRED, k[0] != PLAIN, k[1])):
+            matrix, start = self.matrices[key], low
+            width = key[1] if matrix is None else len(matrix)
+            members = sorted(used[key], key=self.layout.starts.__getitem__)
+            for a in members:
+                columns[key, a] = slice(low, low + width)
+                low += width
+            source = _joined([self.layout.columns(a) for a in members])
+            cast = None if matrix is None else self._cast(matrix)
+            views.append(View(source, slice(start, low), key[1], cast, key[0] == CENTRED))
+        return tuple(views), tuple(self._targets(columns))
+
+    def _targets(self, columns: dict[Axis, slice]) -> Iterator[Target]:
+        fans: dict[tuple[tuple[int, int], ...], list[_Table]] = {}
+        for m in self.measured:
+            for axes, answers in zip(m.axes, m.answers, strict=True):
+                places = [columns[axis] for axis in axes]
+                if m.rows is not None:
+                    precision = self._cast(np.array(m.precision))
+                    yield Target(tuple(places[:-1]), places[-1], self._cast(answers), precision, self._cast(m.rows))
+                    continue
+                order = sorted(range(len(places)), key=lambda i: places[i].start)
+                left = tuple((places[i].start, places[i].stop) for i in order[:-1])
+                levels = None if m.levels is None else m.precision * m.levels.transpose(order)
+                table = _Table(places[order[-1]], answers.transpose(order), m.precision, levels)
+                fans.setdefault(left, []).append(table)
+        for left, tables in fans.items():
+            for batch in _batches(sorted(tables, key=lambda t: t.right.start)):
+                yield self._target(tuple(slice(*ends) for ends in left), batch)
+
+    def _target(self, left: tuple[slice, ...], tables: list[_Table]) -> Target:
+        wide = [t.answers.reshape(-1, t.width) for t in tables]
+        if all(t.levels is None for t in tables):
+            precision = np.repeat([t.precision for t in tables], [t.width for t in tables])
+        else:
+            each = (
+                t.precision if t.levels is None else t.levels.reshape(w.shape)
+                for t, w in zip(tables, wide, strict=True)
+            )
+            precision = np.concatenate([np.broadcast_to(p, w.shape) for p, w in zip(each, wide, strict=True)], axis=1)
+        answers = np.concatenate(wide, axis=1)
+        return Target(left, _joined([t.right for t in tables]), self._cast(answers), self._cast(precision))
 
     def _cast(self, x: Array) -> Floats:
         return np.ascontiguousarray(x, dtype=self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """One attribute set of a target."""
+
+    right: slice
+    answers: Array
+    precision: float
+    levels: Array | None
+
+    @property
+    def width(self) -> int:
+        return int(self.right.stop - self.right.start)
+
+
+def _batches(tables: list[_Table]) -> Iterator[list[_Table]]:
+    """Tables to put side by side: not too many, and none twice, since slopes are added by columns."""
+    batch: list[_Table] = []
+    cells = 0
+    for table in tables:
+        if batch and (cells + table.answers.size > BATCH or table.right == batch[-1].right):
+            yield batch
+            batch, cells = [], 0
+        batch.append(table)
+        cells += table.answers.size
+    if batch:
+        yield batch
+
+
+def _joined(parts: Sequence[slice]) -> Columns:
+    """Columns of several slices: a slice where they follow each other."""
+    if all(a.stop == b.start for a, b in pairwise(parts)):
+        return slice(parts[0].start, parts[-1].stop)
+    return np.concatenate([np.arange(p.start, p.stop) for p in parts])
+
+
+def _mapped(key: Key, matrix: Array | None, x: Array) -> Array:
+    """A map on the last axis."""
+    if matrix is not None:
+        return x @ matrix.T
+    return _centre(x) if key[0] == CENTRED else x
 
 
 def _separate(strategy: Strategy, weight: float) -> Iterator[tuple[Strategy | Array, float]]:

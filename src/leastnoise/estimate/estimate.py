@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,16 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from leastnoise._types import Array, IntArray
+from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate import store
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.release.answers import quantile
-from leastnoise.release.export import about
 from leastnoise.release.frames import table_frame
-from leastnoise.release.linear import fits
+from leastnoise.release.language import parse
+from leastnoise.release.linear import Linear, fits
 from leastnoise.release.release import Query, Release
+from leastnoise.release.statement import Privacy
 
 BIASED = "biased; a model fitted to the release"
 APPROXIMATE = f"{BIASED}, with an approximate error from refits to simulated measurements"
@@ -54,6 +58,24 @@ class Replicate:
     total: float
 
 
+@dataclass(frozen=True)
+class Source:
+    """The release that an estimate was fitted to: its privacy, which is that of the estimate as well."""
+
+    privacy: Privacy
+    insecure: bool  # whether some noise came from a seed
+    dataset: str | None = None
+
+    @classmethod
+    def of(cls, release: Release) -> Source:
+        """What an estimate tells about its release."""
+        return cls(Privacy.of(release.parts), release.insecure, release.dataset or None)
+
+    def to_json(self) -> dict[str, Any]:
+        """What is told beside rows and tables."""
+        return {"privacy": self.privacy.model_dump(), "insecure": self.insecure}
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A distribution fitted to a release. Any table can be read from it, also those out of the release's reach.
@@ -61,7 +83,8 @@ class Estimate:
     Guarantees: tables_are_nonnegative_consistent_and_sum_to_the_total; never_reads_data; costs_no_privacy.
     """
 
-    release: Release
+    source: Source
+    domain: Domain
     mixture: Mixture
     total: float  # rows
     misfits: tuple[float, ...]  # chi-square per degree of freedom after each number of components tried
@@ -90,7 +113,7 @@ class Estimate:
         """One row per cell with its count; with replicates also std_error, low and high, which are approximate."""
         counts = self.counts(*names)
         errors = self.std_errors(*names) if self.replicates else np.zeros_like(counts)
-        frame = table_frame(self.release.domain, self._attributes(names), counts, errors, confidence, False)
+        frame = table_frame(self.domain, self._attributes(names), counts, errors, confidence, False)
         frame.attrs = {"note": APPROXIMATE if self.replicates else BIASED}
         if not self.replicates:
             return frame.drop(columns=["std_error", "low", "high"])
@@ -99,7 +122,7 @@ class Estimate:
 
     def ask(self, query: Query, confidence: float = 0.95) -> Guess:
         """The estimate of any linear query, in the language of `release.ask`."""
-        terms = self.release.query(query).terms
+        terms = self._query(query).terms
         quantile(confidence)  # refuses what is no confidence
 
         def value(mixture: Mixture, total: float) -> float:
@@ -125,19 +148,39 @@ class Estimate:
         codes = self.sample(rows, seed)
         columns = {
             attribute.name: pd.Series([attribute.value(c) for c in range(attribute.size)]).take(codes[:, a]).to_numpy()
-            for a, attribute in enumerate(self.release.domain)
+            for a, attribute in enumerate(self.domain)
         }
         frame = pd.DataFrame(columns)
-        told: dict[Any, Any] = about(self.release)
+        told: dict[Any, Any] = self.source.to_json()
         frame.attrs = told | {"synthetic": True}
         return frame
 
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the estimate to one file, with its replicates and the privacy statement of its release."""
+        store.save(self, Path(path), overwrite)
+
+    @staticmethod
+    def load(path: str | Path) -> Estimate:
+        """Read an estimate back, without the release; a damaged, newer or foreign file is refused."""
+        header, domain, (mixture, *others) = store.load(Path(path))
+        source = Source(header.privacy, header.insecure, header.dataset)
+        first, *rest = (fit.total for fit in header.fits)
+        replicates = tuple(Replicate(m, total) for m, total in zip(others, rest, strict=True))
+        return Estimate(source, domain, mixture, first, tuple(header.misfits), replicates)
+
+    def _query(self, query: Query) -> Linear:
+        if isinstance(query, str):
+            return parse(self.domain, query)
+        if query.domain != self.domain:
+            raise LeastnoiseError("the query is on another domain than the estimate; build it from estimate.domain")
+        return query
+
     def _attributes(self, names: tuple[str, ...]) -> list[int]:
-        attributes = [self.release.domain.index(n) for n in names]
+        attributes = [self.domain.index(n) for n in names]
         for k, name in enumerate(names):
             if name in names[:k]:
                 raise LeastnoiseError(f"the attribute {name!r} is named twice; name each once")
-        fits(self.release.domain, attributes)
+        fits(self.domain, attributes)
         return attributes
 
     def _width(self, confidence: float) -> float:
@@ -151,8 +194,8 @@ class Estimate:
 
     def __repr__(self) -> str:
         k = len(self.mixture.weights)
-        marks = " (INSECURE: seeded noise)" if self.release.insecure else ""
-        names = ", ".join(self.release.domain.names)
+        marks = " (INSECURE: seeded noise)" if self.source.insecure else ""
+        names = ", ".join(self.domain.names)
         return f"<Estimate of {names}; {k} products, misfit {self.misfit:.3f}{marks}>"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.descent import fitted, refitted
-from leastnoise.estimate.estimate import Estimate, Replicate, checked_seed
+from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_seed
 from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets, targets_of
@@ -42,7 +42,8 @@ def fit(
     with one_blas_thread():
         found = fitted(targets, _one_way(release, targets.total), components, rngs[:mixtures], progress)
         others = _replicates(targets, found.logits, rngs[mixtures:])
-    return Estimate(release, _mixture(targets, found.logits), targets.total, found.misfits, others)
+    mixture = _mixture(targets, found.logits)
+    return Estimate(Source.of(release), release.domain, mixture, targets.total, found.misfits, others)
 
 
 def _check_counts(mixtures: object, components: object, replicates: object) -> None:

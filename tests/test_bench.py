@@ -25,7 +25,7 @@ TINY = {
     "wff_figure1": "--ways 1 2 --sizes 2 3 --dims 2 5",
     "scaling_d": "--dims 10 200 --size 6",
     "release_adult": "--ways 1 --rows 500 --workloads hybrid",
-    "adult_tv": "--attributes 4 --rows 2000 --epsilons 1 --seeds 1",
+    "adult_tv": "--dataset titanic --attributes 4 --rows 2000 --epsilons 1 --seeds 1 2 --triples 2",
     "release_wide": "--dims 5 --size 4 --rows 500",
     "large_sums": "--pairs 8 70 --triple 4 --prior uniform",
     "rounding": "--only n=10",

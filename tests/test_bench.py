@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from bench import common, release_adult, workloads
+from bench import aim_pgm, common, release_adult, workloads
 from bench.common import Column, Report, check_equal, check_search, compare, measure, published
 from bench.qs_table3 import LARGEST
 from bench.releases import BUDGET, Task, made_up, plain, shares
@@ -229,3 +229,44 @@ def test_a_release_can_be_made_from_a_file(tmp_path, capsys):
     task = Task("file", domain, (1,), 0, file, names)
     for name, column in columns.items():
         assert (task.columns()[name] == column).all()
+
+
+@pytest.mark.parametrize("query", [(0,), (1, 3), (0, 2), (0, 1, 2), (2, 1)], ids=str)
+def test_tables_of_a_graphical_model_match_the_product_of_its_factors(rng, query):
+    shape, cliques = (3, 2, 4, 2), [(0, 1), (1, 2), (3,)]
+    logs = {c: rng.normal(0, 3, [shape[a] for a in c]) for c in cliques}
+    joint = np.zeros(shape)
+    for clique, factor in logs.items():
+        joint += factor.reshape([n if a in clique else 1 for a, n in enumerate(shape)])
+    joint = np.exp(joint) / np.exp(joint).sum()
+    expected = 70 * np.einsum(joint, [0, 1, 2, 3], list(query))
+    np.testing.assert_allclose(aim_pgm.sum_product(logs, query, total=70), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("annealed", [(), (1,), (2, 3, 4, 5), range(1, 1000)], ids=str)
+def test_rounds_of_aim_spend_exactly_the_budget(annealed):
+    budget, cost, shares = 0.3, 0.0, []
+    for i, (sigma, epsilon, spent, anneal) in enumerate(aim_pgm.rounds(budget, attributes=5)):
+        cost += (1 if epsilon else 5) / sigma**2 + aim_pgm.CHOICE_RATE * epsilon**2
+        assert cost == pytest.approx(spent * budget)
+        shares.append(1 / sigma**2)
+        if i in annealed:
+            anneal()
+    assert cost == pytest.approx(budget)
+    assert shares[1] == pytest.approx(shares[0])
+    # Of 80 shares single tables take 4.5; then 74 rounds of one share, and 1.5 are left for the last.
+    assert len(shares) == 76 if not annealed else len(shares) < 76
+
+
+def test_without_mbi_its_benchmark_says_so(capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "jax", None)
+    assert aim_pgm.main([]) == 0
+    assert capsys.readouterr().out.strip() == aim_pgm.MISSING
+
+
+@pytest.mark.slow
+def test_aim_with_a_graphical_model_runs(capsys):
+    pytest.importorskip("jax")
+    code, document = run("aim_pgm", "--attributes 3 --rows 2000 --iterations 50 --epsilons 5", capsys)
+    assert (code, document["ok"]) == (0, True)
+    assert document["figures"][0]["rounds"] >= 1

@@ -1,6 +1,7 @@
 """leastnoise: differentially private answers to linear queries with the least noise provably possible."""
 
 from leastnoise import estimate, report
+from leastnoise.adaptive import Adaptive, adapt
 from leastnoise.domain import Domain, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
@@ -14,6 +15,7 @@ from leastnoise.workload.spec import load_spec
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adaptive",
     "Answer",
     "Budget",
     "BudgetError",
@@ -28,6 +30,7 @@ __all__ = [
     "Unit",
     "Workload",
     "__version__",
+    "adapt",
     "bins",
     "estimate",
     "load_spec",

@@ -14,7 +14,6 @@ from leastnoise.adaptive import (
     Estimates,
     Selection,
     allocate,
-    epsilon_for,
     overlaps,
     residuals_of,
     table_recipe,
@@ -23,6 +22,7 @@ from leastnoise.adaptive.select import allowance
 from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import measure
 from leastnoise.noise import SeededBits
+from leastnoise.privacy.choice import epsilon_for_cost
 from leastnoise.release import Release
 from leastnoise.sources import as_source
 
@@ -66,7 +66,7 @@ def test_a_round_agrees_with_its_release(rng, neighbours):
         made = allocate([SHAPE[a]], estimates.known((a,)), MU, budget)
         parts.append(measure(table_recipe(DOMAIN, (a,), made, budget), source, bits))
         estimates.observe(residuals_of(parts[-1]))
-    selection = Selection(tuple(SETS), overlaps(SETS, SETS), epsilon_for(Fraction(1, 100)), neighbours)
+    selection = Selection(tuple(SETS), overlaps(SETS, SETS), epsilon_for_cost(Fraction(1, 100)), neighbours)
     allowances = {s: allowance(int(np.prod([SHAPE[a] for a in s])), float(MU) ** -0.5) for s in SETS}
     distances = Distances(source, estimates)
     measured = set()

@@ -19,11 +19,11 @@ from leastnoise.adaptive.select import (
     allowance,
     distance,
     draw,
-    epsilon_for,
     overlaps,
 )
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SecureBits, SeededBits
+from leastnoise.privacy.choice import choice_cost, choice_rho
 from leastnoise.sources import Table, as_source
 
 FALSE_ALARM = 1e-6
@@ -225,10 +225,9 @@ def test_allowance_is_the_expected_error_of_equal_noise(rng):
     assert allowance(1000, 3.0) / GRID == pytest.approx(1000 * 3 * (2 / np.pi) ** 0.5, abs=1 / GRID)
 
 
-@pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(3, 1000), Fraction(1, 10**12), Fraction(7)])
-def test_epsilon_costs_no_more_than_rho(rho):
-    epsilon = epsilon_for(rho)
-    assert epsilon**2 / 8 <= rho < (epsilon + Fraction(1, 2**32)) ** 2 / 8
+def test_costs_are_those_of_a_choice():
+    selection = Selection(((0,),), (1,), Fraction(1, 10))
+    assert (selection.rho, selection.mu_squared) == (choice_rho(Fraction(1, 10)), choice_cost(Fraction(1, 10)))
 
 
 @pytest.mark.parametrize(
@@ -241,14 +240,12 @@ def test_epsilon_costs_no_more_than_rho(rho):
         ),
         (
             lambda: Selection(((0,),), (1,), 0.5),
-            "epsilon must be a positive Fraction, got 0.5; use epsilon_for(rho)",
+            "epsilon must be a positive Fraction, got 0.5; use epsilon_for_cost",
         ),
         (
             lambda: Selection(((0,),), (1,), Fraction(1), "both"),
             "neighbours must be 'add-remove' or 'replace', got 'both'",
         ),
-        (lambda: epsilon_for(Fraction(0)), "rho must be positive, got 0"),
-        (lambda: epsilon_for(Fraction(1, 10**25)), "rho 1e-25 is too small to select with; use fewer rounds"),
         (
             lambda: distance(np.array([1]), np.array([1e30])),
             "the estimates are too large to compare with counts; measure with less noise",

@@ -1,21 +1,29 @@
 """Adaptive answers: choose a table, measure what is still unknown of it, keep all estimates consistent."""
 
+from leastnoise.adaptive.adapt import Adaptive, adapt
+from leastnoise.adaptive.complete import Completion, complete
 from leastnoise.adaptive.crp import Allocation, allocate, water_filling
 from leastnoise.adaptive.grem import Estimates, Residual, residuals_of, split_table
 from leastnoise.adaptive.rounds import table_recipe
-from leastnoise.adaptive.select import Distances, Selection, epsilon_for, overlaps
+from leastnoise.adaptive.select import Distances, Selection, overlaps
+from leastnoise.release import Release
 
 __all__ = [
+    "Adaptive",
     "Allocation",
+    "Completion",
     "Distances",
     "Estimates",
     "Residual",
     "Selection",
+    "adapt",
     "allocate",
-    "epsilon_for",
+    "complete",
     "overlaps",
     "residuals_of",
     "split_table",
     "table_recipe",
     "water_filling",
 ]
+
+Release.completer = staticmethod(complete)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from math import isqrt
 
 import numpy as np
 
@@ -23,12 +22,12 @@ from leastnoise.adaptive.grem import Estimates, Members
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import Bits
 from leastnoise.noise.tail import Enclosure, normal
+from leastnoise.privacy.choice import choice_cost, choice_rho
 from leastnoise.privacy.neighbours import Neighbours, checked_neighbours, checked_rows
 from leastnoise.sources import Source
 
 GRID = 2**6  # estimates are rounded to multiples of 1/GRID before they meet the data
 LARGEST = 2**62  # sums of distances stay below
-_GRAIN = 2**32  # epsilons are multiples of 1/_GRAIN
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,19 @@ class Selection:
         if bad := [w for w in self.weights if type(w) is not int or w < 1]:
             raise LeastnoiseError(f"weights must be whole numbers from 1 on, got {bad[0]!r}; scale them up and round")
         if not isinstance(self.epsilon, Fraction) or self.epsilon <= 0:
-            raise LeastnoiseError(f"epsilon must be a positive Fraction, got {self.epsilon!r}; use epsilon_for(rho)")
+            raise LeastnoiseError(f"epsilon must be a positive Fraction, got {self.epsilon!r}; use epsilon_for_cost")
         checked_neighbours(self.neighbours)
         checked_rows(self.rows_per_person)
 
     @property
     def rho(self) -> Fraction:
-        """Exact zCDP cost, epsilon^2 / 8 (AIM+GReM Proposition B.3: scores range over epsilon)."""
-        return self.epsilon**2 / 8
+        """Exact zCDP cost (AIM+GReM Proposition B.3)."""
+        return choice_rho(self.epsilon)
+
+    @property
+    def mu_squared(self) -> Fraction:
+        """Exact cost in Gaussian privacy, which adds up with that of measurements (docs/privacy.md, Choosing)."""
+        return choice_cost(self.epsilon)
 
     @property
     def sensitivity(self) -> int:
@@ -108,11 +112,20 @@ def distance(counts: IntArray, estimate: Array) -> int:
 
     Guarantees: one_row_moves_it_by_at_most_one.
     """
+    return int(np.abs(counts * GRID - rounded(estimate)).sum())
+
+
+def rounded(estimate: Array, most: int = LARGEST) -> IntArray:
+    """An estimate in units of 1/GRID, whose absolute values sum to less than `most`.
+
+    >>> rounded(np.array([0.5, -0.01])).tolist()
+    [32, -1]
+    """
     scaled = estimate * GRID
     # Whether the estimates are in range depends on what is released only; counts of rows that exist always are.
-    if not np.abs(scaled).sum() < LARGEST:
+    if not np.abs(scaled).sum() < most:
         raise LeastnoiseError("the estimates are too large to compare with counts; measure with less noise")
-    return int(np.abs(counts * GRID - np.rint(scaled).astype(np.int64)).sum())
+    return np.rint(scaled).astype(np.int64)
 
 
 def allowance(cells: int, deviation: float) -> int:
@@ -128,20 +141,6 @@ def overlaps(candidates: Iterable[Members], workload: Iterable[Members]) -> tupl
     """
     asked = Counter(a for members in workload for a in members)
     return tuple(sum(asked[a] for a in members) for members in candidates)
-
-
-def epsilon_for(rho: Fraction) -> Fraction:
-    """The largest epsilon of 32 binary digits that costs no more than rho: epsilon^2 / 8 <= rho.
-
-    >>> epsilon_for(Fraction(1, 8))
-    Fraction(1, 1)
-    """
-    if rho <= 0:
-        raise LeastnoiseError(f"rho must be positive, got {rho}")
-    units = isqrt(int(8 * rho * _GRAIN**2))
-    if not units:
-        raise LeastnoiseError(f"rho {float(rho):.3g} is too small to select with; use fewer rounds")
-    return Fraction(units, _GRAIN)
 
 
 def draw(steps: Sequence[int], scale: int, bits: Bits) -> int:

@@ -6,6 +6,7 @@ an integer. Its answers on counts are integers, its privacy cost is an integer o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -187,6 +188,24 @@ class IntegerStrategy:
     def answers(self) -> tuple[int, ...]:
         """Shape of the answers on one table."""
         return tuple(p.measurements for p in self.parts)
+
+    @cached_property
+    def kind(self) -> tuple[object, ...]:
+        """Equal for strategies that differ by a factor only."""
+        parts = tuple(p.size if isinstance(p, Centring) else (p.shape, p.rows.tobytes()) for p in self.parts)
+        return parts, None if self.levels is None else self.levels.tobytes()
+
+    def permuted(self, axes: Sequence[int]) -> IntegerStrategy:
+        """The same answers for tables with their axes in another order: axis i of the new one is axes[i] of this."""
+        if list(axes) == sorted(axes):
+            return self
+        if len(self.parts) == len(axes):
+            levels = None if self.levels is None else self.levels.transpose(axes)
+            return IntegerStrategy(tuple(self.parts[a] for a in axes), self.multiplier, levels)
+        (whole,) = self.parts  # several attributes in one part are all of them
+        rows = whole.matrix().reshape(-1, *whole.shape).transpose([0, *(a + 1 for a in axes)])
+        joint = Rows(rows.reshape(len(rows), -1), tuple(whole.shape[a] for a in axes))
+        return IntegerStrategy((joint,), self.multiplier, self.levels)
 
     @cached_property
     def largest_square(self) -> int:

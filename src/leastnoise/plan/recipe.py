@@ -60,11 +60,12 @@ class Recipe:
     structure: Structure
     priors: tuple[Prior, ...]
     probes: tuple[tuple[Probe, ...], ...]
+    selection: Fraction = Fraction(0)  # mu^2 spent on choosing what to measure
 
     @cached_property
     def cost(self) -> Cost:
-        """Exact privacy cost: the sum over all probes of squared sensitivity over variance."""
-        total = Fraction(0)
+        """Exact privacy cost: of choosing, plus the sum over all probes of squared sensitivity over variance."""
+        total = self.selection
         for members, probes in zip(self.structure.members, self.probes, strict=True):
             total += sum(members * cost_of(p, self.budget) for p in probes)
         return Cost(total, self.budget.neighbours, self.budget.rows_per_person)
@@ -97,8 +98,8 @@ def measured_errors(
 
 
 def together(probes: Sequence[Probe]) -> tuple[float, Strategy]:
-    """Noise and strategy of all probes of a residual; of several, the last reaches every query."""
-    *more, base = probes
+    """Noise and strategy of all probes of a residual; of several unlike ones, the last reaches every query."""
+    *more, base = (Averaged([probes[i] for i in places]) for places in _repeats(probes))
     if not more:
         return base.unit_noise, base.strategy.strategy
     rows = np.concatenate([p.strategy.strategy.matrix() / sqrt(p.unit_noise) for p in more])
@@ -107,18 +108,58 @@ def together(probes: Sequence[Probe]) -> tuple[float, Strategy]:
 
 def decode(probes: Sequence[Probe], answers: Sequence[Array]) -> Array:
     """Least-squares tables (batch, *shape) behind the noisy answers of all probes, up to what the priors fill."""
-    *more, base = probes
-    found = base.strategy.decode(answers[-1])
+    kinds = [Averaged([probes[i] for i in places]) for places in _repeats(probes)]
+    *rest, last = (
+        kind.mean([answers[i] for i in places]) for kind, places in zip(kinds, _repeats(probes), strict=True)
+    )
+    *more, base = kinds
+    found = base.strategy.decode(last)
     if not more:
         return found
     strategy = together(probes)[1]
     flat, moved = found.reshape(len(found), -1), np.zeros((len(found), strategy.cells))
-    for probe, y in zip(more, answers, strict=False):
+    for probe, y in zip(more, rest, strict=True):
         scale = sqrt(probe.strategy.largest_square)
         B = probe.strategy.matrix() / scale  # its twin for variances has the same V but may have other rows
         surprise = np.asarray(y, dtype=np.float64).reshape(len(found), -1) / scale - flat @ B.T
         moved += surprise @ B / probe.unit_noise
     return (flat + strategy.back(strategy.half(moved))).reshape(found.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """One strategy measured several times, perhaps with different noise: as good as one measurement."""
+
+    probes: Sequence[Probe]
+
+    @property
+    def strategy(self) -> IntegerStrategy:
+        """The strategy in the units of the first measurement."""
+        return self.probes[0].strategy
+
+    @property
+    def unit_noise(self) -> float:
+        """Noise variance of the mean, for the strategy scaled to largest column norm 1."""
+        noises = [p.unit_noise for p in self.probes]
+        return 0.0 if 0.0 in noises else 1 / sum(1 / noise for noise in noises)
+
+    def mean(self, answers: Sequence[Array]) -> Array:
+        """The mean of the answers by inverse variance, in the units of the first."""
+        if len(answers) == 1:
+            return answers[0]
+        noises = np.array([p.unit_noise for p in self.probes])
+        weights = noises == 0 if not noises.all() else 1 / noises
+        scales = [self.strategy.multiplier / p.strategy.multiplier for p in self.probes]
+        parts = zip(weights / weights.sum(), scales, answers, strict=True)
+        return np.sum([w * scale * np.asarray(y, dtype=np.float64) for w, scale, y in parts], axis=0)
+
+
+def _repeats(probes: Sequence[Probe]) -> list[list[int]]:
+    """Places of probes that measure the same up to a factor, in the order in which they come first."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for i, probe in enumerate(probes):
+        kinds.setdefault(probe.strategy.kind, []).append(i)
+    return list(kinds.values())
 
 
 def cost_of(probe: Probe, budget: Budget) -> Fraction:
@@ -175,14 +216,14 @@ def _probes(strategies: Sequence[IntegerStrategy], budget: Budget, share: float)
     ):  # nobody changes these answers: the total, where one row replaces another
         return (Probe(strategies[0], Fraction(0)),)
     shares = (share,) if len(strategies) == 1 else (share * (1 - GUARD), share * GUARD)
-    return tuple(_probe(s, budget, part) for s, part in zip(strategies, shares, strict=True))
-
-
-def _probe(strategy: IntegerStrategy, budget: Budget, share: float) -> Probe:
-    """The strategy, scaled up where its noise would be small, and the variance that spends this share of the budget."""
-    if not share > 0:
+    if not min(shares) > 0:
         raise LeastnoiseError("weights that differ so much leave nothing for some answers; use weights closer together")
-    part = budget.exact_cost * Fraction(share) / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
+    whole = budget.exact_cost / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
+    return tuple(probe_for(s, budget, whole * Fraction(part)) for s, part in zip(strategies, shares, strict=True))
+
+
+def probe_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -> Probe:
+    """The strategy, scaled up where its noise would be small, with the variance that costs at most mu^2 = `part`."""
     variance = sensitivity(strategy, budget) / part
     if variance > LARGEST_VARIANCE:
         raise LeastnoiseError(

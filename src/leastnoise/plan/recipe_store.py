@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
         "parts": parts,
         "residuals": residuals,
     }
+    if recipe.selection:
+        header["selection"] = fraction_text(recipe.selection)
     return header, arrays
 
 
@@ -72,7 +75,8 @@ def recipe_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]
         shape = structure.shape(structure.orbits[o])
         probes.append(tuple(_probe(r, parts, arrays.get(f"levels{o}_{i}"), shape) for i, r in enumerate(records)))
     budget = Budget.from_json(header["budget"])
-    return Recipe(workload, budget, structure, priors, tuple(probes))
+    selection = read_fraction(header["selection"]) if "selection" in header else Fraction(0)
+    return Recipe(workload, budget, structure, priors, tuple(probes), selection)
 
 
 def _probe(

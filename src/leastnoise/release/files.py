@@ -26,6 +26,7 @@ from leastnoise.measure import WIDTHS, Answers, Measurements
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import Arrays, digest_of, recipe_data, recipe_from
 from leastnoise.plan.store import UNREADABLE
+from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import INSECURE, SAME, Origin, Privacy, Record, Summary, Text, Time
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Part(Record):
     created: Time
     ledger_entry: Annotated[int, Field(gt=0)] | None
     plan: Summary | None
+    adaptive: Adaptivity | None = None
     insecure: bool
     privacy: Privacy
     fingerprint: Text
@@ -206,6 +208,7 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
             created=origin.created,
             ledger_entry=origin.ledger_entry,
             plan=origin.summary,
+            adaptive=origin.adaptive,
             insecure=part.insecure,
             privacy=Privacy.of([part]),
             fingerprint=digest_of(*recipe),
@@ -261,7 +264,7 @@ def load(path: Path) -> dict[str, Any]:
         header.privacy.check(Privacy.of(parts))
         if header.insecure != any(p.insecure for p in parts) or header.insecure != (header.warning is not None):
             raise LeastnoiseError("its marks for insecure noise contradict each other")
-    origins = tuple(Origin(p.created, p.ledger_entry, p.plan) for p in header.parts)
+    origins = tuple(Origin(p.created, p.ledger_entry, p.plan, p.adaptive) for p in header.parts)
     return {"parts": parts, "dataset": header.dataset, "origins": origins}
 
 
@@ -352,6 +355,10 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
         raise LeastnoiseError("its recipe does not have its fingerprint")
     recipe = recipe_from(part.recipe, own)
     _check_recipe(recipe, part.recipe, own)
+    if part.adaptive is not None:
+        part.adaptive.check(recipe)
+    elif recipe.selection:
+        raise LeastnoiseError("it paid for choosing and does not tell what was chosen")
     measured = Measurements(recipe, _read_answers(recipe, answers), part.insecure)
     part.privacy.check(Privacy.of([measured]))
     return measured

@@ -223,6 +223,12 @@ class Release:
         """A distribution fitted to the release: best estimates and synthetic rows, at no cost (docs/estimate.md)."""
         return Release.fitter(self, **options)
 
+    completer: ClassVar[Callable[..., Any]]  # likewise
+
+    def complete(self, *, nonnegative: bool = False) -> Any:
+        """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
+        return Release.completer(self, nonnegative=nonnegative)
+
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""
         return f"<Release of {', '.join(self.domain.names)}; {self.cost}{marks}>"

@@ -3,31 +3,63 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Progress, measure, rows_of
+from leastnoise.measure import Measurements, Progress, measure, rows_of
 from leastnoise.noise import Bits, SecureBits
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.release import export, files
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
+from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin, Summary
 from leastnoise.sources import Source, source_of
 from leastnoise.sources.rules import AnyRules, Unit
+from leastnoise.workload import Workload
 
 CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
 
 
-def run(
-    plan: Plan,
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is to be done with data: what it costs at most, what it leaves behind, and how it is carried out."""
+
+    workload: Workload
+    budget: Budget
+    cost: Cost  # debited before anything is drawn
+    fingerprint: str  # of all that decides what is measured
+    room: Callable[[bool], int]  # bytes it will need, without or with tables
+    carry_out: Callable[[Source, Bits, Progress | None], tuple[Measurements, Adaptivity | None]]
+    plan: Plan | None = None
+
+
+def run(plan: Plan, data: Any, **options: Any) -> Release:
+    """Measure data once by a plan; the options are those of `conduct`."""
+    recipe = plan.recipe
+
+    def carry_out(source: Source, bits: Bits, progress: Progress | None) -> tuple[Measurements, None]:
+        return measure(recipe, source, bits, progress), None
+
+    def room(tables: bool) -> int:
+        return _room(recipe, tables)
+
+    job = Job(plan.workload, plan.budget, recipe.cost, fingerprint(recipe), room, carry_out, plan)
+    return conduct(job, data, **options)
+
+
+def conduct(
+    job: Job,
     data: Any,
     *,
     ledger: Ledger | str | Path | None = None,
@@ -43,16 +75,16 @@ def run(
     bits: Bits | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Measure data once by a plan. With a ledger, the exact cost is debited before the first number is drawn.
+    """Measure data once. With a ledger, the exact cost is debited before the first number is drawn.
 
     With `out`, the release is also saved to that new folder, and only then marked as finished in the ledger.
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; room_is_made_before_the_debit.
     """
-    recipe, bits, domain = plan.recipe, bits or SecureBits(), plan.workload.domain
+    bits, domain = bits or SecureBits(), job.workload.domain
     if tables is not None:
         _check_tables(tables, out, domain.names)
-    planned = plan if out is None else Summary.of(plan)  # summed up before anything is spent
+    planned = job.plan if out is None or job.plan is None else Summary.of(job.plan)  # before anything is spent
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
     entry = identity = None
     # Whatever can fail does so before the debit: a bad folder, bad data, a full disk.
@@ -60,15 +92,16 @@ def run(
         if progress is not None:
             progress(0, 0, "counting")
         source = source_of(data, domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
-        _check_rows(source, plan)
+        _check_rows(source, job.budget)
         rows_of(source)  # a source that cannot count fails here
         name = dataset or source.name
         if folder is not None:
-            _make_room(recipe, folder, tables is not None)
+            _make_room(job.room(tables is not None), folder)
         if book is not None:
-            entry = book.debit(recipe.cost, fingerprint(recipe), note=note, dataset=name, insecure=bits.insecure)
-        origin = Origin(ledger_entry=None if entry is None else entry.id, plan=planned)
-        release = Release((measure(recipe, source, bits, progress),), name, (origin,))
+            entry = book.debit(job.cost, job.fingerprint, note=note, dataset=name, insecure=bits.insecure)
+        measured, adaptive = job.carry_out(source, bits, progress)
+        origin = Origin(ledger_entry=None if entry is None else entry.id, plan=planned, adaptive=adaptive)
+        release = Release((measured,), name, (origin,))
         if folder is not None:
             identity = export.fill(release, folder, tables)
     if book is not None and entry is not None and identity is not None:
@@ -83,17 +116,17 @@ def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[st
         raise LeastnoiseError("tables are saved with the release; give out, the folder for both")
 
 
-def _check_rows(source: Source, plan: Plan) -> None:
+def _check_rows(source: Source, budget: Budget) -> None:
     """Refuse more rows per person than the noise was made for."""
-    most, planned = getattr(source, "rows_per_person", None), plan.budget.rows_per_person
+    most, planned = getattr(source, "rows_per_person", None), budget.rows_per_person
     if most is not None and most > planned:
         raise LeastnoiseError(
             f"the data keeps up to {most} rows per person, the plan hides {planned}; plan with rows_per_person={most}"
         )
 
 
-def _make_room(recipe: Recipe, folder: Path, tables: bool) -> None:
-    """Fail now if the release will not fit the disk: after the debit, a full disk wastes budget."""
+def _room(recipe: Recipe, tables: bool) -> int:
+    """Bytes that the release of a recipe needs on disk."""
     structure, (_, arrays) = recipe.structure, recipe_data(recipe)
     answers = sum(
         members * prod(probe.strategy.answers)
@@ -104,6 +137,11 @@ def _make_room(recipe: Recipe, folder: Path, tables: bool) -> None:
     if tables:
         for members, orbit in zip(structure.members, structure.orbits, strict=True):
             need += members * (FILE_BYTES + CELL_BYTES * prod(structure.shape(orbit)))
+    return need
+
+
+def _make_room(need: int, folder: Path) -> None:
+    """Fail now if the release will not fit the disk: after the debit, a full disk wastes budget."""
     room = folder / "room"
     if not hasattr(os, "posix_fallocate"):  # macOS
         return

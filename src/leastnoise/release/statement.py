@@ -18,6 +18,7 @@ from leastnoise.privacy.units import say
 
 if TYPE_CHECKING:
     from leastnoise.measure import Measurements
+    from leastnoise.release.rounds import Adaptivity
 
 USUAL_DELTA = 1e-9  # where the budget states none
 SAME = 1e-9  # relative difference that conversions may have between machines
@@ -88,6 +89,7 @@ class Origin:
     created: str = field(default_factory=now)
     ledger_entry: int | None = None
     plan: Plan | Summary | None = None  # a plan is summed up when somebody asks
+    adaptive: Adaptivity | None = None  # of an adaptive release
 
     @property
     def summary(self) -> Summary | None:

@@ -1,0 +1,97 @@
+"""`adapt`: spend a budget where the data is surprising, within the same ledger, files and sources as a plan."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from leastnoise.adaptive.aims import Aims
+from leastnoise.adaptive.chosen import Chosen
+from leastnoise.adaptive.rounds import Round
+from leastnoise.adaptive.surveyed import Surveyed
+from leastnoise.errors import LeastnoiseError
+from leastnoise.measure import Measurements, Progress
+from leastnoise.noise import Bits
+from leastnoise.privacy.budget import Budget
+from leastnoise.release import Release
+from leastnoise.release.rounds import Adaptivity, Method, adaptivity, round_record
+from leastnoise.release.run import FILE_BYTES, Job, conduct
+from leastnoise.sources import Source
+from leastnoise.workload import Workload
+from leastnoise.workload.store import workload_to_json
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptive:
+    """What an adaptive release is asked for; `run` makes it.
+
+    Guarantees: cost_never_exceeds_the_budget; spends_the_whole_budget; same_ledger_files_and_sources_as_a_plan.
+    """
+
+    workload: Workload
+    budget: Budget
+    method: Method = "survey"
+    rounds: int | None = None  # with method "choice": how many the budget is divided into at first
+
+    @cached_property
+    def aims(self) -> Aims:
+        """Residuals and tables; public."""
+        return Aims.of(self.workload, self.budget)
+
+    def run(self, data: Any, **options: Any) -> Release:
+        """Measure data once. Options are those of `plan.run`: ledger, dataset, note, out, tables, bits, and so on."""
+        aims = self.aims  # whatever is wrong with the workload shows before data is read
+        job = Job(self.workload, self.budget, self.budget.cost_value, self._fingerprint(), self._room, self._carry_out)
+        assert aims.tables, "a workload has tables"
+        return conduct(job, data, **options)
+
+    def _carry_out(self, source: Source, bits: Bits, progress: Progress | None) -> tuple[Measurements, Adaptivity]:
+        def says(what: str) -> None:
+            if progress is not None:
+                progress(0, 0, what)
+
+        if self.method == "survey":
+            made: Surveyed | Chosen = Surveyed(self.aims, source, bits, says)
+        else:
+            made = Chosen(self.aims, source, bits, says, self.rounds)
+        made.run()
+        told = [self._record(r) for r in made.rounds]
+        return made.known.together(), adaptivity(self.method, self.workload, told, made.expected.tolist())
+
+    def _record(self, made: Round) -> Any:
+        names = self.workload.domain.names
+        measured = [[names[a] for a in members] for members in made.measured]
+        return round_record(made.compared, made.selection, measured, made.measurement)
+
+    def _fingerprint(self) -> str:
+        asked = {
+            "adaptive": self.method,
+            "rounds": self.rounds,
+            "workload": workload_to_json(self.workload),
+            "budget": self.budget.to_json(),
+        }
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    def _room(self, tables: bool) -> int:
+        """Bytes: measurements of half of everything at most, as nobody knows yet what will be measured."""
+        cells = sum(float(q) for q in self.aims.queries)
+        return FILE_BYTES + int(8 * min(cells, 2**27)) * (2 if tables else 1)
+
+
+def adapt(workload: Workload, budget: Budget, *, method: Method = "survey", rounds: int | None = None) -> Adaptive:
+    """An adaptive release: one-way tables first, then what differs most from what they suggest.
+
+    `method` is "survey", which compares all tables with their estimates and measures the best set of them, or "choice",
+    one table a round by the exponential mechanism (AIM+GReM). Tables that were not measured are completed from those
+    that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`.
+    """
+    if method not in ("survey", "choice"):
+        raise LeastnoiseError(f"method is {method!r}; use 'survey' or 'choice'")
+    if rounds is not None and (method != "choice" or type(rounds) is not int or rounds < 1):
+        raise LeastnoiseError(f"rounds is {rounds!r}; it is a whole number from 1 on, for method 'choice' only")
+    if not workload.blocks:
+        raise LeastnoiseError("the workload is empty; add statistics, for example .marginals(ways=2)")
+    return Adaptive(workload, budget, method, rounds)

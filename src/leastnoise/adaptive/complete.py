@@ -1,0 +1,85 @@
+"""`release.complete()`: tables beyond what was measured, and the errors to expect of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from leastnoise._types import Array
+from leastnoise.adaptive.aims import cell_noise
+from leastnoise.adaptive.completed import Completed, simplex
+from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate.estimate import BIASED
+from leastnoise.release import Release
+from leastnoise.release.frames import table_frame
+from leastnoise.release.state import Members
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """Tables over any attributes. Those that were not measured are completed from those that were: biased guesses.
+
+    All tables agree with each other, unless `nonnegative` mends each on its own.
+
+    Guarantees: equals_the_measured_tables_without_noise; tables_agree; keeps_the_total.
+    """
+
+    release: Release
+    nonnegative: bool = False
+
+    @cached_property
+    def _completed(self) -> Completed:
+        state = self.release.state
+        known: dict[Members, float] = {}
+        for orbit, found in zip(state.structure.orbits, state.known, strict=True):
+            if found is not None:
+                energy = found.noise * cell_noise(found.strategy)
+                known |= {tuple(sorted(s)): energy for s in state.structure.sets(orbit).tolist()}
+        return Completed(self.release.domain.shape, known.keys(), state.marginal, known.__getitem__)
+
+    @property
+    def total(self) -> float:
+        """The number of rows."""
+        return self._completed.total
+
+    def counts(self, *names: str) -> Array:
+        """The completed counts of a table as an array, one axis per attribute."""
+        attributes = [self.release.domain.index(n) for n in names]
+        if len(set(attributes)) < len(attributes):
+            raise LeastnoiseError(f"{' x '.join(names)} has an attribute twice; name each once")
+        ordered = sorted(attributes)
+        found = self._completed.counts(ordered)
+        if self.nonnegative:
+            found = self.total * simplex(found.ravel() / self.total).reshape(found.shape)
+        return found.transpose([ordered.index(a) for a in attributes])
+
+    def table(self, *names: str) -> pd.DataFrame:
+        """The completed table: one row per cell with its count, which is a biased guess where it was not measured."""
+        attributes = [self.release.domain.index(n) for n in names]
+        counts = self.counts(*names)
+        frame = table_frame(self.release.domain, attributes, counts, np.zeros(counts.shape), 0.5, False)
+        frame.attrs = {"note": BIASED}
+        return frame.drop(columns=["std_error", "low", "high"])
+
+    def errors(self) -> pd.DataFrame:
+        """For each table asked of an adaptive release: the L1 error to expect, in rows. An estimate, not a bound.
+
+        What was left out is judged by noisy surveys, moved towards their mean so that the choice of the largest does
+        not make them too small or too large on average.
+        """
+        told = [o.adaptive for o in self.release.origins if o.adaptive is not None]
+        if not told:
+            raise LeastnoiseError("errors are estimated for adaptive releases; others have exact ones: release.table")
+        (last,) = told[-1:]
+        names = self.release.domain.names
+        tables = [tuple(names[a] for a in s) for block in last.workload.blocks for s in block.subsets()]
+        measured = [self.release.reach.has_table([self.release.domain.index(n) for n in t]) for t in tables]
+        return pd.DataFrame({"table": tables, "measured": measured, "expected_l1": np.array(last.expected)})
+
+
+def complete(release: Release, *, nonnegative: bool = False) -> Completion:
+    """Tables over any attributes, completed with independence where nothing was measured. Costs no privacy."""
+    return Completion(release, nonnegative)

@@ -1,0 +1,102 @@
+"""Tables beyond what was measured: GReM with the released one-way tables as the prior.
+
+Where nothing was measured about a set of attributes beyond its subsets, the subsets are put together as if there were
+nothing more to know: with the one-way distributions as priors, that is independence (docs/theory.md). Residuals that
+were measured are moved towards it as far as their noise suggests (James and Stein). All tables still agree with each
+other. They are biased: the measured tables themselves are in the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.release.state import Members
+from leastnoise.residual import Axes, join, residual, subsets
+
+ALONE = 8  # independent numbers from which on a residual is moved by its own noise, and not with others
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """Consistent tables over any attributes, from what is known about some.
+
+    `known` are residuals with all their subsets, `table` gives the unbiased table of a known set, and `noise` the
+    expected sum of squares of the noise in the residual of one.
+
+    Guarantees: equals_the_measured_tables_without_noise; tables_agree; independence_where_nothing_is_known.
+    """
+
+    shape: tuple[int, ...]
+    known: Collection[Members]
+    table: Callable[[Members], Array]
+    noise: Callable[[Members], float]
+
+    @cached_property
+    def total(self) -> float:
+        """The number of rows, at least 1."""
+        return max(float(self.table(())), 1.0) if () in self.known else 1.0
+
+    @cached_property
+    def priors(self) -> tuple[Array, ...]:
+        """The one-way distributions: the closest ones without negative shares, uniform where nothing is known."""
+        return tuple(
+            simplex(self.table((a,)) / self.total) if (a,) in self.known else np.full(n, 1 / n)
+            for a, n in enumerate(self.shape)
+        )
+
+    @cached_property
+    def parts(self) -> dict[Members, Array]:
+        """What is known of two or more attributes beyond their subsets, moved towards nothing by its noise."""
+        raw = {m: residual(self.table(m), self._priors(m), range(len(m))) for m in self.known if len(m) > 1}
+        factors = self._factors(raw)
+        return {m: factors[m] * part for m, part in raw.items()}
+
+    def counts(self, members: Sequence[int]) -> Array:
+        """The completed table of some attributes, in ascending order."""
+        ordered = tuple(members)
+        inside: dict[Axes, Array] = {(): np.array(self.total)}
+        for axes in subsets(len(ordered)):
+            part = self.parts.get(tuple(ordered[i] for i in axes)) if len(axes) > 1 else None
+            if part is not None:
+                inside[axes] = part
+        return join(inside, self._priors(ordered), [self.shape[a] for a in ordered])
+
+    def _priors(self, members: Sequence[int]) -> list[Array]:
+        return [self.priors[a] for a in members]
+
+    def _factors(self, raw: dict[Members, Array]) -> dict[Members, float]:
+        """1 - noise / (signal + noise), from the residual's own energy, or from those of all small ones alike."""
+        found: dict[Members, float] = {}
+        pools: dict[int, list[Members]] = {}
+        for m, part in raw.items():
+            if prod(self.shape[a] - 1 for a in m) < ALONE:
+                pools.setdefault(len(m), []).append(m)
+            else:
+                found[m] = _factor(self.noise(m), float(np.vdot(part, part)))
+        for together in pools.values():
+            noise = sum(self.noise(m) for m in together)
+            factor = _factor(noise, sum(float(np.vdot(raw[m], raw[m])) for m in together))
+            found |= dict.fromkeys(together, factor)
+        return found
+
+
+def _factor(noise: float, energy: float) -> float:
+    return max(0.0, 1 - noise / energy) if energy > 0 else 0.0
+
+
+def simplex(shares: Array) -> Array:
+    """The closest numbers that are not negative and sum to 1.
+
+    >>> simplex(np.array([0.7, 0.5, -0.2])).round(6).tolist()
+    [0.6, 0.4, 0.0]
+    """
+    ordered = np.sort(shares)[::-1]
+    levels = (np.cumsum(ordered) - 1) / np.arange(1, len(ordered) + 1)
+    found: Array = np.maximum(shares - levels[np.flatnonzero(ordered > levels)[-1]], 0.0)
+    return found / found.sum()

@@ -1,0 +1,75 @@
+"""What is kept of an adaptive release beside its measurements: what was asked, the rounds, and the error to expect."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.plan.recipe import Recipe
+from leastnoise.privacy.cost import fraction_text, read_fraction
+from leastnoise.release.statement import Figure, Record, Text
+from leastnoise.workload import Workload
+from leastnoise.workload.store import workload_from_json, workload_to_json
+
+Method = Literal["survey", "choice"]
+
+
+class Round(Record):
+    """What one round looked at, what it measured, and what both cost."""
+
+    compared: Annotated[int, Field(ge=0)]  # tables that were compared with their estimates
+    selection: Text  # mu^2, a fraction
+    measured: list[list[Text]]  # attributes of the largest tables; their smaller ones are part of them
+    measurement: Text  # mu^2, a fraction
+
+    @property
+    def cost(self) -> Fraction:
+        """mu^2 of the round."""
+        return read_fraction(self.selection) + read_fraction(self.measurement)
+
+
+class Adaptivity(Record):
+    """How an adaptive release came about."""
+
+    method: Method
+    asked: dict[str, Any]  # the workload
+    rounds: Annotated[list[Round], Field(min_length=1)]
+    expected: list[Figure]  # L1 error that is expected of each table asked for, in rows
+
+    @property
+    def workload(self) -> Workload:
+        """What was asked for; part of it was measured."""
+        return workload_from_json(self.asked)
+
+    def check(self, recipe: Recipe) -> None:
+        """Refuse rounds that are not those of the measurements."""
+        selection = sum((read_fraction(r.selection) for r in self.rounds), start=Fraction(0))
+        measurement = sum((read_fraction(r.measurement) for r in self.rounds), start=Fraction(0))
+        if selection != recipe.selection or selection + measurement != recipe.cost.mu_squared:
+            raise LeastnoiseError("the rounds do not cost what the measurements cost")
+        asked = self.workload
+        if asked.domain != recipe.workload.domain:
+            raise LeastnoiseError("what was asked for is on another domain than the measurements")
+        for names in (names for r in self.rounds for names in r.measured):
+            for name in names:
+                asked.domain.index(name)
+        if len(self.expected) != sum(block.tables for block in asked.blocks):
+            raise LeastnoiseError("it does not tell one expected error for each table")
+
+
+def adaptivity(method: Method, workload: Workload, rounds: list[Round], expected: list[float]) -> Adaptivity:
+    """The record of an adaptive release."""
+    return Adaptivity(method=method, asked=workload_to_json(workload), rounds=rounds, expected=expected)
+
+
+def round_record(compared: int, selection: Fraction, measured: list[list[str]], measurement: Fraction) -> Round:
+    """The record of a round."""
+    return Round(
+        compared=compared,
+        selection=fraction_text(selection),
+        measured=measured,
+        measurement=fraction_text(measurement),
+    )

@@ -1,0 +1,25 @@
+"""Cascades: noise on trees in which children sum to their parent and every node has a chosen variance."""
+
+from leastnoise.cascade.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
+from leastnoise.cascade.closed import Law
+from leastnoise.cascade.integer import extra_variance, integer_noise
+from leastnoise.cascade.sample import sample
+from leastnoise.cascade.targets import Cascade, Spread, cost
+from leastnoise.cascade.tree import Tree
+
+__all__ = [
+    "Cascade",
+    "Certificate",
+    "Demand",
+    "Law",
+    "Spread",
+    "Tree",
+    "best_cascade",
+    "certificate",
+    "cost",
+    "extra_variance",
+    "integer_noise",
+    "least_error",
+    "node_rows",
+    "sample",
+]

@@ -167,7 +167,10 @@ def errors(task: Task, estimates: Estimates) -> dict[str, float]:
 
 
 def measured_task(task: Task, seed: int, full_rounds: int) -> list[dict[str, Any]]:
-    """One trial of every strategy; full updates may stop early, and their time is then extrapolated."""
+    """One trial of every strategy; full updates may stop early, and their time is then extrapolated.
+
+    That is too low, as there are fewer residuals to put together in the first rounds.
+    """
     figures = []
     for strategy, (_, full) in STRATEGIES.items():
         rounds = min(full_rounds, len(task.sequence)) if full else len(task.sequence)

@@ -144,7 +144,11 @@ def test_tables_are_kept_up_to_a_limit(monkeypatch):
 def test_tables_are_copies(rng):
     for keep in (True, False):
         estimates = Estimates(SHAPE, SETS, keep=keep)
-        estimates.observe(split_table((0, 1), rng.normal(size=(3, 2)), 1.0))
+        measured = rng.normal(size=(3, 2))
+        given = measured.copy()
+        for _ in range(2):
+            estimates.observe([*split_table((0, 1), measured, 1.0), Residual((0, 1), measured, 1.0)])
+        assert (measured == given).all()
         for asked in [(0, 1), (0,), ()]:
             before = estimates.table(asked)
             for changed in (estimates.table(asked), estimates.joined(asked)):

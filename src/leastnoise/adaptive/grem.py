@@ -21,7 +21,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring
 from leastnoise.measure import Measurements
 from leastnoise.release.state import State
-from leastnoise.residual import Axes, residual, subsets, uniform_priors
+from leastnoise.residual import Axes, subsets, uniform_priors
 
 Members = tuple[int, ...]  # attributes, ascending
 KEPT_CELLS = 2**27  # tables of up to so many cells in all, 1 GiB, are kept unless told otherwise
@@ -139,13 +139,18 @@ class Estimates:
         """Average by inverse variance; returns how far the estimate moved."""
         key, before = new.attributes, self._precisions.get(new.attributes, 0.0)
         gain = 1 / (1 + before * new.variance) if new.variance else 1.0
-        old = self._parts.get(key, np.zeros(self._sizes(key)))
-        move: Array = gain * (new.table - old)
-        self._parts[key] = old + move
+        move = new.table  # a copy already
+        if key in self._parts:
+            move -= self._parts[key]
+            move *= gain
+            self._parts[key] += move
+        else:
+            self._parts[key] = move.copy()  # nothing was known, so the gain is 1
         self._precisions[key] = before + 1 / new.variance if new.variance else inf
         return move
 
     def _centred(self, new: Residual) -> Residual:
+        """A copy whose table is centred with the priors, once it is checked."""
         members = self._checked(new.attributes)
         if np.shape(new.table) != self._sizes(members):
             raise LeastnoiseError(
@@ -153,8 +158,11 @@ class Estimates:
             )
         if not (0 <= new.variance < inf):
             raise LeastnoiseError(f"a variance must be a finite number from 0 on, got {new.variance!r}")
-        priors = [self.priors[a] for a in members]
-        return Residual(members, residual(new.table, priors, range(len(members))), float(new.variance))
+        table, along = np.array(new.table, dtype=np.float64), [self._along[a] for a in members]
+        every = tuple(range(table.ndim))
+        for axis in every:
+            table -= _smeared(table.sum(axis=axis), every[:axis] + every[axis + 1 :], every, along)
+        return Residual(members, table, float(new.variance))
 
     def _sizes(self, members: Sequence[int]) -> tuple[int, ...]:
         return tuple(self.shape[a] for a in members)

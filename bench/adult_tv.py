@@ -3,8 +3,8 @@
 Beside it stand that of the unbiased tables, that of independent attributes (products of the released one-way tables),
 and that of three-way tables, which nobody measured. The data sets are not part of the project: rows are made up, unless
 --data names a CSV file of codes (zipped or not) or the folder of NAME.zip or NAME.csv, with NAME-domain.json beside it,
-the sizes of its columns. Of more than 20 columns, as loans has, the 20 with the fewest values are used. Tables are weighted by
-cells^-1/2, which serves this measure best.
+the sizes of its columns. Of more than 20 columns, as loans has, the 20 with the fewest values are used. Tables are
+weighted by cells^-1/2, which serves this measure best.
 """
 
 from __future__ import annotations

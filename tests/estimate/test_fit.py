@@ -1,6 +1,7 @@
 """Fits: they find what is there, stop where noise begins, and come closer than unbiased tables do."""
 
 import os
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise.estimate import descent
 from leastnoise.release import merge
-from tests.estimate.models import dense, random_mixture, released
+from tests.estimate.models import dense, in_rounds, random_mixture, released
 from tests.release.test_merge import CASES, TABLE, releases
 
 SHAPE = (5, 4, 6, 3)
@@ -122,6 +123,42 @@ def test_never_reads_data_and_repeats_by_its_seed():
     assert not np.array_equal(first, other)
 
 
+def test_components_stay_near_each_other_where_nothing_speaks_against_it(monkeypatch):
+    """The prior: without signal, independent attributes, and closer than without it."""
+    table = 20 * np.ones(SHAPE)
+    release = released(ln.Workload(WIDE).marginals(ways=2), table, epsilon=0.05, delta=1e-9)
+
+    def dependence() -> float:
+        estimate = release.fit(mixtures=2)
+        alone = np.einsum("a,b->ab", estimate.counts("a"), estimate.counts("c")) / estimate.total
+        return distance(estimate.counts("a", "c"), alone)
+
+    near = dependence()
+    monkeypatch.setattr(descent, "APART", 1e9)
+    assert near < 0.8 * dependence()
+
+
+def test_slope_of_the_prior_is_that_of_finite_differences():
+    rng = np.random.default_rng(1)
+    x, step = rng.normal(size=(3, 5)), 1e-6 * rng.normal(size=(3, 5))
+    slope, ignored = np.zeros_like(x), np.zeros_like(x)
+    descent._pulled(x, slope)
+    change = descent._pulled(x + step, ignored) - descent._pulled(x - step, ignored)
+    assert change == pytest.approx(2 * np.vdot(slope, step), rel=1e-6)
+
+
+def test_releases_in_rounds_are_fitted():
+    """Twelve unlike attributes, pairs with noise of their own, some twice: misfit below 1 + 4 deviations (1e-4)."""
+    sizes = [2 + a % 4 for a in range(12)]
+    domain = ln.Domain.of({f"x{a}": n for a, n in enumerate(sizes)})
+    codes = np.random.default_rng(3).integers(0, 100, (5_000, 12)) % sizes
+    source = ln.source_of({f"x{a}": codes[:, a] for a in range(12)}, domain)
+    pairs = list(combinations(range(12), 2))
+    release = in_rounds(domain, source, [pairs, pairs[::3]])
+    freedom = sum(n - 1 for n in sizes) + sum((sizes[a] - 1) * (sizes[b] - 1) for a, b in pairs)
+    assert release.fit(mixtures=2).misfit < 1 + 4 * np.sqrt(2 / freedom)
+
+
 def test_any_number_of_threads_gives_the_same(monkeypatch):
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
     found = []
@@ -161,7 +198,7 @@ def test_small_domains(shape, ways):
 def test_tells_which_components_it_fits():
     said = []
     released(ln.Workload(WIDE).marginals(ways=1), drawn(10)).fit(mixtures=1, progress=lambda *told: said.append(told))
-    assert said[0] == (0, 0, "fitting 4 components")
+    assert said[0] == (0, 0, "fitting 8 components")
 
 
 def test_totals_below_one_are_one():

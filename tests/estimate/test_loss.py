@@ -128,7 +128,7 @@ def test_known_totals_are_met_closely():
 
 
 def test_tables_that_share_axes_are_one_target():
-    """All pairs of 30 unlike attributes, each set with its own noise: one product per attribute, not one per pair."""
+    """All pairs of 30 unlike attributes, each set with its own noise: a few products, not one per pair."""
     sizes = [2 + a % 7 for a in range(30)]
     domain = ln.Domain.of({f"x{a}": n for a, n in enumerate(sizes)})
     codes = np.random.default_rng(3).integers(0, 100, (500, 30)) % sizes
@@ -136,5 +136,5 @@ def test_tables_that_share_axes_are_one_target():
     release = in_rounds(domain, ln.source_of({f"x{a}": codes[:, a] for a in range(30)}, domain), [sets])
     assert len(release.state.known) == 1 + 30 + len(sets)
     targets = targets_of(release.state, 500.0, 1.0)
-    assert len(targets.targets) == 30
+    assert len(targets.targets) < 10
     assert all(isinstance(t.right, slice) for t in targets.targets)

@@ -1,6 +1,6 @@
 """Marginals of mixtures, and rows drawn from them."""
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -53,6 +53,16 @@ def test_samples_follow_the_distribution(mixture):
         expected = draws * rows * mixture.marginal(pair)
         statistic = ((seen - expected) ** 2 / expected).sum()
         assert statistic < chi2.isf(1e-6 / tests, seen.size - 1)
+
+
+def test_a_million_rows_follow_the_distribution(mixture):
+    """Six tables of two attributes; stratified counts vary less than chi-square says: false alarm below 1e-6 in all."""
+    rows, tests = 10**6, 6
+    codes = mixture.sample(rows, np.random.default_rng(4))
+    for a, b in combinations(range(4), 2):
+        expected = rows * mixture.marginal([a, b])
+        seen = np.bincount(codes[:, a] * SHAPE[b] + codes[:, b], minlength=expected.size).reshape(expected.shape)
+        assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(1e-6 / tests, expected.size - 1)
 
 
 def test_pairs_vary_as_rows_that_are_put_together_at_random(mixture):

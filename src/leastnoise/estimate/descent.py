@@ -14,13 +14,16 @@ from leastnoise.estimate.targets import Floats, Targets
 from leastnoise.factorize.threads import across_cores
 from leastnoise.measure import Progress
 
-FIRST = 4  # components to start with
+FIRST = 8  # components to start with
 RATE = 0.2  # of Adam, in logits
 SPREAD = 1.0  # deviation of the first logits, which tells components apart
 LOOK = 20  # steps between looks at the loss
 LEAST_GAIN = 2e-3  # of the loss, between looks: below this a stage has converged
 MOST_STEPS = 400  # of one stage
 MOST = 128  # components of one mixture
+# Deviation of a component's logits about the mean over all components, as a weak prior: components that few rows speak
+# for stay near the rest instead of following the noise.
+APART = 2.0
 REFIT_STEPS = 60
 
 
@@ -75,18 +78,27 @@ class Course:
 
 
 def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
-    """Adam until the loss hardly falls any more, with ever smaller steps; returns chi-square."""
+    """Adam until the loss and the prior hardly fall any more, with ever smaller steps; returns chi-square."""
     adam, last, value = Adam(logits), np.inf, np.inf
     for step in range(1, steps + 1):
         value, slopes = loss(logits)
+        whole = value + _pulled(logits[1], slopes[1])
         adam.step(slopes, rate)
         if step % LOOK == 0:
-            if last - value < LEAST_GAIN * value:
+            if last - whole < LEAST_GAIN * whole:
                 if rate < RATE / 10:
                     return value
                 rate /= 3
-            last = value
+            last = whole
     return value
+
+
+def _pulled(factors: Floats, slope: Floats) -> float:
+    """What the prior adds to chi-square; adds its slope."""
+    apart = factors - factors.mean(axis=0)
+    apart *= factors.dtype.type(1 / APART)
+    slope += factors.dtype.type(2 / APART) * apart
+    return float(np.vdot(apart, apart))
 
 
 def fitted(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leastnoise.estimate.targets import Floats, Layout, Target, Targets
+from leastnoise.estimate.targets import Floats, Layout, Target, Targets, sums
 
 Logits = tuple[Floats, Floats]  # weights (components,); factors (components, columns of the layout)
 
@@ -19,14 +19,14 @@ Logits = tuple[Floats, Floats]  # weights (components,); factors (components, co
 def softmax(logits: Floats) -> Floats:
     """Probabilities along the last axis."""
     e = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    e /= e.sum(axis=-1, keepdims=True)
+    e /= sums(e)
     return e
 
 
 def _unsoftmax(p: Floats, slope: Floats) -> Floats:
     """The slope with respect to logits from that with respect to probabilities."""
     weighted = p * slope
-    weighted -= p * weighted.sum(axis=-1, keepdims=True)
+    weighted -= p * sums(weighted)
     return weighted
 
 

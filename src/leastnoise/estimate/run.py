@@ -23,7 +23,7 @@ LEAST_SHARE = 0.01  # of a value, relative to the even one, where fits start
 def fit(
     release: Release,
     *,
-    mixtures: int = 5,
+    mixtures: int = 6,
     components: int | None = None,
     replicates: int = 0,
     seed: int = 0,

@@ -28,6 +28,8 @@ Columns = slice | IntArray
 
 KNOWN = 1e-4  # of the total: the deviation that stands for none, where something is known exactly
 BATCH = 2**18  # answers that one matrix product gives, unless a single table has more
+BLOCK = 64  # columns of small attributes to take together
+LEAST_FULL = 0.4  # of the cells that are then computed were measured
 CENTRED, PLAIN = "centred", "plain"
 
 
@@ -97,8 +99,13 @@ class View:
         return (_centre(parts) if self.centred else parts).reshape(len(g), -1)
 
 
+def sums(x: Floats) -> Floats:
+    """Sums along the last axis, which is kept; as a product, since NumPy's own sums are slow along short axes."""
+    return x @ np.ones((x.shape[-1], 1), x.dtype)
+
+
 def _centre(x: Floats) -> Floats:
-    return x - x.mean(axis=-1, keepdims=True)
+    return x - sums(x) / x.dtype.type(x.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +247,7 @@ class _Collector:
         return tuple(views), tuple(self._targets(columns))
 
     def _targets(self, columns: dict[Axis, slice]) -> Iterator[Target]:
-        fans: dict[tuple[tuple[int, int], ...], list[_Table]] = {}
+        fans: dict[tuple[tuple[int, int], ...], _Fan] = {}
         for m in self.measured:
             for axes, answers in zip(m.axes, m.answers, strict=True):
                 places = [columns[axis] for axis in axes]
@@ -249,26 +256,31 @@ class _Collector:
                     yield Target(tuple(places[:-1]), places[-1], self._cast(answers), precision, self._cast(m.rows))
                     continue
                 order = sorted(range(len(places)), key=lambda i: places[i].start)
-                left = tuple((places[i].start, places[i].stop) for i in order[:-1])
-                levels = None if m.levels is None else m.precision * m.levels.transpose(order)
-                table = _Table(places[order[-1]], answers.transpose(order), m.precision, levels)
-                fans.setdefault(left, []).append(table)
-        for left, tables in fans.items():
-            for batch in _batches(sorted(tables, key=lambda t: t.right.start)):
-                yield self._target(tuple(slice(*ends) for ends in left), batch)
+                left = tuple(places[i] for i in order[:-1])
+                levels = m.precision if m.levels is None else m.precision * m.levels.transpose(order)
+                fan = fans.setdefault(tuple((s.start, s.stop) for s in left), _Fan(left))
+                fan.add(_Table(places[order[-1]], answers.transpose(order), levels))
+        for fan in _merged(sorted(fans.values(), key=lambda f: [s.start for s in f.left])):
+            for rights in fan.batches():
+                yield self._target(fan, rights)
 
-    def _target(self, left: tuple[slice, ...], tables: list[_Table]) -> Target:
-        wide = [t.answers.reshape(-1, t.width) for t in tables]
-        if all(t.levels is None for t in tables):
-            precision = np.repeat([t.precision for t in tables], [t.width for t in tables])
-        else:
-            each = (
-                t.precision if t.levels is None else t.levels.reshape(w.shape)
-                for t, w in zip(tables, wide, strict=True)
-            )
-            precision = np.concatenate([np.broadcast_to(p, w.shape) for p, w in zip(each, wide, strict=True)], axis=1)
-        answers = np.concatenate(wide, axis=1)
-        return Target(left, _joined([t.right for t in tables]), self._cast(answers), self._cast(precision))
+    def _target(self, fan: _Fan, rights: list[tuple[int, int]]) -> Target:
+        """The tables of a fan with these last axes; what was not measured among them has precision 0."""
+        places, width = {}, 0
+        for start, stop in rights:
+            places[start], width = slice(width, width + stop - start), width + stop - start
+        answers, precision = np.zeros((fan.height, width)), np.zeros((fan.height, width))
+        for low, table in fan.tables:
+            if (columns := places.get(table.right.start)) is not None:
+                rows = slice(low, low + table.height)
+                answers[rows, columns] = table.answers.reshape(table.height, -1)
+                precision[rows, columns] = np.broadcast_to(table.precision, table.answers.shape).reshape(
+                    table.height, -1
+                )
+        if (precision == precision[0]).all():
+            precision = precision[0]
+        right = _joined([slice(*ends) for ends in rights])
+        return Target(fan.left, right, self._cast(answers), self._cast(precision))
 
     def _cast(self, x: Array) -> Floats:
         return np.ascontiguousarray(x, dtype=self.dtype)
@@ -276,30 +288,67 @@ class _Collector:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """One attribute set of a target."""
+    """One attribute set, its last axis apart."""
 
     right: slice
     answers: Array
-    precision: float
-    levels: Array | None
+    precision: Array | float
 
     @property
-    def width(self) -> int:
-        return int(self.right.stop - self.right.start)
+    def height(self) -> int:
+        return prod(self.answers.shape[:-1])
 
 
-def _batches(tables: list[_Table]) -> Iterator[list[_Table]]:
-    """Tables to put side by side: not too many, and none twice, since slopes are added by columns."""
-    batch: list[_Table] = []
-    cells = 0
-    for table in tables:
-        if batch and (cells + table.answers.size > BATCH or table.right == batch[-1].right):
-            yield batch
-            batch, cells = [], 0
-        batch.append(table)
-        cells += table.answers.size
-    if batch:
+class _Fan:
+    """Tables that share their first axes; or have neighbouring first axes, one below the other."""
+
+    def __init__(self, left: tuple[slice, ...]):
+        self.left, self.height = left, prod(s.stop - s.start for s in left)
+        self.tables: list[tuple[int, _Table]] = []  # with the first row of each
+        self.rights: dict[int, int] = {}  # ends of the last axes, by their starts
+        self.cells = 0
+
+    def add(self, table: _Table, low: int = 0) -> None:
+        """One more table, from some row on."""
+        self.tables.append((low, table))
+        self.rights[table.right.start] = table.right.stop
+        self.cells += table.answers.size
+
+    def take(self, other: _Fan) -> bool:
+        """Put another fan below this one, if that leaves few cells empty; small tables alone would cost more."""
+        if not (len(self.left) == len(other.left) == 1 and self.left[0].stop == other.left[0].start):
+            return False
+        height, rights = self.height + other.height, self.rights | other.rights
+        room = height * sum(stop - start for start, stop in rights.items())
+        if height > BLOCK or self.cells + other.cells < LEAST_FULL * room:
+            return False
+        for _, table in other.tables:
+            self.add(table, self.height)
+        self.left, self.height = (slice(self.left[0].start, other.left[0].stop),), height
+        return True
+
+    def batches(self) -> Iterator[list[tuple[int, int]]]:
+        """Last axes to answer at a time."""
+        batch: list[tuple[int, int]] = []
+        for start, stop in sorted(self.rights.items()):
+            if batch and self.height * (stop - start + sum(b - a for a, b in batch)) > BATCH:
+                yield batch
+                batch = []
+            batch.append((start, stop))
         yield batch
+
+
+def _merged(fans: Sequence[_Fan]) -> Iterator[_Fan]:
+    """Fans of small neighbours put together."""
+    last: _Fan | None = None
+    for fan in fans:
+        if last is not None and last.take(fan):
+            continue
+        if last is not None:
+            yield last
+        last = fan
+    if last is not None:
+        yield last
 
 
 def _joined(parts: Sequence[slice]) -> Columns:

@@ -3,7 +3,7 @@
 from leastnoise.cascade.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
 from leastnoise.cascade.closed import Law
 from leastnoise.cascade.integer import extra_variance, integer_noise
-from leastnoise.cascade.sample import sample
+from leastnoise.cascade.sample import gaussian_noise
 from leastnoise.cascade.targets import Cascade, Spread, cost
 from leastnoise.cascade.tree import Tree
 
@@ -18,8 +18,8 @@ __all__ = [
     "certificate",
     "cost",
     "extra_variance",
+    "gaussian_noise",
     "integer_noise",
     "least_error",
     "node_rows",
-    "sample",
 ]

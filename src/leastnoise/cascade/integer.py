@@ -125,7 +125,9 @@ def _fine_bits(trees: Sequence[Tree], variance: Fraction) -> int:
     widest = max(max(tree.core.tree.arities, default=1) for tree in trees)
     fine = next((b for b in range(FINE, -1, -1) if ((_MARGIN * widest) << b) ** 2 * variance < 2**124), None)
     if fine is None:
-        raise LeastnoiseError(f"noise of variance {float(variance):.3g} does not fit 64 bits; use smaller targets")
+        raise LeastnoiseError(
+            f"answers with noise of variance {float(variance):.3g} do not fit 64 bits; use smaller targets"
+        )
     return fine
 
 

@@ -30,13 +30,13 @@ Draw = Callable[[int], Array]  # as many rows of independent normals as asked fo
 _CHUNK = 1 << 17  # leaves given to a thread at a time: they fit the cache
 
 
-def sample(rng: np.random.Generator, *cascades: Cascade, threads: int | None = None) -> Array:
+def gaussian_noise(rng: np.random.Generator, *cascades: Cascade, threads: int | None = None) -> Array:
     """Gaussian noise on the table of leaves, one axis per tree; the covariance is the product of the trees'.
 
     Threads change the time, never the result.
 
     >>> from leastnoise.cascade import Tree
-    >>> noise = sample(np.random.default_rng(1), Cascade.by_level(Tree.binary(3), 4))
+    >>> noise = gaussian_noise(np.random.default_rng(1), Cascade.by_level(Tree.binary(3), 4))
     >>> noise.shape
     (8,)
 
@@ -57,7 +57,7 @@ def sample(rng: np.random.Generator, *cascades: Cascade, threads: int | None = N
 
 
 def from_normals(cascade: Cascade, normals: Array) -> Array:
-    """Noise of the leaves (leaves, batch) from independent normals (leaves, batch): the linear map behind `sample`."""
+    """Noise of the leaves (leaves, batch) from as many independent normals: the linear map behind `gaussian_noise`."""
     rows = iter_rows(normals)
     out = np.empty_like(normals)
     _descend(cascade, _whole(cascade.tree.core.tree), sqrt(cascade.root) * rows(1), rows, out)

@@ -318,7 +318,7 @@ def _cycle(parents: IntArray, reached: IntArray, names: tuple[str, ...] | None) 
     circle = [node]
     while (up := int(parents[circle[-1]])) != node and len(circle) < 4:
         circle.append(up)
-    way = " -> ".join(_called(i, names) for i in circle[1:] + ([] if up != node else [node]))
+    way = " -> ".join([*(_called(i, names) for i in circle[1:]), _called(node, names) if up == node else "..."])
     return f"{_called(node, names)} is its own ancestor (-> {way}); every node must lead up to one root"
 
 

@@ -5,23 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from leastnoise.adaptive.aims import Aims
-from leastnoise.adaptive.chosen import Chosen
+from leastnoise.adaptive.chosen import CHOICE, CLOSING, Chosen, first_part
 from leastnoise.adaptive.rounds import Round
-from leastnoise.adaptive.surveyed import Surveyed
+from leastnoise.adaptive.survey import Gauge, Survey
+from leastnoise.adaptive.surveyed import LOOK, ROUNDS, Surveyed
 from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import Measurements, Progress
 from leastnoise.noise import Bits
+from leastnoise.noise.gaussian import LARGEST_VARIANCE
+from leastnoise.plan.recipe import cost_of, probe_for
 from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.choice import epsilon_for_cost
 from leastnoise.release import Release
 from leastnoise.release.rounds import Adaptivity, Method, adaptivity, round_record
 from leastnoise.release.run import FILE_BYTES, Job, conduct
 from leastnoise.sources import Source
+from leastnoise.sources.source import checked_sets
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_to_json
+
+FINEST = 10_000  # an even share of the budget divided by this must still be enough to measure with
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +51,25 @@ class Adaptive:
 
     def run(self, data: Any, **options: Any) -> Release:
         """Measure data once. Options are those of `plan.run`: ledger, dataset, note, out, tables, bits, and so on."""
-        aims = self.aims  # whatever is wrong with the workload shows before data is read
+        self._check()
         job = Job(self.workload, self.budget, self.budget.cost_value, self._fingerprint(), self._room, self._carry_out)
-        assert aims.tables, "a workload has tables"
         return conduct(job, data, **options)
+
+    def _check(self) -> None:
+        """Refuse before the debit what would fail after it: tables that nobody counts, noise that cannot be drawn."""
+        aims, total = self.aims, self.budget.exact_cost
+        checked_sets(self.workload.domain, aims.residuals)
+        for probes in aims.base.recipe.probes:
+            costs = [cost_of(p, self.budget) for p in probes]
+            for probe, cost in zip(probes, costs, strict=True):
+                if cost:
+                    probe_for(probe.strategy, self.budget, total * cost / sum(costs) / (FINEST * len(aims.residuals)))
+        if not (aims.ways > 1).any():
+            return
+        _check_survey(aims, total * min(LOOK / len(ROUNDS), CLOSING))
+        if self.method == "choice":
+            ones = int((aims.ways == 1).sum())
+            epsilon_for_cost(first_part(total, ones, self.rounds) * CHOICE)
 
     def _carry_out(self, source: Source, bits: Bits, progress: Progress | None) -> tuple[Measurements, Adaptivity]:
         def says(what: str) -> None:
@@ -79,6 +102,19 @@ class Adaptive:
         """Bytes: measurements of half of everything at most, as nobody knows yet what will be measured."""
         cells = sum(float(q) for q in self.aims.queries)
         return FILE_BYTES + int(8 * min(cells, 2**27)) * (2 if tables else 1)
+
+
+def _check_survey(aims: Aims, mu_squared: Fraction) -> None:
+    """Refuse a budget with which a survey of everything would need noise that cannot be drawn."""
+    shape, views = aims.workload.domain.shape, [v for v in aims.views if len(v.members) > 1]
+    gauges = [Gauge(v, tuple(shape[a] for a in v.members)) for v in views]
+    alike = {(tuple(f.key for f in g.view.families), g.sizes): g for g in gauges}
+    survey = Survey.of(list(alike.values()), mu_squared * len(alike) / len(gauges), aims.base.budget)
+    if max(survey.variances) > LARGEST_VARIANCE / FINEST:
+        raise LeastnoiseError(
+            "comparing tables with estimates would need noise beyond 1e14, which is useless; "
+            "use a larger budget or fewer tables"
+        )
 
 
 def adapt(workload: Workload, budget: Budget, *, method: Method = "survey", rounds: int | None = None) -> Adaptive:

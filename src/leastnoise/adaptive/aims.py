@@ -139,6 +139,11 @@ class Aims:
         return np.bincount(self.table, values, len(self.tables)).astype(np.float64, copy=False)
 
 
+def _check_count(residuals: int) -> None:
+    if residuals > MOST_RESIDUALS:
+        raise LeastnoiseError(f"{residuals:,} residuals are too many to choose from; ask for fewer or smaller tables")
+
+
 def parts(members: Members) -> list[Members]:
     """All subsets of some attributes, small ones first."""
     return [tuple(members[p] for p in kept) for kept in positions(len(members))]
@@ -210,9 +215,9 @@ class _Builder:
         number: dict[Members, int] = {}
         for b, block in enumerate(self.workload.blocks):
             for members in block.subsets():
+                _check_count(max(len(number), 2 ** len(members)))
                 self._add(b, block, members, number)
-        if len(number) > MOST_RESIDUALS:
-            raise LeastnoiseError(f"{len(number):,} residuals are too many to choose from; ask for fewer tables")
+        self._check(number)
         table, residual, errors, smears = (np.array(c) for c in zip(*self.rows, strict=True))
         return Aims(
             self.workload,
@@ -227,6 +232,15 @@ class _Builder:
             errors,
             smears,
         )
+
+    def _check(self, number: Mapping[Members, int]) -> None:
+        """Refuse queries that do not need all smaller tables, such as differences: estimates stand on those."""
+        for members in number:
+            for less in combinations(members, max(len(members) - 1, 0)):
+                if less not in number:
+                    names = ", ".join(repr(self.workload.domain.names[a]) for a in less)
+                    add = f".marginals({names})" if less else ".total()"
+                    raise LeastnoiseError(f"adaptive estimates need a smaller table that nobody asks for; add {add}")
 
     def _add(self, b: int, block: Block, members: Members, number: dict[Members, int]) -> None:
         families = self._families(block, members)

@@ -35,6 +35,11 @@ ROUNDS_PER_ATTRIBUTE = 16  # AIM (McKenna et al. 2022): the budget of a round, b
 RAISE = 4  # twice the epsilon and half the deviation
 
 
+def first_part(total: Fraction, ones: int, number: int | None) -> Fraction:
+    """The budget of a round, before it is raised; no later round has less."""
+    return total / (number or ROUNDS_PER_ATTRIBUTE * ones)
+
+
 @dataclass(eq=False)
 class Chosen:
     """The state of a release by choices; `run` goes through all rounds.
@@ -67,9 +72,9 @@ class Chosen:
         """All rounds, until the budget is spent."""
         total = self.aims.base.budget.exact_cost
         candidates = tuple(m for m in self.aims.residuals if m)
-        ones = [m for m in candidates if len(m) == 1]
-        more = len(ones) < len(candidates)
-        part = total / (self.number or ROUNDS_PER_ATTRIBUTE * max(len(ones), 1)) if more else total / len(ones)
+        ones: list[Members] = [m for m in candidates if len(m) == 1] or [()]
+        more = bool((self.aims.ways > 1).any())
+        part = first_part(total, len(ones), self.number) if more else total / len(ones)
         self._start(ones, part * (1 - CHOICE) if more else part)
         if not more:
             return
@@ -86,10 +91,10 @@ class Chosen:
         return expected_errors(self.aims, self.known.precision, self.bias)
 
     def _close(self, left: Fraction) -> None:
-        """Look once more at what was left out; where nothing was, the total is measured better."""
+        """Look once more at what was left out; where nothing was, the largest table is measured better."""
         places = np.flatnonzero((self.aims.ways > 1) & (self.known.precision == 0))
         if not len(places):
-            self._measure({(): left}, 0, Fraction(0))
+            self._measure(self._shared(max(self.aims.residuals, key=len), left), 0, Fraction(0))
             return
         self.says(f"comparing {len(places):,} tables with their estimates")
         cost = look(self.known, self.bias, places, left, self.source, self.bits)
@@ -128,12 +133,14 @@ class Chosen:
     def _shared(self, members: Members, part: Fraction) -> dict[Members, Fraction]:
         """Conditional ResidualPlanner: what to spend on each residual of a table."""
         inside = [m for m in parts(members) if m in self.aims.number and self.aims.template(m).parts]
-        errors = [self._cells_error(members, m) for m in inside]
-        known = [self.known.precision[self.aims.number[m]] / float(part) for m in inside]
-        found = shares(errors, np.ones(len(inside)), known)
-        pairs = zip(inside, exact_shares(found), strict=True)
         free = [m for m in parts(members) if m in self.aims.number and not self.aims.template(m).parts]
-        return {m: Fraction(0) for m in free if not self._seen(m)} | {m: part * s for m, s in pairs if s}
+        found = {m: Fraction(0) for m in free if not self._seen(m)}
+        if inside:
+            errors = [self._cells_error(members, m) for m in inside]
+            known = [self.known.precision[self.aims.number[m]] / float(part) for m in inside]
+            exact = exact_shares(shares(errors, np.ones(len(inside)), known))
+            found |= {m: part * s for m, s in zip(inside, exact, strict=True) if s}
+        return found
 
     def _cells_error(self, members: Members, inside: Members) -> float:
         """Variance summed over the cells of a table where mu^2 = 1 is spent on one of its residuals."""

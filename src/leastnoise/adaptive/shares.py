@@ -67,10 +67,12 @@ def share_among(aims: Aims, on: Mask, precision: Array, bias: Array, mu_squared:
     chosen = np.flatnonzero(on)
     weights = aims.weights * aims.queries / np.sqrt(np.maximum(square, 1e-12 * (1 + square.max(initial=0.0))))
     spend = np.zeros(len(on))
-    expected = np.zeros(len(aims.tables))
+    expected = np.sqrt(square)
     for _ in range(STEPS):
         value = aims.per_residual(weights[aims.table] * aims.errors)
         useful = chosen[value[chosen] > 0]
+        if not len(useful):  # the total alone, where one row replaces another, costs nothing
+            break
         spend[useful] = mu_squared * water_filling(value[useful], np.ones(len(useful)), precision[useful] / mu_squared)
         expected = np.sqrt(square + noise_squares(aims, precision + spend))
         weights = aims.weights * aims.queries / np.maximum(expected, 1e-300)

@@ -43,6 +43,7 @@ class Adaptive:
     budget: Budget
     method: Method = "survey"
     rounds: int | None = None  # with method "choice": how many the budget is divided into at first
+    fitting: bool = False  # with method "survey": compare with a fitted distribution, too
 
     @cached_property
     def aims(self) -> Aims:
@@ -77,7 +78,7 @@ class Adaptive:
                 progress(0, 0, what)
 
         if self.method == "survey":
-            made: Surveyed | Chosen = Surveyed(self.aims, source, bits, says)
+            made: Surveyed | Chosen = Surveyed(self.aims, source, bits, says, self.fitting)
         else:
             made = Chosen(self.aims, source, bits, says, self.rounds)
         made.run()
@@ -93,6 +94,7 @@ class Adaptive:
         asked = {
             "adaptive": self.method,
             "rounds": self.rounds,
+            "fitting": self.fitting,
             "workload": workload_to_json(self.workload),
             "budget": self.budget.to_json(),
         }
@@ -117,12 +119,21 @@ def _check_survey(aims: Aims, mu_squared: Fraction) -> None:
         )
 
 
-def adapt(workload: Workload, budget: Budget, *, method: Method = "survey", rounds: int | None = None) -> Adaptive:
+def adapt(
+    workload: Workload,
+    budget: Budget,
+    *,
+    method: Method = "survey",
+    rounds: int | None = None,
+    fitting: bool = False,
+) -> Adaptive:
     """An adaptive release: one-way tables first, then what differs most from what they suggest.
 
     `method` is "survey", which compares all tables with their estimates and measures the best set of them, or "choice",
     one table a round by the exponential mechanism (AIM+GReM). Tables that were not measured are completed from those
-    that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`.
+    that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`. With `fitting`, the second
+    survey compares with such a distribution as well, and trusts whichever is closer to the data; it takes longer, and
+    was not seen to gain much.
     """
     if method not in ("survey", "choice"):
         raise LeastnoiseError(f"method is {method!r}; use 'survey' or 'choice'")
@@ -130,4 +141,6 @@ def adapt(workload: Workload, budget: Budget, *, method: Method = "survey", roun
         raise LeastnoiseError(f"rounds is {rounds!r}; it is a whole number from 1 on, for method 'choice' only")
     if not workload.blocks:
         raise LeastnoiseError("the workload is empty; add statistics, for example .marginals(ways=2)")
-    return Adaptive(workload, budget, method, rounds)
+    if fitting and method != "survey":
+        raise LeastnoiseError("fitting goes with method 'survey' only; leave it out")
+    return Adaptive(workload, budget, method, rounds, fitting)

@@ -115,6 +115,11 @@ class Aims:
         return np.array([len(m) for m in self.residuals], dtype=np.int64)
 
     @cached_property
+    def masses(self) -> Array:
+        """For each table how many of its queries count a row, on average over the cells."""
+        return self.per_table(np.where(self.residual == self.number[()], self.smears, 0.0))
+
+    @cached_property
     def _templates(self) -> dict[tuple[int, ...], Template]:
         return {}
 

@@ -20,7 +20,6 @@ from leastnoise.adaptive.crp import exact_shares, shares
 from leastnoise.adaptive.grem import Estimates, Residual
 from leastnoise.adaptive.rounds import Knowledge, Round, Says, recipe_of
 from leastnoise.adaptive.select import Distances, Selection, allowance, overlaps
-from leastnoise.adaptive.shares import expected_errors
 from leastnoise.adaptive.survey import look
 from leastnoise.measure import measure
 from leastnoise.noise import Bits
@@ -88,7 +87,7 @@ class Chosen:
     @property
     def expected(self) -> Array:
         """L1 error that is to be expected of each table, by what the closing survey saw."""
-        return expected_errors(self.aims, self.known.precision, self.bias)
+        return self.known.expected(self.bias)
 
     def _close(self, left: Fraction) -> None:
         """Look once more at what was left out; where nothing was, the largest table is measured better."""

@@ -51,11 +51,29 @@ class Completed:
         )
 
     @cached_property
+    def _raw(self) -> dict[Members, Array]:
+        """What is known of two or more attributes beyond their subsets."""
+        return {m: residual(self.table(m), self._priors(m), range(len(m))) for m in self.known if len(m) > 1}
+
+    @cached_property
+    def factors(self) -> dict[Members, float]:
+        """How far each of these is trusted: 1 - noise / (signal + noise), from its own energy, or small ones pooled."""
+        found: dict[Members, float] = {}
+        pools: dict[int, list[Members]] = {}
+        for m, part in self._raw.items():
+            if prod(self.shape[a] - 1 for a in m) < ALONE:
+                pools.setdefault(len(m), []).append(m)
+            else:
+                found[m] = _factor(self.noise(m), float(np.vdot(part, part)))
+        for together in pools.values():
+            energy = sum(float(np.vdot(self._raw[m], self._raw[m])) for m in together)
+            found |= dict.fromkeys(together, _factor(sum(self.noise(m) for m in together), energy))
+        return found
+
+    @cached_property
     def parts(self) -> dict[Members, Array]:
-        """What is known of two or more attributes beyond their subsets, moved towards nothing by its noise."""
-        raw = {m: residual(self.table(m), self._priors(m), range(len(m))) for m in self.known if len(m) > 1}
-        factors = self._factors(raw)
-        return {m: factors[m] * part for m, part in raw.items()}
+        """The same, moved towards nothing by its noise."""
+        return {m: self.factors[m] * part for m, part in self._raw.items()}
 
     def counts(self, members: Sequence[int]) -> Array:
         """The completed table of some attributes, in ascending order."""
@@ -69,21 +87,6 @@ class Completed:
 
     def _priors(self, members: Sequence[int]) -> list[Array]:
         return [self.priors[a] for a in members]
-
-    def _factors(self, raw: dict[Members, Array]) -> dict[Members, float]:
-        """1 - noise / (signal + noise), from the residual's own energy, or from those of all small ones alike."""
-        found: dict[Members, float] = {}
-        pools: dict[int, list[Members]] = {}
-        for m, part in raw.items():
-            if prod(self.shape[a] - 1 for a in m) < ALONE:
-                pools.setdefault(len(m), []).append(m)
-            else:
-                found[m] = _factor(self.noise(m), float(np.vdot(part, part)))
-        for together in pools.values():
-            noise = sum(self.noise(m) for m in together)
-            factor = _factor(noise, sum(float(np.vdot(raw[m], raw[m])) for m in together))
-            found |= dict.fromkeys(together, factor)
-        return found
 
 
 def _factor(noise: float, energy: float) -> float:

@@ -14,6 +14,7 @@ from leastnoise.adaptive.aims import Aims, maximal
 from leastnoise.adaptive.completed import Completed
 from leastnoise.adaptive.crp import Allocation
 from leastnoise.adaptive.grem import Estimates, Residual
+from leastnoise.adaptive.shares import expected_errors
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring, IntegerStrategy
@@ -113,6 +114,15 @@ class Knowledge:
     def completed(self) -> Completed:
         """Tables over any attributes, as they are expected to be."""
         return Completed(self.estimates.shape, self._probes.keys(), self.estimates.table, self._noise)
+
+    def expected(self, bias: Array) -> Array:
+        """L1 error that is to be expected of each completed table; no two distributions differ by more than 2."""
+        done = self.completed()
+        trust = np.ones(len(self.precision))
+        for members, factor in done.factors.items():
+            trust[self.aims.number[members]] = factor
+        found = expected_errors(self.aims, self.precision, bias, trust)
+        return np.minimum(found, 2 * done.total * self.aims.masses)
 
     def _noise(self, members: Members) -> float:
         spent = self.precision[self.aims.number[members]]

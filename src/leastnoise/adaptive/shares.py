@@ -85,10 +85,14 @@ def noise_squares(aims: Aims, precision: Array) -> Array:
     return (2 / pi) * aims.queries * aims.per_table(aims.errors * variance[aims.residual])
 
 
-def expected_errors(aims: Aims, precision: Array, bias: Array) -> Array:
-    """L1 error that is to be expected of each table: from what was left out, and from noise."""
+def expected_errors(aims: Aims, precision: Array, bias: Array, trust: Array) -> Array:
+    """L1 error that is to be expected of each completed table: from what was left out, and from noise.
+
+    What is moved towards nothing by a factor keeps about this part of its squared error (James and Stein).
+    """
     left_out = np.where(precision > 0, 0.0, bias)
-    return np.sqrt(_bias_squares(aims, left_out) + noise_squares(aims, precision))
+    kept = np.divide(precision, trust, out=np.zeros(len(precision)), where=trust > 0)
+    return np.sqrt(_bias_squares(aims, left_out) + noise_squares(aims, kept))
 
 
 def _bias_squares(aims: Aims, left_out: Array) -> Array:

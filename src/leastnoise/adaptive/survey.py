@@ -27,6 +27,8 @@ from leastnoise.release.state import Members
 from leastnoise.sources import Source
 from leastnoise.workload.families import Family, Marginal
 
+Reference = Callable[[Members], Array]  # the estimate of a table that data is compared with
+
 MOST_ROWS = 2**16  # queries of a family on one attribute; of more, the cells are compared
 
 
@@ -98,7 +100,7 @@ class Survey:
         """Standard deviations of the noise, in rows."""
         return np.array([float(v) ** 0.5 / GRID for v in self.variances])
 
-    def take(self, source: Source, estimate: Callable[[Members], Array], bits: Bits) -> Array:
+    def take(self, source: Source, estimate: Reference, bits: Bits) -> Array:
         """Noisy distances in rows, one per gauge. Exact distances never leave this method."""
         noisy = np.zeros(len(self.gauges))
         exact = list(_distances(self.gauges, source, estimate))
@@ -109,7 +111,7 @@ class Survey:
         return noisy
 
 
-def _distances(gauges: Sequence[Gauge], source: Source, estimate: Callable[[Members], Array]) -> Iterator[int]:
+def _distances(gauges: Sequence[Gauge], source: Source, estimate: Reference) -> Iterator[int]:
     tables = source.count([g.view.members for g in gauges])
     for gauge, counts in zip(gauges, tables, strict=True):
         yield gauge.distance(counts, estimate(gauge.view.members))
@@ -121,16 +123,27 @@ def _moved(gauge: Gauge, budget: Budget) -> int:
     return rows * gauge.sensitivity * GRID
 
 
-def look(known: Knowledge, bias: Array, places: IntArray, mu_squared: Fraction, source: Source, bits: Bits) -> Fraction:
+def look(
+    known: Knowledge,
+    bias: Array,
+    places: IntArray,
+    mu_squared: Fraction,
+    source: Source,
+    bits: Bits,
+    other: Reference | None = None,
+) -> Fraction:
     """Survey some unmeasured residuals and set their `bias`: the L1 error in its own view that leaving one out causes.
 
-    Returns what it cost, which is taken down before data is read.
+    With another reference than the completed tables, both are surveyed at half the cost each, and the one that is
+    closer to the data on the whole tells the errors. Returns what it cost, which is taken down before data is read.
     """
     aims, shape = known.aims, known.aims.workload.domain.shape
     views = [aims.views[i] for i in places.tolist()]
-    survey = Survey.of([Gauge(v, tuple(shape[a] for a in v.members)) for v in views], mu_squared, aims.base.budget)
-    known.choose(survey.cost.mu_squared)
-    seen = survey.take(source, known.completed().counts, bits)
+    references = [known.completed().counts, *([] if other is None else [other])]
+    gauges = [Gauge(v, tuple(shape[a] for a in v.members)) for v in views]
+    survey = Survey.of(gauges, mu_squared / len(references), aims.base.budget)
+    known.choose(survey.cost.mu_squared * len(references))
+    seen = min((survey.take(source, reference, bits) for reference in references), key=np.sum)
     likely, ways = np.zeros(len(bias)), aims.ways[places]
     for k in np.unique(ways):
         here = ways == k
@@ -139,7 +152,7 @@ def look(known: Knowledge, bias: Array, places: IntArray, mu_squared: Fraction, 
         lower = [j for j in aims.inside[i] if j != i and known.precision[j] == 0]  # their errors are part of this one
         part = sum((aims.views[i].smear(aims.residuals[j]) * bias[j]) ** 2 for j in lower)
         bias[i] = max(likely[i] ** 2 - part, 0.0) ** 0.5
-    return survey.cost.mu_squared
+    return survey.cost.mu_squared * len(references)
 
 
 def towards_mean(seen: Array, deviations: Array) -> Array:

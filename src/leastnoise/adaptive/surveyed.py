@@ -11,14 +11,17 @@ from leastnoise._types import Array
 from leastnoise.adaptive.aims import Aims
 from leastnoise.adaptive.crp import exact_shares
 from leastnoise.adaptive.rounds import Knowledge, Round, Says, recipe_of
-from leastnoise.adaptive.shares import Shares, best_shares, expected_errors, share_among
-from leastnoise.adaptive.survey import look
+from leastnoise.adaptive.shares import Shares, best_shares, share_among
+from leastnoise.adaptive.survey import Reference, look
+from leastnoise.estimate import fit
 from leastnoise.measure import measure
 from leastnoise.noise import Bits
+from leastnoise.release import Release
+from leastnoise.release.state import Members
 from leastnoise.sources import Source
 
 START = Fraction(8, 100)  # of the budget: the total and the one-way tables
-LOOK = Fraction(6, 100)  # surveys, all together
+LOOK = Fraction(4, 100)  # surveys, all together
 ROUNDS = (Fraction(1, 5), Fraction(4, 5))  # of the rest: the first round learns what the second must know
 WORTH = 0.01  # of the precision of a residual: it is not measured again for less
 
@@ -34,6 +37,7 @@ class Surveyed:
     source: Source
     bits: Bits
     says: Says
+    fitting: bool = False  # compare with a fitted distribution, too
     known: Knowledge = field(init=False)
     bias: Array = field(init=False)  # L1 error that leaving a residual out causes in its view
     rounds: list[Round] = field(default_factory=list)
@@ -58,7 +62,7 @@ class Surveyed:
     @property
     def expected(self) -> Array:
         """L1 error that is to be expected of each table, by what the last survey saw."""
-        return expected_errors(self.aims, self.known.precision, self.bias)
+        return self.known.expected(self.bias)
 
     def _start(self, part: Fraction) -> None:
         """The total and the one-way tables, which every later estimate stands on."""
@@ -76,8 +80,18 @@ class Surveyed:
         if not len(places):
             return 0, Fraction(0)
         self.says(f"comparing {len(places):,} tables with their estimates")
-        cost = look(self.known, self.bias, places, mu_squared, self.source, self.bits)
+        other = self._fitted() if self.fitting and not first else None
+        cost = look(self.known, self.bias, places, mu_squared, self.source, self.bits, other)
         return len(places), cost
+
+    def _fitted(self) -> Reference:
+        """Tables of the distribution that fits what was measured so far."""
+        names, found = self.aims.workload.domain.names, fit(Release((self.known.together(),)))
+
+        def counts(members: Members) -> Array:
+            return found.counts(*(names[a] for a in members))
+
+        return counts
 
     def _measure(self, found: Shares, part: Fraction, looked: tuple[int, Fraction]) -> None:
         """Measure by shares, for exactly `part` up to the rounding of variances."""

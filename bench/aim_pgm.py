@@ -2,7 +2,7 @@
 
 The loop is written here after the paper; the model, its mirror descent and its size are those of the package `mbi`.
 Costs are those of Gaussian privacy (docs/privacy.md), which buys more than the paper's conversion. Noise is NumPy's.
-Data as for aim_table2. A run takes many minutes; `pip install 'leastnoise[mbi]'` brings the package.
+Data as in bench/datasets.py. A run takes many minutes; `pip install 'leastnoise[mbi]'` brings the package.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import pi, prod, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.aim_table2 import PUBLISHED, load
+from bench.aim_table2 import PUBLISHED
 from bench.common import Column, machine, peak_memory_mb
+from bench.datasets import data_options, load
 from leastnoise import Budget
 from leastnoise._types import Array
 from leastnoise.adaptive import overlaps
@@ -180,9 +180,7 @@ def measured(mbi: Any, source: Codes, epsilon: float, options: Any) -> dict[str,
 def main(arguments: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--dataset", choices=tuple(PUBLISHED), default="adult")
-    p.add_argument("--data", type=Path, help="folder with NAME.zip and NAME-domain.json; rows are made up without")
-    p.add_argument("--attributes", type=int, default=14, help="how many, the first of the data set")
-    p.add_argument("--rows", type=int, default=48_842, help="rows that are made up without --data")
+    data_options(p, attributes=14)
     p.add_argument("--ways", type=int, default=2, help="attributes of the tables asked for")
     p.add_argument("--epsilons", type=float, nargs="+", default=[1.0], help="budgets")
     p.add_argument("--seed", type=int, default=1, help="of noise and choices")
@@ -195,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(MISSING)
         return 0
     where = machine()
-    source = load(options.dataset, options.data, options.attributes, options.rows)
+    source = load(options.dataset, options)
     print("aim_pgm: AIM with Private-PGM\nmachine: " + ", ".join(f"{k} {v}" for k, v in where.items()))
     cells = sum(prod(s) for s in combinations(source.domain.shape, options.ways))
     print(f"{options.dataset}: tables of {options.ways} of {len(source.domain)} attributes, {cells:,} cells")

@@ -7,8 +7,7 @@ in all of them. How many rounds were published is not stated. Their full updates
 data set, alike for 455 and for 45,760 tables, so the number was likely the same for all: not every table once. Ours is
 100, which is a guess.
 
-The data are not part of the project: rows are made up, unless --data names a folder with NAME.zip, a CSV file of codes
-from 0, and NAME-domain.json, the number of values of each column.
+Data as in bench/datasets.py.
 """
 
 from __future__ import annotations
@@ -21,16 +20,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bench.common import Column, machine
-from bench.releases import BUDGET, made_up
-from bench.workloads import schema
-from leastnoise import Budget, Domain, sized
+from bench.datasets import data_options, load
+from bench.releases import BUDGET
+from leastnoise import Budget, Domain
 from leastnoise._types import IntArray
 from leastnoise.adaptive import Estimates, Residual, allocate, residuals_of, split_table, table_recipe
 from leastnoise.adaptive.grem import Members
@@ -38,7 +35,6 @@ from leastnoise.measure import measure
 from leastnoise.noise import Bits, SeededBits, rounded_gaussian
 from leastnoise.sources import Codes, Source
 
-MADE_UP = {"adult": "Adult", "loans": "Loans"}
 MOST_SECONDS, LEAST_RATIO = 3, 7
 PUBLISHED = {  # seconds on two cores and mean L1 errors; data sets of other columns than ours
     "adult": {"lazy+CRP": (8.1, 9.532), "lazy+IID": (16.58, 10.166), "full+IID": (149.64, 10.166)},
@@ -60,17 +56,6 @@ LEGEND = (
     "round that change; L1/rows: summed errors of a table over the number of rows, "
     "mean of all tables; measured: of those that were measured"
 )
-
-
-def load(dataset: str, folder: Path | None, attributes: int, rows: int) -> Codes:
-    """The first attributes of a data set, from its files or made up with the sizes of its schema."""
-    if folder is None:
-        domain = Domain(schema(MADE_UP[dataset]).attributes[:attributes])
-        return Codes(domain, made_up(domain, rows))
-    sizes = json.loads((folder / f"{dataset}-domain.json").read_text(encoding="utf-8"))
-    domain = Domain.of(**{name: sized(n) for name, n in list(sizes.items())[:attributes]})
-    frame = pd.read_csv(folder / f"{dataset}.zip", usecols=list(domain.names))
-    return Codes(domain, {name: frame[name].to_numpy() for name in domain.names})
 
 
 @dataclass
@@ -220,15 +205,13 @@ def summary(figures: Sequence[dict[str, Any]], dataset: str) -> dict[str, float]
 def main(arguments: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--dataset", choices=tuple(PUBLISHED), default="adult")
-    p.add_argument("--data", type=Path, help="folder with NAME.zip and NAME-domain.json")
-    p.add_argument("--attributes", type=int, default=14, help="how many, the first of the data set")
-    p.add_argument("--rows", type=int, default=48_842, help="rows that are made up without --data")
+    data_options(p, attributes=14)
     p.add_argument("--rounds", type=int, default=100, help="tables of three attributes that are measured")
     p.add_argument("--full-rounds", type=int, default=10**9, help="rounds of full updates to run; more is extrapolated")
     p.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5], help="of the noise; one trial each")
     options = p.parse_args(arguments)
     where = machine()
-    source = load(options.dataset, options.data, options.attributes, options.rows)
+    source = load(options.dataset, options)
     sets = list(combinations(range(len(source.domain)), 3))
     order = np.random.default_rng(0).permutation(len(sets))[: options.rounds]
     task = Task(source, tuple(sets[i] for i in order), Budget(**BUDGET))

@@ -1,0 +1,95 @@
+"""The data sets of the benchmarks, which are not part of the project: read from files, or made up.
+
+A folder has NAME.zip or NAME.csv, a CSV file of codes from 0 with a header, and NAME-domain.json, the number of values
+of each column. Without a folder, rows are made up with columns of the same sizes. Of more than 20 columns, as loans
+has, the 20 with the fewest values are used. `wide` and `acs` are always made up, by a latent class model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.release_adult import NAMES
+from bench.releases import made_up
+from bench.workloads import schema
+from leastnoise import Domain, sized
+from leastnoise.sources import Codes
+
+MOST_COLUMNS = 20  # of a data set that is read; those with the fewest values
+LATENT = {  # sizes of the columns
+    "wide": {f"a{i}": 4 + i % 5 for i in range(40)},
+    "acs": {f"a{i}": (2, 3, 4, 5, 6, 8, 2, 3, 4, 3)[i % 10] for i in range(60)},
+}
+SIZES = {
+    "adult": dict(zip(NAMES, schema("Adult").shape, strict=True)),
+    "salary": {f"s{i}": n for i, n in enumerate((101, 3, 3, 101, 101, 101, 101, 76, 501))},
+    "nltcs": {f"n{i}": 2 for i in range(16)},
+    "titanic": {f"t{i}": n for i, n in enumerate((3, 3, 2, 91, 9, 7, 100, 3, 9))},
+    "msnbc": {f"m{i}": 18 for i in range(16)},
+    "loans": {
+        f"l{i}": n
+        for i, n in enumerate((3, 3, 4, 4, 4, 5, 6, 7, 8, 12, 15, 17, 26, 27, 36, 51, 61, 61, 62, 72))
+    },
+    **LATENT,
+}  # fmt: skip
+ROWS = {
+    "adult": 48_842,
+    "salary": 135_727,
+    "nltcs": 21_574,
+    "titanic": 1_304,
+    "msnbc": 989_818,
+    "loans": 42_535,
+    "wide": 100_000,
+    "acs": 380_000,
+}
+CLASSES, CONCENTRATION = 12, 0.5  # of the latent class model
+HELP = "folder with NAME.zip or NAME.csv and NAME-domain.json, or one of these files; rows are made up without"
+
+
+def data_options(p: argparse.ArgumentParser, attributes: int | None = None) -> None:
+    """Options that say where rows come from, beside the name of the data set."""
+    p.add_argument("--data", type=Path, help=HELP)
+    p.add_argument("--attributes", type=int, default=attributes, help="how many, the first of the data set")
+    p.add_argument("--rows", type=int, default=0, help="rows that are made up; 0: as many as the data set has")
+
+
+def load(name: str, options: argparse.Namespace) -> Codes:
+    """The rows that were asked for."""
+    file, sizes = _found(name, options.data)
+    few = sorted(sizes, key=lambda a: sizes[a])[:MOST_COLUMNS] if file else sizes
+    chosen = [a for a in sizes if a in few][: options.attributes]
+    domain = Domain.of({a: sized(sizes[a]) for a in chosen})
+    if file is not None:
+        frame = pd.read_csv(file, usecols=chosen)
+        return Codes(domain, {a: frame[a].to_numpy() for a in chosen})
+    make = latent_classes if name in LATENT else made_up
+    return Codes(domain, make(domain, options.rows or ROWS[name]))
+
+
+def latent_classes(domain: Domain, rows: int, seed: int = 0) -> dict[str, Any]:
+    """Every row is of a hidden class, with even chance; given the class, its values are independent."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, CLASSES, rows)
+    found = {}
+    for attribute in domain:
+        shares = rng.dirichlet(np.full(attribute.size, CONCENTRATION), CLASSES)
+        below = shares.cumsum(axis=1)[hidden, :-1]
+        found[attribute.name] = (below < rng.random(rows)[:, None]).sum(axis=1)
+    return found
+
+
+def _found(name: str, data: Path | None) -> tuple[Path | None, Mapping[str, int]]:
+    """The file with the rows, if there is one, and the sizes of its columns, as told beside it or known here."""
+    if data is None or name in LATENT:
+        return None, SIZES[name]
+    folder, file = (data, data / f"{name}.zip") if data.is_dir() else (data.parent, data)
+    file = file if file.exists() else folder / f"{name}.csv"
+    beside = folder / f"{name}-domain.json"
+    return file, dict(json.loads(beside.read_text(encoding="utf-8"))) if beside.exists() else SIZES[name]

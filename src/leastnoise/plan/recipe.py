@@ -231,5 +231,6 @@ def probe_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -> Prob
             "use a larger budget, weights closer together, or tables of fewer attributes"
         )
     if variance < LEAST_DEVIATION**2:
-        strategy = IntegerStrategy(strategy.parts, ceil(LEAST_DEVIATION / sqrt(variance)), strategy.levels)
+        scale = strategy.multiplier * ceil(LEAST_DEVIATION / sqrt(variance))
+        strategy = IntegerStrategy(strategy.parts, scale, strategy.levels)
     return Probe(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))

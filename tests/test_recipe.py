@@ -13,8 +13,9 @@ from bench.workloads import hybrid, one_and_two_way
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS
 from leastnoise.factorize import solvers as solvers_module
+from leastnoise.factorize.integer import IntegerStrategy
 from leastnoise.plan import clear_cache
-from leastnoise.plan.recipe import Probe, decode
+from leastnoise.plan.recipe import Probe, decode, together
 from leastnoise.plan.recipe_store import fingerprint, recipe_data, recipe_from
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered, skewed
@@ -160,6 +161,52 @@ def test_decoding_is_least_squares(name, rng):
         best = y @ np.linalg.pinv(A, rcond=1e-10).T
         found = decode(probes, answers).reshape(3, -1)
         assert_allclose(found @ A.T, best @ A.T, atol=1e-6 * np.abs(best @ A.T).max())
+
+
+def repeated(probes, rng):
+    """The same strategies measured in three rounds, each with its own scale and noise."""
+    found = []
+    for _ in range(3):
+        for p in probes:
+            scale = int(rng.integers(1, 5))
+            strategy = replace(p.strategy, multiplier=p.strategy.multiplier * scale)
+            found.append(Probe(strategy, p.variance * scale**2 * Fraction(int(rng.integers(1, 90)), 10)))
+    return found
+
+
+@pytest.mark.parametrize("name", [*LOW, "affine", "low rank only", "prefix 2-way", "marginals 2-way"])
+def test_averaged_rounds_are_least_squares(name, rng):
+    """Several measurements of one residual: estimates and variances of all of them together."""
+    recipe = ln.plan(ALL[name], EPSILON).recipe
+    for once in filter(None, recipe.probes):
+        probes = repeated(once, rng)
+        matrices = [dense(p.strategy).astype(float) for p in probes]
+        scales = [np.sqrt(float(p.variance) + 1 / 12) for p in probes]
+        A = np.concatenate([m / s for m, s in zip(matrices, scales, strict=True)])
+        answers = [1e3 * rng.normal(size=(3, len(m))) for m in matrices]
+        y = np.concatenate([a / s for a, s in zip(answers, scales, strict=True)], axis=1)
+        best = y @ np.linalg.pinv(A, rcond=1e-10).T
+        found = decode(probes, answers).reshape(3, -1)
+        assert_allclose(found @ A.T, best @ A.T, atol=1e-6 * np.abs(best @ A.T).max())
+        queries = rng.normal(size=(4, len(matrices[0]))) @ matrices[0]
+        noise, strategy = together(probes)
+        variances = noise * strategy.variances(queries.reshape(4, *once[0].strategy.shape))
+        assert_allclose(variances, ((queries @ np.linalg.pinv(A, rcond=1e-10)) ** 2).sum(axis=1), rtol=1e-5)
+
+
+def test_a_measurement_without_noise_decides():
+    """Where nobody changes the answers, other rounds do not matter."""
+    exact, noisy = Probe(IntegerStrategy((), 3), Fraction(0)), Probe(IntegerStrategy((), 2), Fraction(10**6))
+    assert decode([noisy, exact], [np.array([[999]]), np.array([[21]])]).tolist() == [7]
+    assert together([noisy, exact])[0] == 0
+
+
+def test_choosing_is_part_of_the_cost_and_of_the_fingerprint():
+    recipe = ln.plan(ALL["hybrid"], EPSILON).recipe
+    paid = replace(recipe, selection=Fraction(1, 7))
+    assert paid.cost.mu_squared == recipe.cost.mu_squared + Fraction(1, 7)
+    assert fingerprint(paid) != fingerprint(recipe)
+    assert recipe_from(*recipe_data(paid)).selection == Fraction(1, 7)
 
 
 # files

@@ -21,7 +21,6 @@ from tests.cascade.trees import (
     random_targets,
     random_tree,
     range_matrix,
-    range_matrix,
 )
 from tests.dense import kron_all
 

@@ -3,6 +3,7 @@
 from leastnoise.cascade.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
 from leastnoise.cascade.closed import Law
 from leastnoise.cascade.integer import extra_variance, integer_noise
+from leastnoise.cascade.replace import replace_cost
 from leastnoise.cascade.sample import gaussian_noise
 from leastnoise.cascade.targets import Cascade, Spread, cost
 from leastnoise.cascade.tree import Tree
@@ -22,4 +23,5 @@ __all__ = [
     "integer_noise",
     "least_error",
     "node_rows",
+    "replace_cost",
 ]

@@ -15,20 +15,22 @@ node at budget 1, errors are inversely proportional to budgets, and Cauchy's ine
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
 from leastnoise.cascade.targets import Cascade, Spread, distinct_keys, make
 from leastnoise.cascade.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.optimal import GAP, solve_optimal
 from leastnoise.gram import LowRank
 
+Family = tuple[IntArray, slice, IntArray]  # nodes with children, the nodes below, how many each has
 DENSE_LEAVES = 4_096  # up to so many leaves the floor is computed
 _LEAST = 1e-10  # of the largest demand: what nobody asks for still gets noise that is finite
 _BITS = 40  # own variances are rounded to so many bits, so that equal ones are equal
@@ -115,7 +117,7 @@ def best_cascade(asked: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
     paid, left = root / (root + here[0] + below[0]), np.ones(core.nodes)
     left[0] = 1 - paid if len(inner) else 0.0
     e = np.zeros(core.nodes)
-    for some, children, m in list(_upwards(core))[::-1]:
+    for some, children, m in _downwards(core):
         share = here[some] / (here[some] + below[some])
         e[some] = ((counts[some] - 1) / counts[some]) ** 2 / (left[some] * share)
         left[children] = np.repeat(left[some] * (1 - share), m)
@@ -170,14 +172,19 @@ def node_rows(tree: Tree, weights: npt.ArrayLike = 1.0) -> Array:
     return inside.astype(np.float64) * roots[:, None]
 
 
-def _upwards(core: Tree) -> list[tuple[npt.NDArray[np.int64], slice, npt.NDArray[np.int64]]]:
+def _upwards(core: Tree) -> Iterator[Family]:
     """From the last level up: nodes with children, the nodes below them, and how many each has."""
     levels = list(core.levels())
-    found = []
-    for level, below in zip(levels[-2::-1], levels[:0:-1], strict=True):
-        inner = level.start + np.flatnonzero(core.children[level])
-        found.append((inner, below, core.children[inner].astype(np.int64)))
-    return found
+    return (_family(core, *pair) for pair in zip(levels[-2::-1], levels[:0:-1], strict=True))
+
+
+def _downwards(core: Tree) -> Iterator[Family]:
+    return (_family(core, level, below) for level, below in pairwise(core.levels()))
+
+
+def _family(core: Tree, level: slice, below: slice) -> Family:
+    inner = level.start + np.flatnonzero(core.children[level])
+    return inner, below, core.children[inner].astype(np.int64)
 
 
 def _roots_below(core: Tree, here: Array) -> Array:
@@ -188,7 +195,7 @@ def _roots_below(core: Tree, here: Array) -> Array:
     return below
 
 
-def _rounded(tree: Tree, root: float, e: Array, inner: npt.NDArray[np.int64]) -> Cascade:
+def _rounded(tree: Tree, root: float, e: Array, inner: IntArray) -> Cascade:
     """A cascade with own variances e, rounded to a few bits; the root too."""
     mantissa, exponent = np.frexp(np.append(e, root))
     e = np.ldexp(np.rint(mantissa * 2.0**_BITS), exponent - _BITS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise, product
 from math import prod
 
@@ -212,12 +212,16 @@ def _tree_leaves(bits: Bits, core: Tree, noisy: IntArray) -> IntArray:
 
 
 def _integer_children(bits: Bits, counts: Counts, values: IntArray, rows: IntArray) -> Callable[[Where, int], IntArray]:
+    @cache
+    def first_questions() -> IntArray:
+        return first_children(_question_counts(counts))
+
     def make(which: Where, m: int) -> IntArray:
         above, questions = values[which], _questions(m)
         if isinstance(which, slice):
             asked = rows.reshape(len(above), questions, -1)
         else:
-            asked = rows[first_children(_question_counts(counts))[which][:, None] + np.arange(questions)]
+            asked = rows[first_questions()[which][:, None] + np.arange(questions)]
         return _halves(bits, above, asked[:, 0]) if m == 2 else _shares(bits, above, asked)
 
     return make

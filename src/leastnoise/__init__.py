@@ -1,7 +1,8 @@
 """leastnoise: differentially private answers to linear queries with the least noise provably possible."""
 
 from leastnoise import estimate, report
-from leastnoise.adaptive import Adaptive, adapt
+from leastnoise.adaptive import Adaptive, Completion, adapt
+from leastnoise.adaptive.from_spec import release_spec
 from leastnoise.domain import Domain, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
@@ -19,6 +20,7 @@ __all__ = [
     "Answer",
     "Budget",
     "BudgetError",
+    "Completion",
     "Cost",
     "Domain",
     "LeastnoiseError",
@@ -37,6 +39,7 @@ __all__ = [
     "merge",
     "plan",
     "plan_spec",
+    "release_spec",
     "report",
     "sized",
     "source_of",

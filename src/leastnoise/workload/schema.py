@@ -60,6 +60,7 @@ EXAMPLES = {
     "id": "{id: person, max_rows: 3}",
     "max_rows": "{id: person, max_rows: 3}",
     "secret": "secret: env:NAME or secret: file:PATH",
+    "adaptive": "adaptive: {select: choice, rounds: 40}",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
 
@@ -353,6 +354,22 @@ Objective = Annotated[
 ]
 
 
+MethodName = Literal["plan", "adaptive", "auto"]
+SelectName = Literal["survey", "choice"]
+Method = Annotated[MethodName, word(*get_args(MethodName))]
+Select = Annotated[SelectName, word(*get_args(SelectName))]
+Count = RowsPerPerson  # a whole number from 1 to a billion
+
+
+class AdaptivePart(Part):
+    """How an adaptive release finds what to measure, and with choices how many rounds are meant."""
+
+    called = "adaptive"
+    example = "{select: choice, rounds: 40}"
+    select: Select = "survey"
+    rounds: Count | None = None
+
+
 class SpecPart(Part):
     """What a leastnoise spec file says: the attributes, the statistics that matter, and the privacy to spend."""
 
@@ -364,6 +381,9 @@ class SpecPart(Part):
     objective: Objective = "sum"
     prior: Prior = "search"
     solver: Text = "optimal"
+    method: Method = "plan"
+    adaptive: AdaptivePart | None = None
+    rows_about: Count | None = None
 
 
 def json_schema() -> dict[str, Any]:

@@ -13,7 +13,18 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.document import Document
 from leastnoise.workload.fields import UnknownKeyError, shown
 from leastnoise.workload.rules import Rules, coding
-from leastnoise.workload.schema import EXAMPLES, AnyQueries, AttributePart, Line, LrObjective, MatrixQueries, SpecPart
+from leastnoise.workload.schema import (
+    EXAMPLES,
+    AdaptivePart,
+    AnyQueries,
+    AttributePart,
+    Line,
+    LrObjective,
+    MatrixQueries,
+    MethodName,
+    SelectName,
+    SpecPart,
+)
 from leastnoise.workload.workload import Workload
 
 Objective = str | dict[str, float]
@@ -24,7 +35,8 @@ class Spec:
     """What a spec file asks for; `budget_fields` are the arguments of a `Budget`.
 
     They are empty where the spec states accuracy targets and leaves the privacy to be found. `rules` (by attribute) and
-    `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected.
+    `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected. `method`
+    says how the release is made; `select` and `rounds` are for adaptive ones, `rows_about` helps "auto" to decide.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -42,6 +54,10 @@ class Spec:
     solver: str = "optimal"
     rules: dict[str, Rules] = field(default_factory=dict)
     unit_fields: dict[str, Any] | None = None
+    method: MethodName = "plan"
+    select: SelectName = "survey"
+    rounds: int | None = None
+    rows_about: int | None = None
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -79,7 +95,31 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> 
         budget_fields = _budget_fields(part)
     unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
     rules = _rules(document, domain, part.attributes, copies)
-    return Spec(workload, budget_fields, objective, part.prior, part.solver, rules, unit)
+    adaptive = _adaptive(document, part)
+    how = (part.method, adaptive.select, adaptive.rounds, part.rows_about)
+    return Spec(workload, budget_fields, objective, part.prior, part.solver, rules, unit, *how)
+
+
+def _adaptive(document: Document, part: SpecPart) -> AdaptivePart:
+    """How to be adaptive; keys that would mean nothing with the method are refused."""
+    made = part.adaptive or AdaptivePart()
+    if part.adaptive is not None and part.method == "plan":
+        raise document.error(
+            ("adaptive",), "adaptive needs 'method: adaptive' or 'method: auto'; add it at the top level"
+        )
+    if made.rounds is not None and made.select == "survey":
+        raise document.error(("adaptive", "rounds"), "rounds need 'select: choice'; surveys have their own")
+    if part.method != "adaptive":
+        return made
+    for key in ("objective", "prior", "solver"):
+        if key in part.model_fields_set:
+            raise document.error((key,), f"{key!r} is for plans; leave it out with 'method: adaptive'")
+    for k, line in enumerate(part.workload):
+        if line.within is not None:
+            raise document.error(
+                ("workload", k), "only a plan can promise 'within'; use 'method: plan' or leave it out"
+            )
+    return made
 
 
 def _budget_fields(part: SpecPart) -> dict[str, Any]:

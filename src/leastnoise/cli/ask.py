@@ -1,6 +1,9 @@
 """`leastnoise ask`."""
 
 import json
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +12,7 @@ import typer
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Linear, Release
+from leastnoise.release.reach import MANY
 from leastnoise.release.statement import INSECURE
 
 
@@ -18,6 +22,20 @@ def opened(path: Path) -> Release:
     if release.insecure:
         typer.echo(INSECURE, err=True)
     return release
+
+
+@contextmanager
+def completing(release: Release, path: Path, tables: Iterable[Sequence[str]]) -> Iterator[None]:
+    """Where an adaptive release did not measure a table, tell how to get a completed one."""
+    try:
+        yield
+    except LeastnoiseError as error:
+        for names in tables if any(o.adaptive for o in release.origins) else ():
+            attributes = [release.domain.index(n) for n in names]
+            if len(set(attributes)) == len(attributes) <= MANY and not release.reach.has_table(attributes):
+                how = shlex.join(["leastnoise", "table", str(path), *names, "--complete"])
+                raise LeastnoiseError(f"{error}; for a biased guess: {how}") from None
+        raise
 
 
 def ask(
@@ -30,7 +48,9 @@ def ask(
     """Ask a release any questions: counts with their standard errors and intervals. Costs no privacy, needs no data."""
     release = opened(path)
     queries = [_query(release, question) for question in questions]
-    found = list(release.asks(queries, confidence, simultaneous))
+    tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
+    with completing(release, path, tables):
+        found = list(release.asks(queries, confidence, simultaneous))
     answers = [{"question": question, **answer.to_json()} for question, answer in zip(questions, found, strict=True)]
     lines = [f"{question}: {answer}" for question, answer in zip(questions, found, strict=True)]
     if as_json:

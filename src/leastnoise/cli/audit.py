@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from leastnoise.adaptive.from_spec import method_of
 from leastnoise.cli.options import Json, Shown, SpecArgument
 from leastnoise.cli.progress import ProgressBar
+from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.from_spec import plan_spec
 from leastnoise.release.audit import audit as run_audit
 from leastnoise.workload.spec import load_spec
@@ -27,6 +29,11 @@ def audit(
     """
     wanted = load_spec(spec)
     with ProgressBar(progress) as bar:
+        if method_of(wanted, progress=bar)[0] == "adaptive":
+            raise LeastnoiseError(
+                "an audit must know the noise beforehand, and this spec is released adaptively; "
+                "audit the same tables with 'method: plan'"
+            )
         made = plan_spec(wanted, progress=bar)
         found = run_audit(made, runs, confidence, delta=delta, seed=seed, progress=bar)
     typer.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))

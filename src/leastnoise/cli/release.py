@@ -8,15 +8,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from leastnoise.adaptive.from_spec import release_spec
 from leastnoise.cli.options import DATA, Json, Shown, SpecArgument, Table
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.from_spec import plan_spec
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.privacy.units import say
 from leastnoise.release import Release
 from leastnoise.release.files import HEADER
+from leastnoise.release.rounds import Adaptivity
+from leastnoise.release.statement import Origin
 from leastnoise.workload.spec import load_spec
 
 NO_LEDGER = (
@@ -47,7 +49,7 @@ def release(
     if book is None:
         typer.echo(NO_LEDGER, err=True)
     with ProgressBar(progress) as bar, _stopping(book):
-        made = plan_spec(wanted, progress=bar).run(
+        made = release_spec(wanted, progress=bar).run(
             data,
             ledger=book,
             dataset=dataset or (book.dataset if book else None),
@@ -86,14 +88,11 @@ def summary(release: Release, out: Path, ledger: Ledger | None) -> dict[str, Any
     """What was released, at which cost, and where it is."""
     header = json.loads((out / HEADER).read_text())
     (origin,) = release.origins
-    assert origin.summary is not None
     told = {
         "release": str(out),
         "id": header["id"],
         "dataset": release.dataset,
-        "queries": origin.summary.queries,
-        "rmse": origin.summary.rmse,
-        "max_std_error": origin.summary.max_std_error,
+        **(_planned(origin) if origin.adaptive is None else _adaptive(release, origin.adaptive)),
         "privacy": header["privacy"],
         "insecure": release.insecure,
         "ledger": None,
@@ -104,14 +103,49 @@ def summary(release: Release, out: Path, ledger: Ledger | None) -> dict[str, Any
     return told
 
 
+def _planned(origin: Origin) -> dict[str, Any]:
+    assert origin.summary is not None, "what is not adaptive was planned"
+    fields = ("queries", "rmse", "max_std_error")
+    return {"method": "plan"} | {name: getattr(origin.summary, name) for name in fields}
+
+
+def _adaptive(release: Release, made: Adaptivity) -> dict[str, Any]:
+    """What became of the tables asked for; errors are in rows, summed over the queries of a table (L1)."""
+    errors = release.complete().errors()
+    expected = float(errors["expected_l1"].mean())
+    return {
+        "method": "adaptive",
+        "select": made.method,
+        "queries": made.workload.queries,
+        "tables": len(errors),
+        "tables_measured": int(errors["measured"].sum()),
+        "rounds": len(made.rounds),
+        "expected_l1": expected,
+    }
+
+
 def words(told: dict[str, Any]) -> str:
     """The same for people to read."""
-    whose = f" of {told['dataset']}" if told["dataset"] else ""
-    lines = [
-        f"released {told['queries']:,} statistics{whose} to {told['release']}",
-        f"RMSE {figure(told['rmse'])}, largest standard error {figure(told['max_std_error'])}",
-        f"spent {privacy(told['privacy'])}",
-    ]
+    lines = [*(_adaptive_words(told) if told["method"] == "adaptive" else _planned_words(told))]
+    lines.append(f"spent {privacy(told['privacy'])}")
     if told["ledger"]:
         lines.append(f"left in the ledger: {told['ledger']['left']} (entry {told['ledger']['entry']})")
     return "\n".join([*lines, f"look at it with: leastnoise report {told['release']}"])
+
+
+def _planned_words(told: dict[str, Any]) -> Iterator[str]:
+    yield f"released {told['queries']:,} statistics{_whose(told)} to {told['release']}"
+    yield f"RMSE {figure(told['rmse'])}, largest standard error {figure(told['max_std_error'])}"
+
+
+def _adaptive_words(told: dict[str, Any]) -> Iterator[str]:
+    asked, measured = told["tables"], told["tables_measured"]
+    yield f"released {asked:,} tables{_whose(told)} to {told['release']}, adaptively in {told['rounds']:,} rounds"
+    yield (
+        f"{measured:,} measured, {asked - measured:,} to be completed from what was measured; the errors in a table "
+        f"are expected to add up to {figure(told['expected_l1'])} on average"
+    )
+
+
+def _whose(told: dict[str, Any]) -> str:
+    return f" of {told['dataset']}" if told["dataset"] else ""

@@ -12,6 +12,33 @@ from leastnoise.privacy.neighbours import change
 PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
 
+def show_adaptive(told: Mapping[str, Any]) -> None:
+    """Print what an adaptive release will do, given as `preview` gives it."""
+    console = Console()
+    for line in adaptive_summary(told):
+        console.print(Text(line), soft_wrap=True)
+
+
+def adaptive_summary(told: Mapping[str, Any]) -> Iterator[str]:
+    """An adaptive release before it is made, in a few lines."""
+    shares = {name: percent(share) for name, share in told["shares"].items()}
+    yield f"adaptive, as {told['reason']}"
+    asked = f"{told['queries']:,} queries in {told['tables']:,} tables"
+    yield f"{asked} at {privacy(told['privacy'])}"
+    yield f"first the total and the one-way tables, for {shares['one_way_tables']} of the budget"
+    sets = f"{told['candidates']:,} sets of two or more attributes"
+    if told["select"] == "survey":
+        yield f"then {sets} are compared with what those suggest, all at once, for up to {shares['comparing']}"
+        yield "and the best of them are measured, for the rest"
+    else:
+        yield f"then rounds choose one of {sets} by how far it is from its estimate, for {shares['comparing']}"
+        yield "and measure what is still unknown of it, for the rest"
+    yield (
+        "what is measured, and so its noise, is decided by noisy looks at the data: errors are known after the "
+        "release; tables that were not measured are completed from the others, which makes them biased"
+    )
+
+
 def show_plan(plan: Mapping[str, Any], console: Console | None = None) -> None:
     """Print the summary and the groups of a plan given as `Plan.to_json` gives it."""
     console = console or Console()
@@ -26,6 +53,8 @@ def show_plan(plan: Mapping[str, Any], console: Console | None = None) -> None:
 def summary(plan: Mapping[str, Any]) -> Iterator[str]:
     """The plan as a whole, in a few lines."""
     floor = plan["floor"]
+    if "reason" in plan:
+        yield f"a plan, as {plan['reason']}"
     yield f"{plan['queries']:,} queries at {privacy(plan['privacy'])}"
     yield f"RMSE {figure(plan['rmse'])}, largest standard error {figure(plan['max_std_error'])}"
     what = f"{plan['unit']} {figure(plan['objective_value'])}"

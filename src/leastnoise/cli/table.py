@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 import typer
 
-from leastnoise.cli.ask import opened
+from leastnoise.cli.ask import completing, opened
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release
 from leastnoise.release.export import Format, about, write_table
+
+COMPLETED = "completed from what was measured: a biased guess, without intervals"
 
 
 def table(
@@ -19,6 +21,9 @@ def table(
     attributes: Annotated[list[str] | None, typer.Argument(metavar="[ATTRIBUTE]...", help="Its attributes.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write the table to this Parquet file.")] = None,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="Complete it from what was measured: a biased guess, without intervals.")
+    ] = False,
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
@@ -26,15 +31,28 @@ def table(
     release = opened(path)
     if not attributes:
         _check_alone(csv, parquet)
-        _list_tables(release, as_json)
+        _list_asked(release, as_json) if complete else _list_tables(release, as_json)
         return
-    frame = release.table(*attributes, confidence=confidence)
+    if complete:
+        frame = release.complete().table(*attributes)
+        label = _label(release, attributes)
+        told: dict[str, Any] = {"attributes": attributes, "completed": True, "note": label}
+    else:
+        with completing(release, path, [attributes]):
+            frame = release.table(*attributes, confidence=confidence)
+        label, told = None, {"attributes": attributes, "confidence": confidence}
     for file, format in _files(csv, parquet):
-        write_table(frame, file, format, about(release))
+        write_table(frame, file, format, about(release) | ({"note": label} if label else {}))
     if as_json:
-        typer.echo(_json(release, attributes, frame, confidence))
+        typer.echo(_json(release, frame, told))
     elif csv is None and parquet is None:
-        typer.echo(frame.to_string(index=False, float_format="{:,.1f}".format))
+        typer.echo((f"{label}\n" if label else "") + frame.to_string(index=False, float_format="{:,.1f}".format))
+
+
+def _label(release: Release, attributes: list[str]) -> str:
+    if release.reach.has_table([release.domain.index(n) for n in attributes]):
+        return f"{COMPLETED}; this table was measured: without --complete it is unbiased"
+    return f"{COMPLETED}; this table was not measured"
 
 
 def _check_alone(csv: Path | None, parquet: Path | None) -> None:
@@ -59,7 +77,19 @@ def _list_tables(release: Release, as_json: bool) -> None:
         typer.echo("\n".join(" ".join(names) for names in tables))
 
 
-def _json(release: Release, attributes: list[str], frame: pd.DataFrame, confidence: float) -> str:
+def _list_asked(release: Release, as_json: bool) -> None:
+    """The tables asked of an adaptive release, and the error to expect of each."""
+    errors = release.complete().errors()
+    if as_json:
+        rows = [{**row, "table": list(row["table"])} for row in errors.to_dict("records")]
+        typer.echo(json.dumps({"insecure": release.insecure, "tables": rows}, indent=2))
+    else:
+        errors["table"] = [" ".join(names) for names in errors["table"]]
+        errors["measured"] = ["measured" if m else "completed" for m in errors["measured"]]
+        errors.columns = ["table", "how", "expected_l1"]
+        typer.echo(errors.to_string(index=False, float_format="{:,.1f}".format))
+
+
+def _json(release: Release, frame: pd.DataFrame, told: dict[str, Any]) -> str:
     rows = json.loads(frame.to_json(orient="records", double_precision=15))
-    told = {"attributes": attributes, "confidence": confidence, "insecure": release.insecure, "rows": rows}
-    return json.dumps(told, indent=2)
+    return json.dumps(told | {"insecure": release.insecure, "rows": rows}, indent=2)

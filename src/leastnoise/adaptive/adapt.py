@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from leastnoise._types import Array
 from leastnoise.adaptive.aims import Aims
 from leastnoise.adaptive.chosen import CHOICE, CLOSING, Chosen, first_part
+from leastnoise.adaptive.completed import given_priors
 from leastnoise.adaptive.rounds import Round
 from leastnoise.adaptive.survey import Gauge, Survey
 from leastnoise.adaptive.surveyed import LOOK, ROUNDS, Surveyed
@@ -44,6 +47,11 @@ class Adaptive:
     method: Method = "survey"
     rounds: int | None = None  # with method "choice": how many the budget is divided into at first
     fitting: bool = False  # with method "survey": compare with a fitted distribution, too
+    prior: Mapping[str, Any] | None = None  # public distributions of some attributes
+
+    @cached_property
+    def _given(self) -> dict[int, Array]:
+        return given_priors(self.workload.domain, self.prior)
 
     @cached_property
     def aims(self) -> Aims:
@@ -78,9 +86,9 @@ class Adaptive:
                 progress(0, 0, what)
 
         if self.method == "survey":
-            made: Surveyed | Chosen = Surveyed(self.aims, source, bits, says, self.fitting)
+            made: Surveyed | Chosen = Surveyed(self.aims, source, bits, says, self.fitting, self._given)
         else:
-            made = Chosen(self.aims, source, bits, says, self.rounds)
+            made = Chosen(self.aims, source, bits, says, self.rounds, given=self._given)
         made.run()
         told = [self._record(r) for r in made.rounds]
         return made.known.together(), adaptivity(self.method, self.workload, told, made.expected.tolist())
@@ -95,6 +103,7 @@ class Adaptive:
             "adaptive": self.method,
             "rounds": self.rounds,
             "fitting": self.fitting,
+            "prior": {str(a): shares.tolist() for a, shares in self._given.items()},
             "workload": workload_to_json(self.workload),
             "budget": self.budget.to_json(),
         }
@@ -126,6 +135,7 @@ def adapt(
     method: Method = "survey",
     rounds: int | None = None,
     fitting: bool = False,
+    prior: Mapping[str, Any] | None = None,
 ) -> Adaptive:
     """An adaptive release: one-way tables first, then what differs most from what they suggest.
 
@@ -133,7 +143,8 @@ def adapt(
     one table a round by the exponential mechanism (AIM+GReM). Tables that were not measured are completed from those
     that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`. With `fitting`, the second
     survey compares with such a distribution as well, and trusts whichever is closer to the data; it takes longer, and
-    was not seen to gain much.
+    was not seen to gain much. `prior` has public distributions of some attributes, by name: what is not measured is
+    completed with them instead of the measured ones (give them to `release.complete` as well).
     """
     if method not in ("survey", "choice"):
         raise LeastnoiseError(f"method is {method!r}; use 'survey' or 'choice'")
@@ -143,4 +154,5 @@ def adapt(
         raise LeastnoiseError("the workload is empty; add statistics, for example .marginals(ways=2)")
     if fitting and method != "survey":
         raise LeastnoiseError("fitting goes with method 'survey' only; leave it out")
-    return Adaptive(workload, budget, method, rounds, fitting)
+    given_priors(workload.domain, prior)  # refuses bad ones
+    return Adaptive(workload, budget, method, rounds, fitting, prior)

@@ -53,13 +53,14 @@ class Chosen:
     says: Says
     number: int | None = None  # of rounds that the budget is meant for, before it is raised
     uniform: bool = False  # complete tables evenly, as the paper does
+    given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
     known: Knowledge = field(init=False)
     rounds: list[Round] = field(default_factory=list)
     bias: Array = field(init=False)  # L1 error that leaving a residual out causes in its view
     estimates: Estimates = field(init=False)  # lazily kept; their priors stay those of the first round
 
     def __post_init__(self) -> None:
-        self.known = Knowledge(self.aims)
+        self.known = Knowledge(self.aims, self.given)
         self.bias = np.zeros(len(self.aims.residuals))
 
     @property

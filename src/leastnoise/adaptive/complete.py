@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.adaptive.aims import cell_noise
-from leastnoise.adaptive.completed import Completed, simplex
+from leastnoise.adaptive.completed import Completed, given_priors, simplex
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.estimate import BIASED
 from leastnoise.release import Release
@@ -29,16 +31,17 @@ class Completion:
 
     release: Release
     nonnegative: bool = False
+    prior: Mapping[str, Any] | None = None  # public distributions of some attributes
 
     @cached_property
     def _completed(self) -> Completed:
-        state = self.release.state
+        state, given = self.release.state, given_priors(self.release.domain, self.prior)
         known: dict[Members, float] = {}
         for orbit, found in zip(state.structure.orbits, state.known, strict=True):
             if found is not None:
                 energy = found.noise * cell_noise(found.strategy)
                 known |= {tuple(sorted(s)): energy for s in state.structure.sets(orbit).tolist()}
-        return Completed(self.release.domain.shape, known.keys(), state.marginal, known.__getitem__)
+        return Completed(self.release.domain.shape, known.keys(), state.marginal, known.__getitem__, given)
 
     @property
     def total(self) -> float:
@@ -80,6 +83,10 @@ class Completion:
         return pd.DataFrame({"table": tables, "measured": measured, "expected_l1": np.array(last.expected)})
 
 
-def complete(release: Release, *, nonnegative: bool = False) -> Completion:
-    """Tables over any attributes, completed with independence where nothing was measured. Costs no privacy."""
-    return Completion(release, nonnegative)
+def complete(release: Release, *, nonnegative: bool = False, prior: Mapping[str, Any] | None = None) -> Completion:
+    """Tables over any attributes, completed with independence where nothing was measured. Costs no privacy.
+
+    `prior` has public distributions of some attributes to be used instead of the released ones.
+    """
+    given_priors(release.domain, prior)  # refuses bad ones
+    return Completion(release, nonnegative, prior)

@@ -8,16 +8,20 @@ other. They are biased: the measured tables themselves are in the release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
 from leastnoise.release.state import Members
 from leastnoise.residual import Axes, join, residual, subsets
+from leastnoise.workload.workload import finite
 
 ALONE = 8  # independent numbers from which on a residual is moved by its own noise, and not with others
 
@@ -27,7 +31,8 @@ class Completed:
     """Consistent tables over any attributes, from what is known about some.
 
     `known` are residuals with all their subsets, `table` gives the unbiased table of a known set, and `noise` the
-    expected sum of squares of the noise in the residual of one.
+    expected sum of squares of the noise in the residual of one. Where nothing is known, attributes are independent,
+    with the distributions that are given or else with those that were measured.
 
     Guarantees: equals_the_measured_tables_without_noise; tables_agree; independence_where_nothing_is_known.
     """
@@ -36,6 +41,7 @@ class Completed:
     known: Collection[Members]
     table: Callable[[Members], Array]
     noise: Callable[[Members], float]
+    given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
 
     @cached_property
     def total(self) -> float:
@@ -44,16 +50,19 @@ class Completed:
 
     @cached_property
     def priors(self) -> tuple[Array, ...]:
-        """The one-way distributions: the closest ones without negative shares, uniform where nothing is known."""
-        return tuple(
-            simplex(self.table((a,)) / self.total) if (a,) in self.known else np.full(n, 1 / n)
-            for a, n in enumerate(self.shape)
-        )
+        """The given distributions, or the measured ones without negative shares; uniform where nothing is known."""
+        return tuple(self.given[a] if a in self.given else self._one_way(a) for a in range(len(self.shape)))
+
+    def _one_way(self, attribute: int) -> Array:
+        if (attribute,) in self.known:
+            return simplex(self.table((attribute,)) / self.total)
+        return np.full(self.shape[attribute], 1 / self.shape[attribute])
 
     @cached_property
     def _raw(self) -> dict[Members, Array]:
-        """What is known of two or more attributes beyond their subsets."""
-        return {m: residual(self.table(m), self._priors(m), range(len(m))) for m in self.known if len(m) > 1}
+        """What is known of attributes beyond their subsets; of one attribute, beyond a given distribution."""
+        told = [m for m in self.known if len(m) > 1 or (m and m[0] in self.given)]
+        return {m: residual(self.table(m), self._priors(m), range(len(m))) for m in told}
 
     @cached_property
     def factors(self) -> dict[Members, float]:
@@ -80,7 +89,7 @@ class Completed:
         ordered = tuple(members)
         inside: dict[Axes, Array] = {(): np.array(self.total)}
         for axes in subsets(len(ordered)):
-            part = self.parts.get(tuple(ordered[i] for i in axes)) if len(axes) > 1 else None
+            part = self.parts.get(tuple(ordered[i] for i in axes))
             if part is not None:
                 inside[axes] = part
         return join(inside, self._priors(ordered), [self.shape[a] for a in ordered])
@@ -91,6 +100,20 @@ class Completed:
 
 def _factor(noise: float, energy: float) -> float:
     return max(0.0, 1 - noise / energy) if energy > 0 else 0.0
+
+
+def given_priors(domain: Domain, priors: Mapping[str, Any] | None) -> dict[int, Array]:
+    """Public distributions by attribute, checked and scaled to sum 1."""
+    found = {}
+    for name, values in (priors or {}).items():
+        a = domain.index(name)
+        shares = finite(values, f"the prior of {name!r}").ravel()
+        if len(shares) != domain.shape[a] or shares.min() < 0 or not shares.sum() > 0:
+            raise LeastnoiseError(
+                f"the prior of {name!r} must be {domain.shape[a]} numbers from 0 on, not all of them 0"
+            )
+        found[a] = shares / shares.sum()
+    return found
 
 
 def simplex(shares: Array) -> Array:

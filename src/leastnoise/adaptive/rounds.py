@@ -77,6 +77,7 @@ class Knowledge:
     """
 
     aims: Aims
+    given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
     selection: Fraction = Fraction(0)
     spent: Fraction = Fraction(0)
     insecure: bool = False
@@ -113,7 +114,7 @@ class Knowledge:
 
     def completed(self) -> Completed:
         """Tables over any attributes, as they are expected to be."""
-        return Completed(self.estimates.shape, self._probes.keys(), self.estimates.table, self._noise)
+        return Completed(self.estimates.shape, self._probes.keys(), self.estimates.table, self._noise, self.given)
 
     def expected(self, bias: Array) -> Array:
         """L1 error that is to be expected of each completed table; no two distributions differ by more than 2."""

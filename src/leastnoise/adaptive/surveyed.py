@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -40,12 +41,13 @@ class Surveyed:
     bits: Bits
     says: Says
     fitting: bool = False  # compare with a fitted distribution, too
+    given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
     known: Knowledge = field(init=False)
     bias: Array = field(init=False)  # L1 error that leaving a residual out causes in its view
     rounds: list[Round] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.known = Knowledge(self.aims)
+        self.known = Knowledge(self.aims, self.given)
         self.bias = np.zeros(len(self.aims.residuals))
 
     def run(self) -> None:

@@ -225,9 +225,9 @@ class Release:
 
     completer: ClassVar[Callable[..., Any]]  # likewise
 
-    def complete(self, *, nonnegative: bool = False) -> Any:
+    def complete(self, **options: Any) -> Any:
         """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
-        return Release.completer(self, nonnegative=nonnegative)
+        return Release.completer(self, **options)
 
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import log, pi, prod
 from typing import Any
 
@@ -89,7 +89,7 @@ class Law:
         """The inverse covariance times a table of leaves, in linear time."""
         x = self._table(table)
         for axis, cascade in enumerate(self.cascades):
-            x = per_axis(lambda rows, c=cascade: _precision(c, rows.T).T, x, axis)  # type: ignore[misc]
+            x = per_axis(partial(_precision, cascade), x, axis)
         return x
 
     @cached_property
@@ -213,9 +213,9 @@ def _unit(cascade: Cascade) -> Cascade:
     return Cascade(cascade.tree, Fraction(1), spreads, cascade.kind)
 
 
-def _precision(cascade: Cascade, table: Array) -> Array:
+def _precision(cascade: Cascade, rows: Array) -> Array:
     """C^-1 x = sum over nodes of (m - 1) / (m e) (child sum - mean child sum) on the leaves of each child."""
-    core = cascade.tree.core.tree
+    core, table = cascade.tree.core.tree, rows.T
     rates = np.array([(m - 1) / m / float(e) for m, e in cascade.spreads])
     sums = _node_sums(core, table)
     found, slope = np.empty_like(table), sums[0] / float(cascade.root)
@@ -229,7 +229,7 @@ def _precision(cascade: Cascade, table: Array) -> Array:
             rate = rates[cascade.kind[level][inner]][:, None]
             slope = slope[inner] - rate * sums[depth][inner] / some[:, None]
             slope = np.repeat(slope, some, axis=0) + np.repeat(rate, some, axis=0) * sums[depth + 1]
-    return found
+    return found.T
 
 
 def _node_sums(core: Tree, table: Array) -> list[Array]:

@@ -27,7 +27,7 @@ from leastnoise.noise.gaussian import rounded_gaussian
 
 FINE = 20  # nodes are first known in units of 2^-FINE
 MOST_CHILDREN = 2**20  # beyond, the rounding of one family does not fit 64 bits
-_MARGIN = 3000  # a family's numerators are below this many standard deviations times its size, up to 1,000 sigma
+_MARGIN = 3000  # three terms of a family's numerators, and noise of up to 1,000 standard deviations
 
 
 def integer_noise(bits: Bits, *cascades: Cascade, threads: int | None = None) -> IntArray:
@@ -113,7 +113,7 @@ def _question_counts(children: Counts) -> IntArray:
 
 
 def _fine_bits(trees: Sequence[Tree], variance: Fraction) -> int:
-    """The finest unit for which all numbers fit 64 bits."""
+    """The finest unit for which all numbers fit 64 bits: numerators of families, and sums over up to depth + 1 runs."""
     for tree in trees:
         most = max(tree.core.tree.arities, default=1)
         if most > MOST_CHILDREN:
@@ -123,7 +123,8 @@ def _fine_bits(trees: Sequence[Tree], variance: Fraction) -> int:
                 "so put a level in between"
             )
     widest = max(max(tree.core.tree.arities, default=1) for tree in trees)
-    fine = next((b for b in range(FINE, -1, -1) if ((_MARGIN * widest) << b) ** 2 * variance < 2**124), None)
+    reach = _MARGIN * widest * prod(tree.core.tree.depth + 1 for tree in trees)
+    fine = next((b for b in range(FINE, -1, -1) if (reach << b) ** 2 * variance < 2**124), None)
     if fine is None:
         raise LeastnoiseError(
             f"answers with noise of variance {float(variance):.3g} do not fit 64 bits; use smaller targets"

@@ -44,7 +44,7 @@ def gaussian_noise(rng: np.random.Generator, *cascades: Cascade, threads: int | 
     """
     if not cascades:
         raise LeastnoiseError("noise needs at least one cascade; build one with Cascade.by_level")
-    workers = checked_threads(threads)
+    workers = _checked_threads(threads)
     if len(cascades) == 1:
         return _sample_tree(rng, cascades[0], workers)
     table = np.empty([c.tree.leaf_count for c in cascades])
@@ -58,13 +58,13 @@ def gaussian_noise(rng: np.random.Generator, *cascades: Cascade, threads: int | 
 
 def from_normals(cascade: Cascade, normals: Array) -> Array:
     """Noise of the leaves (leaves, batch) from as many independent normals: the linear map behind `gaussian_noise`."""
-    rows = iter_rows(normals)
+    rows = _in_turn(normals)
     out = np.empty_like(normals)
     _descend(cascade, _whole(cascade.tree.core.tree), sqrt(cascade.root) * rows(1), rows, out)
     return out
 
 
-def iter_rows(normals: Array) -> Draw:
+def _in_turn(normals: Array) -> Draw:
     """Hand out rows, each once."""
     used = 0
 
@@ -76,7 +76,7 @@ def iter_rows(normals: Array) -> Draw:
     return draw
 
 
-def checked_threads(threads: int | None) -> int:
+def _checked_threads(threads: int | None) -> int:
     """How many threads to use."""
     if threads is None:
         return os.cpu_count() or 1

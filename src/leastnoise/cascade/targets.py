@@ -190,26 +190,29 @@ def _by_level(tree: Tree, targets: list[Fraction]) -> Cascade:
     keys: list[Spread] = []
     kind = np.zeros(core.tree.nodes, dtype=np.int32)
     for depth, level in enumerate(core.tree.levels()):
-        inner = np.flatnonzero(core.tree.children[level])
+        inner = level.start + np.flatnonzero(core.tree.children[level])
         if not len(inner):
             continue
-        m = core.tree.children[level][inner].astype(np.int64)
-        way = np.full(1, depth * limit + depth + 1) if ways is None else ways[level.start + inner]
-        pairs, pair = distinct_keys(way, limit**2)
-        found, place = distinct_keys(m * len(pairs) + pair, (int(m.max()) + 1) * len(pairs))
-        kind[level.start + inner] = len(keys) + place
-        for key in found.tolist():
-            arity, (upper, lower) = key // len(pairs), divmod(int(pairs[key % len(pairs)]), limit)
-            e = targets[lower] - targets[upper] / arity**2
-            if e <= 0:
-                node = _first_original(tree, level.start + int(inner[np.argmax(place == np.searchsorted(found, key))]))
+        way = np.full(1, depth * limit + depth + 1) if ways is None else ways[inner]
+        kinds, place = _kinds(core.tree.children[inner].astype(np.int64), way, limit)
+        kind[inner] = len(keys) + place
+        for i, (m, upper, lower) in enumerate(kinds):
+            v, c = targets[upper], targets[lower]
+            if c * m**2 <= v:
+                node = tree.name(_first_original(tree, int(inner[np.argmax(place == i)])))
                 raise LeastnoiseError(
-                    f"the target {targets[lower]} of level {lower} is too small: {tree.name(node)} on level {upper} "
-                    f"has variance {targets[upper]} and {arity} children, so they need more than "
-                    f"{targets[upper] / arity**2}; raise it, or lower the target of level {upper}"
+                    f"the target {c} of level {lower} is too small: {node} on level {upper} has variance {v} and {m} "
+                    f"children, so they need more than {v / m**2}; raise it, or lower the target of level {upper}"
                 )
-            keys.append(Spread(arity, e))
+            keys.append(Spread(m, c - v / m**2))
     return make(tree, targets[0], keys, kind)
+
+
+def _kinds(m: IntArray, way: IntArray, limit: int) -> tuple[list[tuple[int, int, int]], npt.NDArray[Any]]:
+    """Distinct (children, target of the node, target of its children), way = target * limit + target; and which."""
+    ways, which = distinct_keys(way, limit**2)
+    found, place = distinct_keys(m * len(ways) + which, (int(m.max(initial=0)) + 1) * len(ways))
+    return [(key // len(ways), *divmod(int(ways[key % len(ways)]), limit)) for key in found.tolist()], place
 
 
 def _ways_of_core(tree: Tree) -> IntArray | None:
@@ -267,24 +270,20 @@ def _by_node(tree: Tree, targets: list[Fraction], index: IntArray) -> Cascade:
 
 def _spreads_of(tree: Tree, targets: list[Fraction], index: IntArray, inner: IntArray, first: IntArray) -> Cascade:
     """From the targets of nodes with several children (`inner`) and of their first children."""
-    core = tree.core
-    limit = len(targets)
-    pairs, pair = distinct_keys(index[inner] * limit + index[first], limit**2)
-    m = tree.children[inner].astype(np.int64)
-    found, place = distinct_keys(m * len(pairs) + pair, (int(m.max(initial=0)) + 1) * len(pairs))
+    way = index[inner] * len(targets) + index[first]
+    kinds, place = _kinds(tree.children[inner].astype(np.int64), way, len(targets))
     keys = []
-    for i, key in enumerate(found.tolist()):
-        arity, (v, c) = key // len(pairs), divmod(int(pairs[key % len(pairs)]), limit)
-        e = targets[c] - targets[v] / arity**2
-        if e <= 0:
+    for i, (m, upper, lower) in enumerate(kinds):
+        v, c = targets[upper], targets[lower]
+        if c * m**2 <= v:
             node = int(inner[np.argmax(place == i)])
             raise LeastnoiseError(
-                f"the children of {tree.name(node)} need a target above {targets[v] / arity**2} (its own, "
-                f"{targets[v]}, over the square of their number, {arity}), got {targets[c]}"
+                f"the children of {tree.name(node)} need a target above {v / m**2} (its own, {v}, "
+                f"over the square of their number, {m}), got {c}"
             )
-        keys.append(Spread(arity, e))
-    kind = np.zeros(core.tree.nodes, dtype=np.int64)
-    kind[core.of(inner)] = place
+        keys.append(Spread(m, c - v / m**2))
+    kind = np.zeros(tree.core.tree.nodes, dtype=np.int64)
+    kind[tree.core.of(inner)] = place
     return make(tree, targets[index[0]], keys, kind)
 
 

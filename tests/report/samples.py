@@ -1,6 +1,8 @@
 """Releases for the tests of pages and plots: one ordinary, one with the worst names, some special ones."""
 
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +10,7 @@ import leastnoise as ln
 from leastnoise.noise import SeededBits
 from leastnoise.plan import Plan
 from leastnoise.release.statement import Origin
-from leastnoise.sources import Table
+from leastnoise.sources import Codes, Table
 
 CREATED = "2026-03-01T12:00:00+00:00"
 EVIL = "</script><script>window.hacked=1</script>"
@@ -82,4 +84,27 @@ def targeted() -> ln.Release:
     return release_of(ln.plan(workload))
 
 
+def adaptive_of(**options: Any) -> ln.Release:
+    """Adaptive, with names that are markup: b follows a, the rest is independent, so only some tables are measured."""
+    domain = ln.Domain.of({"a": range(4), EVIL: ["x", "y", "<i>z</i>"], "c": range(4), "d": 3, "e": 2})
+    rng = np.random.default_rng(7)
+    rows = rng.integers(domain.shape, size=(2000, 5))
+    rows[:, 1] = np.where(rng.random(2000) < 0.9, rows[:, 0] % 3, rows[:, 1])
+    made = ln.adapt(ln.Workload(domain).marginals(ways=3), ln.Budget(epsilon=1, delta=1e-9), **options)
+    release = made.run(Codes(domain, rows, name="people"), bits=QuietBits(2))
+    return ln.Release(release.parts, release.dataset, (replace(release.origins[0], created=CREATED),))
+
+
+@cache
+def adaptive() -> ln.Release:
+    return adaptive_of()
+
+
+@cache
+def chosen() -> ln.Release:
+    """Adaptive in many rounds."""
+    return adaptive_of(method="choice", rounds=5000)
+
+
 RELEASES = {"survey": survey, "worst": worst, "cube": cube, "targeted": targeted, "seeded": seeded}
+RELEASES |= {"adaptive": adaptive, "chosen": chosen}

@@ -10,7 +10,7 @@ import pytest
 
 from leastnoise.report import write
 from leastnoise.report.document import document
-from tests.report.samples import EVIL, RELEASES, WORST_VALUES, cube, seeded, survey, targeted, worst
+from tests.report.samples import EVIL, RELEASES, WORST_VALUES, adaptive, chosen, cube, seeded, survey, targeted, worst
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -98,8 +98,12 @@ def number(text):
 def test_loads_without_network_and_without_complaint(visit, make):
     page = visit(make(), offline=True)
     assert page.locator("h1").inner_text().split() == (make().dataset or "").split()
-    for place in ("#errors", "#tables", "#allocation", "#whatif"):
+    rounds = make().origins[0].adaptive is not None
+    floors = () if rounds else ("#errors", "#whatif")
+    for place in ("#tables", "#allocation", *floors, *(["#rounds"] if rounds else [])):
         page.locator(f"{place} .chart svg").wait_for()
+    for place, there in (("rounds", rounds), ("whatif", not rounds)):
+        assert page.locator(f"#{place}").count() == page.locator(f"nav a[href='#{place}']").count() == there
     assert page.locator("#errors tbody tr").count() == len(make().workload.blocks) + 1
 
 
@@ -294,7 +298,7 @@ def test_dark_mode_follows_the_system_and_the_button(visit, scheme):
     assert (colours(page, "body")[1][0] < 0.5) == (scheme != "dark")
 
 
-@pytest.mark.parametrize("make", [survey, worst, cube, seeded])
+@pytest.mark.parametrize("make", [survey, worst, cube, seeded, adaptive, chosen])
 def test_small_screens_do_not_scroll_sideways(visit, make):
     page = visit(make(), 1000, 700, has_touch=True)
     for width in (768, 375, 320):
@@ -308,7 +312,7 @@ def test_small_screens_do_not_scroll_sideways(visit, make):
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("make", [survey, cube])
+@pytest.mark.parametrize("make", [survey, cube, adaptive])
 def test_tab_reaches_everything_in_order_and_leaves(visit, make):
     page = visit(make())
     count = page.evaluate(
@@ -330,8 +334,9 @@ def test_tab_reaches_everything_in_order_and_leaves(visit, make):
     assert page.evaluate("document.activeElement.dataset.stop ?? null") in (None, "0")  # out of the page, or around
 
 
-def test_everything_has_a_name(visit):
-    page = visit(survey())
+@pytest.mark.parametrize("make", [survey, adaptive])
+def test_everything_has_a_name(visit, make):
+    page = visit(make())
     unnamed = page.evaluate(
         "s => [...document.querySelectorAll(s)]"
         ".filter((e) => !(e.ariaLabel || e.labels?.length || e.textContent.trim())).map((e) => e.outerHTML)",
@@ -339,6 +344,74 @@ def test_everything_has_a_name(visit):
     )
     assert unnamed == []
     assert page.locator(".chart").first.get_attribute("aria-label").endswith("Arrow keys read the values.")
+
+
+def test_rounds_are_those_of_the_release(visit):
+    page = visit(adaptive())
+    told = document(adaptive())["adaptive"]
+    rounds = page.get_by_role("region", name="Rounds", exact=True)
+    cells = [row.split("\t") for row in rounds.locator("tbody").inner_text().split("\n")]
+    assert [int(row[0]) for row in cells] == [k + 1 for k in range(len(told["rounds"]))]
+    assert [int(row[1]) for row in cells] == [r["compared"] for r in told["rounds"]]
+    for row, made in zip(cells, told["rounds"], strict=True):
+        assert [number(row[k].removesuffix("%")) for k in (2, 4)] == pytest.approx(
+            [100 * made["choosing"], 100 * made["measuring"]], rel=0.01
+        )
+        assert row[3].startswith(" × ".join(made["named"][0]))
+    chart = page.locator("#rounds .chart")
+    chart.focus()
+    assert chart.locator(".tip").inner_text().startswith("Round 1: ")
+    page.keyboard.press("End")
+    assert chart.locator(".tip").inner_text().startswith(f"Round {len(told['rounds'])}: ")
+    assert contrast(page, ".kind-of") >= 4.5
+
+
+def test_many_rounds_are_a_row_of_columns(visit):
+    page = visit(chosen())
+    made = document(chosen())["adaptive"]["rounds"]
+    assert len(made) > 12
+    assert page.locator("#rounds .bar-mark").count() == len(made)
+    page.locator("#rounds .chart").focus()
+    assert re.search(r"% comparing, then measuring ", page.locator("#rounds .tip").inner_text())
+
+
+def test_measured_and_completed_are_told_apart(visit):
+    page = visit(adaptive())
+    told = document(adaptive())["adaptive"]
+    asked = page.get_by_role("region", name="Tables asked for")
+    assert asked.locator("tbody td:nth-child(2)").all_inner_texts() == [
+        "measured" if t["measured"] else "completed" for t in told["asked"]
+    ]
+    shown = [number(text) for text in asked.locator("tbody td:nth-child(3)").all_inner_texts()]
+    assert shown == pytest.approx([t["expected"] for t in told["asked"]], rel=0.01)
+    names = [adaptive().domain.names[a] for a in told["completed"][0]["attributes"]]
+    choose(page, *names)
+    assert page.locator("#tables .kind-of").inner_text().startswith("Completed: not measured, a biased guess")
+    assert page.locator("#tables thead th").all_inner_texts()[-1].startswith("Count")
+    assert "the interval includes zero" not in page.locator("#tables").inner_text()
+    page.locator("#tables .chart").focus()
+    assert page.locator("#tables .tip").inner_text().endswith("completed: a biased guess")
+    choose(page, "a", EVIL)
+    assert page.locator("#tables .kind-of").inner_text() == "Measured: unbiased, with exact errors."
+    assert page.evaluate("window.hacked") is None
+
+
+def test_completed_tables_can_be_downloaded(visit):
+    page = visit(adaptive())
+    names = [adaptive().domain.names[a] for a in document(adaptive())["adaptive"]["completed"][0]["attributes"]]
+    choose(page, *names)
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download as CSV").click()
+    found = pd.read_csv(started.value.path())
+    assert list(found) == [*names, "count"]
+    assert found["count"].tolist() == pytest.approx(adaptive().complete().counts(*names).ravel(), abs=0.006)
+    assert started.value.suggested_filename.endswith("-completed.csv")
+
+
+def test_comparing_is_part_of_the_budget(visit):
+    page = visit(adaptive())
+    assert "comparing tables" in page.locator("#allocation").inner_text()
+    assert "comparing tables" not in visit(survey()).locator("#allocation").inner_text()
 
 
 def test_skip_link_leads_to_the_contents(visit):

@@ -106,7 +106,8 @@ def test_shares_sum_to_one(make):
     release = make()
     for most in (2, 30):
         found = allocation(release.state.structure, [p.recipe for p in release.parts], most)
-        assert_allclose(sum(s for _, s in found.shares) + found.rest, 1, rtol=1e-9)
+        assert_allclose(sum(s for _, s in found.shares) + found.rest + found.choosing, 1, rtol=1e-9)
+        assert (found.choosing > 0) == any(o.adaptive for o in release.origins)
         assert (found.rest > 0) == (found.rest_sets > 0)
 
 

@@ -14,11 +14,12 @@ Attributes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Allocation:
-    """Shares of mu^2 per attribute set, largest first, and what all further sets have together."""
+    """Shares of mu^2 per attribute set, largest first, what all further sets have together, and what choosing cost."""
 
     shares: tuple[tuple[Attributes, float], ...]
     rest: float
     rest_sets: int
+    choosing: float = 0.0  # of an adaptive release
 
 
 def allocation(structure: Structure, recipes: Sequence[Recipe], most: int = 30) -> Allocation:
@@ -44,7 +45,8 @@ def allocation(structure: Structure, recipes: Sequence[Recipe], most: int = 30) 
     measured = sum(structure.members[number] for _, number in per_set[:left])
     rest = sum(share * structure.members[number] for share, number in per_set) - sum(share for _, share in shares)
     more = measured - len(shares)
-    return Allocation(tuple(shares), max(rest, 0.0) if more else 0.0, more)
+    choosing = float(sum(recipe.selection for recipe in recipes)) / total
+    return Allocation(tuple(shares), max(rest, 0.0) if more else 0.0, more, choosing)
 
 
 def _spent(recipe: Recipe) -> dict[Orbit, Fraction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from math import floor, inf, log10, prod, sqrt
+from math import floor, inf, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from leastnoise.release.answers import quantile
 from leastnoise.release.export import file_names
 from leastnoise.release.statement import INSECURE, Privacy, Summary
 from leastnoise.report.allocation import allocation
+from leastnoise.report.choice import fitting, short
+from leastnoise.report.rounds import adaptive
 from leastnoise.workload.families import Prefix
 
 CELLS = 10_000  # of all tables in the page together
-TABLES = 300  # in the page
 VALUES = 1_000  # of all ordered attributes together whose distributions are in the page
 DIGITS = 4  # counts are rounded to this many digits below their standard error
 POINTS = 80  # of the curve of errors, on each side of the release
@@ -40,7 +41,9 @@ def document(
     width = quantile(confidence)
     privacy = Privacy.of(release.parts).model_dump()
     shown = tables(release, cells) | distributions(release)
-    named = {a for t in shown["tables"] for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}
+    rounds = adaptive(release, cells)
+    all_tables = shown["tables"] + (rounds["completed"] if rounds else [])
+    named = {a for t in all_tables for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}
     return {
         "software": f"leastnoise {version('leastnoise')}",
         "dataset": release.dataset,
@@ -54,7 +57,9 @@ def document(
         "errors": errors(release),
         "plans": [s.model_dump() for s in _summaries(release, plan)],
         "allocation": _allocation(release),
-        "curve": curve(privacy["mu"], privacy["epsilon"], privacy["delta"]),
+        # With another budget an adaptive release would measure something else.
+        "curve": curve(privacy["mu"], 0.0 if rounds else privacy["epsilon"], privacy["delta"]),
+        "adaptive": rounds,
         **shown,
     }
 
@@ -75,12 +80,12 @@ def curve(mu: float, epsilon: float, delta: float) -> dict[str, Any]:
 
     Errors are in proportion to 1 / mu, so the page needs nothing else.
     """
-    if not epsilon:  # delta alone is enough: there is no epsilon to move
+    if not epsilon:  # there is no epsilon to move, for example where delta alone is enough
         return {"own": 0, "epsilon": [], "mu": []}
     steps = FACTOR ** np.linspace(-1, 1, 2 * POINTS + 1)
     points = [(epsilon * float(s), gaussian.mu_for(epsilon * float(s), delta)) for s in steps]
     points[POINTS] = (epsilon, mu)
-    return {"own": POINTS, "epsilon": [_short(e) for e, _ in points], "mu": [_short(m, 8) for _, m in points]}
+    return {"own": POINTS, "epsilon": [short(e) for e, _ in points], "mu": [short(m, 8) for _, m in points]}
 
 
 def errors(release: Release) -> dict[str, Any]:
@@ -117,13 +122,7 @@ def errors(release: Release) -> dict[str, Any]:
 def tables(release: Release, cells: int = CELLS) -> dict[str, Any]:
     """Tables in reach, those of few attributes and few cells first, as far as the limits go; how many are left out."""
     listed = [names for names in release.tables() if names]
-    shapes = {names: tuple(release.domain[n].size for n in names) for names in listed}
-    chosen: set[tuple[str, ...]] = set()
-    for names in sorted(listed, key=lambda names: (len(names), prod(shapes[names]))):
-        if prod(shapes[names]) <= cells and len(chosen) < TABLES:
-            chosen.add(names)
-            cells -= prod(shapes[names])
-    shown = [names for names in listed if names in chosen]
+    shown = fitting(release.domain, listed, cells)
     return {
         "tables": [_table(release, names, f) for names, f in zip(shown, file_names(shown), strict=True)],
         "left_out": len(listed) - len(shown),
@@ -167,16 +166,12 @@ def _numbers(values: Array, std_errors: Array) -> dict[str, Any]:
     least = float(std_errors.min(initial=inf, where=std_errors > 0))
     decimals = DIGITS - floor(log10(least)) if least < inf else DIGITS
     rounded = np.round(values.ravel(), decimals) + 0.0  # no negative zeros
-    found = [_short(e) for e in std_errors.ravel().tolist()]
+    found = [short(e) for e in std_errors.ravel().tolist()]
     alike = len(set(found)) == 1
     return {
         "counts": [int(x) if x == int(x) else x for x in rounded.tolist()],
         "std_errors": found[0] if alike else found,
     }
-
-
-def _short(x: float, digits: int = 6) -> float:
-    return float(f"{x:.{digits}g}")
 
 
 def _total(release: Release) -> list[float] | None:
@@ -208,5 +203,6 @@ def _summaries(release: Release, plan: Plan | None) -> list[Summary]:
 
 def _allocation(release: Release) -> dict[str, Any]:
     found = allocation(release.state.structure, [p.recipe for p in release.parts])
-    shares = [{"attributes": list(names), "share": _short(share)} for names, share in found.shares]
-    return {"shares": shares, "rest": _short(found.rest), "rest_sets": found.rest_sets}
+    shares = [{"attributes": list(names), "share": short(share)} for names, share in found.shares]
+    choosing = short(found.choosing)
+    return {"shares": shares, "rest": short(found.rest), "rest_sets": found.rest_sets, "choosing": choosing}

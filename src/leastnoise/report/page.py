@@ -21,7 +21,7 @@ from leastnoise.plan.words import number, percent_above
 from leastnoise.release import Release
 from leastnoise.report.document import CELLS, FALSE_ALARMS, document
 
-SCRIPTS = ("draw.js", "charts.js", "page.js")
+SCRIPTS = ("draw.js", "charts.js", "rounds.js", "page.js")
 
 
 def write(
@@ -62,6 +62,8 @@ def render(told: Mapping[str, Any]) -> str:
         "banner": f'<p class="banner" role="alert">{escape(told["warning"])}</p>' if told["warning"] else "",
         "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in glance(told)),
         "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_words(told)),
+        "asked": "measured" if told["adaptive"] else "asked",
+        "lines": escape(_lines(told)),
         "notes": "".join(f"<li>{escape(text)}</li>" for text in notes(told)),
         "software": escape(told["software"]),
         "style": style,
@@ -114,7 +116,12 @@ def glance(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if told["total"] is not None:
         value, std_error = told["total"]
         yield "Rows in the data", _total(value, std_error, told["width"])
-    yield "Statistics asked for", f"{whole['queries']:,}"
+    rounds = told["adaptive"]
+    if rounds:
+        yield "Tables asked for", f"{rounds['tables']:,} ({rounds['measured']:,} measured)"
+        yield "Expected error of a table", number(rounds["expected"])
+    else:
+        yield "Statistics asked for", f"{whole['queries']:,}"
     yield "Typical error (RMSE)", number(whole["rmse"])
     yield "Largest standard error", number(whole["max_std_error"])
     for plan in told["plans"]:
@@ -148,12 +155,36 @@ def _up(share: float) -> str:
     return f"{ceil(1000 * share) / 10:g}%"
 
 
+def _lines(told: Mapping[str, Any]) -> str:
+    if told["adaptive"]:
+        return "One line for each table that was measured, with all its smaller ones. Completed tables are not here."
+    return "One line for each statement of the workload. The errors hold whatever the data are."
+
+
+def adaptive_notes(told: Mapping[str, Any]) -> Iterator[str]:
+    """How to read what is only in the page of an adaptive release."""
+    yield (
+        "Measured tables are unbiased with exact errors. Completed tables were not measured: they are put together "
+        "from measured ones as if there were nothing more to know, which is a biased guess without intervals."
+    )
+    yield (
+        "The expected error of a table is the sum of the errors of its statistics, in rows (L1), as far as noisy looks "
+        "at the data can tell. It is an estimate, not a bound."
+    )
+    if told["adaptive"]["completed_left_out"]:
+        left = f"{told['adaptive']['completed_left_out']:,} larger completed tables are left out of this page"
+        yield f"{left}; the release has them (leastnoise table --complete)."
+
+
 def notes(told: Mapping[str, Any]) -> Iterator[str]:
     """How to read the page."""
+    size = "What was measured was decided by released numbers" if told["adaptive"] else "It does not depend on the data"
     yield (
         f"Intervals hold with {told['confidence']:.4g} confidence each: ± {told['width']:.4g} standard errors. "
-        "The noise is Gaussian and its size is known exactly; it does not depend on the data."
+        f"The noise is Gaussian and its size is known exactly. {size}."
     )
+    if told["adaptive"]:
+        yield from adaptive_notes(told)
     yield (
         "Counts are unbiased estimates, so they may be negative or fractions. Tables agree with each other: a table "
         "summed over an attribute is the table without it."

@@ -6,6 +6,7 @@ const level = percent(data.confidence);
 const body = (name) => document.getElementById(`${name}-body`);
 
 function interval(name, value, error) {
+  if (error === null) return { value, say: `${name}\nabout ${fixed(value, 1)}\ncompleted: a biased guess` };
   const digits = decimals(error);
   const [low, high] = [value - data.width * error, value + data.width * error];
   const words = `${name}\n${fixed(value, digits)} ± ${fixed(data.width * error, digits)}`;
@@ -16,7 +17,8 @@ function interval(name, value, error) {
   return { value, low, high, say: words + range };
 }
 
-const errorAt = (numbers, k) => (typeof numbers.std_errors === "number" ? numbers.std_errors : numbers.std_errors[k]);
+// Completed tables have no errors.
+const errorAt = ({ std_errors: errors }, k) => (Array.isArray(errors) ? errors[k] : errors);
 const ticksOf = (attribute) => attribute.ticks ?? attribute.labels;
 
 function scrolling(label, node) {
@@ -167,6 +169,7 @@ function codesOf(table, k) {
   return codes;
 }
 
+const completed = (table) => table.std_errors === null;
 const titleOf = (table) => table.attributes.map((a) => data.attributes[a].name).join(" × ");
 const labelOf = (table, axis, code) => data.attributes[table.attributes[axis]].labels[code];
 
@@ -225,7 +228,7 @@ function manyWay(table, cells) {
     "div",
     { class: "legend" },
     html("span", {}, "0", ramp, fixed(top, 0)),
-    html("span", {}, "• the interval includes zero"),
+    completed(table) ? null : html("span", {}, "• the interval includes zero"),
   );
   const controls = selects.length ? html("div", { class: "controls" }, ...selects) : null;
   return html("figure", {}, html("figcaption", {}, caption), controls, picture, legend);
@@ -235,10 +238,11 @@ const quoted = (value) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '"
 
 function csv(table, cells) {
   const names = table.attributes.map((a) => data.attributes[a].name);
-  const head = [...names, "count", "std_error", "low", "high"].map(quoted).join(",");
+  const head = [...names, "count", ...(completed(table) ? [] : ["std_error", "low", "high"])].map(quoted).join(",");
   const rows = cells.map(({ codes, value, error, low, high }) => {
     const labels = codes.map((code, axis) => quoted(labelOf(table, axis, code)));
-    return [...labels, value, error, Number(low.toPrecision(12)), Number(high.toPrecision(12))].join(",");
+    const more = completed(table) ? [] : [error, Number(low.toPrecision(12)), Number(high.toPrecision(12))];
+    return [...labels, value, ...more].join(",");
   });
   return `${[head, ...rows].join("\n")}\n`;
 }
@@ -252,7 +256,7 @@ function save(name, content) {
 }
 
 function cellTable(table, cells) {
-  const digits = decimals(Math.min(...cells.map((cell) => cell.error)));
+  const digits = completed(table) ? 1 : decimals(Math.min(...cells.map((cell) => cell.error)));
   const names = table.attributes.map((a, axis) => ({
     title: data.attributes[a].name,
     key: (cell) => (data.attributes[a].ordered ? cell.codes[axis] : labelOf(table, axis, cell.codes[axis])),
@@ -263,12 +267,14 @@ function cellTable(table, cells) {
     ["Std. error", "error"],
     ["Low", "low"],
     ["High", "high"],
-  ].map(([title, key]) => ({
-    title,
-    number: true,
-    key: (cell) => cell[key],
-    show: (cell) => fixed(cell[key], key === "error" ? Math.max(1, digits) : digits),
-  }));
+  ]
+    .slice(0, completed(table) ? 1 : 4)
+    .map(([title, key]) => ({
+      title,
+      number: true,
+      key: (cell) => cell[key],
+      show: (cell) => fixed(cell[key], key === "error" ? Math.max(1, digits) : digits),
+    }));
   return sortable(`Cells of ${titleOf(table)}`, [...names, ...numbers], cells);
 }
 
@@ -277,12 +283,13 @@ function showTables() {
     body("tables").append(html("p", {}, "No table of this release is small enough to be shown here."));
     return;
   }
+  const all = [...data.tables, ...(data.adaptive?.completed ?? [])];
   const groups = new Map();
-  data.tables.forEach((table, k) => {
-    const ways = table.attributes.length;
-    if (!groups.has(ways)) groups.set(ways, html("optgroup", { label: plural(ways, "attribute", "attributes") }));
+  all.forEach((table, k) => {
+    const label = plural(table.attributes.length, "attribute", "attributes") + (completed(table) ? ", completed" : "");
+    if (!groups.has(label)) groups.set(label, html("optgroup", { label }));
     groups
-      .get(ways)
+      .get(label)
       .append(html("option", { value: k }, `${titleOf(table)} (${plural(table.counts.length, "cell", "cells")})`));
   });
   const select = html("select", { id: "table" }, ...groups.values());
@@ -291,10 +298,11 @@ function showTables() {
   let shown = null;
 
   function show() {
-    const table = data.tables[Number(select.value)];
+    const table = all[Number(select.value)];
     shown = { table, cells: cellsOf(table) };
     const picture = table.attributes.length === 1 ? oneWay(table, shown.cells) : manyWay(table, shown.cells);
-    view.replaceChildren(picture, cellTable(table, shown.cells));
+    const label = data.adaptive ? [kindOf(!completed(table))] : [];
+    view.replaceChildren(...label, picture, cellTable(table, shown.cells));
   }
   select.addEventListener("change", show);
   download.addEventListener("click", () => save(shown.table.file, csv(shown.table, shown.cells)));
@@ -330,7 +338,7 @@ function showDistributions() {
 // --- budget ------------------------------------------------------------------------------------------------------
 
 function showAllocation() {
-  const { shares, rest, rest_sets: sets } = data.allocation;
+  const { shares, rest, rest_sets: sets, choosing } = data.allocation;
   const points = shares.map(({ attributes, share }) => {
     const name = attributes.join(" × ") || "total";
     return { name, value: share, say: `${name}\n${percent(share)} of the budget` };
@@ -341,6 +349,13 @@ function showAllocation() {
       value: rest,
       rest: true,
       say: `${plural(sets, "further set", "further sets")}\n${percent(rest)} of the budget`,
+    });
+  if (choosing)
+    points.push({
+      name: "comparing tables",
+      value: choosing,
+      rest: true,
+      say: `comparing tables with their estimates\n${percent(choosing)} of the budget`,
     });
   const label = "Share of the budget per set of attributes";
   body("allocation").append(chart(label, bars(points, { unit: (share) => `${fixed(100 * share, 1)}%` })));
@@ -452,6 +467,8 @@ function themed() {
 }
 
 themed();
+if (data.adaptive) showRounds(data.adaptive);
+else dropSection("rounds");
 showErrors();
 showTables();
 if (data.distributions.length) showDistributions();

@@ -1,0 +1,79 @@
+"""How an adaptive release came about: its rounds, the tables asked for, and those completed from the measured ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leastnoise.privacy.cost import read_fraction
+from leastnoise.release import Release
+from leastnoise.release.export import file_names
+from leastnoise.release.rounds import Round
+from leastnoise.report.choice import fitting, short
+
+ASKED = 1_000  # tables whose expected error is in the page, the largest errors first
+NAMED = 12  # tables of a round that are named
+
+
+def adaptive(release: Release, cells: int) -> dict[str, Any] | None:
+    """Rounds with their shares of mu^2, expected errors and completed tables; None where nothing was adaptive.
+
+    Guarantees: rounds_cost_what_the_release_costs; completed_tables_are_not_in_reach.
+    """
+    told = [o.adaptive for o in release.origins if o.adaptive is not None]
+    if not told:
+        return None
+    total = float(release.cost.mu_squared)
+    return {
+        "method": told[-1].method,
+        "rounds": [_round(r, total) for made in told for r in made.rounds],
+        **_asked(release),
+        **_completed(release, cells),
+    }
+
+
+def _round(made: Round, total: float) -> dict[str, Any]:
+    return {
+        "compared": made.compared,
+        "choosing": short(float(read_fraction(made.selection)) / total),
+        "tables": len(made.measured),
+        "named": made.measured[:NAMED],
+        "measuring": short(float(read_fraction(made.measurement)) / total),
+    }
+
+
+def _asked(release: Release) -> dict[str, Any]:
+    errors = release.complete().errors()
+    worst = errors.sort_values("expected_l1", ascending=False, kind="stable").head(ASKED)
+    shown = [
+        {"attributes": list(names), "measured": bool(measured), "expected": short(expected)}
+        for names, measured, expected in worst.itertuples(index=False)
+    ]
+    return {
+        "tables": len(errors),
+        "measured": int(errors["measured"].sum()),
+        "expected": short(float(errors["expected_l1"].mean())),
+        "asked": shown,
+    }
+
+
+def _completed(release: Release, cells: int) -> dict[str, Any]:
+    """Tables that were asked for and not measured, small ones first, as far as the limits go."""
+    completion = release.complete()
+    errors = completion.errors()
+    listed = list(dict.fromkeys(errors["table"][~errors["measured"]]))
+    shown = fitting(release.domain, listed, cells)
+    files = file_names(shown)
+    return {
+        "completed": [
+            {
+                "attributes": [release.domain.index(n) for n in names],
+                "file": f"{file}-completed.csv",
+                "counts": np.round(completion.counts(*names).ravel(), 2).tolist(),
+                "std_errors": None,
+            }
+            for names, file in zip(shown, files, strict=True)
+        ],
+        "completed_left_out": len(listed) - len(shown),
+    }

@@ -78,6 +78,8 @@ class Adaptive:
         _check_survey(aims, total * min(LOOK / len(ROUNDS), CLOSING))
         if self.method == "choice":
             ones = int((aims.ways == 1).sum())
+            if self.rounds is not None and self.rounds <= ones:
+                raise LeastnoiseError(f"rounds is {self.rounds}; the one-way tables take {ones} of them, use more")
             epsilon_for_cost(first_part(total, ones, self.rounds) * CHOICE)
 
     def _carry_out(self, source: Source, bits: Bits, progress: Progress | None) -> tuple[Measurements, Adaptivity]:

@@ -153,6 +153,7 @@ class Chosen:
         budget = self.aims.base.budget
         recipe = recipe_of(self.aims, {m: self.aims.template(m).probes(s, budget) for m, s in spending.items()})
         self.says(f"round {len(self.rounds) + 1}")
+        self.known.allow(recipe.cost.mu_squared)
         self.known.observe(measure(recipe, self.source, self.bits))
         self.rounds.append(Round.of(compared, selection, recipe))
 

@@ -90,8 +90,14 @@ class Knowledge:
         self.precision = np.zeros(len(self.aims.residuals))
         self.estimates = Estimates(self.aims.workload.domain.shape, ())
 
+    def allow(self, mu_squared: Fraction) -> None:
+        """Stop before something is drawn that the budget does not hold; by design that never happens."""
+        if self.spent + mu_squared > self.aims.base.budget.exact_cost:
+            raise LeastnoiseError("a round would exceed the budget; report this, nothing more was measured")
+
     def choose(self, mu_squared: Fraction) -> None:
         """Take down what a choice or a survey costs."""
+        self.allow(mu_squared)
         self.selection += mu_squared
         self.spent += mu_squared
 

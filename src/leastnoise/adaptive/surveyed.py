@@ -134,5 +134,6 @@ class Surveyed:
         }
         recipe = recipe_of(self.aims, probes)
         self.says(f"measuring {len(recipe.workload.blocks):,} tables")
+        self.known.allow(recipe.cost.mu_squared)
         self.known.observe(measure(recipe, self.source, self.bits))
         self.rounds.append(Round.of(*looked, recipe))

@@ -74,6 +74,10 @@ def _sizes(recipe: Recipe) -> Iterator[tuple[int, tuple[int, ...], tuple[Probe, 
 
 def _exact_answers(recipe: Recipe, source: Source, total: int) -> Iterator[tuple[int, int, Answers]]:
     """(orbit, probe, exact answers of some attribute sets), in a fixed order, computed ahead on all cores."""
+    if sum(m * prod(s) for m, s, p in _sizes(recipe) if p) < BATCH_CELLS:  # not worth the threads
+        for o, counts in list(_batches(recipe, source, total)):  # all counted before any noise is drawn
+            yield from ((o, i, probe.strategy.apply(counts, total)) for i, probe in enumerate(recipe.probes[o]))
+        return
     cores = os.cpu_count() or 1
     waiting: deque[tuple[int, int, Future[Answers]]] = deque()
     with ThreadPoolExecutor(cores) as pool:

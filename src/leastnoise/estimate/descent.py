@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +26,11 @@ MOST = 128  # components of one mixture
 # for stay near the rest instead of following the noise.
 APART = 2.0
 REFIT_STEPS = 60
+# Multiplications of a matrix product, on average, from which on threads pay: they hand Python's lock to each other
+# between any two products, which takes as long as a small one.
+LEAST_PRODUCT = 2_000_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +129,7 @@ def fitted(
     while True:
         if progress is not None:
             progress(len(misfits), 0, f"fitting {count} components")
-        across_cores(Course.run, courses)
+        each(targets, count, Course.run, courses)
         misfits.append(float(np.mean([c.value for c in courses])) / max(targets.freedom, 1))
         idle = len(misfits) > 1 and misfits[-2] - misfits[-1] < slack
         if components or misfits[-1] <= 1 + slack or idle or 2 * count > MOST:
@@ -131,6 +137,16 @@ def fitted(
         count *= 2
         for course in courses:
             course.grow()
+
+
+def each(targets: Targets, components: int, work: Callable[[T], object], items: Sequence[T]) -> None:
+    """Independent pieces of work, on all cores where matrix products are large enough for threads to pay."""
+    cells = sum(t.answers.size for t in targets.targets)
+    if components * cells >= LEAST_PRODUCT * max(len(targets.targets), 1):
+        across_cores(work, items)
+        return
+    for item in items:
+        work(item)
 
 
 def refitted(targets: Targets, logits: Logits) -> Logits:

@@ -8,12 +8,12 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.estimate.descent import fitted, refitted
+from leastnoise.estimate.descent import each, fitted, refitted
 from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_seed
 from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets, targets_of
-from leastnoise.factorize.threads import across_cores, one_blas_thread
+from leastnoise.factorize.threads import one_blas_thread
 from leastnoise.measure import Progress
 from leastnoise.release import Release
 
@@ -78,5 +78,5 @@ def _replicates(targets: Targets, logits: list[Logits], rngs: Sequence[np.random
         drawn = simulated(targets, logits, rngs[k])
         found[k] = Replicate(_mixture(targets, [refitted(drawn, x) for x in logits]), total)
 
-    across_cores(work, range(len(rngs)))
+    each(targets, len(logits[0][0]), work, range(len(rngs)))
     return tuple(r for r in found if r is not None)

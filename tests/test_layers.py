@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "leastnoise"
 FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
-    "errors _types encoding domain workload residual gram factorize privacy noise plan sources measure release "
+    "errors _types tree encoding domain workload residual gram factorize privacy noise plan sources measure release "
     "estimate adaptive cascade local report cli"
 ).split()
 LONGEST_FILE = 500

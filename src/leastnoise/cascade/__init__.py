@@ -6,7 +6,7 @@ from leastnoise.cascade.integer import extra_variance, integer_noise
 from leastnoise.cascade.replace import replace_cost
 from leastnoise.cascade.sample import gaussian_noise
 from leastnoise.cascade.targets import Cascade, Spread, cost
-from leastnoise.cascade.tree import Tree
+from leastnoise.tree import Tree
 
 __all__ = [
     "Cascade",

@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.cascade.targets import Cascade, Spread, distinct_keys, make
-from leastnoise.cascade.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.optimal import GAP, solve_optimal
 from leastnoise.gram import LowRank
+from leastnoise.tree import Tree, sums_below
 
 Family = tuple[IntArray, slice, IntArray]  # nodes with children, the nodes below, how many each has
 DENSE_LEAVES = 4_096  # up to so many leaves the floor is computed

@@ -24,9 +24,9 @@ from scipy.special import ndtri
 from leastnoise._types import Array, IntArray
 from leastnoise.cascade.integer import answer_variances, extra_variance
 from leastnoise.cascade.targets import Cascade, Spread
-from leastnoise.cascade.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import per_axis
+from leastnoise.tree import Tree, sums_below
 
 Values = npt.NDArray[Any]  # of floats, or of Fractions
 

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.cascade.targets import Cascade
-from leastnoise.cascade.tree import Counts, Tree, Where, first_children, next_level, sums_below
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.bits import Bits
 from leastnoise.noise.gaussian import rounded_gaussian
+from leastnoise.tree import Counts, Tree, Where, first_children, next_level, sums_below
 
 FINE = 20  # nodes are first known in units of 2^-FINE
 MOST_CHILDREN = 2**20  # beyond, the rounding of one family does not fit 64 bits

@@ -18,8 +18,8 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.cascade.targets import Cascade, cost
-from leastnoise.cascade.tree import Counts, first_children
 from leastnoise.errors import LeastnoiseError
+from leastnoise.tree import Counts, first_children
 
 
 def replace_cost(*cascades: Cascade) -> Fraction:

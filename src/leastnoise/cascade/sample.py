@@ -22,8 +22,8 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.cascade.targets import Cascade
-from leastnoise.cascade.tree import Counts, Index, Tree, Where, next_level
 from leastnoise.errors import LeastnoiseError
+from leastnoise.tree import Counts, Index, Tree, Where, next_level
 
 T = TypeVar("T")
 Draw = Callable[[int], Array]  # as many rows of independent normals as asked for

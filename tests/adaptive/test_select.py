@@ -264,3 +264,19 @@ def test_nothing_private_is_shown():
     assert distances.by_set == {(0, 1): 12345 * GRID}
     assert str(12345) not in repr(distances)
     assert str(12345 * GRID) not in repr(distances)
+
+
+def test_floats_never_decide_differently(rng):
+    """Where floats claim to be certain, exact bounds say the same; at a boundary they claim nothing."""
+    certain = 0
+    for _ in range(300):
+        scale = int(rng.integers(1, 10**6))
+        steps = [0, *(int(x) for x in rng.exponential(5 * scale, int(rng.integers(1, 40))))]
+        u = int(rng.integers(0, 2**64, dtype=np.uint64))
+        fast = module._decide_fast(u, steps, scale)
+        if fast is not None:
+            certain += 1
+            assert fast == module._decide(u, 64, steps, scale)
+    assert certain > 290
+    assert module._decide_fast(2**63, [0, 0], 1) is None
+    assert module._decide_fast(2**62, [0, 0], 1) == 0

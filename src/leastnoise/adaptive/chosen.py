@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import pi, prod, sqrt
 
 import numpy as np
@@ -62,6 +63,10 @@ class Chosen:
     def __post_init__(self) -> None:
         self.known = Knowledge(self.aims, self.given)
         self.bias = np.zeros(len(self.aims.residuals))
+
+    @cached_property
+    def _cells(self) -> dict[Members, int]:
+        return {m: prod(self.shape[a] for a in m) for m in self.aims.residuals}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -121,7 +126,7 @@ class Chosen:
         self.known.choose(choice.mu_squared)
         rest = part - choice.mu_squared
         deviation = 1 / sqrt(float(rest))
-        allowed = {m: allowance(prod(self.shape[a] for a in m), deviation) for m in candidates}
+        allowed = {m: allowance(self._cells[m], deviation) for m in candidates}
         members = choice.choose(distances.by_set, allowed, self.bits)
         before = estimates.table(members)
         spending = self._shared(members, rest)

@@ -2,18 +2,22 @@
 
 import importlib
 import json
+from argparse import Namespace
 from dataclasses import replace
-from math import comb
+from math import comb, pi, sqrt
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 
-from bench import aim_pgm, common, release_adult, workloads
+from bench import aim_pgm, aim_rounds, aim_tradeoff, common, datasets, release_adult, workloads
 from bench.common import Column, Report, check_equal, check_search, compare, measure, published
 from bench.qs_table3 import LARGEST
 from bench.releases import BUDGET, Task, made_up, plain, shares
 from bench.wff_figure1 import lemma
 from leastnoise import Budget, Domain, Workload, sized
+from leastnoise.noise import SeededBits
+from leastnoise.sources import Codes
 
 TINY = {
     "qs_table2": "--datasets CPS --ways 1 2",
@@ -31,10 +35,12 @@ TINY = {
     "rounding": "--only n=10",
 }
 
-OTHERS = {  # nothing is planned, so there is no --prior
+OTHERS = {  # no choice of a --prior
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "aim_table2": "--attributes 5 --rows 500 --rounds 4 --seeds 1",
+    "aim_tradeoff": "--datasets titanic acs --attributes 5 --rows 500 --epsilons 0.1 --seeds 1 2",
+    "aim_rounds": "--datasets titanic --attributes 5 --rows 500 --rounds 8 --seeds 1 2",
 }
 
 
@@ -270,3 +276,79 @@ def test_aim_with_a_graphical_model_runs(capsys):
     code, document = run("aim_pgm", "--attributes 3 --rows 2000 --iterations 50 --epsilons 5", capsys)
     assert (code, document["ok"]) == (0, True)
     assert document["figures"][0]["rounds"] >= 1
+
+
+def test_a_data_set_is_read_from_a_folder_or_a_file_with_its_smallest_columns(tmp_path):
+    sizes = {f"c{i}": 40 - i for i in range(30)}
+    columns = made_up(Domain.of({name: sized(n) for name, n in sizes.items()}), 200, seed=1)
+    table = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    (tmp_path / "loans-domain.json").write_text(json.dumps(sizes))
+    (tmp_path / "loans.csv").write_text("\n".join(table))
+    from_csv = datasets.load("loans", Namespace(data=tmp_path, attributes=None, rows=0))
+    with ZipFile(tmp_path / "loans.zip", "w") as file:
+        file.write(tmp_path / "loans.csv", "loans.csv")
+    (tmp_path / "loans.csv").unlink()
+    from_zip = datasets.load("loans", Namespace(data=tmp_path / "loans.zip", attributes=3, rows=0))
+    assert from_csv.domain.names == tuple(f"c{i}" for i in range(10, 30))
+    assert from_zip.domain.names == ("c10", "c11", "c12")
+    for place, name in enumerate(from_zip.domain.names):
+        for source in (from_csv, from_zip):
+            counts = next(source.count([(place,)]))
+            assert counts.tolist() == np.bincount(columns[name], minlength=sizes[name]).tolist()
+
+
+@pytest.mark.parametrize("name", datasets.SIZES)
+def test_every_data_set_can_be_made_up(name):
+    source = datasets.load(name, Namespace(data=None, attributes=4, rows=100))
+    assert source.domain.shape == tuple(datasets.SIZES[name].values())[:4]
+    assert next(source.count([()])) == 100
+    assert datasets.ROWS[name] > 1000
+
+
+def test_latent_classes_depend_on_each_other():
+    domain = Domain.of(a=5, b=8)
+    columns = datasets.latent_classes(domain, 20_000)
+    assert {name: set(column) for name, column in columns.items()} == {"a": set(range(5)), "b": set(range(8))}
+    joint = np.histogram2d(columns["a"], columns["b"], bins=(5, 8))[0] / 20_000
+    # Independent attributes would be at about sqrt(28 / 20,000) / 2 = 0.02.
+    assert 0.5 * np.abs(joint - np.outer(joint.sum(axis=1), joint.sum(axis=0))).sum() > 0.1
+
+
+def test_expected_error_of_a_batch_is_that_of_the_standard_errors_of_its_release():
+    domain = Domain.of(a=3, b=2, c=3, d=5)
+    task = aim_tradeoff.Task(Codes(domain, made_up(domain, 300)), (2, 3), 1.0)
+    batch = aim_tradeoff.Batch.of(task)
+    release = batch.plan.run(task.source, bits=SeededBits(1))
+    sums = [release.std_errors(*(domain.names[a] for a in s)).sum() for s in task.sets]
+    assert batch.error(task) == pytest.approx(sqrt(2 / pi) * np.mean(sums) / 300)
+    assert batch.numbers(task) == 1 + 9 + (2 + 4 + 8 + 2 + 4 + 8) + (4 + 8 + 16 + 8)
+
+
+FOUND = {"batch": {"told_ratio": 1.01, "slack": 0.02}, "fit": {"ratio": 0.99, "seconds": 1.0, "memory_mb": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "changes", "failures"),
+    [
+        (1.0, {}, 0),
+        (1.0, {"fit": {"ratio": 1.01}}, 1),
+        (10.0, {"fit": {"ratio": 1.01}}, 0),
+        (10.0, {"fit": {"ratio": 1.06}}, 1),
+        (1.0, {"batch": {"told_ratio": 0.97}}, 1),
+    ],
+)
+def test_adaptive_answers_that_lose_to_a_batch_fail(report, epsilon, changes, failures):
+    found = {method: figure | changes.get(method, {}) for method, figure in FOUND.items()}
+    aim_tradeoff.check(report, "acs", epsilon, found)
+    assert len(report.failures) == failures
+
+
+def test_rounds_are_explained_by_their_cells_and_their_number():
+    rng = np.random.default_rng(0)
+    number, cells = np.arange(2.0, 42.0), rng.integers(1, 10**6, 40)
+    flat = aim_rounds.explained(np.stack([number, cells, 0.01 + 1e-8 * cells], axis=1))
+    growing = aim_rounds.explained(np.stack([number, cells, 0.01 + 1e-8 * cells + 0.002 * number], axis=1))
+    assert flat["growth"] == pytest.approx(1)
+    assert flat["slope"] == pytest.approx(0, abs=1e-6)
+    assert growing["slope"] == pytest.approx(2000)
+    assert growing["growth"] > 2

@@ -1,6 +1,7 @@
 """Specs that are released adaptively, and the choice between a plan and an adaptive release."""
 
 from math import pi, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,6 +174,11 @@ def test_reasons_are_told_in_words():
 def test_a_spec_that_says_so_is_obeyed(more):
     spec = parse_spec(HEAD + more)
     assert method_of(spec) == (spec.method, f"the spec says '{more}'")
+
+
+def test_the_example_is_adaptive():
+    spec = ln.load_spec(Path(__file__).parents[2] / "examples" / "adaptive.yaml")
+    assert (spec.method, method_of(spec)[0]) == ("auto", "adaptive")
 
 
 # the release

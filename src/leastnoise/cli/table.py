@@ -31,7 +31,7 @@ def table(
     release = opened(path)
     if not attributes:
         _check_alone(csv, parquet)
-        _list_asked(release, as_json) if complete else _list_tables(release, as_json)
+        (_list_asked if complete else _list_tables)(release, as_json)
         return
     if complete:
         frame = release.complete().table(*attributes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from leastnoise.privacy.cost import read_fraction
 from leastnoise.release import Release
@@ -24,12 +25,12 @@ def adaptive(release: Release, cells: int) -> dict[str, Any] | None:
     told = [o.adaptive for o in release.origins if o.adaptive is not None]
     if not told:
         return None
-    total = float(release.cost.mu_squared)
+    total, errors = float(release.cost.mu_squared), release.complete().errors()
     return {
         "method": told[-1].method,
         "rounds": [_round(r, total) for made in told for r in made.rounds],
-        **_asked(release),
-        **_completed(release, cells),
+        **_asked(errors),
+        **_completed(release, errors, cells),
     }
 
 
@@ -43,8 +44,8 @@ def _round(made: Round, total: float) -> dict[str, Any]:
     }
 
 
-def _asked(release: Release) -> dict[str, Any]:
-    errors = release.complete().errors()
+def _asked(errors: pd.DataFrame) -> dict[str, Any]:
+    """The tables asked for, those with the largest expected errors by name."""
     worst = errors.sort_values("expected_l1", ascending=False, kind="stable").head(ASKED)
     shown = [
         {"attributes": list(names), "measured": bool(measured), "expected": short(expected)}
@@ -58,10 +59,9 @@ def _asked(release: Release) -> dict[str, Any]:
     }
 
 
-def _completed(release: Release, cells: int) -> dict[str, Any]:
+def _completed(release: Release, errors: pd.DataFrame, cells: int) -> dict[str, Any]:
     """Tables that were asked for and not measured, small ones first, as far as the limits go."""
     completion = release.complete()
-    errors = completion.errors()
     listed = list(dict.fromkeys(errors["table"][~errors["measured"]]))
     shown = fitting(release.domain, listed, cells)
     files = file_names(shown)

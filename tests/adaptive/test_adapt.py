@@ -85,9 +85,10 @@ def test_spends_the_whole_budget_and_never_more(case):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", [n for n in WORKLOADS if n not in {"contrasts", "two contrasts"}])
-def test_every_kind_of_workload_can_be_asked_for(name, method):
+def test_every_kind_of_workload_can_be_asked_for(name, method, tmp_path):
     work = WORKLOADS[name]
-    release = released(method, work)
+    release = released(method, work, out=tmp_path / "out")
+    same_numbers(ln.Release.load(tmp_path / "out"), release)
     assert release.cost.mu_squared >= BUDGET.exact_cost * Fraction(999, 1000)
     frame = release.complete().errors()
     assert len(frame) == sum(b.tables for b in work.blocks)

@@ -53,11 +53,29 @@ class Adaptivity(Record):
         asked = self.workload
         if asked.domain != recipe.workload.domain:
             raise LeastnoiseError("what was asked for is on another domain than the measurements")
-        for names in (names for r in self.rounds for names in r.measured):
-            for name in names:
-                asked.domain.index(name)
+        self._check_asked(asked)
+        self._check_measured(asked, recipe)
+
+    def _check_asked(self, asked: Workload) -> None:
+        for block in asked.blocks:
+            block.check(asked.domain)
+        if workload_to_json(asked) != self.asked or not all(isinstance(b.label, str) for b in asked.blocks):
+            raise LeastnoiseError("what was asked for has fields that do not belong there")
         if len(self.expected) != sum(block.tables for block in asked.blocks):
             raise LeastnoiseError("it does not tell one expected error for each table")
+        if max(r.compared for r in self.rounds) > sum(block.tables * 2**block.ways for block in asked.blocks):
+            raise LeastnoiseError("a round compared more tables than there are")
+
+    def _check_measured(self, asked: Workload, recipe: Recipe) -> None:
+        index, structure = asked.domain.index, recipe.structure
+        told = {tuple(sorted(index(name) for name in names)) for r in self.rounds for names in r.measured}
+        largest = {block.on for block in recipe.workload.blocks}
+        inside = {tuple(s) for orbit in structure.orbits for s in structure.sets(orbit).tolist()}
+        if not largest <= told <= inside:
+            raise LeastnoiseError("the rounds do not tell what was measured")
+        for members in largest:
+            if not any(len(members) <= block.ways and set(members) <= set(block.on) for block in asked.blocks):
+                raise LeastnoiseError("it measured a table that nobody asked for")
 
 
 def adaptivity(method: Method, workload: Workload, rounds: list[Round], expected: list[float]) -> Adaptivity:

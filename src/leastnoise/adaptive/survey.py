@@ -56,7 +56,10 @@ class Gauge:
 
     def distance(self, counts: IntArray, estimate: Array) -> int:
         """sum |queries of counts - queries of estimate|, in units of 1/GRID."""
-        difference = counts * GRID - rounded(estimate, LARGEST // (2 * self.sensitivity))
+        # Sums are at most sensitivity times those of the table; Python's integers hold what 64 bits would not.
+        wide = int(counts.sum()) * GRID * self.sensitivity >= LARGEST // 2
+        exact = counts.astype(object) if wide else counts
+        difference = exact * GRID - rounded(estimate, LARGEST // (2 * self.sensitivity))
         for axis, matrix in enumerate(self._matrices):
             if matrix is not None:
                 difference = along(matrix.T, difference, axis)

@@ -18,6 +18,7 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.release import files
+from leastnoise.workload.store import workload_to_json
 from tests.release.test_files import DOMAIN, counts, header, refused, released, same_numbers, sealed
 
 
@@ -284,3 +285,137 @@ def test_files_are_only_looked_for_in_the_folder(folder, name):
     data["files"][name] = data["files"]["measurements.npz"]
     sealed(folder, data)
     assert "files" in refused(folder)
+
+
+# --- adaptive releases ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def adaptive(good: Path, tmp_path: Path) -> Path:
+    """A small adaptive release, several rounds long."""
+    work = ln.Workload(DOMAIN).marginals(ways=2)
+    made = ln.adapt(work, ln.Budget(mu=1), method="choice", rounds=12)
+    made.run(counts(DOMAIN), bits=SeededBits(1), out=tmp_path / "adaptive")
+    return tmp_path / "adaptive"
+
+
+def only_told(path: tuple[Any, ...], kind: str) -> bool:
+    """What is told of rounds and questions and cannot be checked: weights, names, sets inside of others, guesses."""
+    inside = path[path.index("adaptive") + 1 :]
+    if inside[0] == "rounds":
+        return kind == "delete" and "measured" in inside
+    if inside[0] == "asked":
+        return inside[-1] in {"weight", "label", "target"} and kind in {"huge", "float", "empty"}
+    return inside[0] == "expected" and kind == "float"
+
+
+def test_changed_rounds_are_refused_by_what_they_say(adaptive):
+    """With all checksums and fingerprints right again."""
+    release, tried, accepted = ln.Release.load(adaptive), 0, 0
+    for path, kind, new in changed(header(adaptive)):
+        if "adaptive" not in path and path[-1] != "selection":
+            continue
+        forged(adaptive, new)
+        found = outcome(adaptive)
+        tried += 1
+        if found is not None:
+            assert only_told(path, kind), (path, kind)
+            same_numbers(found, release)
+            accepted += 1
+    assert tried > 300
+    assert accepted < 40
+
+
+def _rounds(part: dict[str, Any]) -> list[dict[str, Any]]:
+    return part["adaptive"]["rounds"]
+
+
+FORGED = {
+    "cheaper choices": (
+        lambda part: _rounds(part)[1].update(selection="1/1000000"),
+        "the rounds do not cost what the measurements cost",
+    ),
+    "cheaper choices everywhere": (
+        lambda part: (
+            [r.update(selection="1/1000003") for r in _rounds(part)],
+            part["recipe"].update(selection=f"{len(_rounds(part))}/1000003"),
+        ),
+        "the stated privacy cost is not that of the measurements",
+    ),
+    "free choices": (
+        lambda part: part["recipe"].pop("selection"),
+        "the rounds do not cost what the measurements cost",
+    ),
+    "choices paid as measurements": (
+        lambda part: _rounds(part)[1].update(selection="0/1", measurement=_rounds(part)[1]["selection"]),
+        "the rounds do not cost what the measurements cost",
+    ),
+    "one round less": (lambda part: _rounds(part).pop(), "the rounds do not cost what the measurements cost"),
+    "one round twice": (
+        lambda part: _rounds(part).append(_rounds(part)[0]),
+        "the rounds do not cost what the measurements cost",
+    ),
+    "no rounds at all": (
+        lambda part: part.update(adaptive=None),
+        "it paid for choosing and does not tell what was chosen",
+    ),
+    "another domain": (
+        lambda part: part["adaptive"].update(
+            asked=workload_to_json(ln.Workload(ln.Domain.of(a=range(3), b=2)).marginals(ways=1))
+        ),
+        "what was asked for is on another domain than the measurements",
+    ),
+    "other questions": (
+        lambda part: part["adaptive"].update(
+            asked=workload_to_json(ln.Workload(DOMAIN).marginals(ways=1)),
+            expected=[1.0, 1.0, 1.0],
+            rounds=[r | {"compared": 0} for r in _rounds(part)],
+        ),
+        "it measured a table that nobody asked for",
+    ),
+    "more questions": (
+        lambda part: part["adaptive"].update(asked=workload_to_json(ln.Workload(DOMAIN).marginals(ways=[1, 2]))),
+        "it does not tell one expected error for each table",
+    ),
+    "an expected error less": (
+        lambda part: part["adaptive"]["expected"].pop(),
+        "it does not tell one expected error for each table",
+    ),
+    "more tables than there are": (
+        lambda part: _rounds(part)[1].update(compared=10**6),
+        "a round compared more tables than there are",
+    ),
+    "nothing measured": (
+        lambda part: [r.update(measured=[]) for r in _rounds(part)],
+        "the rounds do not tell what was measured",
+    ),
+    "something else measured": (
+        lambda part: _rounds(part)[0].update(measured=[["a", "b", "c"]]),
+        "the rounds do not tell what was measured",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_rounds_are_refused(adaptive, name):
+    change, message = FORGED[name]
+    data = header(adaptive)
+    change(data["parts"][0])
+    forged(adaptive, data)
+    with pytest.raises(LeastnoiseError) as error:
+        ln.Release.load(adaptive)
+    assert f"({message})" in str(error.value)
+
+
+def test_merged_adaptive_releases_are_saved_with_their_rounds(adaptive, folder, tmp_path):
+    """A release of a plan beside it keeps what each of them tells; rounds must stay with their own part."""
+    one, other = ln.Release.load(adaptive), released(prior="uniform", budget=ln.Budget(mu=1))
+    both = ln.merge(one, other)
+    both.save(tmp_path / "both")
+    again = ln.Release.load(tmp_path / "both")
+    same_numbers(again, both)
+    assert [o.adaptive is None for o in again.origins] == [False, True]
+    data = header(tmp_path / "both")
+    data["parts"][0]["adaptive"], data["parts"][1]["adaptive"] = None, data["parts"][0]["adaptive"]
+    forged(tmp_path / "both", data)
+    assert outcome(tmp_path / "both") is None

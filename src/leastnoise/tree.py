@@ -195,11 +195,16 @@ class Tree:
 
     def range_of(self, node: int | str) -> tuple[int, int]:
         """The leaves of a node: first, and one after the last."""
+        place = self.place_of(node)
+        start = int(self.starts[place])
+        return start, start + int(self.sizes[place])
+
+    def place_of(self, node: int | str) -> int:
+        """The number of a node."""
         place = self._place(node) if isinstance(node, str) else node
         if not 0 <= place < self.nodes:
             raise LeastnoiseError(f"no node {place} in this tree; there are {self.nodes}, the root is 0")
-        start = int(self.starts[place])
-        return start, start + int(self.sizes[place])
+        return place
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -207,10 +207,13 @@ def _scales(cascade: Cascade, exact: bool) -> Values:
 
 
 def _unit(cascade: Cascade) -> Cascade:
-    """The cascade whose measured answers have variance 1."""
-    variances = answer_variances(cascade)[1:]
-    spreads = tuple(Spread(s.children, s.variance / v) for s, v in zip(cascade.spreads, variances, strict=True))
-    return Cascade(cascade.tree, Fraction(1), spreads, cascade.kind)
+    """The cascade whose measured answers have variance 1, or 0 where they are exact."""
+    root, *variances = answer_variances(cascade)
+    spreads = tuple(
+        Spread(s.children, s.variance / v if v else Fraction(0))
+        for s, v in zip(cascade.spreads, variances, strict=True)
+    )
+    return Cascade(cascade.tree, Fraction(bool(root)), spreads, cascade.kind)
 
 
 def _precision(cascade: Cascade, rows: Array) -> Array:

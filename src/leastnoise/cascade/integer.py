@@ -49,7 +49,8 @@ def integer_noise(bits: Bits, *cascades: Cascade, threads: int | None = None) ->
     noise = np.empty([answer_count(c.tree) for c in cascades], dtype=np.int64)
     for places, kinds in _blocks([_answer_kinds(c) for c in cascades]):
         variance = prod((v[k] for v, k in zip(variances, kinds, strict=True)), start=Fraction(1))
-        noise[places] = rounded_gaussian(bits, variance, noise[places].shape, threads)
+        shape = noise[places].shape
+        noise[places] = rounded_gaussian(bits, variance, shape, threads) if variance else 0  # exact: invariants
     return assemble(bits, [c.tree for c in cascades], noise, fine)
 
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.cascade.targets import Cascade, cost
@@ -60,7 +62,7 @@ def _largest_move(cascade: Cascade) -> float:
         counts = core.children[level]
         here, inner = np.zeros(len(counts)), counts > 0
         if inner.any():
-            first, second = _two_largest(counts[inner], below)
+            first, second = two_largest(counts[inner], below)
             kind = cascade.kind[level][inner]
             largest = max(largest, float((2 * moves[kind] + first + second).max()))
             here[inner] = paths[kind] + first
@@ -68,13 +70,13 @@ def _largest_move(cascade: Cascade) -> float:
     return largest
 
 
-def _two_largest(counts: Counts, values: Array) -> tuple[Array, Array]:
+def two_largest(counts: Counts, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The two largest values of each family."""
     starts = first_children(counts)
     first = np.maximum.reduceat(values, starts)
     place = np.where(values == np.repeat(first, counts), np.arange(len(values)), -1)
     others = values.copy()
-    others[np.maximum.reduceat(place, starts)] = -1.0
+    others[np.maximum.reduceat(place, starts)] = -1
     return first, np.maximum.reduceat(others, starts)
 
 

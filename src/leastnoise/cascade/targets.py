@@ -199,7 +199,7 @@ def _by_level(tree: Tree, targets: list[Fraction]) -> Cascade:
         for i, (m, upper, lower) in enumerate(kinds):
             v, c = targets[upper], targets[lower]
             if c * m**2 <= v:
-                node = tree.name(_first_original(tree, int(inner[np.argmax(place == i)])))
+                node = tree.name(first_original(tree, int(inner[np.argmax(place == i)])))
                 raise LeastnoiseError(
                     f"the target {c} of level {lower} is too small: {node} on level {upper} has variance {v} and {m} "
                     f"children, so they need more than {v / m**2}; raise it, or lower the target of level {upper}"
@@ -227,7 +227,7 @@ def _ways_of_core(tree: Tree) -> IntArray | None:
     return tree.level_of(first) * (tree.depth + 2) + tree.level_of(last) + 1
 
 
-def _first_original(tree: Tree, node: int) -> int:
+def first_original(tree: Tree, node: int) -> int:
     """The original node where a core node starts."""
     return node if tree.core.place is None else int(np.argmax(tree.core.place == node))
 

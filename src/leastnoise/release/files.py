@@ -15,7 +15,7 @@ from fractions import Fraction
 from importlib.metadata import version
 from math import isclose, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from leastnoise.release.release import Release
 
 VERSION = 1
+Kind = TypeVar("Kind", bound=Record)
 HEADER, ARRAYS = "release.json", "measurements.npz"
 NOTES, TABLES = "README.txt", (".csv", ".parquet")  # of exported tables
 BATCH_BYTES = 2**20
@@ -94,11 +95,11 @@ def drafted(path: Path, overwrite: bool = False) -> Iterator[Path]:
     path = path.absolute()
     _check_target(path, overwrite)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT}")
-    with _writing(path):
+    with writing(path):
         draft.mkdir()
     try:
         yield draft
-        with _writing(path):
+        with writing(path):
             for file in (*sorted(draft.rglob("*")), draft):
                 _sync(file)
             _check_target(path, overwrite)  # somebody may have been faster
@@ -140,7 +141,8 @@ def _move(draft: Path, path: Path) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the disk refuses, in one line."""
     try:
         yield
     except OSError as error:
@@ -162,11 +164,11 @@ def write(release: Release, folder: Path) -> str:
     for k, (part, (_, own)) in enumerate(zip(release.parts, recipes, strict=True)):
         arrays |= {f"part{k}_{name}": np.ascontiguousarray(array) for name, array in own.items()}
         arrays |= {f"part{k}_{name}": _stored(array) for name, array in _answers(part)}
-    with _writing(folder):
+    with writing(folder):
         with (folder / ARRAYS).open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
         others = sorted(p for p in folder.rglob("*") if p.is_file())
-        files = {p.relative_to(folder).as_posix(): _measured(p) for p in others}
+        files = {p.relative_to(folder).as_posix(): measured(p) for p in others}
         header = _header(release, recipes, files)
         (folder / HEADER).write_text(json.dumps(header, indent=1))
     return str(header["id"])
@@ -188,7 +190,8 @@ def _stored(answers: Answers) -> npt.NDArray[Any]:
     return np.ascontiguousarray(answers.astype(kind, copy=False))
 
 
-def _measured(path: Path) -> File:
+def measured(path: Path) -> File:
+    """Size and checksum of a file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(BATCH_BYTES):
@@ -219,7 +222,7 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
     header = Header(
         leastnoise_release=VERSION,
         software=f"leastnoise {version('leastnoise')}",
-        id=_id(files),
+        id=identity_of(files),
         dataset=release.dataset or None,
         insecure=release.insecure,
         warning=INSECURE if release.insecure else None,
@@ -231,7 +234,8 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
     return header | {"sha256": checksum(header)}
 
 
-def _id(files: Mapping[str, File]) -> str:
+def identity_of(files: Mapping[str, File]) -> str:
+    """The id of a release: of what was measured."""
     return files[ARRAYS].sha256[:16]
 
 
@@ -249,13 +253,13 @@ def load(path: Path) -> dict[str, Any]:
 
     Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
     """
-    _check_folder(path)
+    check_folder(path)
     file = path / HEADER
-    header = _read_header(file)
-    _check_files(path, header)
-    with _reading(path / ARRAYS):
-        arrays = _read_arrays(path / ARRAYS)
-    with _reading(file), np.errstate(all="ignore"):  # forged numbers may overflow; what comes of them is refused
+    header = read_header(file, "leastnoise_release", VERSION, Header)
+    check_files(path, header.files, header.id)
+    with reading(path / ARRAYS):
+        arrays = read_arrays(path / ARRAYS)
+    with reading(file), np.errstate(all="ignore"):  # forged numbers may overflow; what comes of them is refused
         parts = tuple(_part(k, part, arrays) for k, part in enumerate(header.parts))
         if arrays:
             raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
@@ -268,7 +272,8 @@ def load(path: Path) -> dict[str, Any]:
     return {"parts": parts, "dataset": header.dataset, "origins": origins}
 
 
-def _check_folder(path: Path) -> None:
+def check_folder(path: Path) -> None:
+    """Refuse what is no folder of a release, or one that is not complete."""
     name = path.resolve().name
     if name.startswith(".") and name.endswith(DRAFT):
         raise LeastnoiseError(f"{path} is left of a save that did not finish; delete it and save the release again")
@@ -278,16 +283,17 @@ def _check_folder(path: Path) -> None:
         raise LeastnoiseError(f"{path} is a file; a release is a folder with {HEADER} in it")
     if not path.is_dir():
         raise LeastnoiseError(f"there is no release {path}; save one with release.save(path)")
-    _check_there(path, HEADER)
+    check_there(path, HEADER)
 
 
-def _check_there(path: Path, name: str) -> None:
+def check_there(path: Path, name: str) -> None:
+    """Refuse a release that lacks a file."""
     if not (path / name).is_file():
         raise LeastnoiseError(f"{path} has no {name}, so it is not a whole release; {RESTORE}")
 
 
 @contextmanager
-def _reading(file: Path) -> Iterator[None]:
+def reading(file: Path) -> Iterator[None]:
     """Whatever is wrong with a file, in one line."""
     try:
         yield
@@ -306,34 +312,37 @@ def damaged(file: Path, why: object) -> LeastnoiseError:
     return LeastnoiseError(f"{file} is damaged ({reason[:200]}); {RESTORE}")
 
 
-def _read_header(file: Path) -> Header:
-    with _reading(file):
+def read_header(file: Path, mark: str, version: int, kind: type[Kind]) -> Kind:
+    """A header of this kind; `mark` is the field that holds the version of its format."""
+    with reading(file):
         data = json.loads(file.read_bytes())
-        found = data["leastnoise_release"]
+        found = data[mark]
         if type(found) is not int or found < 1:
             raise LeastnoiseError(f"unknown format {str(found)[:20]!r}")
-    if found > VERSION:
-        raise LeastnoiseError(f"{file} has release format {found}, this version reads {VERSION}; update leastnoise")
-    with _reading(file):
-        header = Header.model_validate(data)
-        if header.sha256 != checksum(data):
+    if found > version:
+        raise LeastnoiseError(f"{file} has release format {found}, this version reads {version}; update leastnoise")
+    with reading(file):
+        header = kind.model_validate(data)
+        if data["sha256"] != checksum(data):
             raise LeastnoiseError("its checksum is wrong")
     return header
 
 
-def _check_files(path: Path, header: Header) -> None:
-    if ARRAYS not in header.files:
+def check_files(path: Path, listed: Mapping[str, File], identity: str) -> None:
+    """Refuse files that are not those of the header."""
+    if ARRAYS not in listed:
         raise damaged(path / HEADER, f"{ARRAYS} is not in its list of files")
-    for name, stated in header.files.items():
-        _check_there(path, name)
-        with _reading(path / name):
-            if _measured(path / name) != stated:
+    for name, stated in listed.items():
+        check_there(path, name)
+        with reading(path / name):
+            if measured(path / name) != stated:
                 raise LeastnoiseError("its size or checksum is wrong")
-    if header.id != _id(header.files):
+    if identity != identity_of(listed):
         raise damaged(path / HEADER, f"its id is not that of {ARRAYS}")
 
 
-def _read_arrays(file: Path) -> Arrays:
+def read_arrays(file: Path) -> Arrays:
+    """The arrays of a file: numbers and text only."""
     with zipfile.ZipFile(file) as archive:  # reading a member whole checks it
         return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
 

@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import Measurements, Progress, measure, rows_of
 from leastnoise.noise import Bits, SecureBits
@@ -28,6 +30,7 @@ from leastnoise.sources import Source, source_of
 from leastnoise.sources.rules import AnyRules, Unit
 from leastnoise.workload import Workload
 
+Made = TypeVar("Made")
 CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
 
 
@@ -81,32 +84,88 @@ def conduct(
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; room_is_made_before_the_debit.
     """
-    bits, domain = bits or SecureBits(), job.workload.domain
+    domain = job.workload.domain
     if tables is not None:
         _check_tables(tables, out, domain.names)
     planned = job.plan if out is None or job.plan is None else Summary.of(job.plan)  # before anything is spent
+
+    def carry_out(source: Source, bits: Bits, name: str | None, entry: int | None) -> Release:
+        measured, adaptive = job.carry_out(source, bits, progress)
+        return Release((measured,), name, (Origin(ledger_entry=entry, plan=planned, adaptive=adaptive),))
+
+    def fill(release: Release, folder: Path) -> str:
+        return export.fill(release, folder, tables)
+
+    rows = job.budget.rows_per_person
+    task = Task(domain, rows, job.cost, job.fingerprint, partial(job.room, tables is not None), carry_out, fill)
+    return spend(
+        task,
+        data,
+        ledger=ledger,
+        dataset=dataset,
+        note=note,
+        out=out,
+        overwrite=overwrite,
+        rules=rules,
+        unit=unit,
+        table=table,
+        memory=memory,
+        bits=bits,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Generic[Made]):
+    """What touches data once, whatever comes of it: its cost, how it is carried out, and how that is saved."""
+
+    domain: Domain
+    rows_per_person: int  # that the noise hides
+    cost: Cost  # debited before anything is drawn
+    fingerprint: str
+    room: Callable[[], int]  # bytes it will need
+    carry_out: Callable[[Source, Bits, str | None, int | None], Made]  # with the names of the dataset and the entry
+    fill: Callable[[Made, Path], str]  # write into an empty folder; returns the id
+
+
+def spend(
+    task: Task[Made],
+    data: Any,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    note: str = "",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    table: str | None = None,
+    memory: str | None = None,
+    bits: Bits | None = None,
+    progress: Progress | None = None,
+) -> Made:
+    """Check, debit, carry out, save, in this order: the one way from data to a release."""
+    bits = bits or SecureBits()
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
     entry = identity = None
     # Whatever can fail does so before the debit: a bad folder, bad data, a full disk.
     with nullcontext() if out is None else files.drafted(Path(out), overwrite) as folder:
         if progress is not None:
             progress(0, 0, "counting")
-        source = source_of(data, domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
-        _check_rows(source, job.budget)
+        source = source_of(data, task.domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
+        _check_rows(source, task.rows_per_person)
         rows_of(source)  # a source that cannot count fails here
         name = dataset or source.name
         if folder is not None:
-            _make_room(job.room(tables is not None), folder)
+            _make_room(task.room(), folder)
         if book is not None:
-            entry = book.debit(job.cost, job.fingerprint, note=note, dataset=name, insecure=bits.insecure)
-        measured, adaptive = job.carry_out(source, bits, progress)
-        origin = Origin(ledger_entry=None if entry is None else entry.id, plan=planned, adaptive=adaptive)
-        release = Release((measured,), name, (origin,))
+            entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=bits.insecure)
+        made = task.carry_out(source, bits, name, None if entry is None else entry.id)
         if folder is not None:
-            identity = export.fill(release, folder, tables)
+            identity = task.fill(made, folder)
     if book is not None and entry is not None and identity is not None:
         book.finish(entry, identity)
-    return release
+    return made
 
 
 def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[str, ...]) -> None:
@@ -116,9 +175,9 @@ def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[st
         raise LeastnoiseError("tables are saved with the release; give out, the folder for both")
 
 
-def _check_rows(source: Source, budget: Budget) -> None:
+def _check_rows(source: Source, planned: int) -> None:
     """Refuse more rows per person than the noise was made for."""
-    most, planned = getattr(source, "rows_per_person", None), budget.rows_per_person
+    most = getattr(source, "rows_per_person", None)
     if most is not None and most > planned:
         raise LeastnoiseError(
             f"the data keeps up to {most} rows per person, the plan hides {planned}; plan with rows_per_person={most}"

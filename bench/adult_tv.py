@@ -1,32 +1,25 @@
 """Best estimates of a table: mean total variation over all its two-way tables, from a plan of all of them.
 
 Beside it stand that of the unbiased tables, that of independent attributes (products of the released one-way tables),
-and that of three-way tables, which nobody measured. The data sets are not part of the project: rows are made up, unless
---data names a CSV file of codes (zipped or not) or the folder of NAME.zip or NAME.csv, with NAME-domain.json beside it,
-the sizes of its columns. Of more than 20 columns, as loans has, the 20 with the fewest values are used. Tables are
-weighted by cells^-1/2, which serves this measure best.
+and that of three-way tables, which nobody measured. Tables are weighted by cells^-1/2, which serves this measure best.
+Data as in bench/datasets.py.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.common import Column, Report
-from bench.release_adult import NAMES
-from bench.releases import Task, priors, release_parser
-from bench.workloads import schema
-from leastnoise import Budget, Domain, Plan, Release, Workload, plan, sized
+from bench.common import Column, Report, parser
+from bench.datasets import SIZES, data_options, load
+from bench.releases import priors
+from leastnoise import Budget, Domain, Plan, Release, Workload, plan
 from leastnoise._types import Array
 from leastnoise.estimate import Estimate, fit
 from leastnoise.noise import SeededBits
@@ -35,18 +28,6 @@ from leastnoise.sources import Codes
 DELTA = 1e-9
 TARGETS = {0.1: (0.102, 20), 1.0: (0.0315, 20), 10.0: (0.0110, 60)}  # total variation and seconds, on the real Adult
 MOST_RATIO = 1.05  # to unbiased tables: where cells are many rows each and noise is small, there is nothing to gain
-MOST_COLUMNS = 20  # of a data set; those with the fewest values
-SIZES = {  # of the columns, for rows that are made up
-    "adult": dict(zip(NAMES, schema("Adult").shape, strict=True)),
-    "salary": {f"s{i}": n for i, n in enumerate((101, 3, 3, 101, 101, 101, 101, 76, 501))},
-    "nltcs": {f"n{i}": 2 for i in range(16)},
-    "titanic": {f"t{i}": n for i, n in enumerate((3, 3, 2, 91, 9, 7, 100, 3, 9))},
-    "loans": {
-        f"l{i}": n
-        for i, n in enumerate((3, 3, 4, 4, 4, 5, 6, 7, 8, 12, 15, 17, 26, 27, 36, 51, 61, 61, 62, 72))
-    },
-}  # fmt: skip
-ROWS = {"adult": 48_842, "salary": 135_727, "nltcs": 21_574, "titanic": 1_304, "loans": 42_535}
 COLUMNS = (
     Column("dataset", "dataset", "s"),
     Column("epsilon", "epsilon", "g"),
@@ -68,41 +49,10 @@ LEGEND = (
 )
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a data set."""
-
-    domain: Domain
-    columns: Mapping[str, Any]
-
-    def share(self, attributes: Sequence[str]) -> Array:
-        """The true distribution of some attributes."""
-        shape = tuple(self.domain[a].size for a in attributes)
-        cells = np.ravel_multi_index([np.asarray(self.columns[a]) for a in attributes], shape)
-        counts = np.bincount(cells, minlength=prod(shape)).reshape(shape)
-        return counts / counts.sum()
-
-
-def rows_of(options: argparse.Namespace) -> Rows:
-    """The rows that were asked for."""
-    sizes, file = found_data(options.dataset, options.data)
-    few = sorted(sizes, key=lambda a: sizes[a])[:MOST_COLUMNS]
-    chosen = [a for a in sizes if a in few][: options.attributes]
-    domain = Domain.of({a: sized(sizes[a]) for a in chosen})
-    rows = options.rows or ROWS[options.dataset]
-    return Rows(domain, Task("pairs", domain, (2,), rows, file, domain.names).columns())
-
-
-def found_data(name: str, data: Path | None) -> tuple[dict[str, int], Path | None]:
-    """Sizes of the columns, and the file with the rows where there is one."""
-    if data is None:
-        return SIZES[name], None
-    folder, file = (data, data / f"{name}.zip") if data.is_dir() else (data.parent, data)
-    file = file if file.exists() else folder / f"{name}.csv"
-    beside = folder / f"{name}-domain.json"
-    if name == "adult" and not beside.exists():  # the only one whose columns have their own names here
-        return SIZES[name], file
-    return dict(json.loads(beside.read_text(encoding="utf-8"))), file
+def true_share(source: Codes, attributes: Sequence[str]) -> Array:
+    """The true distribution of some attributes."""
+    (counts,) = source.count([tuple(source.domain.index(a) for a in attributes)])
+    return counts / counts.sum()
 
 
 def pairs_weighted(domain: Domain) -> Workload:
@@ -164,13 +114,13 @@ class Fit:
             yield ours, plain, product
 
 
-def figures(fits: Sequence[Fit], rows: Rows, triples: Iterable[Sequence[str]]) -> dict[str, Any]:
+def figures(fits: Sequence[Fit], source: Codes, triples: Iterable[Sequence[str]]) -> dict[str, Any]:
     """What is reported about the fits at one budget."""
-    truths: dict[tuple[str, ...], Array] = {pair: rows.share(pair) for pair in combinations(rows.domain.names, 2)}
-    count = len(next(iter(rows.columns.values())))
-    each = np.array([np.mean(list(f.pairs(truths, count)), axis=0) for f in fits])
+    truths: dict[tuple[str, ...], Array] = {p: true_share(source, p) for p in combinations(source.domain.names, 2)}
+    rows = int(next(source.count([()])))
+    each = np.array([np.mean(list(f.pairs(truths, rows)), axis=0) for f in fits])
     ours, plain, alone = each.mean(axis=0).tolist()
-    third = [distance(f.share(t), truth) for t in triples for truth in [rows.share(t)] for f in fits]
+    third = [distance(f.share(t), truth) for t in triples for truth in [true_share(source, t)] for f in fits]
     return {
         "estimate": ours,
         "each": each[:, 0].tolist(),
@@ -198,21 +148,20 @@ def check(report: Report, epsilon: float, found: Mapping[str, Any], real: bool) 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    p = release_parser(__doc__, 0)
+    p = parser(__doc__, prior="uniform")
+    data_options(p)
     p.add_argument("--dataset", choices=SIZES, default="adult", help="whose columns")
-    p.add_argument("--data", type=Path, help="CSV file of codes from 0 with a header, or a folder")
     p.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0], help="budgets")
     p.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5], help="of the noise")
-    p.add_argument("--attributes", type=int, help="how many, the first of the data set")
     p.add_argument("--triples", type=int, default=200, help="how many three-way tables to compare at most")
     options = p.parse_args(argv)
     report = Report("adult_tv", options, COLUMNS, "mean total variation of two-way tables")
-    rows = rows_of(options)
-    source, triples = Codes(rows.domain, dict(rows.columns)), some_triples(rows.domain, options.triples)
+    source = load(options.dataset, options)
+    triples = some_triples(source.domain, options.triples)
     real = options.data is not None and options.attributes is None and options.dataset == "adult"
     for epsilon, prior in product(options.epsilons, priors(options)):
-        made = plan(pairs_weighted(rows.domain), Budget(epsilon=epsilon, delta=DELTA), prior=prior, gap=options.gap)
-        found = figures([Fit.of(made, source, seed) for seed in options.seeds], rows, triples)
+        made = plan(pairs_weighted(source.domain), Budget(epsilon=epsilon, delta=DELTA), prior=prior, gap=options.gap)
+        found = figures([Fit.of(made, source, seed) for seed in options.seeds], source, triples)
         report.add({"dataset": options.dataset, "epsilon": epsilon, "prior": prior, **found})
         check(report, epsilon, found, real)
     print(LEGEND)

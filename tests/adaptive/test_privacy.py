@@ -22,6 +22,7 @@ from leastnoise.adaptive.survey import Survey
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import fingerprint
 from leastnoise.privacy.choice import choice_cost
+from leastnoise.release.audit import audit_runs
 from leastnoise.release.audit_bounds import LOOKS, bounds
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
@@ -73,21 +74,15 @@ class Watched:
             if f"{ROOT}/src/leastnoise" in frame.f_code.co_filename:
                 found.append(frame.f_code.co_qualname)
             frame = frame.f_back
-        self.sites.add(tuple(found[:2]))
+        self.sites.add(found[0] if found[0] in {"rows_of", "_batches"} else tuple(found[:2]))
         return [table.view(Private) for table in self._table.count(sets)]
 
 
-READERS = {  # the innermost two functions
-    "survey": {
-        ("rows_of", "conduct"),
-        ("rows_of", "measure"),
-        ("_batches", "_exact_answers"),
-        ("_distances", "Survey.take"),
-    },
+READERS = {  # of measurements the innermost function, elsewhere the innermost two
+    "survey": {"rows_of", "_batches", ("_distances", "Survey.take")},
     "choice": {
-        ("rows_of", "conduct"),
-        ("rows_of", "measure"),
-        ("_batches", "_exact_answers"),
+        "rows_of",
+        "_batches",
         ("_distances", "Survey.take"),
         ("Distances.refresh", "Distances.__init__"),
         ("Distances.refresh", "Chosen._round"),
@@ -395,3 +390,39 @@ def test_the_cost_of_two_neighbours_is_that_of_the_worst_cell(monkeypatch):
     )
     measured = release.cost.mu_squared - release.parts[0].recipe.selection
     assert sqrt(found) == pytest.approx(sqrt(measured), rel=1e-9)
+
+
+REPLACE = pytest.param(ln.Budget(mu=1.5, neighbours="replace"), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("budget", [ln.Budget(mu=1.5), REPLACE], ids=str)
+@pytest.mark.parametrize("method", METHODS)
+def test_false_alarms_are_rare(method, budget):
+    """The auditor on whole releases: a false alarm has probability 1e-3 at most over seeds."""
+    found = adapt(TINY_WORK, budget, method=method).audit(100, CONFIDENCE, seed=5)
+    assert found.ok, found
+    assert found.mu <= found.pair_mu <= found.claimed_mu == budget.mu
+    assert (found.runs, found.repeats, found.insecure) == (100, 0, True)
+    assert found.pair_mu >= 0.8 * budget.mu  # most of the budget is spent on measurements
+
+
+def test_too_little_noise_is_flagged(monkeypatch):
+    full = measuring.rounded_gaussian
+    monkeypatch.setattr(measuring, "rounded_gaussian", lambda b, v, size: full(b, v / 25, size))
+    found = adapt(TINY_WORK, ln.Budget(mu=1)).audit(120, CONFIDENCE, seed=5)
+    assert not found.ok
+    assert found.verdict.startswith("VIOLATION: mu is at least")
+
+
+def test_a_reused_seed_is_flagged():
+    made = adapt(TINY_WORK, ln.Budget(mu=1))
+    found = audit_runs(lambda source, _: made._carry_out(source, SeededBits(1), None)[0], made.aims.base.recipe, 100)
+    assert found.repeats >= 198
+    assert found.verdict.startswith("VIOLATION: ")
+    assert "repeat the noise of another run" in found.verdict
+
+
+def test_audits_of_few_runs_are_refused():
+    with pytest.raises(ln.LeastnoiseError) as error:
+        adapt(TINY_WORK, ln.Budget(mu=1)).audit(10)
+    assert str(error.value) == "an audit of 10 runs says nothing; use at least 100, better 10,000"

@@ -25,6 +25,7 @@ from leastnoise.plan.recipe import cost_of, probe_for
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.choice import epsilon_for_cost
 from leastnoise.release import Release
+from leastnoise.release.audit import Audit, audit_runs
 from leastnoise.release.rounds import Adaptivity, Method, adaptivity, round_record
 from leastnoise.release.run import FILE_BYTES, Job, conduct
 from leastnoise.sources import Source
@@ -63,6 +64,15 @@ class Adaptive:
         self._check()
         job = Job(self.workload, self.budget, self.budget.cost_value, self._fingerprint(), self._room, self._carry_out)
         return conduct(job, data, **options)
+
+    def audit(self, runs: int = 1_000, confidence: float = 0.95, **options: Any) -> Audit:
+        """Try to refute the claimed privacy: run it on made-up neighbours. Options are those of `audit_runs`."""
+
+        def carry_out(source: Source, bits: Bits) -> Measurements:
+            return self._carry_out(source, bits, None)[0]
+
+        self._check()
+        return audit_runs(carry_out, self.aims.base.recipe, runs, confidence, **options)
 
     def _check(self) -> None:
         """Refuse before the debit what would fail after it: tables that nobody counts, noise that cannot be drawn."""

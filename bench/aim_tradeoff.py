@@ -26,7 +26,7 @@ from bench.common import Column, Report, peak_memory_mb
 from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
 from leastnoise import Budget, Plan, Release, Workload, adapt, plan
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
 from leastnoise.noise import SeededBits
 from leastnoise.plan import clear_cache
 from leastnoise.release.rounds import Method
@@ -79,7 +79,7 @@ class Made:
     reading: float = 0.0
     errors: list[float] = field(default_factory=list)
 
-    def compare(self, names: Sequence[str], truth: Array) -> None:
+    def compare(self, names: Sequence[str], truth: IntArray) -> None:
         """Read one table, and keep its L1 distance from the truth."""
         started = time.perf_counter()
         found = self.read(*names)
@@ -131,7 +131,7 @@ class Task:
         """How many there are."""
         return int(next(self.source.count([()])))
 
-    def truths(self) -> Iterator[tuple[tuple[str, ...], Array]]:
+    def truths(self) -> Iterator[tuple[tuple[str, ...], IntArray]]:
         """Names and true counts of each table, one at a time: all together may not fit the memory."""
         names = self.source.domain.names
         for members, table in zip(self.sets, self.source.count(self.sets), strict=True):

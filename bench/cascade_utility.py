@@ -32,7 +32,7 @@ from leastnoise.gram import LowRank
 
 RANDOM_QUERIES, DENSE_BITS = 2_500, 10  # the paper's; up to 2^10 leaves there are eigen-designs and floors
 TILTS = tuple(2 ** (i / 4) for i in range(-8, 5))
-BUDGET = {"epsilon": 0.1, "delta": 1e-9}
+EPSILON, DELTA = 0.1, 1e-9
 SIGMAS = 4  # standard errors of slack where expected largest errors are compared
 CASCADES = ("cascade", "best", "tilted")
 METHODS = (*CASCADES, "gaussian", "binary", "tree2", "branching", "wavelet", "eigen")
@@ -54,7 +54,7 @@ LEGEND = (
 
 def calibrations() -> dict[str, float]:
     """1 / mu^2: exact, and by the paper's Theorem 3.7."""
-    return {"exact": Budget(**BUDGET).mu ** -2, "paper": 2 * log(2 / BUDGET["delta"]) / BUDGET["epsilon"] ** 2}
+    return {"exact": Budget(epsilon=EPSILON, delta=DELTA).mu ** -2, "paper": 2 * log(2 / DELTA) / EPSILON**2}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,211 @@
+"""Time and memory to draw noise for the leaves of binary trees (Cascade Figure 3): cascades and their peers.
+
+Seconds are the least of a few calls, each from a cascade or strategy that is there already. The slope is that of the
+line through log seconds over log leaves, in seconds of all threads, which other work on the machine disturbs less. A
+call has a fixed part, which is nearly all there is on small trees. So the slope is given as it is, from 2^`fit` leaves
+on, and through all sizes less the fixed part, which is the time of the smallest tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from math import log, sqrt
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.cascade_utility import ranges
+from bench.common import Column, Report, Row, peak_memory_mb
+from bench.plots import line_plot
+from leastnoise.cascade import Cascade, Law, Tree, gaussian_noise, integer_noise
+from leastnoise.factorize.eigen import solve_eigen
+from leastnoise.factorize.peers import LevelStrategy
+from leastnoise.noise import SecureBits
+
+Noise = npt.NDArray[Any]
+VARIANCE = 10_000  # of every node
+LARGEST = 25
+LIMITS, MOST_MEMORY_MB = {"ideal": 5, "integer": 60}, 2_048  # seconds and memory for 2^25 leaves on two cores
+TOLERANCE = 0.05
+PATIENCE = 0.5  # seconds of calls after which there are no more
+
+
+def equal(bits: int) -> Cascade:
+    """Equal variances, as in the paper."""
+    return Cascade.by_level(Tree.binary(bits), VARIANCE)
+
+
+def ideal(bits: int) -> Callable[[], Noise]:
+    return partial(gaussian_noise, np.random.default_rng(0), equal(bits))
+
+
+def integer(bits: int) -> Callable[[], Noise]:
+    return partial(integer_noise, SecureBits(), equal(bits))
+
+
+def of_strategy(strategy: LevelStrategy) -> Callable[[], Noise]:
+    """Least-squares estimates of leaves from noisy answers."""
+    rng = np.random.default_rng(0)
+    return lambda: strategy.back(rng.standard_normal((1, strategy.cells)))[0]
+
+
+def independent(size: int) -> Callable[[], Noise]:
+    rng = np.random.default_rng(0)
+    return lambda: rng.normal(0.0, sqrt(VARIANCE), size)
+
+
+def leaves(bits: int) -> Callable[[], Noise]:
+    return independent(2**bits)
+
+
+def binary(bits: int) -> Callable[[], Noise]:
+    """Noise on every node; nothing is estimated."""
+    return independent(2 ** (bits + 1) - 1)
+
+
+def hierarchical(bits: int) -> Callable[[], Noise]:
+    return of_strategy(LevelStrategy.nodes((2,) * bits))
+
+
+def wavelet(bits: int) -> Callable[[], Noise]:
+    return of_strategy(LevelStrategy.wavelet(2**bits))
+
+
+def eigen(bits: int) -> Callable[[], Noise]:
+    """The eigen-design for ranges, which has to be found first."""
+    rng, gram = np.random.default_rng(0), ranges(bits).gram
+
+    def draw() -> Noise:
+        strategy = solve_eigen(gram, 1e-3).strategy
+        return strategy.back(rng.standard_normal((1, strategy.measurements)))[0]
+
+    return draw
+
+
+def scipy_normal(bits: int) -> Callable[[], Noise]:
+    """The same noise as `ideal` from its covariance matrix."""
+    from scipy.stats import multivariate_normal  # here, because it takes memory that is nobody else's
+
+    n = 2**bits
+    cells = np.stack([np.arange(n), np.arange(1, n + 1)], axis=1)
+    covariance = np.asarray(Law.of(equal(bits)).covariance(cells[:, None], cells[None]))
+    return lambda: np.asarray(multivariate_normal.rvs(cov=covariance, random_state=np.random.default_rng(0)))
+
+
+METHODS: dict[str, Callable[[int], Callable[[], Noise]]] = {
+    "ideal": ideal, "integer": integer, "leaves": leaves, "binary": binary, "hierarchical": hierarchical,
+    "wavelet": wavelet, "eigen": eigen, "scipy": scipy_normal,
+}  # fmt: skip
+MOST_BITS = {"eigen": 10, "scipy": 10}  # dense matrices
+LINEAR = [name for name in METHODS if name not in MOST_BITS]
+COLUMNS = (Column("bits", "log2 n", "d"), *(Column(name, f"{name} s", ".6f") for name in METHODS))
+LEGEND = (
+    "ideal, integer: cascades, Gaussian and exact integers; leaves: independent noise; binary: noise on all nodes; "
+    "hierarchical, wavelet: least squares from noisy nodes or wavelets; eigen: eigen-design for ranges, found "
+    "and drawn; scipy: multivariate_normal with the covariance of the cascade"
+)
+
+
+def timed(call: Callable[[], Noise], repeats: int) -> tuple[float, float, Noise]:
+    """Least seconds and least seconds of all threads over some calls (one if it is long), and the last result."""
+    seconds: list[tuple[float, float]] = []
+    while not seconds or (len(seconds) < repeats and sum(wall for wall, _ in seconds) < PATIENCE):
+        started, cpu = time.perf_counter(), time.process_time()
+        drawn = call()
+        seconds.append((time.perf_counter() - started, time.process_time() - cpu))
+    walls, cpus = zip(*seconds, strict=True)
+    return min(walls), min(cpus), drawn
+
+
+def memory(name: str, bits: int) -> float:
+    """Peak memory of one draw in a process of its own, which has only just imported this module."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_memory, name, bits).result()
+
+
+def _memory(name: str, bits: int) -> float:
+    METHODS[name](bits)()
+    return peak_memory_mb()
+
+
+def slope(figures: Sequence[Row], name: str, least: int = 0, fixed: float = 0.0) -> float:
+    """Of log seconds of all threads, less a fixed part, over log leaves; of trees that take twice that part or more."""
+    points = [(f["bits"], f[f"{name}_cpu"]) for f in figures if f["bits"] >= least]
+    kept = np.array([(bits, log(cpu - fixed, 2)) for bits, cpu in points if cpu > 2 * fixed])
+    return float(np.polyfit(kept[:, 0], kept[:, 1], 1)[0]) if len(kept) > 1 else float("nan")
+
+
+def summary(report: Report, options: argparse.Namespace) -> None:
+    """Slopes, fixed parts and memory; targets of the largest tree."""
+    rows, most = list(report.figures), max(options.bits)
+    for name in LINEAR:
+        fixed = rows[0][f"{name}_cpu"]
+        found = {
+            "slope": slope(rows, name),
+            "slope_less_fixed": slope(rows[1:], name, fixed=fixed),
+            "slope_large": slope(rows, name, options.fit),
+            "fixed_ms": 1e3 * fixed,
+            "ns_per_leaf": 1e9 * rows[-1][f"{name}_cpu"] / 2**most,
+        }
+        if name in options.memory:
+            found["memory_mb"] = memory(name, most)
+        print(f"{name}: " + ", ".join(f"{k} {v:.3f}" for k, v in found.items()), flush=True)
+        report.figures.append({"method": name, **found})
+        if name in LIMITS:
+            targets(report, name, rows[-1], found)
+
+
+def targets(report: Report, name: str, last: Row, found: Row) -> None:
+    """Of our own noise; printed, not enforced, because they depend on the machine."""
+    for key in ("slope", "slope_less_fixed", "slope_large"):
+        verdict = "holds" if abs(found[key] - 1) <= TOLERANCE else "MISSED"
+        print(f"target {key} of {name}: {found[key]:.3f}, 1.00 +- {TOLERANCE}: {verdict}")
+    if last["bits"] == LARGEST:
+        report.target(f"2^{LARGEST} leaves, {name}", last[name], LIMITS[name])
+        report.target(f"2^{LARGEST} leaves, {name}", found.get("memory_mb", 0.0), MOST_MEMORY_MB, "MB")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument(
+        "--bits", nargs="+", type=int, default=list(range(10, LARGEST + 1)), help="log2 of the leaves, rising"
+    )
+    p.add_argument("--fit", type=int, default=17, help="log2 of the leaves from which on the slope is fitted")
+    p.add_argument("--repeats", type=int, default=20, help="most calls per timing")
+    p.add_argument(
+        "--memory", nargs="*", choices=LINEAR, default=["ideal", "integer", "wavelet"],
+        help="methods whose peak memory is measured on the largest tree, each in a process of its own",
+    )  # fmt: skip
+    p.add_argument("--out", type=Path, help="write the plot here (svg, png or html)")
+    options = p.parse_args(argv)
+    report = Report("cascade_speed", options, COLUMNS, "seconds to draw noise on the leaves of binary trees")
+    integer(1)()  # what is made once for all noise is no part of a draw
+    for bits in options.bits:
+        row: dict[str, Any] = {"bits": bits}
+        for name, make in METHODS.items():
+            if bits <= MOST_BITS.get(name, bits):
+                row[name], row[f"{name}_cpu"], drawn = timed(make(bits), options.repeats)
+                report.require(bool(np.isfinite(drawn).all()), f"{name} at 2^{bits} is not finite")
+        report.add(row)
+    print(LEGEND)
+    points = [
+        {"leaves (log2)": f["bits"], "log10 of seconds": log(f[name], 10), "method": name, "noise": "leaves"}
+        for f in report.figures for name in METHODS if name in f
+    ]  # fmt: skip
+    line_plot(
+        points, options.out, "Seconds to draw noise", x="leaves (log2)", y="log10 of seconds", color="method",
+        facet="noise",
+    )  # fmt: skip
+    summary(report, options)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

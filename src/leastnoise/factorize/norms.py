@@ -1,0 +1,326 @@
+"""Factorization norms of a matrix of queries: how well any factorization mechanism can answer it.
+
+`gamma_F` is the least root of the summed variances at privacy cost 1, `gamma_2` the least largest standard error,
+`gamma_r` the norms between, `gamma_2_approximate` gamma_2 when every query may be off by alpha, `gamma_2_dual` the dual
+norm that proves lower bounds. Each answer comes with what attains it and with what proves it (docs/norms.md).
+
+Several matrices stand for their Kronecker product: the norms multiply, so do factorizations and witnesses, and nothing
+of the size of the product is formed unless asked for. Queries and cells that occur more than once are solved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, prod
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.norms_approximate import MAX_STEPS as MAX_APPROXIMATE_STEPS
+from leastnoise.factorize.norms_approximate import approximate
+from leastnoise.factorize.norms_checks import Weights, checked_gap, checked_matrices, checked_matrix, checked_weights
+from leastnoise.factorize.norms_dual import climb_dual
+from leastnoise.factorize.norms_search import MAX_STEPS, Lines, climb, conjugate, power
+from leastnoise.factorize.threads import across_cores, one_blas_thread
+
+GAP = 1e-6
+APPROXIMATE_GAP = 1e-4
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A number between two proven bounds."""
+
+    upper: float
+    lower: float
+
+    @property
+    def value(self) -> float:
+        """The upper bound."""
+        return self.upper
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the bounds; 0 for the number 0."""
+        return (self.upper - self.lower) / self.lower if self.lower > 0 else (inf if self.upper > 0 else 0.0)
+
+    def __float__(self) -> float:
+        return self.upper
+
+    def __str__(self) -> str:
+        return f"{self.upper:.5f} (gap {self.gap:.1e})"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One matrix W = R A with its witness U: W . U is the lower bound.
+
+    U = Q^1/2 H S^1/2 for the diagonal matrices of `queries` and `cells` and some H of operator norm at most 1.
+    """
+
+    R: Array
+    A: Array  # largest column of norm 1
+    U: Array
+    queries: Array
+    cells: Array
+    upper: float
+    lower: float
+
+
+@dataclass(frozen=True)
+class Norm(Certified):
+    """gamma_F, gamma_2 or a norm between of a matrix or a Kronecker product of matrices.
+
+    >>> prefix = gamma_2([[1, 0], [1, 1]])
+    >>> round(prefix.value, 5), np.allclose(prefix.R @ prefix.A, [[1, 0], [1, 1]])
+    (1.1547, True)
+    """
+
+    parts: tuple[Part, ...] = field(repr=False)
+
+    @property
+    def R(self) -> Array:
+        """Left factor: how answers follow from measurements."""
+        return _kron([p.R for p in self.parts])
+
+    @property
+    def A(self) -> Array:
+        """Right factor: what is measured; its largest column has norm 1."""
+        return _kron([p.A for p in self.parts])
+
+    @property
+    def U(self) -> Array:
+        """Dual witness: W . U is the lower bound, and every V of norm at most 1 has V . U <= 1."""
+        return _kron([p.U for p in self.parts])
+
+
+@dataclass(frozen=True)
+class ApproximateNorm(Certified):
+    """gamma_2(W, alpha): the least gamma_2 of a matrix that differs from W by at most alpha everywhere.
+
+    >>> print(gamma_2_approximate([[0.1, -0.2]], alpha=0.3))
+    0: no entry exceeds alpha = 0.3, so answering 0 to every query is accurate enough
+    """
+
+    alpha: float
+    R: Array = field(repr=False)
+    A: Array = field(repr=False)  # largest column of norm 1
+    U: Array = field(repr=False)  # W . U - alpha |U|_1 is the lower bound, and gamma_2*(U) <= 1
+    queries: Array = field(repr=False)
+    cells: Array = field(repr=False)
+
+    @property
+    def approximation(self) -> Array:
+        """The matrix W~ = R A that is answered instead."""
+        approximation: Array = self.R @ self.A
+        return approximation
+
+    @property
+    def zero(self) -> bool:
+        """Whether answering 0 to every query is accurate enough."""
+        return self.upper == 0
+
+    def __str__(self) -> str:
+        if self.zero:
+            return f"0: no entry exceeds alpha = {self.alpha:g}, so answering 0 to every query is accurate enough"
+        return f"{super().__str__()} at alpha = {self.alpha:g}"
+
+
+@dataclass(frozen=True)
+class DualPart:
+    """One matrix with unit vectors (rows of `left` and `right`) and the weights of ENU Lemma 13."""
+
+    left: Array
+    right: Array
+    queries: Array
+    cells: Array
+    upper: float
+    lower: float
+
+
+@dataclass(frozen=True)
+class DualNorm(Certified):
+    """gamma_2*(U): the largest U . V over gamma_2(V) <= 1. Its lower bound is attained, its upper bound proven.
+
+    >>> round(gamma_2_dual([[1, 1], [1, -1]]).value, 5)
+    2.82843
+    """
+
+    parts: tuple[DualPart, ...] = field(repr=False)
+
+    @property
+    def V(self) -> Array:
+        """A matrix of gamma_2 at most 1 with U . V the lower bound."""
+        return _kron([p.left @ p.right.T for p in self.parts])
+
+
+def gamma_F(*factors: npt.ArrayLike, weights: Weights = None, gap: float = GAP) -> Norm:
+    """Least root of the (weighted) sum of variances of any factorization mechanism at privacy cost 1.
+
+    >>> gamma_F(np.eye(4)).value
+    2.0
+
+    Guarantees: norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold.
+    """
+    return gamma_r(*factors, r=1.0, weights=weights, gap=gap)
+
+
+def gamma_2(*factors: npt.ArrayLike, weights: Weights = None, gap: float = GAP) -> Norm:
+    """Least largest standard error (with weights: root of the largest weight times variance) at privacy cost 1.
+
+    >>> round(gamma_2([[1, 1], [1, -1]]).value, 5)
+    1.41421
+
+    Guarantees: norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold.
+    """
+    return gamma_r(*factors, r=inf, weights=weights, gap=gap)
+
+
+def gamma_r(
+    *factors: npt.ArrayLike, r: float, weights: Weights = None, gap: float = GAP, max_steps: int = MAX_STEPS
+) -> Norm:
+    """Least (sum of weight * variance^r)^(1/2r) at privacy cost 1; r = 1 is gamma_F, r = infinity gamma_2.
+
+    It is the norm gamma_(2r) in the letters of WFF Remark 5.11. Without weights and up to rounding it falls in r.
+
+    Guarantees: norms_match_a_cone_solver; norms_between_fall_in_r.
+    """
+    if not r >= 1:
+        raise LeastnoiseError(f"r is {r}; give a number of at least 1, or inf for gamma_2")
+    matrices = checked_matrices(factors)
+    given = checked_weights(weights, matrices)
+    each = checked_gap(gap) / len(matrices)
+    solved: dict[int, Part] = {}
+
+    def solve(i: int) -> None:
+        solved[i] = _part(matrices[i], given[i], r, each, max_steps)
+
+    first = _first_of_equals([(W.shape, W.tobytes(), w.tobytes()) for W, w in zip(matrices, given, strict=True)])
+    with one_blas_thread():
+        across_cores(solve, sorted(set(first)))
+    parts = tuple(solved[i] for i in first)
+    return Norm(prod(p.upper for p in parts), prod(p.lower for p in parts), parts)
+
+
+def _part(W: Array, weights: Array, r: float, gap: float, max_steps: int) -> Part:
+    scale = float(np.abs(W).max())
+    c = np.sqrt(weights) if r == inf else weights ** (0.5 / r)  # weights are the same as scaled queries
+    scaled = c[:, None] * (W / scale)
+    rows, columns, reduced = _distinct(scaled)
+    copies = power(rows.count, 0.5 / r)  # k equal queries count as one, scaled
+    search = climb(copies[:, None] * reduced, r, gap, max_steps)
+    point, (p, s) = search.best, search.dual
+    assert point is not None
+    size = float(np.sqrt(point.columns.max()))
+    U = c[:, None] * _expanded(rows, columns, (copies / rows.count)[:, None] * search.witness() / columns.count)
+    return Part(
+        R=rows.expand(point.R / copies[:, None]) / c[:, None] * (size * scale),
+        A=columns.expand(point.A.T).T / size,
+        U=U,
+        queries=c**2 * rows.spread(p * power(rows.count, -1 / conjugate(r))),
+        cells=columns.spread(s / columns.count),
+        upper=search.upper * scale,
+        lower=min(float(np.vdot(W, U)), search.upper * scale),
+    )
+
+
+def gamma_2_approximate(
+    W: npt.ArrayLike, alpha: float, gap: float = APPROXIMATE_GAP, max_steps: int = MAX_APPROXIMATE_STEPS
+) -> ApproximateNorm:
+    """The least gamma_2 of any matrix within alpha of W in every entry.
+
+    alpha = 0 is gamma_2 itself; with alpha of at least max |W| the answer is 0 (`zero`). Where `max_steps` end the
+    search before `gap` is reached, the bounds are further apart, and `gap` of the answer says so.
+
+    Guarantees: approximate_norms_match_a_cone_solver; approximate_norms_fall_in_alpha; certificates_hold.
+    """
+    matrix = checked_matrix(W)
+    if not alpha >= 0:
+        raise LeastnoiseError(f"alpha is {alpha}; give a number of at least 0")
+    m, n = matrix.shape
+    if alpha >= np.abs(matrix).max():
+        return ApproximateNorm(
+            0.0, 0.0, float(alpha), np.zeros((m, 1)), np.zeros((1, n)), 0 * matrix, np.zeros(m), np.zeros(n)
+        )
+    if alpha == 0:
+        norm = gamma_2(matrix, gap=gap)
+        part = norm.parts[0]
+        return ApproximateNorm(norm.upper, norm.lower, 0.0, part.R, part.A, part.U, part.queries, part.cells)
+    with one_blas_thread():
+        return _approximate(matrix, float(alpha), checked_gap(gap), max_steps)
+
+
+def _approximate(W: Array, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
+    scale = float(np.abs(W).max())
+    rows, columns, reduced = _distinct(W / scale)
+    best = approximate(reduced, alpha / scale, gap, max_steps)
+    if best.R is None or best.A is None or best.U is None or best.p is None or best.s is None:
+        raise LeastnoiseError(f"no certificate after {max_steps} steps; give more, at least 100")
+    size = float(np.linalg.norm(best.A, axis=0).max())
+    U = _expanded(rows, columns, best.U / rows.count[:, None] / columns.count)
+    return ApproximateNorm(
+        upper=best.upper * scale,
+        lower=min(best.lower, best.upper) * scale,
+        alpha=alpha,
+        R=rows.expand(best.R) * (size * scale),
+        A=columns.expand(best.A.T).T / size,
+        U=U,
+        queries=rows.spread(best.p / rows.count),
+        cells=columns.spread(best.s / columns.count),
+    )
+
+
+def gamma_2_dual(*factors: npt.ArrayLike, gap: float = GAP) -> DualNorm:
+    """The dual norm of gamma_2, with unit vectors that attain it and the weights that prove it (ENU Lemma 13).
+
+    Guarantees: dual_norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold.
+    """
+    matrices = checked_matrices(factors)
+    each = checked_gap(gap) / len(matrices)
+    with one_blas_thread():
+        parts = tuple(_dual_part(U, each) for U in matrices)
+    return DualNorm(prod(p.upper for p in parts), prod(p.lower for p in parts), parts)
+
+
+def _dual_part(U: Array, gap: float) -> DualPart:
+    scale = float(np.abs(U).max())
+    used = [np.flatnonzero(U.any(axis=axis)) for axis in (1, 0)]
+    search = climb_dual(U[np.ix_(*used)] / scale, gap)
+    assert search.left is not None
+    assert search.right is not None
+    assert search.p is not None
+    assert search.s is not None
+    left, right = (_placed(v, k, n) for v, k, n in zip((search.left, search.right), used, U.shape, strict=True))
+    p, s = (_placed(v, k, n) for v, k, n in zip((search.p, search.s), used, U.shape, strict=True))
+    return DualPart(left, right, p, s, search.upper * scale, search.lower * scale)
+
+
+def _placed(values: Array, places: npt.NDArray[np.intp], size: int) -> Array:
+    out = np.zeros((size, *values.shape[1:]))
+    out[places] = values
+    return out
+
+
+def _distinct(W: Array) -> tuple[Lines, Lines, Array]:
+    """W without zero, repeated and negated rows and columns, and the way back."""
+    rows, columns = Lines.of(W), Lines.of(np.ascontiguousarray(W.T))
+    return rows, columns, W[np.ix_(rows.first, columns.first)]
+
+
+def _expanded(rows: Lines, columns: Lines, matrix: Array) -> Array:
+    return columns.expand(rows.expand(matrix).T).T
+
+
+def _kron(matrices: Sequence[Array]) -> Array:
+    product = matrices[0]
+    for matrix in matrices[1:]:
+        product = np.kron(product, matrix).astype(np.float64, copy=False)
+    return product
+
+
+def _first_of_equals(keys: Sequence[object]) -> list[int]:
+    seen: dict[object, int] = {}
+    return [seen.setdefault(k, i) for i, k in enumerate(keys)]

@@ -112,7 +112,7 @@ REFUSED = {
     "too few rounds": (
         WORK,
         {"method": "choice", "rounds": 3},
-        "rounds is 3; the one-way tables take 3 of them, use more",
+        "rounds 3 are too few: 3 one-way tables come first; use at least 4",
     ),
     "differences": (
         WORKLOADS["contrasts"],

@@ -61,7 +61,7 @@ class Adaptive:
 
     def run(self, data: Any, **options: Any) -> Release:
         """Measure data once. Options are those of `plan.run`: ledger, dataset, note, out, tables, bits, and so on."""
-        self._check()
+        self.check()
         job = Job(self.workload, self.budget, self.budget.cost_value, self._fingerprint(), self._room, self._carry_out)
         return conduct(job, data, **options)
 
@@ -71,10 +71,10 @@ class Adaptive:
         def carry_out(source: Source, bits: Bits) -> Measurements:
             return self._carry_out(source, bits, None)[0]
 
-        self._check()
+        self.check()
         return audit_runs(carry_out, self.aims.base.recipe, runs, confidence, **options)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse before the debit what would fail after it: tables that nobody counts, noise that cannot be drawn."""
         aims, total = self.aims, self.budget.exact_cost
         checked_sets(self.workload.domain, aims.tables)
@@ -89,7 +89,9 @@ class Adaptive:
         if self.method == "choice":
             ones = int((aims.ways == 1).sum())
             if self.rounds is not None and self.rounds <= ones:
-                raise LeastnoiseError(f"rounds is {self.rounds}; the one-way tables take {ones} of them, use more")
+                raise LeastnoiseError(
+                    f"rounds {self.rounds} are too few: {ones} one-way tables come first; use at least {ones + 1}"
+                )
             epsilon_for_cost(first_part(total, ones, self.rounds) * CHOICE)
 
     def _carry_out(self, source: Source, bits: Bits, progress: Progress | None) -> tuple[Measurements, Adaptivity]:

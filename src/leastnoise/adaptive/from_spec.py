@@ -12,7 +12,6 @@ import numpy as np
 
 from leastnoise.adaptive import chosen, surveyed
 from leastnoise.adaptive.adapt import Adaptive, adapt
-from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
 from leastnoise.plan.design import Progress
 from leastnoise.plan.from_spec import plan_spec
@@ -48,11 +47,7 @@ def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[Method, 
 def adapt_spec(spec: Spec) -> Adaptive:
     """The adaptive release of a spec."""
     made = adapt(spec.workload, Budget(**spec.budget_fields), method=spec.select, rounds=spec.rounds)
-    first = _one_way(made)
-    if made.rounds is not None and made.rounds <= first:
-        raise LeastnoiseError(
-            f"rounds {made.rounds} are too few: {first} one-way tables come first; use at least {first + 1}"
-        )
+    made.check()
     return made
 
 

@@ -3,19 +3,31 @@
 from leastnoise.cascade.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
 from leastnoise.cascade.closed import Law
 from leastnoise.cascade.integer import extra_variance, integer_noise
+from leastnoise.cascade.invariants import Invariants
+from leastnoise.cascade.plan import CascadePlan, cascade_plan
+from leastnoise.cascade.posterior import Pooled, Posterior, pool, posterior
+from leastnoise.cascade.release import CascadeRelease
 from leastnoise.cascade.replace import replace_cost
+from leastnoise.cascade.run import cascade_release
 from leastnoise.cascade.sample import gaussian_noise
 from leastnoise.cascade.targets import Cascade, Spread, cost
 from leastnoise.tree import Tree
 
 __all__ = [
     "Cascade",
+    "CascadePlan",
+    "CascadeRelease",
     "Certificate",
     "Demand",
+    "Invariants",
     "Law",
+    "Pooled",
+    "Posterior",
     "Spread",
     "Tree",
     "best_cascade",
+    "cascade_plan",
+    "cascade_release",
     "certificate",
     "cost",
     "extra_variance",
@@ -23,5 +35,7 @@ __all__ = [
     "integer_noise",
     "least_error",
     "node_rows",
+    "pool",
+    "posterior",
     "replace_cost",
 ]

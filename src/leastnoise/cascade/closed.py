@@ -11,9 +11,10 @@ prefixes, nodes are ranges, and for products of trees covariances multiply.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from math import log, pi, prod
 from typing import Any
 
@@ -69,7 +70,7 @@ class Law:
 
     def covariance(self, first: npt.ArrayLike, second: npt.ArrayLike, exact: bool = False) -> Any:
         """Covariance of the noise of boxes, pair by pair; `exact` gives Fractions. O(depth) for each pair."""
-        a, b = np.broadcast_arrays(self._boxes(first), self._boxes(second))
+        a, b = np.broadcast_arrays(self.checked(first), self.checked(second))
         shape = a.shape[:-2]
         a, b = a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:])
         parts = [_covariance(c, a[:, i], b[:, i], exact) for i, c in enumerate(self.cascades)]
@@ -81,9 +82,25 @@ class Law:
 
     def rounding(self, boxes: npt.ArrayLike) -> Any:
         """What `integer_noise` adds to the variance of boxes, at most."""
-        units = Law(tuple(_unit(c) for c in self.cascades))
-        last = extra_variance(len(self.cascades)) - Fraction(1, 12)
-        return units.variance(boxes) / 12 + float(last)
+        return self._units.variance(boxes) / 12 + self._last
+
+    @cached_property
+    def _units(self) -> Law:
+        """The law if all answers had variance 1."""
+        return Law(tuple(_unit(c) for c in self.cascades))
+
+    @property
+    def _last(self) -> float:
+        """What turning estimates of nodes into whole numbers adds, at most."""
+        return float(extra_variance(len(self.cascades)) - Fraction(1, 12))
+
+    def node_variances(self, nodes: Sequence[npt.NDArray[np.integer[Any]]]) -> Array:
+        """Variances of all combinations of nodes, rounding included: one list of nodes per tree, an axis for each."""
+        ideal, unit = (
+            _outer([c.variances()[some] for c, some in zip(law.cascades, nodes, strict=True)])
+            for law in (self, self._units)
+        )
+        return np.where(ideal > 0, ideal + unit / 12 + self._last, 0.0)
 
     def precision(self, table: npt.ArrayLike) -> Array:
         """The inverse covariance times a table of leaves, in linear time."""
@@ -91,6 +108,34 @@ class Law:
         for axis, cascade in enumerate(self.cascades):
             x = per_axis(partial(_precision, cascade), x, axis)
         return x
+
+    def covariance_times(self, table: npt.ArrayLike) -> Array:
+        """The covariance times a table of leaves, in linear time."""
+        x = self._table(table)
+        for axis, cascade in enumerate(self.cascades):
+            x = per_axis(partial(_covariance_times, cascade), x, axis)
+        return x
+
+    def weighted_variance(self, weights: npt.ArrayLike) -> float:
+        """Variance of the noise of a weighted sum of leaves, in linear time."""
+        return float(np.vdot(self._table(weights), self.covariance_times(weights)))
+
+    def weighted_rounding(self, weights: npt.ArrayLike) -> float:
+        """What `integer_noise` adds to that variance, at most (docs/cascade.md)."""
+        x = self._table(weights)
+        first = self._units.weighted_variance(x) / 12
+        for axis in range(x.ndim):
+            x = np.diff(x, axis=axis, prepend=0, append=0)
+        return first + (float(np.abs(x).sum()) / 4) ** 2
+
+    def product_variances(self, matrices: Sequence[Array]) -> Array:
+        """Variances of all products of queries on the trees, rounding included; rows of one matrix per tree."""
+        ideal, unit = (
+            _outer([_row_variances(c, m) for c, m in zip(law.cascades, matrices, strict=True)])
+            for law in (self, self._units)
+        )
+        steps = _outer([np.abs(np.diff(m, axis=1, prepend=0, append=0)).sum(axis=1) for m in matrices])
+        return np.where(ideal > 0, ideal + unit / 12 + (steps / 4) ** 2, 0.0)
 
     @cached_property
     def log_determinant(self) -> float:
@@ -106,7 +151,7 @@ class Law:
 
     def totals(self, table: npt.ArrayLike, boxes: npt.ArrayLike) -> Any:
         """Sums of a table over boxes; exact for integers."""
-        x, found = np.asarray(table), self._boxes(boxes)
+        x, found = np.asarray(table), self.checked(boxes)
         for axis in range(len(self.shape)):
             x = np.concatenate([np.zeros_like(x.take([0], axis)), np.cumsum(x, axis=axis)], axis=axis)
         corners = np.indices((2,) * len(self.shape)).reshape(len(self.shape), -1).T
@@ -124,7 +169,8 @@ class Law:
         middle = self.totals(table, boxes)
         return middle - reach, middle + reach
 
-    def _boxes(self, boxes: npt.ArrayLike) -> IntArray:
+    def checked(self, boxes: npt.ArrayLike) -> IntArray:
+        """Boxes as (..., trees, 2), all of them possible."""
         found = np.asarray(boxes)
         d = len(self.cascades)
         wanted = (2,) if d == 1 else (d, 2)
@@ -202,8 +248,7 @@ def _common(cascade: Cascade, a: _Prefix, b: _Prefix, exact: bool) -> Values:
 
 
 def _scales(cascade: Cascade, exact: bool) -> Values:
-    found = [e * Fraction(m, m - 1) for m, e in cascade.spreads]
-    return np.array(found, dtype=object) if exact else np.array([float(x) for x in found])
+    return np.array([e * Fraction(m, m - 1) for m, e in cascade.spreads], dtype=object) if exact else cascade.scales
 
 
 def _unit(cascade: Cascade) -> Cascade:
@@ -235,8 +280,35 @@ def _precision(cascade: Cascade, rows: Array) -> Array:
     return found.T
 
 
-def _node_sums(core: Tree, table: Array) -> list[Array]:
-    """Sums over the leaves of each node, level by level."""
+def _covariance_times(cascade: Cascade, rows: Array) -> Array:
+    """Shares up the tree, phi = mean phi of the children; then noise down: parent / m + e m / (m - 1) (phi - mean)."""
+    core, table = cascade.tree.core.tree, rows.T
+    scales = cascade.scales
+    means = _node_sums(core, table, mean=True)
+    found, values = np.empty_like(table), means[0] * float(cascade.root)
+    for depth, level in enumerate(core.levels()):
+        counts = core.children[level]
+        ends = counts == 0
+        if ends.any():
+            found[core.starts[level][ends]] = values[ends]
+        if not ends.all():
+            inner, some = ~ends, counts[~ends]
+            scale = scales[cascade.kind[level][inner]][:, None]
+            values = np.repeat(values[inner] / some[:, None] - scale * means[depth][inner], some, axis=0)
+            values += np.repeat(scale, some, axis=0) * means[depth + 1]
+    return found.T
+
+
+def _row_variances(cascade: Cascade, rows: Array) -> Array:
+    return np.einsum("qi,qi->q", rows, _covariance_times(cascade, rows))
+
+
+def _outer(vectors: Sequence[Array]) -> Array:
+    return reduce(np.multiply.outer, vectors)
+
+
+def _node_sums(core: Tree, table: Array, mean: bool = False) -> list[Array]:
+    """Sums over the leaves of each node, level by level; or means over its children."""
     found: list[Array] = []
     for level in reversed(list(core.levels())):
         counts = core.children[level]
@@ -245,6 +317,8 @@ def _node_sums(core: Tree, table: Array) -> list[Array]:
         here[ends] = table[core.starts[level][ends]]
         if not ends.all():
             here[~ends] = sums_below(counts, found[-1])
+            if mean:
+                here[~ends] /= counts[~ends][:, None]
         found.append(here)
     return found[::-1]
 

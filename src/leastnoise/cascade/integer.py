@@ -22,7 +22,7 @@ from leastnoise._types import IntArray
 from leastnoise.cascade.targets import Cascade
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.bits import Bits
-from leastnoise.noise.gaussian import rounded_gaussian
+from leastnoise.noise.gaussian import LEAST_VARIANCE, rounded_gaussian
 from leastnoise.tree import Counts, Tree, Where, first_children, next_level, sums_below
 
 FINE = 20  # nodes are first known in units of 2^-FINE
@@ -45,13 +45,22 @@ def integer_noise(bits: Bits, *cascades: Cascade, threads: int | None = None) ->
     if not cascades:
         raise LeastnoiseError("noise needs at least one cascade; build one with Cascade.by_level")
     variances = [answer_variances(c) for c in cascades]
-    fine = _fine_bits([c.tree for c in cascades], prod((max(v) for v in variances), start=Fraction(1)))
+    fine = check_fits(*cascades)
     noise = np.empty([answer_count(c.tree) for c in cascades], dtype=np.int64)
     for places, kinds in _blocks([_answer_kinds(c) for c in cascades]):
         variance = prod((v[k] for v, k in zip(variances, kinds, strict=True)), start=Fraction(1))
         shape = noise[places].shape
         noise[places] = rounded_gaussian(bits, variance, shape, threads) if variance else 0  # exact: invariants
     return assemble(bits, [c.tree for c in cascades], noise, fine)
+
+
+def check_fits(*cascades: Cascade) -> int:
+    """Refuse noise that cannot be drawn in 64 bits; returns the finest unit, as a power of 1/2, in which it can."""
+    variances = [[v for v in answer_variances(c) if v] for c in cascades]
+    least = prod((min(each) for each in variances), start=Fraction(1))
+    if least < LEAST_VARIANCE:
+        raise LeastnoiseError(f"noise of variance {float(least):.3g} is too little to be drawn; use larger targets")
+    return _fine_bits([c.tree for c in cascades], prod((max(each) for each in variances), start=Fraction(1)))
 
 
 def extra_variance(dimensions: int = 1) -> Fraction:

@@ -74,6 +74,12 @@ class Invariants:
         found[core.parent[1:][self.flags[1:]]] = True
         return found
 
+    @property
+    def whole_level(self) -> int:
+        """The last level down to which every node is exact."""
+        missing = np.setdiff1d(np.arange(self.tree.nodes), self.nodes)
+        return int(self.tree.level_of(missing[0])) - 1
+
     def _check(self) -> None:
         core = self.tree.core.tree
         parent = core.parent[1:]
@@ -98,7 +104,10 @@ class Invariants:
         spreads = [*cascade.spreads, *(Spread(s.children, Fraction(0)) for s in cascade.spreads)]
         kind = cascade.kind.astype(np.int64)
         kind[self.opened] += len(cascade.spreads)
-        return make(cascade.tree, Fraction(0), spreads, kind)
+        inner = cascade.tree.core.tree.children > 0
+        used, kind[inner] = np.unique(kind[inner], return_inverse=True)
+        kind[~inner] = 0
+        return make(cascade.tree, Fraction(0), [spreads[k] for k in used.tolist()], kind)
 
     def cost(self, cascade: Cascade) -> Fraction:
         """mu^2, exactly, of replacing one row by another such that every exact count stays as it is."""

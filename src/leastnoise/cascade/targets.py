@@ -102,6 +102,11 @@ class Cascade:
         """Variances e of the spreads, as floats."""
         return np.array([float(s.variance) for s in self.spreads])
 
+    @cached_property
+    def scales(self) -> Array:
+        """Variances e m / (m - 1) of differences between children, per spread, as floats."""
+        return np.array([float(e * Fraction(m, m - 1)) for m, e in self.spreads])
+
     def variances(self) -> Array:
         """Variance of the noise of every node, in the order of the tree."""
         core = self.tree.core

@@ -1,0 +1,283 @@
+"""What a table of leaves and other measurements of the same counts say together.
+
+Noise is Gaussian, so with nothing known beforehand the best linear estimate is also the posterior. With y the table of
+leaves, C its covariance, and z = H x + noise of covariance R measured elsewhere,
+
+    x | y, z  =  y + C H' K (z - H y),    covariance  C - C H' K H C,    K = (H C H' + R)^-1
+
+For boxes all of it comes from covariances in closed form, O(depth) each; exact counts are no special case. Several
+whole tables are pooled by conjugate gradients on the sum of their inverse covariances, each applied in linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator, cg
+
+from leastnoise._types import Array, IntArray
+from leastnoise.cascade.closed import Law
+from leastnoise.cascade.release import CascadeRelease, Node
+from leastnoise.errors import LeastnoiseError
+from leastnoise.release.answers import Answer
+
+MOST = 4_000  # further measurements at once: their covariance is a dense matrix
+CLOSE = 1e-11  # relative residual at which conjugate gradients stop
+
+
+class Known(Protocol):
+    """Estimates of boxes with their covariance: a release, several of them pooled, or a posterior."""
+
+    @property
+    def law(self) -> Law:
+        """The law that knows trees and boxes."""
+
+    def totals(self, boxes: npt.ArrayLike) -> Any:
+        """Estimates of boxes."""
+
+    def covariances(self, first: IntArray, second: IntArray) -> Array:
+        """Covariance of the errors of boxes, all with all."""
+
+    def rounding(self, boxes: IntArray) -> Array:
+        """Standard deviations that rounding adds, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Counts given a cascade table and further measurements of boxes.
+
+    >>> from leastnoise.cascade import Tree, cascade_release
+    >>> from leastnoise.noise import SeededBits
+    >>> tree = Tree.from_paths([("north", "a"), ("north", "b"), ("south", "c"), ("south", "d")])
+    >>> release = cascade_release(np.array([120, 80, 60, 95]), tree, targets=[3, 4, 5], bits=SeededBits(1))
+    >>> print(posterior(release, ["north"], [199], [1]).node("north"))
+    198.8 (s.e. 1.0; 95%: 196.9 to 200.7)
+
+    Guarantees: equals_dense_least_squares; never_worse_than_the_release.
+    """
+
+    base: Known
+    boxes: IntArray  # (k, trees, 2)
+    values: Array
+    noise: Array  # covariance of the further measurements
+
+    @property
+    def law(self) -> Law:
+        """The law of the table of leaves."""
+        return self.base.law
+
+    def node(self, *nodes: Node, confidence: float = 0.95) -> Answer:
+        """The count of a node, or of one node per tree."""
+        return self.answer(self.law.box(*nodes), confidence)
+
+    def answer(self, box: npt.ArrayLike, confidence: float = 0.95) -> Answer:
+        """The count of a box (as in `Law`)."""
+        return Answer(float(self.totals(box)), float(self.std_errors(box)), confidence)
+
+    def totals(self, boxes: npt.ArrayLike) -> Any:
+        """Estimates of many boxes."""
+        asked = _flat(self.law, boxes)
+        found = np.asarray(self.base.totals(_shaped(self.law, asked))) + self._weights(asked) @ self._surprise
+        return found.reshape(_outside(self.law, boxes))[()]
+
+    def std_errors(self, boxes: npt.ArrayLike) -> Any:
+        """Standard errors of many boxes, rounding included."""
+        asked = _flat(self.law, boxes)
+        variances = np.array([self.covariances(box[None], box[None])[0, 0] for box in asked])
+        found = np.sqrt(np.maximum(variances, 0.0) + self.rounding(asked) ** 2)
+        return found.reshape(_outside(self.law, boxes))[()]
+
+    def covariances(self, first: IntArray, second: IntArray) -> Array:
+        """Covariance of the errors of boxes, all with all; without rounding."""
+        return self.base.covariances(first, second) - self._weights(first) @ self.base.covariances(self.boxes, second)
+
+    def rounding(self, boxes: IntArray) -> Array:
+        """Roundings of a weighted sum add up at most (Minkowski); those of a box that was measured cancel in part."""
+        same = (boxes[:, None] == self.boxes[None]).all(axis=(2, 3))
+        same &= np.cumsum(same, axis=1) == 1
+        alone = np.where(same.any(axis=1), 0.0, self.base.rounding(boxes))
+        return alone + np.abs(self._weights(boxes) - same) @ self.base.rounding(self.boxes)
+
+    @cached_property
+    def _gain(self) -> Array:
+        together = self.base.covariances(self.boxes, self.boxes) + self.noise
+        # exact measurements may say the same twice
+        return np.asarray(np.linalg.pinv(together, hermitian=True), dtype=np.float64)
+
+    @cached_property
+    def _surprise(self) -> Array:
+        return self.values - np.asarray(self.base.totals(_shaped(self.law, self.boxes)), dtype=np.float64)
+
+    def _weights(self, boxes: IntArray) -> Array:
+        """What each box takes of each surprise."""
+        return self.base.covariances(boxes, self.boxes) @ self._gain
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Several tables of the same leaves, with independent noise, as one: weighted by their inverse covariances.
+
+    Guarantees: equals_dense_least_squares.
+    """
+
+    releases: tuple[CascadeRelease, ...]
+
+    @property
+    def law(self) -> Law:
+        """The law of the first release; boxes are the same in all."""
+        return self.releases[0].law
+
+    @cached_property
+    def table(self) -> Array:
+        """The estimate of the leaves; not integers any more."""
+        weighted = sum((r.law.precision(r.table) for r in self.releases), start=np.zeros(self.law.shape))
+        return self._solve(weighted)
+
+    def node(self, *nodes: Node, confidence: float = 0.95) -> Answer:
+        """The count of a node, or of one node per tree."""
+        box = _flat(self.law, self.law.box(*nodes))
+        value = float(np.ravel(self.totals(_shaped(self.law, box)))[0])
+        variance = float(self.covariances(box, box)[0, 0] + self.rounding(box)[0] ** 2)
+        return Answer(value, variance**0.5, confidence)
+
+    def totals(self, boxes: npt.ArrayLike) -> Any:
+        """Estimates of boxes."""
+        return self.law.totals(self.table, boxes)
+
+    def covariances(self, first: IntArray, second: IntArray) -> Array:
+        """Covariance of the errors of boxes: one system per box of the second list."""
+        columns = [self.law.totals(self._solve(self._inside(b)), _shaped(self.law, first)) for b in second]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(first), 0))
+
+    def rounding(self, boxes: IntArray) -> Array:
+        """Of the weights that each release has in a box."""
+        found = [self._solve(self._inside(box)) for box in boxes]
+        return np.sqrt([sum(r.law.weighted_rounding(r.law.precision(x)) for r in self.releases) for x in found])
+
+    def _inside(self, box: IntArray) -> Array:
+        found = np.zeros(self.law.shape)
+        found[tuple(slice(int(a), int(b)) for a, b in box)] = 1.0
+        return found
+
+    def _solve(self, right: Array) -> Array:
+        shape = self.law.shape
+        size = right.size
+
+        def times(x: Array) -> Array:
+            table = x.reshape(shape)
+            return sum((r.law.precision(table) for r in self.releases), start=np.zeros(shape)).ravel()
+
+        def roughly(x: Array) -> Array:
+            return self.law.covariance_times(x.reshape(shape)).ravel()
+
+        system = LinearOperator((size, size), matvec=times, dtype=np.float64)
+        first = LinearOperator((size, size), matvec=roughly, dtype=np.float64)
+        found, stopped = cg(system, right.ravel(), rtol=CLOSE, M=first, maxiter=10 * size + 100)
+        if stopped:
+            raise LeastnoiseError("the tables cannot be pooled: their targets are too different; pool similar ones")
+        return np.asarray(found).reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Released:
+    """A release as a start of posteriors."""
+
+    release: CascadeRelease
+
+    @property
+    def law(self) -> Law:
+        return self.release.law
+
+    def totals(self, boxes: npt.ArrayLike) -> Any:
+        return self.release.totals(boxes)
+
+    def covariances(self, first: IntArray, second: IntArray) -> Array:
+        a, b = _shaped(self.law, first), _shaped(self.law, second)
+        return np.asarray(self.law.covariance(a[:, None], b[None]))
+
+    def rounding(self, boxes: IntArray) -> Array:
+        return _rounding(self.release, boxes)
+
+
+def posterior(
+    known: CascadeRelease | Pooled | Posterior,
+    boxes: Sequence[Node] | npt.ArrayLike,
+    values: npt.ArrayLike,
+    std_errors: npt.ArrayLike | None = None,
+    *,
+    covariance: npt.ArrayLike | None = None,
+) -> Posterior:
+    """Counts given what is known and further measurements of nodes (by name) or boxes, with independent noise.
+
+    Of the measurements give either standard errors (0: exact) or a joint covariance.
+    """
+    base: Known = _Released(known) if isinstance(known, CascadeRelease) else known
+    found = _flat(base.law, _as_boxes(base.law, boxes))
+    z = np.asarray(values, dtype=np.float64).ravel()
+    if len(z) != len(found) or not len(z) or not np.isfinite(z).all():
+        raise LeastnoiseError(f"give one finite value for each of the {len(found)} measurements, got {len(z)}")
+    if len(z) > MOST:
+        raise LeastnoiseError(f"{len(z):,} measurements at once are too many; up to {MOST:,}, or pool whole tables")
+    return Posterior(base, found, z, _noise(len(z), std_errors, covariance))
+
+
+def pool(*releases: CascadeRelease) -> Pooled:
+    """Several releases of the same leaves as one."""
+    if len(releases) < 2:
+        raise LeastnoiseError(f"pooling needs two releases or more, got {len(releases)}")
+    for other in releases:
+        if other.plan.exact is not None:
+            raise LeastnoiseError("a release with exact counts cannot be pooled; use posterior(release, boxes, ...)")
+        if other.table.shape != releases[0].table.shape or other.domain != releases[0].domain:
+            raise LeastnoiseError("the releases have different leaves; pool releases of the same attributes")
+    return Pooled(releases)
+
+
+def _noise(count: int, std_errors: npt.ArrayLike | None, covariance: npt.ArrayLike | None) -> Array:
+    if (std_errors is None) == (covariance is None):
+        raise LeastnoiseError("give the standard errors of the measurements, or their covariance")
+    if covariance is None:
+        errors = np.broadcast_to(np.asarray(std_errors, dtype=np.float64).ravel(), (count,))
+        if not (np.isfinite(errors).all() and (errors >= 0).all()):
+            raise LeastnoiseError("standard errors of measurements must be finite and not negative")
+        return np.diag(errors**2)
+    given = np.asarray(covariance, dtype=np.float64)
+    if given.shape != (count, count) or not np.isfinite(given).all() or not np.allclose(given, given.T):
+        raise LeastnoiseError(f"the covariance of {count} measurements must be a symmetric {count} x {count} matrix")
+    if np.linalg.eigvalsh(given).min() < -1e-9 * np.abs(given).max():
+        raise LeastnoiseError("the covariance of the measurements is not one: it has a negative eigenvalue")
+    return given
+
+
+def _as_boxes(law: Law, boxes: Any) -> npt.ArrayLike:
+    """Boxes, where nodes may be given by name, or as tuples of names."""
+    if isinstance(boxes, Sequence) and len(boxes) and isinstance(boxes[0], str):
+        return np.stack([law.box(node) for node in boxes])
+    if isinstance(boxes, Sequence) and len(boxes) and isinstance(boxes[0], tuple) and isinstance(boxes[0][0], str):
+        return np.stack([law.box(*nodes) for nodes in boxes])
+    found: npt.ArrayLike = boxes
+    return found
+
+
+def _flat(law: Law, boxes: npt.ArrayLike) -> IntArray:
+    """Boxes as (k, trees, 2)."""
+    return np.asarray(law.checked(boxes)).reshape(-1, len(law.shape), 2)
+
+
+def _shaped(law: Law, boxes: IntArray) -> IntArray:
+    """Boxes as `Law` takes them."""
+    return boxes[:, 0] if len(law.shape) == 1 else boxes
+
+
+def _outside(law: Law, boxes: npt.ArrayLike) -> tuple[int, ...]:
+    return np.shape(boxes)[: -1 if len(law.shape) == 1 else -2]
+
+
+def _rounding(release: CascadeRelease, boxes: IntArray) -> Array:
+    shaped = _shaped(release.law, boxes)
+    return np.sqrt(release.variances(shaped) - release.law.variance(shaped))

@@ -1,0 +1,101 @@
+"""Add noise to the leaves, once: check, debit, draw, save. The table may then leave the machine that has the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from leastnoise.cascade import files
+from leastnoise.cascade.integer import check_fits, integer_noise
+from leastnoise.cascade.plan import CascadePlan, Trees, cascade_plan
+from leastnoise.cascade.release import CascadeRelease
+from leastnoise.errors import LeastnoiseError
+from leastnoise.measure import Progress
+from leastnoise.noise import Bits
+from leastnoise.privacy.ledger import Ledger
+from leastnoise.release.run import FILE_BYTES, Task, spend
+from leastnoise.sources import Source
+from leastnoise.sources.rules import AnyRules, Unit
+from leastnoise.sources.source import MOST_CELLS
+
+KEEPS = "for changes that keep the exact counts: "  # in the ledger, where a release has exact counts
+
+
+def run(
+    plan: CascadePlan,
+    data: Any,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    note: str = "",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    table: str | None = None,
+    memory: str | None = None,
+    bits: Bits | None = None,
+    progress: Progress | None = None,
+) -> CascadeRelease:
+    """The noisy table of leaves of some data. With a ledger, the exact cost is debited before the noise is drawn.
+
+    Data is what `source_of` takes: attributes are named as the trees, values are leaves.
+
+    Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; noise_never_sees_the_data.
+    """
+    cells = prod(t.leaf_count for t in plan.trees)
+    if cells > MOST_CELLS:
+        raise LeastnoiseError(f"the table has {cells:,} leaves, too many to count; use smaller trees")
+    check_fits(*plan.noise)  # then counts and noise fit 64 bits together: each is below 2^62
+
+    def carry_out(source: Source, bits: Bits, name: str | None, entry: int | None) -> CascadeRelease:
+        (counts,) = source.count([tuple(range(len(plan.names)))])
+        if progress is not None:
+            progress(0, 0, "drawing noise")
+        published = counts + integer_noise(bits, *plan.noise)
+        published.flags.writeable = False
+        return CascadeRelease(plan, published, name, bits.insecure, entry)
+
+    def room() -> int:
+        names = sum(len(n) for t in plan.trees for n in t.names or ())
+        return 8 * cells + 16 * sum(t.nodes for t in plan.trees) + 8 * names + FILE_BYTES
+
+    said = note if plan.exact is None else f"{KEEPS}{plan.exact.listed()}{'; ' * bool(note)}{note}"
+    task = Task(plan.domain, plan.rows_per_person, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
+    return spend(
+        task,
+        data,
+        ledger=ledger,
+        dataset=dataset,
+        note=said,
+        out=out,
+        overwrite=overwrite,
+        rules=rules,
+        unit=unit,
+        table=table,
+        memory=memory,
+        bits=bits,
+        progress=progress,
+    )
+
+
+def cascade_release(data: Any, trees: Trees, *, bits: Bits | None = None, **options: Any) -> CascadeRelease:
+    """Plan and run at once: the options are those of `cascade_plan` and of `CascadePlan.run`.
+
+    >>> import numpy as np
+    >>> from leastnoise.noise import SeededBits
+    >>> from leastnoise.tree import Tree
+    >>> tree = Tree.from_paths([("north", "a"), ("north", "b"), ("south", "c"), ("south", "d")])
+    >>> release = cascade_release(np.array([120, 80, 60, 95]), tree, targets=[3, 4, 5], bits=SeededBits(1))
+    >>> print(release.node("north"))
+    196.0 (s.e. 4.0; 95%: 188.2 to 203.8)
+    """
+    asked = {name: options.pop(name) for name in list(options) if name in PLANNING}
+    return run(cascade_plan(trees, **asked), data, bits=bits, **options)
+
+
+PLANNING = frozenset(signature(cascade_plan).parameters) - {"trees"}
+CascadePlan.runner = staticmethod(run)

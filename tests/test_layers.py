@@ -10,8 +10,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "leastnoise"
 FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
-    "errors _types tree encoding domain workload residual gram factorize privacy noise plan sources measure release "
-    "estimate adaptive cascade local report cli"
+    "errors _types tree encoding hierarchy domain workload residual gram factorize privacy noise plan sources measure "
+    "release estimate adaptive cascade local report cli"
 ).split()
 LONGEST_FILE = 500
 

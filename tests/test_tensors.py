@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
+from leastnoise.domain import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import FAMILIES as NAMED
@@ -61,7 +62,7 @@ def test_symmetric_families_do_not_mind_a_swap(family, shape):
 @everywhere
 def test_plain_data_comes_back(name, shape):
     family = TENSORS[name](shape)
-    back = tensor_of(family.to_json())
+    back = tensor_of(family.to_json(), [Attribute.of(f"a{n}", n) for n in shape])
     assert back.key == family.key
     assert_allclose(back.rows(shape), family.rows(shape))
     assert_allclose(back.weights(shape), family.weights(shape))

@@ -152,7 +152,7 @@ def test_counting_needs_no_listing():
 
 # Mistakes
 
-NAMES = "total, marginal, prefix, suffix, range, circular, hybrid, affine, abs_diff, random, matrix, phi"
+NAMES = "total, marginal, prefix, suffix, range, circular, nodes, hybrid, affine, abs_diff, random, matrix, phi"
 MISTAKES: dict[str, tuple[Callable[[], Workload], str]] = {
     "unknown attribute": (
         lambda: WORK.prefix("bb"),

@@ -3,7 +3,7 @@
 from leastnoise import estimate, report
 from leastnoise.adaptive import Adaptive, Completion, adapt
 from leastnoise.adaptive.from_spec import release_spec
-from leastnoise.domain import Domain, bins, sized
+from leastnoise.domain import Domain, bins, hierarchy, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
 from leastnoise.plan.from_spec import plan_spec
@@ -35,6 +35,7 @@ __all__ = [
     "adapt",
     "bins",
     "estimate",
+    "hierarchy",
     "load_spec",
     "merge",
     "plan",

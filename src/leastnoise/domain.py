@@ -22,12 +22,15 @@ from leastnoise.encoding import (
     bins,
     encoding_of,
     plain,
-    read_encoding,
     sized,
 )
 from leastnoise.errors import LeastnoiseError
+from leastnoise.hierarchy import Hierarchy, hierarchy, read_values
 
-__all__ = ["Attribute", "Bins", "Domain", "Encoding", "Integers", "Scalar", "Sized", "Spec", "Values", "bins", "sized"]
+__all__ = [
+    "Attribute", "Bins", "Domain", "Encoding", "Hierarchy", "Integers", "Scalar", "Sized", "Spec", "Values", "bins",
+    "hierarchy", "sized",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Attribute:
 
     @classmethod
     def of(cls, name: str, spec: Spec) -> "Attribute":
-        """From a size, a range, a list of values, `bins(...)` or `sized(...)`."""
+        """From a size, a range, a list of values, `bins(...)`, `hierarchy(...)` or `sized(...)`."""
         try:
             return cls(name, encoding_of(spec))
         except LeastnoiseError as error:
@@ -116,7 +119,7 @@ class Attribute:
     def from_json(cls, data: Mapping[str, Any]) -> "Attribute":
         """Read what `to_json` wrote."""
         try:
-            return cls(data["name"], read_encoding(data))
+            return cls(data["name"], read_values(data))
         except (KeyError, TypeError) as error:
             raise LeastnoiseError(f"not an attribute: {data!r} ({error})") from None
 

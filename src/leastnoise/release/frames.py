@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product as combinations_of
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
 from leastnoise.domain import Attribute, Bins, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import along
@@ -19,6 +19,7 @@ from leastnoise.release.answers import quantile
 from leastnoise.residual import split
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Marginal, Prefix, Suffix, Total
+from leastnoise.workload.hierarchy import Nodes, hierarchy_of
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
@@ -39,16 +40,50 @@ def with_errors(frame: dict[str, Any], what: str, values: Array, errors: Array, 
 
 
 def table_frame(
-    domain: Domain, attributes: Sequence[int], counts: Array, errors: Array, confidence: float, simultaneous: bool
+    domain: Domain,
+    attributes: Sequence[int],
+    counts: Array,
+    errors: Array,
+    confidence: float,
+    simultaneous: bool,
+    shown: Mapping[int, Sequence[Any]] | None = None,
 ) -> pd.DataFrame:
-    """One row per cell; the last attribute varies fastest."""
+    """One row per cell; the last attribute varies fastest. `shown` stands in place of the values of attributes."""
     check_names(domain.names[a] for a in attributes)
     columns: dict[str, Any] = {}
     for axis, a in enumerate(attributes):
         codes = np.indices(counts.shape, dtype=np.int32)[axis].ravel()
-        columns[domain.names[a]] = pd.Series(values_of(domain.attributes[a])).take(codes).to_numpy()
+        values = shown[a] if shown is not None and a in shown else values_of(domain.attributes[a])
+        columns[domain.names[a]] = pd.Series(values).take(codes).to_numpy()
     width = quantile(confidence, counts.size if simultaneous else 1)
     return with_errors(columns, "count", counts.ravel(), errors.ravel(), width)
+
+
+def level_frame(
+    release: Release, names: Sequence[str], levels: Mapping[str, object], confidence: float, simultaneous: bool
+) -> pd.DataFrame:
+    """A table in which some attributes stand at a level of their hierarchy: its nodes, and leaves that end above it."""
+    domain = release.domain
+    if odd := [name for name in levels if name not in names]:
+        raise LeastnoiseError(f"a level is given for {odd[0]!r}, which is not in the table; name it there too")
+    attributes = [domain.index(name) for name in names]
+    across = {domain.index(name): hierarchy_of(domain[name]).across(level) for name, level in levels.items()}
+    families = [_nodes(domain.attributes[a], across[a]) if a in across else Marginal() for a in attributes]
+    counts, variances = product_answers(release, attributes, families)
+    shown = {}
+    for a, nodes in across.items():
+        order = np.argsort(np.argsort(nodes))  # rows come by number, tables from left to right
+        axis = attributes.index(a)
+        counts, variances = counts.take(order, axis=axis), variances.take(order, axis=axis)
+        shown[a] = [hierarchy_of(domain.attributes[a]).names[node] for node in nodes.tolist()]
+    return table_frame(domain, attributes, counts, np.sqrt(variances), confidence, simultaneous, shown)
+
+
+def _nodes(attribute: Attribute, which: IntArray) -> Family:
+    tree = hierarchy_of(attribute).tree
+    asked = np.zeros(tree.nodes)
+    asked[which] = 1.0
+    return Nodes(tree, asked)
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -89,24 +124,54 @@ def block_answers(release: Release, block: Block, subset: tuple[int, ...]) -> tu
         _check_rows(release, subset, rows)
         moved = rows.transpose([0, *(1 + subset.index(a) for a in order)])
         return rows.reshape(len(rows), -1) @ table.ravel(), state.errors.variances_of(moved, state.orbit(order))
-    families = [block.family(a).plain for a in subset]
-    matrices = [f.rows(n) for f, n in zip(families, sizes, strict=True)]
-    _check_products(release, subset, matrices)
-    for axis, m in enumerate(matrices):
-        table = along(m.T, table, axis)
+    values, variances = product_answers(release, subset, [block.family(a).plain for a in subset])
+    return values.ravel(), variances.ravel()
+
+
+def product_answers(release: Release, subset: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
+    """Answers and variances of all products of one row per attribute, one axis each."""
+    _check_products(release, subset, families)
+    state = release.state
+    order, table = state.order(subset), state.marginal(subset)
+    for axis, f in enumerate(families):
+        table = _applied(f, table, axis)
     found = state.errors.product_variances([families[subset.index(a)] for a in order], state.orbit(order))
-    return table.ravel(), found.transpose([order.index(a) for a in subset]).ravel()
+    return table, found.transpose([order.index(a) for a in subset])
 
 
-def _check_products(release: Release, subset: tuple[int, ...], matrices: Sequence[Array]) -> None:
+def _applied(family: Family, table: Array, axis: int) -> Array:
+    """The answers of a family along one axis; nodes are differences of running sums, as their rows may be too many."""
+    if isinstance(family, Marginal):
+        return table
+    if not isinstance(family, Nodes):
+        return along(family.rows(table.shape[axis]).T, table, axis)
+    low, high, _ = family.spans(table.shape[axis])
+    start = np.zeros_like(table.take([0], axis=axis))
+    running = np.concatenate([start, np.cumsum(table, axis=axis)], axis=axis)
+    return running.take(high + 1, axis=axis) - running.take(low, axis=axis)
+
+
+def _extremes(family: Family, prior: Array) -> tuple[float, float, float]:
+    """Largest absolute entry of the rows of a family, of the rows without their means, and of the means."""
+    if isinstance(family, Nodes | Marginal):  # cells are nodes of a single value
+        n = len(prior)
+        low, high = family.spans(n)[:2] if isinstance(family, Nodes) else (np.arange(n), np.arange(n))
+        below = np.concatenate([[0.0], np.cumsum(prior)])
+        mean = below[high + 1] - below[low]
+        apart = np.where(high - low + 1 < n, np.maximum(np.abs(mean), np.abs(1 - mean)), 0.0)
+        return 1.0, float(apart.max()), float(np.abs(mean).max())
+    rows = family.rows(len(prior))
+    mean = rows @ prior
+    whole, inside, outside = (float(np.abs(a).max(initial=0.0)) for a in (rows, rows - mean[:, None], mean))
+    return whole, inside, outside
+
+
+def _check_products(release: Release, subset: Sequence[int], families: Sequence[Family]) -> None:
     """Products need the residual of a set of axes where rows vary along these axes and do not cancel along others."""
     release.reach.check_wide(subset)
-    scale = prod(float(np.abs(m).max(initial=0.0)) for m in matrices)
-    inside, outside = [], []
-    for a, m in zip(subset, matrices, strict=True):
-        mean = m @ release.state.prior(a)
-        inside.append(float(np.abs(m - mean[:, None]).max(initial=0.0)))
-        outside.append(float(np.abs(mean).max(initial=0.0)))
+    found = [_extremes(f, release.state.prior(a)) for a, f in zip(subset, families, strict=True)]
+    scale = prod(whole for whole, _, _ in found)
+    inside, outside = [x for _, x, _ in found], [x for _, _, x in found]
     missing = {}
     for kept in positions(len(subset)):
         members = release.state.order([subset[p] for p in kept])
@@ -144,6 +209,9 @@ def _axis_labels(attribute: Attribute, family: Family) -> list[str]:
         return [f"{name} = {attribute.label(k)}" for k in range(n)]
     if isinstance(family.plain, Total):
         return [""]
+    if isinstance(family.plain, Nodes):
+        names = hierarchy_of(attribute).names
+        return [f"{name} under {names[node]}" for node in family.plain.nodes.tolist()]
     if isinstance(family.plain, Suffix):
         return [f"{name} from {attribute.label(k)}" for k in range(n)]  # before prefix, of which it is a kind
     if isinstance(family.plain, Prefix):

@@ -9,6 +9,7 @@
                | value compare name [compare value]           such as 18 <= age < 30
                | name [not] between value and value           both ends included
                | name [not] in "(" value { , value } ")"
+               | name [not] under value                       every leaf below a node of a hierarchy
     compare   := = | == | != | <> | < | <= | > | >=
     value     := [sign] number | 'text' | "text" | true | false
     name      := letters, digits and underscores, or anything `in backticks`
@@ -27,7 +28,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise.domain import Attribute, Domain, Scalar
+from leastnoise.domain import Attribute, Domain, Hierarchy, Scalar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.linear import (
     KEYWORDS,
@@ -326,6 +327,8 @@ class _Parser:
             found = self._between(name)
         elif self._take("in"):
             found = self._in(name)
+        elif self._ahead().text.lower() == "under":
+            found = self._under(name)
         else:
             raise self._expected("between or in" if negated else f"=, <, between or in after {name.token}")
         return found.negated() if negated else found
@@ -374,6 +377,16 @@ class _Parser:
         if not self._take(")"):
             raise self._expected("',' or ')'")
         return Condition.of(self.domain, name.position, _members(name.attribute, values))
+
+    def _under(self, name: _Name) -> Condition:
+        self.here += 1
+        node, values = self._value(), name.attribute.values
+        if not isinstance(values, Hierarchy):
+            raise _error(name.token, f"{name.attribute.name!r} has no hierarchy, so under means nothing; use = or in")
+        with _at(node.token):
+            start, stop = values.under(node.value)
+        codes = np.arange(name.attribute.size)
+        return Condition.of(self.domain, name.position, (codes >= start) & (codes < stop))
 
     def _check_order(self, name: _Name, sign: str) -> None:
         if not name.attribute.ordered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -22,7 +22,7 @@ from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import export, files, interop, postprocess, statistics
 from leastnoise.release.answers import Answer, Joint
-from leastnoise.release.frames import answers_frame, table_frame
+from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
 from leastnoise.release.language import parse
 from leastnoise.release.linear import Linear
@@ -147,8 +147,19 @@ class Release:
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def table(self, *names: str, confidence: float = 0.95, simultaneous: bool = False) -> pd.DataFrame:
-        """The table of some attributes: one row per cell with count, std_error, low and high."""
+    def table(
+        self,
+        *names: str,
+        levels: Mapping[str, object] | None = None,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """The table of some attributes: one row per cell with count, std_error, low and high.
+
+        `levels` puts attributes with a hierarchy at one of its levels, such as {"geo": "state"}.
+        """
+        if levels:
+            return level_frame(self, names, levels, confidence, simultaneous)
         attributes = [self.domain.index(n) for n in names]
         counts, errors = self.counts(*names), self.std_errors(*names)
         return table_frame(self.domain, attributes, counts, errors, confidence, simultaneous)

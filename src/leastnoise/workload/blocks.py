@@ -117,6 +117,8 @@ class Block:
         for i, f in zip(self.on, self.families, strict=True):
             if f.name in ("matrix", "phi"):
                 f.rows(domain.shape[i])
+            if f.name == "nodes":
+                f.spans(domain.shape[i])
             if f.name == "weighted":
                 f.weights(domain.shape[i])
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leastnoise.domain import Domain
+from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import Block
+from leastnoise.workload.families import Family, Weighted
+from leastnoise.workload.hierarchy import Nodes, nodes_from_json
 from leastnoise.workload.tensors import (
     TENSORS,
     MatrixTensor,
@@ -19,14 +21,24 @@ from leastnoise.workload.tensors import (
 from leastnoise.workload.workload import Workload, family_of, finite, positive_weights
 
 
-def tensor_of(form: Any) -> TensorFamily:
-    """A non-product family from its stored form."""
+def stored_family(form: Any, attribute: Attribute) -> Family:
+    """A family from its stored form, on the attribute it is about."""
+    if form == Nodes.name or (isinstance(form, Mapping) and Nodes.name in form):
+        return nodes_from_json(attribute, form)
+    if isinstance(form, Mapping) and "of" in form:
+        return Weighted(stored_family(form["of"], attribute), positive_weights(form["weights"]))
+    return family_of(form)
+
+
+def tensor_of(form: Any, attributes: Sequence[Attribute]) -> TensorFamily:
+    """A non-product family from its stored form, on the attributes it is about."""
     if isinstance(form, str) and form in TENSORS:
         return TENSORS[form]
     if isinstance(form, Mapping) and "of" in form:
-        return WeightedTensor(tensor_of(form["of"]), positive_weights(form["weights"]))
+        return WeightedTensor(tensor_of(form["of"], attributes), positive_weights(form["weights"]))
     if isinstance(form, Mapping) and "product" in form:
-        return ProductTensor(tuple(family_of(f) for f in form["product"]))
+        families = form["product"]  # of some of the attributes where all are alike
+        return ProductTensor(tuple(stored_family(f, a) for f, a in zip(families, attributes, strict=False)))
     if isinstance(form, Mapping) and "matrix" in form:
         return MatrixTensor(finite(form["matrix"], "matrix"))
     if isinstance(form, Mapping) and "random" in form:
@@ -50,9 +62,14 @@ def _block_to_json(b: Block) -> dict[str, Any]:
 def workload_from_json(data: Mapping[str, Any]) -> Workload:
     """The workload back from plain data."""
     domain = Domain.from_json(data["domain"])
-    return Workload(domain, tuple(_block_from_json(b) for b in data["blocks"]))
+    return Workload(domain, tuple(_block_from_json(b, domain) for b in data["blocks"]))
 
 
-def _block_from_json(b: Mapping[str, Any]) -> Block:
-    families = tensor_of(b["tensor"]) if "tensor" in b else tuple(family_of(f) for f in b["families"])
+def _block_from_json(b: Mapping[str, Any], domain: Domain) -> Block:
+    on = [domain.attributes[i] for i in b["on"]]
+    families: TensorFamily | tuple[Family, ...]
+    if "tensor" in b:
+        families = tensor_of(b["tensor"], on)
+    else:
+        families = tuple(stored_family(f, a) for f, a in zip(b["families"], on, strict=True))
     return Block(tuple(b["on"]), b["ways"], families, b["weight"], b["label"], b["target"])

@@ -14,10 +14,11 @@ from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import Block, total_block
 from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Weighted
+from leastnoise.workload.hierarchy import Nodes, nodes_of
 from leastnoise.workload.tensors import TENSORS, MatrixTensor, ProductTensor, RandomTensor, TensorFamily, WeightedTensor
 
 Queries = str | Family | TensorFamily | Mapping[str, Any]
-NAMES = (*FAMILIES, "hybrid", *TENSORS, "random", "matrix", "phi")
+NAMES = (*FAMILIES, "nodes", "hybrid", *TENSORS, "random", "matrix", "phi")
 
 
 def finite(array: Any, what: str) -> Array:
@@ -142,6 +143,8 @@ class Workload:
         `within` asks for accuracy instead of weight: every answer within +-`within` with this confidence.
         """
         target = None if within is None else accuracy(within, confidence)
+        if isinstance(weights, Mapping):
+            queries, weights = _weighted_nodes(queries, weights), None
         indices = self._indices(queries, on)
         blocks = []
         for k in self._ways(ways, len(indices)):
@@ -183,15 +186,23 @@ class Workload:
         if tensor is not None:
             return Block(on, ways, tensor, weight, tensor.name, target)
         if queries == "hybrid":
-            families = tuple(Prefix() if self.domain.attributes[i].ordered else Marginal() for i in on)
-            return Block(on, ways, families, weight, "hybrid", target)
+            hybrid = tuple(Prefix() if self.domain.attributes[i].ordered else Marginal() for i in on)
+            return Block(on, ways, hybrid, weight, "hybrid", target)
         if isinstance(queries, Mapping) and not _is_family_form(queries):
             return self._mixed(queries, on, ways, weight, target)
         if isinstance(queries, Mapping) and ways > 1 and next(iter(queries)) in ("matrix", "random"):
             form = _whole(queries)
             return Block(on, ways, form, weight, form.name, target)
-        family = family_of(queries)
-        return Block(on, ways, (family,) * len(on), weight, family.name, target)
+        families = tuple(self._family(queries, i) for i in on)
+        return Block(on, ways, families, weight, families[0].name, target)
+
+    def _family(self, queries: Any, attribute: int) -> Family:
+        """The family meant on one attribute; nodes are those of its own hierarchy."""
+        if queries == Nodes.name:
+            return nodes_of(self.domain.attributes[attribute])
+        if isinstance(queries, Mapping) and _is_nodes_form(queries):
+            return nodes_of(self.domain.attributes[attribute], queries[Nodes.name])
+        return family_of(queries)
 
     def _mixed(
         self, queries: Mapping[str, Any], on: tuple[int, ...], ways: int, weight: float, target: float | None
@@ -202,7 +213,7 @@ class Workload:
         if set(names) != set(queries):
             odd = sorted(set(names) ^ set(queries))[0]
             raise LeastnoiseError(f"attribute {odd!r} is not in both 'queries' and 'on'; give one family per attribute")
-        families = tuple(family_of(queries[n]) for n in names)
+        families = tuple(self._family(queries[n], i) for n, i in zip(names, on, strict=True))
         label = " x ".join(f.name for f in families)
         return Block(on, ways, families, weight, label, target)
 
@@ -224,13 +235,32 @@ class Workload:
 
     def ranges(self, *on: str, by: str | Sequence[str] = (), **options: Any) -> Workload:
         """Every range of the attributes `on`, for each value of the attributes `by`."""
+        return self._grouped("range", "ranges('age', by='sex')", on, by, options)
+
+    def nodes(self, *on: str, by: str | Sequence[str] = (), **options: Any) -> Workload:
+        """Every node of the hierarchies of the attributes `on`, for each value of the attributes `by`.
+
+        `weights` may name levels and nodes, such as {"state": 10, "Bavaria": 50}; others have weight 1, and weight 0
+        leaves them out.
+
+        >>> from leastnoise.domain import Domain, hierarchy
+        >>> domain = Domain.of(geo=hierarchy({"north": ["a", "b"], "south": ["c"]}), sex=["F", "M"])
+        >>> Workload(domain).nodes("geo", by="sex", weights={"all": 0}).queries
+        10
+        """
+        return self._grouped(Nodes.name, "nodes('geo', by='sex')", on, by, options)
+
+    def _grouped(
+        self, queries: str, example: str, on: Sequence[str], by: str | Sequence[str], options: Mapping[str, Any]
+    ) -> Workload:
         groups = [by] if isinstance(by, str) else list(by)
         if not groups:
-            return self.add("range", **{"on": on or None, **options})
+            return self.add(queries, **{"on": on or None, **options})
         if not on:
-            raise LeastnoiseError(f"ranges by {groups[0]!r} need an attribute; name it, as in ranges('age', by='sex')")
-        self._indices("range", [*on, *groups])  # no attribute twice
-        return self.add({**dict.fromkeys(on, "range"), **dict.fromkeys(groups, "marginal")}, **options)
+            what = example.split("(")[0]
+            raise LeastnoiseError(f"{what} by {groups[0]!r} need an attribute; name it, as in {example}")
+        self._indices(queries, [*on, *groups])  # no attribute twice
+        return self.add({**dict.fromkeys(on, queries), **dict.fromkeys(groups, "marginal")}, **options)
 
     def circular(self, *on: str, **options: Any) -> Workload:
         """Ranges that wrap around, as on a clock."""
@@ -260,10 +290,22 @@ class Workload:
 
 
 def _is_family_form(queries: Mapping[str, Any]) -> bool:
-    return (len(queries) == 1 and next(iter(queries)) in ("matrix", "random", "phi")) or set(queries) == {
-        "of",
-        "weights",
-    }
+    one = len(queries) == 1 and next(iter(queries)) in ("matrix", "random", "phi")
+    return one or set(queries) == {"of", "weights"} or _is_nodes_form(queries)
+
+
+def _is_nodes_form(queries: Mapping[str, Any]) -> bool:
+    return set(queries) == {Nodes.name} and isinstance(queries[Nodes.name], Mapping)
+
+
+def _weighted_nodes(queries: Queries, weights: Mapping[Any, float]) -> Queries:
+    """Queries on nodes with weights by level or node."""
+    form = {Nodes.name: weights}
+    if queries == Nodes.name:
+        return form
+    if isinstance(queries, Mapping) and Nodes.name in list(queries.values()):
+        return {name: form if family == Nodes.name else family for name, family in queries.items()}
+    raise LeastnoiseError("weights by name are for nodes of a hierarchy; give one number per query instead")
 
 
 def _whole(queries: Mapping[str, Any]) -> TensorFamily:

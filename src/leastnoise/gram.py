@@ -16,6 +16,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.workload.families import wrapped_means
+from leastnoise.workload.hierarchy import Load
 
 Key = Hashable
 
@@ -58,8 +59,9 @@ class Factor:
         dense: Callable[[], Array],
         spectrum: Callable[[], Array] | None = None,
         circulant: bool = False,
+        load: Load | None = None,  # the same for strategies that follow a tree
     ):
-        self.size, self.key, self.circulant = size, key, circulant
+        self.size, self.key, self.circulant, self.load = size, key, circulant, load
         self._make_dense, self._make_spectrum = dense, spectrum
 
     @cached_property
@@ -87,7 +89,13 @@ class Factor:
             lambda: sum((c * f.dense for c, f in ordered[1:]), ordered[0][0] * ordered[0][1].dense),
             lambda: sum((c * f.spectrum for c, f in ordered[1:]), ordered[0][0] * ordered[0][1].spectrum),
             all(f.circulant for _, f in ordered),
+            _mixed_load(ordered),
         )
+
+
+def _mixed_load(parts: Sequence[tuple[float, Factor]]) -> Load | None:
+    loads = [c * f.load for c, f in parts if f.load is not None]
+    return sum(loads[1:], loads[0]) if len(loads) == len(parts) else None
 
 
 class Gram(ABC):

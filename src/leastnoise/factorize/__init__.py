@@ -9,8 +9,9 @@ from leastnoise.factorize.strategy import (
     Solution,
     Strategy,
 )
+from leastnoise.factorize.tree import TreeStrategy
 
 __all__ = [
     "SOLVERS", "Axis", "Cache", "CirculantStrategy", "KronStrategy", "MatrixStrategy", "ScaledKron", "Solution",
-    "Solver", "Strategy",
+    "Solver", "Strategy", "TreeStrategy",
 ]  # fmt: skip

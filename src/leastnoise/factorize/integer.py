@@ -16,6 +16,7 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.strategy import (
     CirculantStrategy,
     KronStrategy,
@@ -42,6 +43,11 @@ class Centring:
     def shape(self) -> tuple[int, ...]:
         """Sizes of the attributes it acts on."""
         return (self.size,)
+
+    @property
+    def kind(self) -> object:
+        """Equal for the same matrix."""
+        return self.size
 
     @property
     def measurements(self) -> int:
@@ -102,6 +108,11 @@ class Rows:
             )
         if self.largest_entry > LARGEST_NORM or self.largest_square > LARGEST_NORM**2:
             raise LeastnoiseError(f"an integer strategy has columns longer than {LARGEST_NORM}; use less precision")
+
+    @property
+    def kind(self) -> object:
+        """Equal for the same matrix."""
+        return self.shape, self.rows.tobytes()
 
     @property
     def measurements(self) -> int:
@@ -165,7 +176,7 @@ class Rows:
         return MatrixStrategy(self.rows.astype(np.float64), self.shape)
 
 
-Part = Centring | Rows
+Part = Centring | Rows | Contrasts
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +203,7 @@ class IntegerStrategy:
     @cached_property
     def kind(self) -> tuple[object, ...]:
         """Equal for strategies that differ by a factor only."""
-        parts = tuple(p.size if isinstance(p, Centring) else (p.shape, p.rows.tobytes()) for p in self.parts)
-        return parts, None if self.levels is None else self.levels.tobytes()
+        return tuple(p.kind for p in self.parts), None if self.levels is None else self.levels.tobytes()
 
     def permuted(self, axes: Sequence[int]) -> IntegerStrategy:
         """The same answers for tables with their axes in another order: axis i of the new one is axes[i] of this."""

@@ -24,7 +24,8 @@ from leastnoise.factorize.strategy import (
     measured_power,
     per_axis,
 )
-from leastnoise.gram import Gram, Kron, LowRank, Sum, outer_all
+from leastnoise.factorize.tree import solve_tree
+from leastnoise.gram import Factor, Gram, Kron, LowRank, Sum, outer_all
 
 ROUNDS = 30
 STALL = 1e-5
@@ -149,6 +150,44 @@ def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) ->
     # the product rule over the slopes of the last solves is the slope of the alternating optimum
     slopes = [s.slope for s in solved if s.slope is not None]
     return Solution(strategy, true_error, min(floor, true_error), outer_all(duals).ravel(), _product(slopes), work=work)
+
+
+def follows_trees(gram: Gram) -> bool:
+    """Whether some attribute of a sum of products is to be measured along its tree."""
+    return isinstance(gram, Sum) and any(isinstance(g, Kron) and any(f.load for f in g.factors) for _, g in gram.terms)
+
+
+def solve_along_trees(gram: Gram, gap: float) -> Solution:
+    """The same alternation where attributes are measured along their trees, without a matrix for those.
+
+    The floor is the sum of the floors of the terms: no strategy is better for all of them than the best for each.
+    """
+    terms = [(c, g) for c, g in _terms(gram) if isinstance(g, Kron)]
+    found = [[_solve_factor(f, gap) for f in g.factors] for _, g in terms]
+    floor = sum(c * prod(s.floor for s in alone) for (c, _), alone in zip(terms, found, strict=True))
+    heaviest = max(range(len(terms)), key=lambda t: terms[t][0] * prod(s.error for s in found[t]))
+    solved, error = found[heaviest], np.inf
+    for _ in range(ROUNDS):
+        before = error
+        for axis in range(len(solved)):
+            seen = [(c * _others(g, solved, axis), g.factors[axis]) for c, g in terms]
+            solved[axis] = _solve_factor(Factor.mix(seen), gap)
+            error = solved[axis].error
+        if error > before * (1 - STALL):
+            break
+    strategy = _product([s.strategy for s in solved])
+    true_error = strategy.error(gram)
+    return Solution(strategy, true_error, min(floor, true_error), slope=strategy)
+
+
+def _solve_factor(factor: Factor, gap: float) -> Solution:
+    return solve_optimal(Kron((factor,)), gap) if factor.load is None else solve_tree(factor.load)
+
+
+def _others(gram: Kron, solved: Sequence[Solution], axis: int) -> float:
+    """The error of all attributes but one."""
+    pairs = zip(solved, gram.factors, strict=True)
+    return prod(s.strategy.error(Kron((f,))) for j, (s, f) in enumerate(pairs) if j != axis)
 
 
 def _product(parts: Sequence[Strategy]) -> Strategy:

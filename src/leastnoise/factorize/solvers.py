@@ -14,9 +14,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.factorize.fixed import BUILDERS, basis_strategy
 from leastnoise.factorize.fourier import solve_fourier
-from leastnoise.factorize.kronecker import rescaled, solve_kronecker
+from leastnoise.factorize.kronecker import follows_trees, rescaled, solve_along_trees, solve_kronecker
 from leastnoise.factorize.optimal import GAP, solve_optimal
 from leastnoise.factorize.strategy import KronStrategy, Solution, Strategy
+from leastnoise.factorize.tree import solve_tree
 from leastnoise.gram import Gram, Kron, LowRank
 
 DENSE_CELLS = 4_096  # cells up to which a Gram without structure is solved densely
@@ -24,7 +25,18 @@ LOOSE_CELLS = 500  # cells above which an unstructured solve is expensive enough
 DEAR_CELLS, DEAR_GAP = 1_500, 1e-4  # above so many cells a step takes seconds: stop at this gap
 CACHE_BYTES = 512 * 2**20
 
-SOLVERS = ("optimal", "fourier", "subtraction", "basis", "identity", "hierarchical", "wavelet", "eigen", "kronecker")
+SOLVERS = (
+    "optimal",
+    "fourier",
+    "subtraction",
+    "basis",
+    "identity",
+    "hierarchical",
+    "wavelet",
+    "eigen",
+    "kronecker",
+    "tree",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +148,10 @@ class Solver:
         return self.cache.put(key, solution)
 
     def _solve(self, gram: Gram, axes: tuple[Axis, ...], start: Array | None) -> Solution:
+        if isinstance(gram, Kron) and (load := gram.factors[0].load) is not None:
+            return solve_tree(load)
+        if follows_trees(gram):
+            return solve_along_trees(gram, self.gap)
         if self.name == "fourier":
             return solve_fourier(gram)
         if self.name == "eigen":

@@ -18,10 +18,13 @@ from leastnoise.factorize.bounds import (
 )
 from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.optimal import solve_optimal
+from leastnoise.factorize.tree import Witness
 from leastnoise.gram import Dense, kron_all
-from leastnoise.plan.design import Design, Question
+from leastnoise.plan.design import Design, Question, class_tree
 from leastnoise.plan.structure import Structure
+from leastnoise.tree import Tree
 from leastnoise.workload import TensorFamily
+from leastnoise.workload.hierarchy import load_of
 
 SMALL_DOMAIN = 400  # cells up to which the optimum over all mechanisms is computed outright
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
@@ -39,7 +42,7 @@ class Floor:
 def best_floor(design: Design) -> Floor:
     """The best bound known over all factorization mechanisms for the design's question."""
     question = design.question
-    candidates = [_fourier_floor(question), *_polar_floors(design)]
+    candidates = [_fourier_floor(question), *_polar_floors(design), *_tree_floors(question)]
     exact = exact_floor(question)
     if exact is not None:
         candidates.append(exact)
@@ -138,6 +141,37 @@ def _fourier_floor(question: Question) -> Floor:
         for f, s in zip(question.asked.families, structure.slots, strict=True)
     ]
     return Floor(_assemble(question, traces, {}), "WFF Theorems 5.8, 5.14 and 5.15 (closed form)")
+
+
+def _tree_floors(question: Question) -> Iterator[Floor]:
+    """A bound in closed form where hierarchies are asked for their nodes (docs/hierarchies.md)."""
+    structure = question.structure
+    trees = [class_tree(structure, c) for c in range(len(structure.classes))]
+    if not any(trees):
+        return
+    witnesses = [None if tree is None else _witness(question, c, tree) for c, tree in enumerate(trees)]
+    traces: list[RootTrace | None] = []
+    for f, s in zip(question.asked.families, structure.slots, strict=True):
+        witness, n = witnesses[s.cls], structure.classes[s.cls].size
+        if witness is not None:
+            traces.append(witness.trace_of(f))
+        elif n <= POLAR_VALUES:
+            traces.append(root_trace(f.gram(n), np.full(n, 1 / n)))
+        else:
+            traces.append(fourier_trace(f, n))
+    yield Floor(_assemble(question, traces, {}), "trace-norm bound along trees, in closed form (docs/hierarchies.md)")
+
+
+def _witness(question: Question, cls: int, tree: Tree) -> Witness:
+    """Leaf weights that suit everything asked of the nodes of a hierarchy."""
+    structure = question.structure
+    weights = np.zeros(len(structure.slots))
+    for weight, table in zip(question.table_weights.tolist(), structure.tables, strict=True):
+        for slot in table.slots or ():
+            weights[slot] += weight * table.copies
+    asked = zip(weights.tolist(), question.asked.families, structure.slots, strict=True)
+    loads = [w * load for w, f, s in asked if s.cls == cls and (load := load_of(f, tree)) is not None]
+    return Witness.of(sum(loads[1:], loads[0]))
 
 
 def _polar_floors(design: Design) -> Iterator[Floor]:

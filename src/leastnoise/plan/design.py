@@ -16,6 +16,8 @@ from leastnoise.factorize.threads import across_cores
 from leastnoise.gram import Gram, Kron
 from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Asked, Orbit, Structure
+from leastnoise.tree import Tree
+from leastnoise.workload.hierarchy import Nodes, load_of
 
 Progress = Callable[[float, float, str], None]
 
@@ -133,6 +135,17 @@ def _solve_dear(
     across_cores(solve, dear.values())
 
 
-def uniform_priors(structure: Structure) -> tuple[Prior, ...]:
-    """The uniform prior for every class."""
-    return tuple(Prior(c.size) for c in structure.classes)
+def start_priors(structure: Structure, follow: Callable[[int], bool] = lambda leaves: False) -> tuple[Prior, ...]:
+    """Uniform priors, but for hierarchies with so many leaves that strategies should `follow` the tree."""
+    return tuple(
+        Prior(c.size) if (tree := class_tree(structure, i)) is None or not follow(c.size) else Prior.along(tree)
+        for i, c in enumerate(structure.classes)
+    )
+
+
+def class_tree(structure: Structure, cls: int) -> Tree | None:
+    """The tree of a class whose nodes are asked for, if everything asked of it is nodes."""
+    families = [slot.family for slot in structure.slots if slot.cls == cls]
+    trees = [f.plain.tree for f in families if isinstance(f.plain, Nodes)]
+    apart = any(t.slots is None and cls in t.axes for t in structure.tables)  # queries that are no products
+    return trees[0] if trees and not apart and all(load_of(f, trees[0]) is not None for f in families) else None

@@ -10,7 +10,8 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy
+from leastnoise.factorize import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, TreeStrategy
+from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Part, Rows
 from leastnoise.factorize.rounding import (
     Lattice,
@@ -78,7 +79,7 @@ class Rounding:
         found = {}
         for c, (uses, prior) in enumerate(zip(self._uses, self.design.priors, strict=True)):
             (only,) = uses.values() if len(uses) == 1 else (None,)
-            searched = self.searched and prior.vector is not None
+            searched = self.searched and prior.vector is not None and prior.tree is None
             if only is not None and searched and _defines(only, prior.values):
                 found[c] = only
         return found
@@ -88,7 +89,10 @@ class Rounding:
 
     @cached_property
     def _integer_priors(self) -> list[IntArray]:
-        return [integer_prior(p.values, n) for p, n in zip(self.design.priors, self._least_norms, strict=True)]
+        return [
+            integer_prior(p.values, n) if p.tree is None else np.zeros(0, dtype=np.int64)  # trees need none
+            for p, n in zip(self.design.priors, self._least_norms, strict=True)
+        ]
 
     # --- digits -------------------------------------------------------------------------------------------------------
 
@@ -136,7 +140,9 @@ class Rounding:
         """The vector on which the integer strategies of each class vanish."""
         out = []
         for c, prior in enumerate(self.design.priors):
-            if c in self._free:
+            if prior.tree is not None:
+                out.append(prior)  # contrasts along a tree vanish on it exactly
+            elif c in self._free:
                 out.append(Prior(prior.size, self._free[c][1]))
             else:
                 p = self._integer_priors[c]
@@ -177,6 +183,8 @@ class Rounding:
 
     def _reaching(self, c: int, planned: Strategy, norm: float) -> Part:
         """Rounded rows that reach every query on the attribute."""
+        if isinstance(planned, TreeStrategy):
+            return Contrasts.rounded(planned, norm)
         if self._centring(c, planned):
             return Centring(planned.cells)
         found = self._lattice(c).round(dense_rows(planned), norm)

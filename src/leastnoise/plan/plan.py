@@ -22,7 +22,7 @@ from leastnoise.factorize.threads import one_blas_thread
 from leastnoise.gram import Kron, LowRank
 from leastnoise.plan import adhoc, store, words
 from leastnoise.plan.certificate import POLAR_VALUES, Floor, best_floor
-from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design, uniform_priors
+from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design, start_priors
 from leastnoise.plan.embedding import embed
 from leastnoise.plan.factorization import ComplexArray, Factorization
 from leastnoise.plan.factorization import factorization as explicit
@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from leastnoise.privacy.ledger import Ledger
     from leastnoise.release import Release
 
-SEARCHING = ("optimal", "kronecker")  # solvers whose error has a slope in the prior
+SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the prior
 ROUNDS = 4  # of prior and multipliers in turn, for objectives other than the sum
 WORTH = 1e-7  # relative gain below which a round ends
+TREE_LEAVES = 1_000  # of a hierarchy: beyond, strategies follow the tree instead of being searched
 KEEP = 16  # designs remembered for replanning
 
 _solutions = Cache()
@@ -417,7 +418,7 @@ class _Request:
         return Question(structure, weights, structure.stated, bases if self.bases else ())
 
     def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
-        uniform = uniform_priors(question.structure)
+        uniform = start_priors(question.structure, self._follows)
         if isinstance(self.prior, Mapping):
             return optimize(question, self._given(question.structure), solver, self.objective, progress)
         if self.prior == "uniform" or self.solver not in SEARCHING:
@@ -428,8 +429,8 @@ class _Request:
         best = optimize(question, uniform, solver, self.objective, progress)
         asked = question
         for _ in range(1 if self.objective.r == 1 else ROUNDS):
-            priors = search_priors(asked, scout, progress)
-            if all(p.vector is None for p in priors):
+            priors = search_priors(asked, uniform, scout, progress)
+            if priors == uniform:
                 break
             found = optimize(question, priors, solver, self.objective, progress)
             if found.value >= best.value * (1 - WORTH):
@@ -437,6 +438,10 @@ class _Request:
             # other objectives: the prior is searched again for the multipliers found so far
             best, asked = found, found.design.question
         return best
+
+    def _follows(self, leaves: int) -> bool:
+        """Whether strategies follow the tree of a hierarchy with so many leaves."""
+        return self.solver == "tree" or (self.solver == "optimal" and self.prior == "search" and leaves > TREE_LEAVES)
 
     def _scout(self, question: Question, uniform: tuple[Prior, ...]) -> Solver:
         """The solver of the search: product strategies where residuals without structure are too dear to repeat."""
@@ -462,4 +467,6 @@ class _Request:
         """What was used in the end."""
         if isinstance(self.prior, Mapping):
             return "given"
-        return "uniform" if all(p.vector is None for p in design.priors) else "search"
+        if any(p.vector is not None and p.tree is None for p in design.priors):
+            return "search"
+        return "tree" if any(p.tree is not None for p in design.priors) else "uniform"

@@ -17,7 +17,7 @@ from leastnoise.factorize import Cache, CirculantStrategy, Solver, Strategy
 from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.strategy import along
 from leastnoise.gram import Kron
-from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design, uniform_priors
+from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design
 from leastnoise.plan.smash import Prior
 from leastnoise.residual import split_gradient
 
@@ -92,6 +92,9 @@ class _Gradient:
             if data.factor.circulant and isinstance(strategy, CirculantStrategy):  # all values are alike
                 self.axis_cache[key] = strategy.error(Kron((data.factor,))), np.zeros(data.size)
                 return self.axis_cache[key]
+            if data.load is not None:  # the prior of a tree stays what it is
+                self.axis_cache[key] = strategy.error(Kron((data.factor,))), np.zeros(data.size)
+                return self.axis_cache[key]
             x = strategy.inverse()
             ones = x.sum(axis=1)
             g = data.gram @ (ones - data.prior.values * ones.sum())
@@ -138,18 +141,21 @@ class _Gradient:
         for s, amount in enumerate(per_slot[:-1]):
             if amount:
                 data = self.smashed.slots[s]
-                if not data.factor.circulant:  # otherwise constant, which the sum of a prior forbids to follow
+                # otherwise constant, which the sum of a prior forbids to follow, or fixed by a tree
+                if not data.factor.circulant and data.load is None:
                     self.out[self.smashed.structure.slots[s].cls] += 2 * amount * (data.gram @ data.prior.values)
 
 
-def search_priors(question: Question, solver: Solver, progress: Progress = no_progress) -> tuple[Prior, ...]:
-    """The best priors found; exactly uniform where uniform is optimal or nothing is gained.
+def search_priors(
+    question: Question, first: tuple[Prior, ...], solver: Solver, progress: Progress = no_progress
+) -> tuple[Prior, ...]:
+    """The best priors found; exactly those of the start (uniform, or along a tree) where nothing is gained.
 
     Guarantees: never_worse_than_uniform.
     """
     structure = question.structure
     solver = Solver(solver.name, solver.gap, Cache())  # a cache of its own: the search's problems never come back
-    start = solve_design(question, uniform_priors(structure), solver)
+    start = solve_design(question, first, solver)
     if solver.work * LEAST_ROUNDS > SEARCH_WORK:
         return start.priors
     free = [c for c, g in enumerate(total_gradient(start)) if not _flat(g, start.root_total)]
@@ -175,7 +181,7 @@ def _descend(question: Question, solver: Solver, start: Design, free: list[int],
     def priors_at(y: Array) -> tuple[Prior, ...]:
         moved = dict(zip(free, np.split(y, cuts), strict=True))
         return tuple(
-            Prior(c.size, (1 + moved[i] - moved[i].mean()) / c.size) if i in moved else Prior(c.size)
+            Prior(c.size, (1 + moved[i] - moved[i].mean()) / c.size) if i in moved else start.priors[i]
             for i, c in enumerate(classes)
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,12 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Part, Rows
 from leastnoise.plan.recipe import Probe, Recipe
 from leastnoise.plan.smash import Prior
-from leastnoise.plan.structure import build_structure
+from leastnoise.plan.structure import Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import fraction_text, read_fraction
+from leastnoise.tree import Tree
+from leastnoise.workload.hierarchy import hierarchy_of, tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -25,7 +28,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a recipe."""
-    arrays: Arrays = {f"prior{c}": p.vector for c, p in enumerate(recipe.priors) if p.vector is not None}
+    arrays: Arrays = {
+        f"prior{c}": p.vector for c, p in enumerate(recipe.priors) if p.vector is not None and p.tree is None
+    }
     numbers: dict[int, int] = {}
     parts: list[dict[str, Any]] = []
     residuals: list[list[dict[str, Any]]] = []
@@ -39,6 +44,9 @@ def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
                     parts.append({"shape": list(part.shape), "centring": isinstance(part, Centring)})
                     if isinstance(part, Rows):
                         arrays[f"rows{len(parts) - 1}"] = part.rows
+                    if isinstance(part, Contrasts):
+                        parts[-1]["tree"] = tree_key(part.tree)
+                        arrays[f"scales{len(parts) - 1}"] = part.scales
             if strategy.levels is not None:
                 arrays[f"levels{o}_{i}"] = strategy.levels
             residuals[-1].append(
@@ -48,7 +56,7 @@ def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
                     "variance": fraction_text(probe.variance),
                 }
             )
-    header = {
+    header: dict[str, Any] = {
         "workload": workload_to_json(recipe.workload),
         "budget": recipe.budget.to_json(),
         "classes": [list(c.members) for c in recipe.structure.classes],
@@ -56,6 +64,8 @@ def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
         "parts": parts,
         "residuals": residuals,
     }
+    if any(p.tree is not None for p in recipe.priors):
+        header["trees"] = [c for c, p in enumerate(recipe.priors) if p.tree is not None]
     if recipe.selection:
         header["selection"] = fraction_text(recipe.selection)
     return header, arrays
@@ -68,8 +78,9 @@ def recipe_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]
     structure = build_structure(workload, lambda i: class_of[i])
     if [list(o) for o in structure.orbits] != header["orbits"]:
         raise LeastnoiseError("the residuals of the recipe are not those of its workload")
-    priors = tuple(Prior(c.size, arrays.get(f"prior{i}")) for i, c in enumerate(structure.classes))
-    parts = [_part(i, record, arrays) for i, record in enumerate(header["parts"])]
+    priors = stored_priors(structure, header.get("trees", ()), arrays)
+    trees = {tree_key(p.tree): p.tree for p in priors if p.tree is not None}
+    parts = [_part(i, record, arrays, trees) for i, record in enumerate(header["parts"])]
     probes = []
     for o, records in enumerate(header["residuals"]):
         shape = structure.shape(structure.orbits[o])
@@ -88,7 +99,24 @@ def _probe(
     return Probe(strategy, read_fraction(record["variance"]))
 
 
-def _part(number: int, record: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Part:
+def stored_priors(
+    structure: Structure, trees: Sequence[int], arrays: Mapping[str, npt.NDArray[Any]]
+) -> tuple[Prior, ...]:
+    """The priors of a stored plan or recipe; those of trees follow from the domain."""
+    attributes = structure.workload.domain.attributes
+    return tuple(
+        Prior.along(hierarchy_of(attributes[c.members[0]]).tree)
+        if i in trees
+        else Prior(c.size, arrays.get(f"prior{i}"))
+        for i, c in enumerate(structure.classes)
+    )
+
+
+def _part(
+    number: int, record: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], trees: Mapping[str, Tree]
+) -> Part:
+    if "tree" in record:
+        return Contrasts(trees[record["tree"]], arrays[f"scales{number}"])
     shape = tuple(int(n) for n in record["shape"])
     return Centring(*shape) if record["centring"] else Rows(arrays[f"rows{number}"], shape)
 

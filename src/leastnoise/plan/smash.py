@@ -12,18 +12,29 @@ from leastnoise._types import Array
 from leastnoise.gram import Factor, Gram, Kron, LowRank, combine
 from leastnoise.plan.structure import Asked, Structure
 from leastnoise.residual import split
+from leastnoise.tree import Tree
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import DENSE_LIMIT, Family, Total, digest
+from leastnoise.workload.hierarchy import Load, even_shares, load_of, tree_key
 
 ZERO = 1e-12  # relative size below which a residual piece is nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """The prior of one class: a vector that sums to 1; None stands for uniform."""
+    """The prior of one class: a vector that sums to 1; None stands for uniform.
+
+    A prior with a tree is the one in which every node spreads evenly over its children; strategies then follow it.
+    """
 
     size: int
     vector: Array | None = None
+    tree: Tree | None = None
+
+    @staticmethod
+    def along(tree: Tree) -> Prior:
+        """The prior of strategies that follow a tree."""
+        return Prior(tree.leaf_count, even_shares(tree), tree)
 
     @cached_property
     def values(self) -> Array:
@@ -33,6 +44,8 @@ class Prior:
     @cached_property
     def key(self) -> Hashable:
         """Content key."""
+        if self.tree is not None:
+            return ("tree", tree_key(self.tree))
         return ("uniform", self.size) if self.vector is None else ("prior", digest(self.values))
 
 
@@ -48,8 +61,15 @@ class SlotData:
         return self.family.gram(self.size)
 
     @cached_property
+    def load(self) -> Load | None:
+        """What the family asks of strategies that follow the tree of the prior."""
+        return None if self.prior.tree is None else load_of(self.family, self.prior.tree)
+
+    @cached_property
     def mean_square(self) -> float:
         """||W pi||^2."""
+        if self.load is not None:
+            return self.load.mean_square
         if self.prior.vector is None and self.size > DENSE_LIMIT // 4:
             return float(self.family.wrapped_diagonal(self.size).mean())
         p = self.prior.values
@@ -59,7 +79,7 @@ class SlotData:
     def factor(self) -> Factor:
         """W'^T W' with W' = W - (W pi) 1^T."""
         circulant = self.family.circulant and self.prior.vector is None
-        return Factor(self.size, (self.family.key, self.prior.key), self._dense, self._spectrum(), circulant)
+        return Factor(self.size, (self.family.key, self.prior.key), self._dense, self._spectrum(), circulant, self.load)
 
     def _dense(self) -> Array:
         g, p = self.gram, self.prior.values
@@ -85,6 +105,8 @@ class SlotData:
         if self.prior.vector is None:
             power = self.family.spectrum(self.size)
             return bool(power[1:].sum() <= ZERO * power.sum())
+        if self.load is not None:
+            return not self.load.own.any()
         return bool(np.trace(self.factor.dense) <= ZERO * np.trace(self.gram))
 
 

@@ -14,15 +14,25 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, ScaledKron, Solution, Strategy
+from leastnoise.factorize import (
+    CirculantStrategy,
+    KronStrategy,
+    MatrixStrategy,
+    ScaledKron,
+    Solution,
+    Strategy,
+    TreeStrategy,
+)
 from leastnoise.plan.certificate import Floor
 from leastnoise.plan.design import Design, Question
 from leastnoise.plan.embedding import embed
 from leastnoise.plan.objective import Objective, Outcome
+from leastnoise.plan.recipe_store import stored_priors
 from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Asked, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.workload.families import Weighted
+from leastnoise.workload.hierarchy import tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
 from leastnoise.workload.tensors import WeightedTensor
 
@@ -52,6 +62,8 @@ class _Pool:
             record["kron"] = [self.add(p) for p in strategy.parts]
         elif isinstance(strategy, ScaledKron):
             record["kron"], record["levels"] = [self.add(p) for p in strategy.parts], self._array(strategy.theta)
+        elif isinstance(strategy, TreeStrategy):
+            record["tree"], record["scales"] = tree_key(strategy.tree), self._array(strategy.scales)
         elif isinstance(strategy, CirculantStrategy):
             record["theta"] = self._array(strategy.theta)
         elif isinstance(strategy, MatrixStrategy):
@@ -66,13 +78,16 @@ class _Pool:
         return name
 
 
-def _read_strategies(records: list[dict[str, Any]], arrays: Any) -> list[Strategy]:
+def _read_strategies(records: list[dict[str, Any]], arrays: Any, priors: tuple[Prior, ...]) -> list[Strategy]:
+    trees = {tree_key(p.tree): p.tree for p in priors if p.tree is not None}
     out: list[Strategy] = []
     for r in records:
         if "levels" in r:
             out.append(ScaledKron(tuple(out[i] for i in r["kron"]), arrays[r["levels"]]))
         elif "kron" in r:
             out.append(KronStrategy(tuple(out[i] for i in r["kron"])))
+        elif "tree" in r:
+            out.append(TreeStrategy(trees[r["tree"]], arrays[r["scales"]]))
         elif "theta" in r:
             out.append(CirculantStrategy(arrays[r["theta"]]))
         else:
@@ -89,7 +104,7 @@ def save(plan: Plan, path: Path) -> None:
     ]
     arrays = dict(pool.arrays)
     for c, p in enumerate(design.priors):
-        if p.vector is not None:
+        if p.vector is not None and p.tree is None:
             arrays[f"prior{c}"] = p.vector
     stated = design.structure.stated
     for i, (f, s) in enumerate(zip(design.question.asked.families, design.structure.slots, strict=True)):
@@ -113,6 +128,7 @@ def save(plan: Plan, path: Path) -> None:
         "solutions": solutions,
         "classes": [list(c.members) for c in design.structure.classes],
         "seconds": plan.seconds,
+        "trees": [c for c, p in enumerate(design.priors) if p.tree is not None],
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     _write(arrays, path)
@@ -166,11 +182,11 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     inner = embed(workload) if header["solver"] == "embedding" else workload
     class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
     structure = build_structure(inner, lambda i: class_of[i])
-    priors = tuple(Prior(c.size, arrays.get(f"prior{i}")) for i, c in enumerate(structure.classes))
+    priors = stored_priors(structure, header.get("trees", ()), arrays)
     asked = _asked(structure.stated, arrays)
     question = Question(structure, arrays["table_weights"], asked)
     smashed = Smashed(structure, priors, asked)
-    strategies = _read_strategies(header["strategies"], arrays)
+    strategies = _read_strategies(header["strategies"], arrays, priors)
     solutions = tuple(
         None if s is None else Solution(strategies[s["strategy"]], s["error"], s["floor"]) for s in header["solutions"]
     )

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.factorize import CirculantStrategy, Strategy
+from leastnoise.factorize import CirculantStrategy, Strategy, TreeStrategy
 from leastnoise.gram import outer_all
 from leastnoise.plan.design import Design
 from leastnoise.plan.smash import SlotData, Smashed
@@ -23,6 +23,7 @@ from leastnoise.plan.structure import Table
 from leastnoise.residual import split
 from leastnoise.workload import Family
 from leastnoise.workload.families import DENSE_LIMIT, Marginal
+from leastnoise.workload.hierarchy import node_places
 from leastnoise.workload.tensors import ProductTensor
 
 ProductTerm = tuple[float, list[Array]]  # noise, one vector per axis
@@ -145,6 +146,10 @@ class AxisRows:
 
     def variances(self, strategy: Strategy) -> Array:
         """Variance of each row's residual at unit noise."""
+        if isinstance(strategy, TreeStrategy):
+            nodes = node_places(self.data.family, strategy.tree)
+            if nodes is not None:
+                return strategy.node_variances()[nodes]
         if self.by_length is not None and isinstance(strategy, CirculantStrategy):
             return interval_variances(strategy, self.by_length[0])
         if self._cells and self.data.prior.vector is None and isinstance(strategy, CirculantStrategy):

@@ -114,7 +114,7 @@ def document(plan: Plan) -> dict[str, Any]:
 
 def has_recipe(plan: Plan) -> bool:
     """Whether the plan has an integer form that is quickly made."""
-    if max(plan.workload.domain.shape, default=0) > ROUNDED_VALUES:
+    if any(p.size > ROUNDED_VALUES and p.tree is None for p in plan.design.priors):
         return False
     try:
         return plan.recipe is not None
@@ -150,6 +150,8 @@ def _measured_words(plan: Plan) -> str:
 def _prior_words(plan: Plan) -> str:
     if plan.prior == "uniform":
         return "Residuals are taken against the uniform distribution of every attribute."
+    if plan.prior == "tree":
+        return "Residuals of a hierarchy are taken against nodes that spread evenly over their children."
     if plan.prior == "given":
         return "Residuals are taken against the distributions given for the attributes."
     return "Residuals are taken against distributions found by the prior search; that alone lowers the error."

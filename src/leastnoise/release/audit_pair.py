@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Part
 from leastnoise.plan.recipe import Recipe
 from leastnoise.sources import Codes
@@ -126,6 +127,8 @@ def inner(strategy: IntegerStrategy, x: IntArray, y: IntArray) -> Array:
 
 
 def _inner(part: Part, x: IntArray, y: IntArray) -> Array:
+    if isinstance(part, Contrasts):
+        return part.inner(x[:, 0], y[:, 0]).astype(np.float64)
     if isinstance(part, Centring):
         return part.size**2 * (x[:, 0] == y[:, 0]).astype(np.float64) - part.size
     return np.asarray((_columns(part, x) * _columns(part, y)).sum(axis=0))

@@ -10,8 +10,9 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy
+from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy, TreeStrategy
 from leastnoise.factorize.combined import Combined
+from leastnoise.factorize.tree import same_tree
 from leastnoise.measure import Measurements
 from leastnoise.plan.adhoc import in_class_order
 from leastnoise.plan.recipe import Recipe, decode, measured_errors
@@ -205,6 +206,8 @@ def same(a: Strategy, b: Strategy) -> bool:
         return all(same(x, y) for x, y in zip(a.parts, b.parts, strict=True))
     if isinstance(a, Combined) and isinstance(b, Combined):
         return a.weight == b.weight and same(a.base, b.base) and bool(np.array_equal(a.rows, b.rows))
+    if isinstance(a, TreeStrategy) and isinstance(b, TreeStrategy):
+        return same_tree(a.tree, b.tree) and bool(np.array_equal(a.scales, b.scales))
     if isinstance(a, CirculantStrategy) and isinstance(b, CirculantStrategy):
         return bool(np.array_equal(a.theta, b.theta))
     return isinstance(a, MatrixStrategy) and isinstance(b, MatrixStrategy) and bool(np.array_equal(a.rows, b.rows))

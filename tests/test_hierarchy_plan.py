@@ -1,0 +1,280 @@
+"""Hierarchies in plans: strategies along trees against dense computations, from the workload to the release."""
+
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import leastnoise as ln
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.contrasts import Contrasts
+from leastnoise.noise import SeededBits
+from leastnoise.plan.factorization import workload_matrix
+from leastnoise.plan.recipe_store import recipe_data, recipe_from
+from leastnoise.sources import Table
+from leastnoise.workload import Workload
+from leastnoise.workload.store import workload_from_json, workload_to_json
+
+GEO = ln.hierarchy(
+    {"north": ["a", "b"], "south": {"coast": ["c"], "hills": ["d", "e", "f"]}, "west": ["g"]},
+    levels=["region", "district", "place"],
+)
+DOMAIN = ln.Domain.of(geo=GEO, sex=["F", "M"], age=range(3))
+WORK = Workload(DOMAIN)
+BUDGET = ln.Budget(epsilon=1, delta=1e-9)
+WORKLOADS = {
+    "nodes": WORK.nodes("geo"),
+    "weighted": WORK.nodes("geo", weights={"region": 5, "south": 20, "all": 0}),
+    "by sex": WORK.nodes("geo", by="sex", weights={"region": 2}).nodes("geo"),
+    "with tables": WORK.nodes("geo", by="sex").marginals("geo", "sex", weight=3).marginals("sex").total(),
+    "with ranges": WORK.add({"geo": "nodes", "age": "prefix"}).marginals("geo", "age").nodes("geo"),
+    "three ways": WORK.nodes("geo", by=["sex", "age"]),
+}
+always = pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS.keys())
+
+
+def counts(seed: int = 0) -> Array:
+    return np.random.default_rng(seed).integers(0, 60, DOMAIN.shape)
+
+
+@always
+def test_plain_data_comes_back(work):
+    back = workload_from_json(workload_to_json(work))
+    assert [b.families_key for b in back.blocks] == [b.families_key for b in work.blocks]
+    assert back.queries == work.queries
+
+
+def test_nodes_in_products_and_by_name():
+    work = WORK.add("nodes", on="geo", weights={"place": 0})
+    assert work.queries == GEO.tree.nodes - 4  # one level has four places
+    assert WORK.nodes("geo", by="sex").queries == 2 * GEO.tree.nodes
+    assert WORK.add({"geo": {"nodes": {"place": 0}}, "sex": "marginal"}).queries == 2 * (GEO.tree.nodes - 4)
+    assert_allclose(workload_matrix(WORK.nodes("geo"))[0], 1)
+
+
+@always
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_plans_along_trees_are_what_they_say(work, neighbours):
+    """The explicit factorization of a plan along a tree: it answers the workload, at the stated cost and error."""
+    budget = ln.Budget(mu=0.5, neighbours=neighbours)
+    plan = ln.plan(work, budget, solver="tree")
+    explicit = plan.factorization()
+    assert_allclose(explicit.L @ explicit.B, explicit.W, atol=1e-9)
+    variances = np.einsum("qk,kl,ql->q", explicit.L, explicit.Sigma, explicit.L)
+    assert_allclose(np.sqrt(variances.mean()), plan.rmse, rtol=1e-9)
+    assert_allclose(np.sqrt(variances.max()), plan.max_std_error, rtol=1e-9)
+    cost = (explicit.B**2 / np.diag(explicit.Sigma)[:, None]).sum(axis=0)
+    assert cost.max() <= plan.cost * (1 + 1e-9)
+
+
+@always
+def test_trees_are_close_to_the_optimum_and_say_how_close(work):
+    tree, best = ln.plan(work, BUDGET, solver="tree"), ln.plan(work, BUDGET)
+    assert best.value <= tree.value * (1 + 1e-6)
+    assert tree.value <= 1.16 * best.value
+    assert tree.floor_value <= best.value * (1 + 1e-6)
+    assert tree.class_floor <= tree.value
+
+
+@always
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_recipes_cost_no_more_than_brute_force_says(work, neighbours):
+    budget = ln.Budget(mu=1, neighbours=neighbours)
+    recipe = ln.plan(work, budget, solver="tree").recipe
+    assert any(isinstance(p, Contrasts) for probes in recipe.probes for q in probes for p in q.strategy.parts)
+    total = 0.0
+    for members, probes in zip(recipe.structure.members, recipe.probes, strict=True):
+        for probe in probes:
+            z = probe.strategy.matrix().reshape(-1, max(1, int(np.prod(probe.strategy.shape))))
+            far = z[:, :, None] - z[:, None, :] if neighbours == "replace" else z[:, :, None]
+            moved = float((far**2).sum(axis=0).max())
+            total += members * moved / float(probe.variance) if moved else 0.0
+    assert total <= float(recipe.cost.mu_squared) * (1 + 1e-9)
+    assert float(recipe.cost.mu_squared) <= 1
+    if neighbours == "add-remove":
+        assert total >= float(recipe.cost.mu_squared) * (1 - 1e-9)
+
+
+@always
+def test_recipes_come_back(work):
+    recipe = ln.plan(work, BUDGET, solver="tree").recipe
+    back = recipe_from(*recipe_data(recipe))
+    assert back.cost == recipe.cost
+    assert_allclose(back.rmse, recipe.rmse, rtol=1e-12)
+    assert all(p.tree is None or f"prior{c}" not in recipe_data(recipe)[1] for c, p in enumerate(recipe.priors))
+
+
+@always
+def test_plans_come_back(work, tmp_path):
+    plan = ln.plan(work, BUDGET, solver="tree")
+    plan.save(tmp_path / "plan")
+    back = ln.Plan.load(tmp_path / "plan")
+    assert (back.rmse, back.max_std_error, back.floor_value) == (plan.rmse, plan.max_std_error, plan.floor_value)
+    assert back.recipe.cost == plan.recipe.cost
+
+
+@always
+def test_releases_without_noise_are_exact(work):
+    """With next to no noise every query of the workload is its count: decoding along the tree inverts measuring."""
+    plan = ln.plan(work, ln.Budget(mu=1e6), solver="tree")
+    x = counts()
+    release = plan.run(Table(DOMAIN, x), bits=SeededBits(1))
+    answers = release.answer(work)
+    assert_allclose(answers["answer"], workload_matrix(work) @ x.ravel(), atol=1e-3)
+
+
+@always
+def test_releases_have_the_stated_errors(work):
+    plan = ln.plan(work, BUDGET, solver="tree")
+    x, W = counts(), workload_matrix(work)
+    z = []
+    for seed in range(40):
+        answers = plan.run(Table(DOMAIN, x), bits=SeededBits(seed)).answer(work)
+        z.append((answers["answer"] - W @ x.ravel()) / answers["std_error"])
+    z = np.array(z)
+    # squares of standard normal numbers, of which at most all in a release depend on each other: the mean of 40
+    # independent means with variance at most 2 lies within 1 +- 6 (2/40)^1/2 but for one time in a billion
+    assert abs((z**2).mean() - 1) < 6 * np.sqrt(2 / 40)
+    assert abs(z.mean()) < 6 / np.sqrt(40)
+
+
+def test_joint_errors_are_those_of_the_explicit_plan():
+    work = WORKLOADS["by sex"]
+    plan = ln.plan(work, ln.Budget(mu=0.7), solver="tree")
+    release = plan.run(Table(DOMAIN, counts()), bits=SeededBits(1))
+    texts = ["geo under 'north'", "geo under 'south' and sex = 'F'", "geo in ('a', 'g') and sex = 'M'", ""]
+    joint = release.asks(texts).covariance
+    explicit = plan.factorization()
+    V = np.linalg.pinv(explicit.B.T @ np.linalg.inv(explicit.Sigma) @ explicit.B)
+    q = np.array([np.broadcast_to(_weights(release.query(t)), DOMAIN.shape).ravel() for t in texts])
+    assert_allclose(joint, q @ V @ q.T, rtol=2e-3, atol=1e-6)  # rounding to integers
+
+
+def _weights(query: ln.Linear) -> Array:
+    out = np.zeros(DOMAIN.shape)
+    for term in query.terms:
+        out = out + term.weights.reshape([n if a in term.attributes else 1 for a, n in enumerate(DOMAIN.shape)])
+    return out
+
+
+def test_tables_by_level():
+    release = ln.plan(WORKLOADS["by sex"], BUDGET, solver="tree").run(Table(DOMAIN, counts()), bits=SeededBits(2))
+    table = release.table("geo", "sex", levels={"geo": "district"})
+    assert table["geo"].tolist()[::2] == ["a", "b", "coast", "hills", "g"]
+    for row in table.itertuples():
+        asked = release.ask(f"geo under '{row.geo}' and sex = '{row.sex}'")
+        assert_allclose(row.std_error, asked.std_error, rtol=1e-9)
+        assert_allclose((row.low + row.high) / 2, asked.value)
+    assert_allclose(table["count"].sum(), release.total().value)
+    assert_allclose(release.table("geo", levels={"geo": 0})["count"], [release.total().value])
+    assert len(release.table("sex", "geo", levels={"geo": "place"})) == 2 * GEO.size
+
+
+def test_answers_name_the_nodes():
+    release = ln.plan(WORKLOADS["nodes"], BUDGET, solver="tree").run(Table(DOMAIN, counts()), bits=SeededBits(2))
+    labels = release.answer(WORKLOADS["nodes"])["query"].tolist()
+    assert labels[:4] == ["geo under all", "geo under north", "geo under south", "geo under west"]
+
+
+def test_releases_come_back_and_merge(tmp_path):
+    plan = ln.plan(WORKLOADS["by sex"], BUDGET, solver="tree")
+    one, two = (plan.run(Table(DOMAIN, counts()), bits=SeededBits(s)) for s in (3, 4))
+    one.save(tmp_path / "one")
+    back = ln.Release.load(tmp_path / "one")
+    text = "geo under 'south' and sex = 'F'"
+    assert back.ask(text) == one.ask(text)
+    both = ln.merge(back, two)
+    assert_allclose(both.ask(text).value, (one.ask(text).value + two.ask(text).value) / 2)
+    assert_allclose(both.ask(text).std_error, one.ask(text).std_error / np.sqrt(2))
+
+
+def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
+    monkeypatch.setattr(sys.modules["leastnoise.plan.plan"], "TREE_LEAVES", 3)
+    work = WORK.nodes("geo", by="sex", weights={"region": 7})
+    plan = ln.plan(work, BUDGET)
+    assert plan.prior == "tree"
+    assert plan.value == ln.plan(work, BUDGET, solver="tree").value
+    assert "spread evenly" in plan.explain()
+    mixed = ln.plan(work.prefix("age"), BUDGET)
+    assert mixed.prior == "search"  # the others still have their priors searched
+    uniform = ln.plan(work, BUDGET, prior="uniform")
+    assert uniform.prior == "uniform"
+
+
+def test_other_queries_on_the_leaves_are_planned_as_before(monkeypatch):
+    monkeypatch.setattr(sys.modules["leastnoise.plan.plan"], "TREE_LEAVES", 3)
+    rows = np.eye(GEO.size)[:2]
+    plan = ln.plan(WORK.nodes("geo").matrix(rows, "geo"), BUDGET)
+    assert plan.prior != "tree"
+
+
+def test_the_largest_error_can_be_planned_along_a_tree():
+    work = WORK.nodes("geo")
+    plan = ln.plan(work, BUDGET, solver="tree", objective="max")
+    assert plan.max_std_error < ln.plan(work, BUDGET, solver="tree").max_std_error
+    assert plan.floor_value <= plan.max_std_error
+
+
+MISTAKES = {
+    "no hierarchy": (
+        lambda: WORK.nodes("sex"),
+        "nodes need a hierarchy but attribute 'sex' has none; declare it with hierarchy(...)",
+    ),
+    "no attribute": (
+        lambda: WORK.nodes(by="sex"),
+        "nodes by 'sex' need an attribute; name it, as in nodes('geo', by='sex')",
+    ),
+    "no such level": (
+        lambda: WORK.nodes("geo", weights={"town": 2}),
+        "no node 'town' in this hierarchy; nearest is 'west'",
+    ),
+    "negative weight": (
+        lambda: WORK.nodes("geo", weights={"region": -1}),
+        "weight -1 of 'region' must be a number from 0 on; 0 leaves it out",
+    ),
+    "nothing asked": (
+        lambda: WORK.nodes("geo", weights={"all": 0, "region": 0, "district": 0, "place": 0}),
+        "every weight is 0, so nothing is asked; give some level a weight above 0",
+    ),
+    "weights of something else": (
+        lambda: WORK.marginals("geo", weights={"region": 1}),
+        "weights by name are for nodes of a hierarchy; give one number per query instead",
+    ),
+    "another tree": (
+        lambda: Workload(ln.Domain.of(x=3)).add(WORK.nodes("geo").blocks[0].families[0], on="x"),
+        "a hierarchy of 7 leaves does not fit 3 values; use its own",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes_are_one_line(make, message):
+    with pytest.raises(LeastnoiseError) as error:
+        make()
+    assert str(error.value) == message
+
+
+def test_a_level_outside_the_table_is_refused():
+    release = ln.plan(WORKLOADS["by sex"], BUDGET).run(Table(DOMAIN, counts()), bits=SeededBits(2))
+    with pytest.raises(LeastnoiseError, match="a level is given for 'geo', which is not in the table"):
+        release.table("sex", levels={"geo": "region"})
+    with pytest.raises(LeastnoiseError, match="no level 'town' in this hierarchy; its levels are all, region"):
+        release.table("geo", levels={"geo": "town"})
+
+
+def test_ten_thousand_leaves_in_a_blink():
+    """Nothing of the size leaves x leaves is built: that would be 3 GB here."""
+    paths = [(f"s{i // 500}", f"c{i // 25}", f"t{i}") for i in range(20_000)]
+    geo = ln.hierarchy(paths, levels=["state", "county", "tract"])
+    domain = ln.Domain.of(geo=geo, sex=["F", "M"])
+    work = Workload(domain).nodes("geo", by="sex", weights={"state": 10}).nodes("geo")
+    plan = ln.plan(work, BUDGET)
+    assert plan.gap < 1e-6  # all nodes of a level are alike, so the plan is the best there is in its class
+    assert abs(plan.rounding_loss) < 1e-3
+    x = np.random.default_rng(0).integers(0, 9, domain.shape)
+    release = plan.run(Table(domain, x), bits=SeededBits(1))
+    asked = release.ask("geo under 's7' and sex = 'F'")
+    assert abs(asked.value - x[3500:4000, 0].sum()) < 6 * asked.std_error  # false alarms: 2e-9
+    assert len(release.table("geo", "sex", levels={"geo": "county"})) == 1600

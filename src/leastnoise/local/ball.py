@@ -1,0 +1,192 @@
+"""Randomizers for vectors of length 1: the report is a seed and which of its public directions was chosen.
+
+A seed gives n directions and their opposites, N = 2n candidates; a value favours the K candidates nearest to its vector.
+N = 2 is the construction of Duchi, Jordan and Wainwright (2018) that Bassily, Blasiok, Nikolov and Smith use (ENU
+Lemma 9): a random direction, and the side on which the vector lies, told with odds e^epsilon. Large N with the best K
+is PrivUnit (Bhowmick et al. 2018; Asi, Feldman and Talwar 2022), a random point that is likelier inside a cap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+from scipy.integrate import quad
+from scipy.special import bdtr, ndtr
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.local.directions import UNIT, directions, largest
+from leastnoise.local.odds import Choice, Odds
+from leastnoise.local.subsets import Payloads
+from leastnoise.local.vectors import centred_inverse, decoded
+from leastnoise.noise import Bits
+
+SEED = 8  # bytes
+CAP = 32  # candidates of a cap: within 3% of arbitrarily many
+_CHUNK = 2**22  # entries of directions held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Vectors of length 1, one column per value, told by a seed and the number of a direction.
+
+    Guarantees: likelihood_ratio_is_at_most_the_odds; estimates_are_unbiased; variances_are_exact.
+    """
+
+    columns: Array
+    choice: Choice
+
+    def __post_init__(self) -> None:
+        lengths = np.linalg.norm(self.columns, axis=0)
+        if self.columns.ndim != 2 or not np.abs(lengths - 1).max(initial=0.0) < 1e-9:
+            raise LeastnoiseError("every column must have length 1; make the plan again")
+        if self.choice.candidates % 2 or self.choice.candidates > 256:
+            raise LeastnoiseError(f"{self.choice.candidates} candidates are not pairs, or more than 256; use {CAP}")
+
+    @property
+    def odds(self) -> Odds:
+        """The odds of a favoured direction."""
+        return self.choice.odds
+
+    @property
+    def cells(self) -> int:
+        """Number of values."""
+        return self.columns.shape[1]
+
+    @property
+    def payload(self) -> int:
+        """Bytes of a report."""
+        return SEED + 1
+
+    @property
+    def tallies(self) -> int:
+        """Numbers a collector keeps: the sum of directions, and how many there were."""
+        return len(self.columns) + 1
+
+    # --- device -------------------------------------------------------------------------------------------------------
+
+    def encode(self, cells: IntArray, bits: Bits) -> Payloads:
+        """Reports of devices that hold these values."""
+        seeds, at = bits.words(len(cells)), self.choice.positions(bits, len(cells))
+        out = np.empty((len(cells), self.payload), dtype=np.uint8)
+        out[:, :SEED] = seeds.astype("<u8").view(np.uint8).reshape(-1, SEED)
+        step = max(1, _CHUNK // len(self.columns))
+        vectors = self.columns.T.astype(np.float32)
+        for low in range(0, len(cells), step):
+            some = slice(low, low + step)
+            out[some, SEED] = self._chosen(seeds[some], vectors[cells[some]], at[some])
+        return out
+
+    def _chosen(self, seeds: npt.NDArray[np.uint64], vectors: npt.NDArray[np.float32], at: IntArray) -> IntArray:
+        """The candidate at a place of the list that has the nearest first; ties fall by number."""
+        k, half = vectors.shape[1], self.choice.candidates // 2
+        products = np.stack(
+            [np.einsum("ik,ik->i", directions(seeds, i, k).astype(np.float32), vectors) for i in range(half)], axis=1
+        )
+        order = np.argsort(-np.concatenate([products, -products], axis=1), axis=1, kind="stable")
+        return np.take_along_axis(order, at[:, None], axis=1)[:, 0]
+
+    # --- collector ----------------------------------------------------------------------------------------------------
+
+    def valid(self, payloads: Payloads) -> npt.NDArray[np.bool_]:
+        """Which reports a device can have sent."""
+        return payloads[:, SEED] < self.choice.candidates
+
+    def tally(self, payloads: Payloads) -> IntArray:
+        """Sum of the chosen directions, and their number."""
+        total = np.zeros(self.tallies, dtype=np.int64)
+        half, k = self.choice.candidates // 2, len(self.columns)
+        step = max(1, _CHUNK // k)
+        for low in range(0, len(payloads), step):
+            some = payloads[low : low + step]
+            seeds = np.ascontiguousarray(some[:, :SEED]).view("<u8")[:, 0].astype(np.uint64)
+            number = some[:, SEED].astype(np.int64)
+            found = directions(seeds, number % half, k)
+            opposite = number >= half
+            total[:k] += found[~opposite].sum(axis=0, dtype=np.int64) - found[opposite].sum(axis=0, dtype=np.int64)
+        total[k] = len(payloads)
+        return total
+
+    # --- estimates ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return centred_inverse(self.columns)
+
+    @cached_property
+    def gain(self) -> float:
+        """Expected length of the chosen direction along the vector, in standard deviations."""
+        difference = self.choice.probability(True) - self.choice.probability(False)
+        return float(difference) * _favoured_sum(self.choice.candidates // 2, self.choice.favoured, 1)
+
+    @cached_property
+    def along(self) -> float:
+        """Second moment of the chosen direction along the vector; across it, 1."""
+        inside = _favoured_sum(self.choice.candidates // 2, self.choice.favoured, 2)
+        outside = self.choice.candidates - inside
+        return float(self.choice.probability(True)) * inside + float(self.choice.probability(False)) * outside
+
+    def estimators(self, queries: Array) -> Array:
+        """R, scaled so that R times the sum of directions is unbiased, and what each report adds."""
+        R, c = decoded(queries, self.columns, self._inverse)
+        return np.concatenate([R / (self.gain * UNIT), c], axis=1)
+
+    def moments(self, queries: Array) -> Array:
+        """Second moment of each query's estimator (row) under each value (column)."""
+        R, c = decoded(queries, self.columns, self._inverse)
+        along = queries - c  # of R on the vector of each value
+        noise = (np.sum(R**2, axis=1, keepdims=True) + (self.along - 1) * along**2) / self.gain**2
+        return noise + 2 * c * along + c**2
+
+    def summary(self, queries: Array, tally: IntArray) -> tuple[Array, Array]:
+        """Sum over reports of the estimators, and the most that the sum of their squares is expected to be."""
+        return self.estimators(queries) @ tally, self.moments(queries).max(axis=1) * float(tally[-1])
+
+    def influence(self, queries: Array) -> Array:
+        """How far one report, however it was made, moves each answer at most."""
+        h = np.abs(self.estimators(queries))
+        return h[:, :-1].sum(axis=1) * largest() * UNIT + h[:, -1]
+
+
+def unit_columns(strategy: Array) -> Array:
+    """Columns of length 1: one more row makes up for what is missing.
+
+    >>> unit_columns(np.array([[1.0, 0.6]])).tolist()
+    [[1.0, 0.6], [0.0, 0.8]]
+    """
+    squares = np.sum(strategy**2, axis=0)
+    A, squares = strategy / sqrt(float(squares.max())), squares / squares.max()
+    missing = np.sqrt(np.maximum(1 - squares, 0.0))
+    if missing.max() > 1e-9:
+        A = np.concatenate([A, missing[None]])
+    return A / np.linalg.norm(A, axis=0)
+
+
+def half_space(odds: Odds) -> Choice:
+    """One direction and its opposite: a seed and a bit."""
+    return Choice(2, 1, odds)
+
+
+def cap(odds: Odds, candidates: int = CAP) -> Choice:
+    """The number of favoured directions that tells most, which is the largest gain."""
+    sums = [_favoured_sum(candidates // 2, K, 1) for K in range(1, candidates // 2 + 1)]
+    choices = [Choice(candidates, K, odds) for K in range(1, candidates // 2 + 1)]
+    gains = [float(c.probability(True) - c.probability(False)) * s for c, s in zip(choices, sums, strict=True)]
+    return choices[int(np.argmax(gains))]
+
+
+@lru_cache(maxsize=1024)
+def _favoured_sum(pairs: int, favoured: int, power: int) -> float:
+    """Expected sum of z^power over the `favoured` largest of `pairs` Gaussians and their opposites (at most half)."""
+    if favoured > pairs:
+        raise LeastnoiseError(f"{favoured} of {2 * pairs} directions are favoured; favour at most half of them")
+
+    def density(z: float) -> float:
+        among = bdtr(favoured - 1, pairs - 1, 2 * ndtr(-z)) if pairs > 1 else 1.0
+        return float(z**power * 2 * np.exp(-z * z / 2) / sqrt(2 * np.pi) * among)
+
+    return pairs * float(quad(density, 0, 12, epsabs=1e-13, epsrel=1e-11, limit=200)[0])

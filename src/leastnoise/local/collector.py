@@ -1,0 +1,175 @@
+"""The collector: adds up reports in any order and answers queries. It never sees a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.local.plan import VERSION, LocalPlan, Part, targets
+from leastnoise.local.subsets import Payloads
+from leastnoise.local.tables import Queries
+from leastnoise.release.answers import Answer, quantile
+
+REASONS = ("length", "version", "plan", "content")
+_BLOCK = 2**18  # reports read at a time
+
+
+@dataclass(frozen=True, eq=False)
+class LocalAnswers:
+    """Unbiased counts with their standard errors, for the queries of one table."""
+
+    label: str
+    names: tuple[str, ...]
+    values: Array
+    std_errors: Array
+    confidence: float = 0.95
+
+    @property
+    def low(self) -> Array:
+        """Lower ends of the intervals."""
+        return self.values - quantile(self.confidence) * self.std_errors
+
+    @property
+    def high(self) -> Array:
+        """Upper ends of the intervals."""
+        return self.values + quantile(self.confidence) * self.std_errors
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, i: int) -> Answer:
+        return Answer(float(self.values[i]), float(self.std_errors[i]), self.confidence)
+
+
+class Collector:
+    """Counts what reports say; memory depends on the plan, not on the number of reports.
+
+    Guarantees: order_does_not_matter; merged_collectors_equal_one; bad_reports_are_counted_and_change_nothing;
+    answers_are_unbiased; intervals_cover.
+    """
+
+    def __init__(self, plan: LocalPlan) -> None:
+        self.plan = plan
+        self.tallies: list[IntArray] = [np.zeros(p.randomizer.tallies, dtype=np.int64) for p in plan.parts]
+        self.counts: IntArray = np.zeros(len(plan.parts), dtype=np.int64)
+        self.rejected = dict.fromkeys(REASONS, 0)
+
+    @property
+    def reports(self) -> int:
+        """Reports taken."""
+        return int(self.counts.sum())
+
+    # --- taking reports -----------------------------------------------------------------------------------------------
+
+    def add(self, report: bytes) -> bool:
+        """Take one report; False, and counted by reason, where it is none of this plan's."""
+        if len(report) != self.plan.report_bytes:
+            self.rejected["length"] += 1
+            return False
+        before = self.reports
+        self.add_block(report)
+        return self.reports > before
+
+    def add_all(self, reports: Iterable[bytes]) -> None:
+        """Take reports one by one."""
+        good, size = [], self.plan.report_bytes
+        for report in reports:
+            if len(report) == size:
+                good.append(report)
+            else:
+                self.rejected["length"] += 1
+            if len(good) == _BLOCK:
+                self.add_block(b"".join(good))
+                good.clear()
+        self.add_block(b"".join(good))
+
+    def add_block(self, block: bytes | bytearray | memoryview) -> None:
+        """Take many reports that stand one after the other; a block of a wrong length is rejected as one report."""
+        size = self.plan.report_bytes
+        if len(block) % size:
+            self.rejected["length"] += 1
+            return
+        rows = np.frombuffer(block, dtype=np.uint8).reshape(-1, size)
+        for low in range(0, len(rows), _BLOCK):
+            self._take(rows[low : low + _BLOCK])
+
+    def _take(self, rows: Payloads) -> None:
+        prefix = np.frombuffer(self.plan.prefix, dtype=np.uint8)
+        version = rows[:, 0] == VERSION
+        plan = (rows[:, 1 : len(prefix)] == prefix[1:]).all(axis=1)
+        self.rejected["version"] += int((~version).sum())
+        self.rejected["plan"] += int((version & ~plan).sum())
+        if not (version & plan).all():
+            rows = rows[version & plan]
+        first = len(prefix) + self.plan.part_bytes
+        if len(self.plan.parts) == 1:
+            self._count(0, self.plan.parts[0], rows[:, first:])
+            return
+        at = np.zeros((len(rows), 4), dtype=np.uint8)
+        at[:, : self.plan.part_bytes] = rows[:, len(prefix) : first]
+        numbers = at.view("<u4")[:, 0]
+        self.rejected["content"] += int((numbers >= len(self.plan.parts)).sum())
+        order = np.argsort(numbers, kind="stable")
+        ends = np.searchsorted(numbers[order], np.arange(len(self.plan.parts) + 1))
+        for i in np.flatnonzero(np.diff(ends)).tolist():
+            self._count(i, self.plan.parts[i], rows[order[ends[i] : ends[i + 1]], first:])
+
+    def _count(self, number: int, part: Part, payloads: Payloads) -> None:
+        size = part.randomizer.payload
+        good = part.randomizer.valid(payloads[:, :size]) & ~payloads[:, size:].any(axis=1)
+        self.rejected["content"] += int((~good).sum())
+        if not good.all():
+            payloads = payloads[good]
+        self.tallies[number] += part.randomizer.tally(payloads[:, :size])
+        self.counts[number] += len(payloads)
+
+    def merge(self, other: Collector) -> None:
+        """Take over all that another collector of the same plan has; the other one stays as it is."""
+        if other.plan.fingerprint != self.plan.fingerprint:
+            raise LeastnoiseError("these collectors follow different plans; merge those of one plan only")
+        if other is self:
+            raise LeastnoiseError("a collector cannot be merged with itself; its reports would count twice")
+        for mine, theirs in zip(self.tallies, other.tallies, strict=True):
+            mine += theirs
+        self.counts += other.counts
+        for reason in REASONS:
+            self.rejected[reason] += other.rejected[reason]
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def answers(self, confidence: float = 0.95) -> list[LocalAnswers]:
+        """Counts among the devices that reported, for all queries of the workload, table by table."""
+        return [self._answer(q, confidence) for q in self.plan.queries]
+
+    def ask(self, names: Sequence[str], rows: Any, confidence: float = 0.95) -> LocalAnswers:
+        """Counts for other queries: rows over the cells of these attributes, the last one moving fastest."""
+        return self._answer(self.plan.rows_on(names, rows), confidence)
+
+    def table(self, *names: str, confidence: float = 0.95) -> LocalAnswers:
+        """The counts of a table, cell by cell."""
+        cells = int(np.prod([self.plan.domain[n].size for n in names], dtype=np.int64))
+        return self.ask(names, np.eye(cells), confidence)
+
+    def _answer(self, queries: Queries, confidence: float) -> LocalAnswers:
+        """Each part's mean stands for all devices; its spread among reports gives the standard error.
+
+        The spread counts the noise and that other devices might have come, so that errors hold for the population too.
+        """
+        n = self.reports
+        values, variances = n * self.plan.constants(queries), np.zeros(len(queries.rows))
+        for i, rows in targets(self.plan.parts, queries).items():
+            count = int(self.counts[i])
+            if count < 2:
+                raise LeastnoiseError(f"only {count} reports tell these queries; collect more before asking")
+            total, squares = self.plan.parts[i].randomizer.summary(rows, self.tallies[i])
+            mean = total / count
+            values = values + n * mean
+            variances += n**2 / (count - 1) * np.maximum(squares / count - mean**2, 0.0)
+        names = tuple(self.plan.domain.names[a] for a in queries.attributes)
+        quantile(confidence)  # refuses what is no confidence
+        return LocalAnswers(queries.label, names, values, np.sqrt(variances), confidence)

@@ -1,0 +1,193 @@
+"""Which subsets tell most about given queries: a search that starts from half spaces of the optimal strategy.
+
+For queries W the second moments of the estimators are the diagonal of W V^-1 W^T, with V the information of the
+subsets (docs/local.md). The search makes their p-norm small, which for large p is about the largest of them. Memberships
+of low score, the derivative by them, are exchanged for others of the same value that have a high one; a step that does
+not help is taken back and made smaller. Designs that are known to be good for some queries (the cells of small tables,
+the two sides of a query) join them in a mixture, whose information is linear in its shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray
+from leastnoise.factorize.optimal import solve_optimal
+from leastnoise.gram import Dense
+from leastnoise.local.odds import MOST_CANDIDATES, Odds
+from leastnoise.local.subsets import Members, Subsets
+from leastnoise.residual import subsets as axis_sets
+
+POWER = 8  # of the norm that stands for the largest second moment
+SEARCHED = 300  # values up to which memberships are searched
+SAMPLED = 512  # queries that guide a search; all of them decide
+STEPS = 100
+GAP = 1e-2  # of the strategy to start from
+TIE = 1.002  # a simpler design may be so much worse
+RIDGE = 1e-10
+MANY = 2**14  # subsets where memberships are not searched
+MIXED = 64  # designs in a mixture
+MIXTURE = 2**13  # subsets of a mixture, so that shares are met to a percent or better
+SHARE = 1e-3  # least share of a design in a mixture
+
+
+def design(queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0) -> Subsets:
+    """Subsets that tell the queries (rows over the cells of a table) with little variance for the worst of them.
+
+    Guarantees: no_worse_than_telling_the_value; no_worse_than_half_spaces.
+    """
+    T = queries.shape[1]
+    if T == 1:
+        return Subsets(np.array([[True], [False]]), odds)
+    rows = centred(queries)
+    found = [Subsets(members, odds) for members in _known(rows, shape)]
+    if T > 2 and np.abs(rows).max() > 0:
+        found += [_searched(rows, odds, share, seed) for share in _shares(odds, T)]
+        found.append(mixture(found, rows))
+    able = [(worst(s, queries), s) for s in found if tells(s, rows)]
+    least = min(value for value, _ in able)
+    return next(s for value, s in able if value <= TIE * least)  # simple ones come first
+
+
+def worst(subsets: Subsets, queries: Array) -> float:
+    """Largest variance of a query per device, whatever the data are."""
+    return float((subsets.moments(queries) - queries**2).max())
+
+
+def tells(subsets: Subsets, rows: Array) -> bool:
+    """Whether the reports tell all queries."""
+    V = subsets.information
+    w, u = np.linalg.eigh(V)
+    blind = u[:, w <= 1e-7 * w[-1]]
+    return bool(np.abs(rows @ blind).max(initial=0.0) <= 1e-7 * np.abs(rows).max(initial=0.0))
+
+
+def centred(queries: Array) -> Array:
+    """The queries less their means: the number of reports tells the rest."""
+    return queries - queries.mean(axis=1, keepdims=True)
+
+
+def _known(rows: Array, shape: Sequence[int]) -> Iterator[Members]:
+    """Designs that need no search: cells of the table and of smaller ones, and the two sides of each query."""
+    axes = [kept for kept in axis_sets(len(shape)) if 1 < prod(shape[a] for a in kept) <= MOST_CANDIDATES]
+    for kept in axes[::-1][:MIXED]:
+        index = np.indices(shape).reshape(len(shape), -1)
+        cell = np.ravel_multi_index([index[a] for a in kept], [shape[a] for a in kept])
+        yield cell == np.arange(prod(shape[a] for a in kept))[:, None]
+    if len(rows) <= MIXED:
+        for row in rows:
+            if 0 < (row > 0).sum() < len(row):
+                yield np.stack([row > 0, row <= 0])
+
+
+def _shares(odds: Odds, cells: int) -> list[float]:
+    """Shares of favoured subsets to try: best for telling values apart is 1 / (1 + odds), for half spaces 1/2."""
+    least = 1 / (1 + float(odds.ratio))
+    return [least, (2 * least + 0.5) / 3] if cells <= SEARCHED // 2 else [(2 * least + 0.5) / 3]
+
+
+def mixture(designs: Sequence[Subsets], rows: Array) -> Subsets:
+    """The best mixture of designs: V is linear in the shares, which climb by the usual rule of optimal designs."""
+    rows = sampled(rows)
+    shares = np.full(len(designs), 1 / len(designs))
+    for _ in range(STEPS):
+        V = sum(p * s.information for p, s in zip(shares, designs, strict=True))
+        slope = _norm(V, rows)[1]
+        shares *= np.sqrt([max(float(np.sum(s.information * slope)), 0.0) for s in designs])
+        shares /= shares.sum()
+    shares[shares < SHARE] = 0
+    weights = shares / [s.choice.total for s in designs]
+    sizes = np.array([s.tallies for s in designs])
+    copies = np.maximum(np.rint(weights * MIXTURE / (weights @ sizes)), shares > 0).astype(int)
+    while copies @ sizes > MOST_CANDIDATES:
+        copies = np.maximum(copies // 2, copies > 0)
+        if copies.max() <= 1:
+            return designs[int(np.argmax(shares))]
+    members = np.concatenate([np.tile(s.members, (n, 1)) for s, n in zip(designs, copies, strict=True)])
+    return Subsets(members, designs[0].odds)
+
+
+def sampled(rows: Array) -> Array:
+    """At most so many rows as guide a search."""
+    if len(rows) <= SAMPLED:
+        return rows
+    return rows[np.random.default_rng(0).choice(len(rows), SAMPLED, replace=False)]
+
+
+def _norm(V: Array, rows: Array) -> tuple[float, Array]:
+    """The p-norm (mean) of the second moments of the estimators, and minus its derivative by V up to a factor."""
+    back = np.linalg.solve(V + RIDGE * np.trace(V) * np.eye(len(V)), rows.T).T
+    moments = np.einsum("qx,qx->q", back, rows)
+    largest = float(moments.max())
+    relative = moments / largest
+    return largest * float(np.mean(relative**POWER)) ** (1 / POWER), (back.T * relative ** (POWER - 1)) @ back
+
+
+def _searched(rows: Array, odds: Odds, share: float, seed: int) -> Subsets:
+    T = rows.shape[1]
+    count = max(min(16 * T, MANY), 4 * T) if T > SEARCHED else max(256, 4 * T)
+    favoured = min(max(round(count * share), 1), count - 1)
+    directions = np.random.default_rng(seed).standard_normal((count, T))
+    members = most(_strategy(rows) @ directions.T, favoured)
+    if T <= SEARCHED:
+        members = _search(sampled(rows), members, odds)
+    return Subsets(np.ascontiguousarray(members.T), odds)
+
+
+def _strategy(rows: Array) -> Array:
+    """The symmetric root of the optimal strategy's V."""
+    gram = Dense((rows.shape[1],), ("local", rows.tobytes()), lambda: rows.T @ rows)
+    B = solve_optimal(gram, GAP).strategy.matrix()
+    w, u = np.linalg.eigh(B.T @ B)
+    return (u * np.sqrt(np.maximum(w, 0))) @ u.T
+
+
+def most(scores: Array, count: int) -> Members:
+    """The `count` largest scores of every row."""
+    members = np.zeros(scores.shape, dtype=bool)
+    np.put_along_axis(members, np.argpartition(-scores, count - 1, axis=1)[:, :count], True, axis=1)
+    return members
+
+
+def _search(rows: Array, members: Members, odds: Odds) -> Members:
+    """Exchange memberships while it helps; one row per value."""
+    swaps = max(int(members[0].sum()) // 8, 1)
+    value, scores = _evaluate(rows, members, odds)
+    for _ in range(STEPS):
+        tried = _exchanged(members, scores, swaps)
+        found, new_scores = _evaluate(rows, tried, odds)
+        if found < value:
+            members, value, scores = tried, found, new_scores
+        elif swaps == 1:
+            break
+        else:
+            swaps = max(swaps // 2, 1)
+    return members
+
+
+def _evaluate(rows: Array, members: Members, odds: Odds) -> tuple[float, Array]:
+    subsets = Subsets(members.T, odds)
+    value, slope = _norm(subsets.information, rows)
+    return value, slope @ subsets.scores.T
+
+
+def _exchanged(members: Members, scores: Array, swaps: int) -> Members:
+    """Per value, give up the memberships of lowest score for those of highest, where that is a gain."""
+    swaps = min(swaps, int(members[0].sum()), int((~members[0]).sum()))
+    give = _ordered(np.where(members, scores, np.inf), swaps)
+    take = _ordered(np.where(members, np.inf, -scores), swaps)
+    gain = np.take_along_axis(scores, take, axis=1) > np.take_along_axis(scores, give, axis=1)
+    new, at = members.copy(), np.broadcast_to(np.arange(len(members))[:, None], give.shape)
+    new[at[gain], give[gain]] = False
+    new[at[gain], take[gain]] = True
+    return new
+
+
+def _ordered(scores: Array, count: int) -> IntArray:
+    """Places of the `count` smallest scores of every row, in order."""
+    some = np.argpartition(scores, count - 1, axis=1)[:, :count]
+    return np.take_along_axis(some, np.argsort(np.take_along_axis(scores, some, axis=1), axis=1), axis=1)

@@ -1,0 +1,123 @@
+"""Plans and collectors as files: a header in JSON and arrays, without anything that could run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.local.collector import REASONS, Collector
+from leastnoise.local.plan import VERSION, LocalPlan, Part
+from leastnoise.local.randomizer import Arrays, randomizer_from
+from leastnoise.privacy.cost import read_fraction
+from leastnoise.workload.store import workload_from_json
+
+_HEADER = "header.json"
+
+
+def save_plan(plan: LocalPlan, path: str | Path) -> None:
+    """Write a plan, for devices and collectors to load.
+
+    Guarantees: saved_plans_come_back_the_same.
+    """
+    header, arrays = plan.data()
+    _write(path, {"kind": "local plan", "fingerprint": plan.fingerprint, **header}, arrays)
+
+
+def load_plan(path: str | Path) -> LocalPlan:
+    """Read what `save_plan` wrote; a file that was changed is refused."""
+    header, arrays = _read(path, "local plan")
+    plan = _checked(path, _plan_from, header, arrays)
+    if plan.fingerprint != header["fingerprint"]:
+        raise DataError(f"{path} was changed after it was saved: its fingerprint does not fit; get it anew")
+    return plan
+
+
+def save_collector(collector: Collector, path: str | Path) -> None:
+    """Write what a collector has, without its plan.
+
+    Guarantees: saved_collectors_come_back_the_same.
+    """
+    header = {"kind": "local collector", "version": VERSION, "fingerprint": collector.plan.fingerprint}
+    arrays: Arrays = {f"tally{i}": tally for i, tally in enumerate(collector.tallies)}
+    _write(path, header | {"rejected": collector.rejected}, arrays | {"counts": collector.counts})
+
+
+def load_collector(path: str | Path, plan: LocalPlan) -> Collector:
+    """Read what `save_collector` wrote, for the plan it belongs to."""
+    header, arrays = _read(path, "local collector")
+    if header.get("fingerprint") != plan.fingerprint:
+        raise LeastnoiseError(f"{path} belongs to another plan; load it with the plan its reports were made for")
+    return _checked(path, lambda h, a: _collector_from(h, a, plan), header, arrays)
+
+
+def _plan_from(header: Mapping[str, Any], arrays: Arrays) -> LocalPlan:
+    workload = workload_from_json(header["workload"])
+    made = [
+        randomizer_from(kind, {name[: -len(str(i))]: a for name, a in arrays.items() if _number(name) == i})
+        for i, kind in enumerate(header["randomizers"])
+    ]
+    parts = []
+    for record in header["parts"]:
+        attributes = tuple(int(a) for a in record["attributes"])
+        carries = None if record["carries"] is None else tuple(tuple(c) for c in record["carries"])
+        shape = tuple(workload.domain.shape[a] for a in attributes)
+        parts.append(Part(attributes, shape, int(record["share"]), carries, made[record["randomizer"]]))
+    return LocalPlan(workload, read_fraction(header["epsilon"]), header["delta"], tuple(parts), header["layout"])
+
+
+def _number(name: str) -> int:
+    return int(name.lstrip("abcdefghijklmnopqrstuvwxyz"))
+
+
+def _collector_from(header: Mapping[str, Any], arrays: Arrays, plan: LocalPlan) -> Collector:
+    collector = Collector(plan)
+    for i, tally in enumerate(collector.tallies):
+        tally += arrays[f"tally{i}"]
+    collector.counts += arrays["counts"]
+    collector.rejected = {reason: int(header["rejected"][reason]) for reason in REASONS}
+    return collector
+
+
+def _checked(path: str | Path, make: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
+    try:
+        return make(header, arrays)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is damaged ({error}); get it anew") from None
+
+
+def _write(path: str | Path, header: Mapping[str, Any], arrays: Arrays) -> None:
+    """All or nothing: a new file takes the place of the old one when it is complete."""
+    path = Path(path)
+    partial = path.with_name(path.name + ".part")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(_HEADER, json.dumps(header, sort_keys=True))
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.save(buffer, array, allow_pickle=False)
+            file.writestr(f"{name}.npy", buffer.getvalue())
+    os.replace(partial, path)
+
+
+def _read(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
+    try:
+        with zipfile.ZipFile(path) as file:
+            header = json.loads(file.read(_HEADER))
+            names = [n for n in file.namelist() if n.endswith(".npy")]
+            arrays = {n[:-4]: np.load(io.BytesIO(file.read(n)), allow_pickle=False) for n in names}
+    except FileNotFoundError:
+        raise LeastnoiseError(f"there is no file {path}; save one first") from None
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        raise DataError(f"{path} is not a {kind} ({error}); get it anew") from None
+    if header.get("kind") != kind:
+        raise LeastnoiseError(f"{path} holds a {header.get('kind')}, not a {kind}")
+    if header.get("version") != VERSION:
+        raise LeastnoiseError(f"{path} has version {header.get('version')}, this is version {VERSION}; upgrade")
+    return header, arrays

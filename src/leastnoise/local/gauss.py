@@ -1,0 +1,109 @@
+"""Gaussian noise on the device, for (epsilon, delta): the report is an integer vector plus exact rounded Gaussians."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.integer import Rows
+from leastnoise.local.subsets import Payloads
+from leastnoise.local.vectors import centred_inverse, decoded
+from leastnoise.noise import Bits, rounded_gaussian
+from leastnoise.privacy import Budget
+
+NORM = 2**12  # length of the integer columns
+_WIDTH = 4  # bytes of a number
+_LIMIT = 2**31 - 1
+_TAIL = 40  # standard deviations that fit
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianVectors:
+    """Integer vectors, one column per value, with noise of exact variance.
+
+    Guarantees: cost_is_exactly_the_budget; estimates_are_unbiased; variances_are_exact.
+    """
+
+    columns: IntArray
+    variance: Fraction
+
+    @classmethod
+    def within(cls, strategy: Array, budget: Budget) -> GaussianVectors:
+        """The strategy in integers, with the least noise that hides any change of value."""
+        largest = sqrt(float(np.sum(strategy**2, axis=0).max()))
+        columns = np.rint(strategy * (NORM / largest)).astype(np.int64)
+        moved = Rows(columns, (columns.shape[1],)).largest_difference
+        variance = Fraction(moved) / budget.exact_cost if moved else Fraction(1)
+        if NORM + _TAIL * sqrt(variance) > _LIMIT:
+            raise LeastnoiseError("this budget needs noise beyond 32-bit numbers; use a larger epsilon or delta")
+        return cls(columns, variance)
+
+    @property
+    def mu_squared(self) -> Fraction:
+        """Exact cost in Gaussian privacy of replacing the value."""
+        return Fraction(Rows(self.columns, (self.cells,)).largest_difference) / self.variance
+
+    @property
+    def cells(self) -> int:
+        """Number of values."""
+        return self.columns.shape[1]
+
+    @property
+    def payload(self) -> int:
+        """Bytes of a report."""
+        return _WIDTH * len(self.columns)
+
+    @property
+    def tallies(self) -> int:
+        """Numbers a collector keeps: the sum of vectors, and how many there were."""
+        return len(self.columns) + 1
+
+    def encode(self, cells: IntArray, bits: Bits) -> Payloads:
+        """Reports of devices that hold these values; what does not fit is cut off, which hides more, not less."""
+        noisy = self.columns.T[cells] + rounded_gaussian(bits, self.variance, (len(cells), len(self.columns)))
+        return np.clip(noisy, -_LIMIT, _LIMIT).astype("<i4").view(np.uint8).reshape(len(cells), self.payload)
+
+    def _numbers(self, payloads: Payloads) -> npt.NDArray[np.int32]:
+        return np.ascontiguousarray(payloads).view("<i4")
+
+    @cached_property
+    def bound(self) -> int:
+        """No honest report has a larger entry, but for one in 10^300."""
+        return NORM + int(_TAIL * sqrt(self.variance)) + 1
+
+    def valid(self, payloads: Payloads) -> npt.NDArray[np.bool_]:
+        """Which reports a device can have sent."""
+        return (np.abs(self._numbers(payloads).astype(np.int64)) <= self.bound).all(axis=1)
+
+    def tally(self, payloads: Payloads) -> IntArray:
+        """Sum of the vectors, and their number."""
+        return np.append(self._numbers(payloads).sum(axis=0, dtype=np.int64), len(payloads))
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return centred_inverse(self.columns)
+
+    def estimators(self, queries: Array) -> Array:
+        """R, and what each report adds."""
+        return np.concatenate(decoded(queries, self.columns, self._inverse), axis=1)
+
+    def moments(self, queries: Array) -> Array:
+        """Second moment of each query's estimator (row) under each value (column)."""
+        noise = float(self.variance + Fraction(1, 12))  # rounding to integers adds 1/12
+        return np.sum(self.estimators(queries)[:, :-1] ** 2, axis=1, keepdims=True) * noise + queries**2
+
+    def summary(self, queries: Array, tally: IntArray) -> tuple[Array, Array]:
+        """Sum over reports of the estimators, and the most that the sum of their squares is expected to be."""
+        return self.estimators(queries) @ tally, self.moments(queries).max(axis=1) * float(tally[-1])
+
+    def influence(self, queries: Array) -> Array:
+        """How far one report, however it was made, moves each answer at most."""
+        h = np.abs(self.estimators(queries))
+        return h[:, :-1].sum(axis=1) * self.bound + h[:, -1]

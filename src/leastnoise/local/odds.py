@@ -1,0 +1,131 @@
+"""The one place where privacy is made: a choice among candidates, some of which are favoured by exact odds.
+
+Of N candidates a value favours exactly K. Each favoured one is chosen with probability top / total, each other one with
+bottom / total, where total = K top + (N - K) bottom is the same for every value. All of them are integers, so the
+probabilities of any outcome under two values differ by the factor top / bottom at most, and that is at most e^epsilon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.noise import Bits
+from leastnoise.noise.tail import normal
+
+DIGITS = 40  # bits of the numerator of the odds
+MOST_CANDIDATES = 2**16
+MOST_EPSILON = 20
+_WORDS = 2**64
+
+
+def checked_epsilon(epsilon: object) -> Fraction:
+    """Epsilon as the decimal number it was written as.
+
+    >>> checked_epsilon(0.1)
+    Fraction(1, 10)
+    """
+    if isinstance(epsilon, Real) and not isinstance(epsilon, bool) and 0 < epsilon <= MOST_EPSILON:
+        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
+        if exact >= Fraction(1, 10**6):
+            return exact
+    raise LeastnoiseError(
+        f"epsilon {epsilon!r} is not a number from 1e-6 to {MOST_EPSILON}; each device spends it once, usual are 0.5 to 8"
+    )
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Odds of a favoured candidate against another: top to bottom.
+
+    >>> odds = Odds.within(Fraction(1))
+    >>> odds.ratio < Fraction(2718281828459046, 10**15), round(float(odds.ratio), 9)
+    (True, 2.718281828)
+
+    Guarantees: odds_are_at_most_e_to_the_epsilon; odds_lose_next_to_nothing.
+    """
+
+    top: int
+    bottom: int
+
+    @classmethod
+    def within(cls, epsilon: Fraction) -> Odds:
+        """The largest odds with so many bits that are proven to be at most e^epsilon."""
+        found = normal(2 * epsilon, 2 * DIGITS)  # holds e^(x^2/2), here with x^2 = 2 epsilon
+        low = found.exponential.low
+        return cls(low >> (low.bit_length() - DIGITS), 1 << (DIGITS - (low.bit_length() - found.bits)))
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bottom <= self.top < 2**DIGITS:
+            raise LeastnoiseError(f"odds of {self.top} to {self.bottom} are not between 1 and 2^{DIGITS}")
+
+    @property
+    def ratio(self) -> Fraction:
+        """top / bottom, exactly."""
+        return Fraction(self.top, self.bottom)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Choose one of `candidates`, of which exactly `favoured` are favoured.
+
+    >>> choice = Choice(4, 1, Odds(3, 1))
+    >>> choice.probability(True), choice.probability(False)
+    (Fraction(1, 2), Fraction(1, 6))
+
+    Guarantees: every_outcome_has_its_exact_probability; likelihood_ratio_is_the_odds.
+    """
+
+    candidates: int
+    favoured: int
+    odds: Odds
+
+    def __post_init__(self) -> None:
+        if not 0 < self.favoured < self.candidates <= MOST_CANDIDATES:
+            raise LeastnoiseError(
+                f"{self.favoured} of {self.candidates} candidates cannot be favoured; "
+                f"favour some and not all of at most {MOST_CANDIDATES:,}"
+            )
+
+    @property
+    def total(self) -> int:
+        """Sum of the weights of all candidates, the same for every value."""
+        return self.favoured * self.odds.top + (self.candidates - self.favoured) * self.odds.bottom
+
+    def probability(self, favoured: bool) -> Fraction:
+        """Exact probability of one candidate."""
+        return Fraction(self.odds.top if favoured else self.odds.bottom, self.total)
+
+    @property
+    def edge(self) -> float:
+        """How much likelier than 1/N a favoured candidate is than another, in units of 1/N."""
+        return float(self.candidates * (self.probability(True) - self.probability(False)))
+
+    def positions(self, bits: Bits, count: int) -> IntArray:
+        """Places in a list that has the favoured candidates first: one uniform integer below `total` decides each."""
+        drawn = below(self.total, bits, count)
+        first = np.uint64(self.favoured * self.odds.top)
+        inside = drawn < first
+        top, bottom = np.uint64(self.odds.top), np.uint64(self.odds.bottom)
+        others = self.favoured + ((drawn - np.where(inside, drawn, first)) // bottom).astype(np.int64)
+        return np.where(inside, (drawn // top).astype(np.int64), others)
+
+
+def below(total: int, bits: Bits, count: int) -> npt.NDArray[np.uint64]:
+    """Uniform integers below `total`, exactly: words beyond the last whole multiple are drawn again.
+
+    Guarantees: every_integer_is_equally_likely.
+    """
+    limit = np.uint64(_WORDS // total * total - 1)
+    words = bits.words(count)
+    again = np.flatnonzero(words > limit)
+    while len(again):
+        words[again] = bits.words(len(again))
+        again = again[words[again] > limit]
+    return words % np.uint64(total)

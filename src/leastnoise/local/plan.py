@@ -1,0 +1,236 @@
+"""LocalPlan: everything devices and collectors agree on beforehand. It is public and was made without data.
+
+A plan has parts. Each is a table of some attributes with a randomizer for its cells; a device draws one part, without
+looking at its record, and reports on that. A query is split into residual pieces, and each piece is answered from the
+parts that carry it (docs/local.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.local.odds import below
+from leastnoise.local.randomizer import Arrays, Randomizer, randomizer_data
+from leastnoise.local.tables import Attributes, Queries, cells_of, lifted, queries_of
+from leastnoise.noise import Bits
+from leastnoise.privacy.cost import fraction_text
+from leastnoise.workload import Workload
+from leastnoise.workload.store import workload_to_json
+
+VERSION = 1
+SHARES = 2**32  # shares of parts are whole numbers that add up to this
+_TAG = 4  # bytes of the fingerprint in every report
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """A table that devices report on, with the share of devices that do so."""
+
+    attributes: Attributes
+    shape: tuple[int, ...]
+    share: int
+    carries: tuple[Attributes, ...] | None  # residual pieces it is used for; None for all it can
+
+    def can(self, piece: Attributes) -> bool:
+        """Whether it is used for a residual piece."""
+        return set(piece) <= set(self.attributes) if self.carries is None else piece in self.carries
+
+    @property
+    def fraction(self) -> float:
+        """Share of devices."""
+        return self.share / SHARES
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Seat):
+    """A table with the randomizer for its cells."""
+
+    randomizer: Randomizer
+
+
+def targets(seats: Sequence[Seat], queries: Queries) -> dict[int, Array]:
+    """Per seat: what it is asked, as rows over its cells. They sum to the queries less their constants.
+
+    Where several seats carry a piece, each is trusted in proportion to its share.
+
+    Guarantees: targets_sum_to_the_queries.
+    """
+    found: dict[int, Array] = {}
+    for attributes, piece in queries.pieces.items():
+        if not attributes:
+            continue
+        carriers = [i for i, seat in enumerate(seats) if seat.can(attributes)]
+        if not carriers:
+            raise LeastnoiseError("no device reports on these attributes together; plan with such queries")
+        total = sum(seats[i].share for i in carriers)
+        for i in carriers:
+            seat = seats[i]
+            rows = lifted(piece, attributes, seat.attributes, seat.shape) * (seat.share / total)
+            found[i] = found[i] + rows if i in found else rows
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPlan:
+    """What devices report on and how, for which queries, at which epsilon.
+
+    Guarantees: devices_and_collectors_agree_by_fingerprint; variances_match_a_simulation.
+    """
+
+    workload: Workload
+    epsilon: Fraction
+    delta: float
+    parts: tuple[Part, ...]
+    layout: str = "whole"
+
+    def __post_init__(self) -> None:
+        if not self.parts or sum(p.share for p in self.parts) != SHARES or min(p.share for p in self.parts) < 1:
+            raise LeastnoiseError("the shares of the parts must be positive and add up to one; make the plan again")
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes of a record."""
+        return self.workload.domain
+
+    @cached_property
+    def queries(self) -> tuple[Queries, ...]:
+        """The tables of the workload."""
+        return tuple(queries_of(self.workload))
+
+    # --- identity -----------------------------------------------------------------------------------------------------
+
+    def data(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays; equal randomizers are kept once."""
+        numbers: dict[int, int] = {}
+        arrays: Arrays = {}
+        kinds: list[dict[str, Any]] = []
+        for part in self.parts:
+            if id(part.randomizer) not in numbers:
+                number = numbers[id(part.randomizer)] = len(kinds)
+                header, found = randomizer_data(part.randomizer)
+                kinds.append(header)
+                arrays |= {f"{name}{number}": array for name, array in found.items()}
+        parts = [
+            {
+                "attributes": list(p.attributes),
+                "share": p.share,
+                "randomizer": numbers[id(p.randomizer)],
+                "carries": None if p.carries is None else [list(c) for c in p.carries],
+            }
+            for p in self.parts
+        ]
+        return {
+            "version": VERSION,
+            "workload": workload_to_json(self.workload),
+            "epsilon": fraction_text(self.epsilon),
+            "delta": self.delta,
+            "layout": self.layout,
+            "randomizers": kinds,
+            "parts": parts,
+        }, arrays
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything that devices and collectors must agree on."""
+        header, arrays = self.data()
+        digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+        for name, array in sorted(arrays.items()):
+            digest.update(f"{name} {array.shape} {array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def prefix(self) -> bytes:
+        """What every report starts with: version and the first bytes of the fingerprint."""
+        return bytes([VERSION]) + bytes.fromhex(self.fingerprint)[:_TAG]
+
+    @property
+    def part_bytes(self) -> int:
+        """Bytes that say which part a report is about."""
+        return 0 if len(self.parts) == 1 else 1 if len(self.parts) <= 256 else 4
+
+    @property
+    def report_bytes(self) -> int:
+        """Length of every report."""
+        return len(self.prefix) + self.part_bytes + max(p.randomizer.payload for p in self.parts)
+
+    # --- who reports on what ------------------------------------------------------------------------------------------
+
+    def draw_parts(self, bits: Bits, count: int) -> IntArray:
+        """The parts of so many devices: drawn without records, by exact shares."""
+        if len(self.parts) == 1:
+            return np.zeros(count, dtype=np.int64)
+        ends = np.cumsum([p.share for p in self.parts])
+        return np.searchsorted(ends, below(SHARES, bits, count).astype(np.int64), side="right").astype(np.int64)
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def constants(self, queries: Queries) -> Array:
+        """What every record adds to the queries on average over all cells."""
+        return queries.pieces[()]
+
+    def worst_variances(self, queries: Queries) -> Array:
+        """Variance per device of each answer, at most, whatever the records are: n devices give n times it."""
+        total = np.zeros(len(queries.rows))
+        alone = len(self.parts) == 1
+        for i, rows in targets(self.parts, queries).items():
+            part = self.parts[i]
+            moments = part.randomizer.moments(rows)
+            total += (moments - rows**2 if alone else moments).max(axis=1) / part.fraction
+        return total
+
+    def variances(self, queries: Queries, codes: IntArray) -> Array:
+        """Variance of each answer on these records (rows of codes), over the randomness of the devices.
+
+        Guarantees: variances_match_a_simulation.
+        """
+        n = len(codes)
+        total = -_variance(queries.rows, cells_of(codes, queries.attributes, queries.shape)) * n
+        for i, rows in targets(self.parts, queries).items():
+            part = self.parts[i]
+            share = np.bincount(cells_of(codes, part.attributes, part.shape), minlength=prod(part.shape)) / n
+            total += n * (part.randomizer.moments(rows) @ share - (rows @ share) ** 2) / part.fraction
+        return np.maximum(total, 0.0)
+
+    def influence(self, queries: Queries) -> Array:
+        """How far one forged report moves each answer, at most, if devices are spread over parts as planned."""
+        moved = [self.parts[i].randomizer.influence(r) / self.parts[i].fraction for i, r in targets(self.parts, queries).items()]
+        return np.max(moved, axis=0) if moved else np.zeros(len(queries.rows))
+
+    @cached_property
+    def worst_std_error(self) -> float:
+        """Standard error of the worst answer for one device; n devices have it times n^(1/2), in counts."""
+        found = [float(self.worst_variances(q).max(initial=0.0)) for q in self.queries]
+        return float(max(found, default=0.0)) ** 0.5
+
+    def rows_on(self, names: Sequence[str], rows: Any, label: str = "") -> Queries:
+        """Queries on named attributes, in the order of the domain; rows may be over the cells of the named order."""
+        attributes = [self.domain.index(n) for n in names]
+        if len(set(attributes)) < len(attributes):
+            raise LeastnoiseError(f"attributes {', '.join(names)} repeat; name each once")
+        array = np.asarray(rows, dtype=np.float64)
+        shape = [self.domain.shape[a] for a in attributes]
+        if array.ndim == 0 or array.size % prod(shape) or array.shape[-1] != prod(shape):
+            raise LeastnoiseError(
+                f"queries on {', '.join(names)} need rows of {prod(shape)} numbers, got an array of shape {array.shape}"
+            )
+        order = list(np.argsort(attributes))
+        cube = array.reshape(-1, *shape).transpose(0, *(1 + int(a) for a in order))
+        inside = tuple(sorted(attributes))
+        return Queries(inside, tuple(shape[int(a)] for a in order), cube.reshape(len(cube), -1), label)
+
+
+def _variance(rows: Array, cells: IntArray) -> Array:
+    share = np.bincount(cells, minlength=rows.shape[1]) / max(len(cells), 1)
+    return rows**2 @ share - (rows @ share) ** 2

@@ -1,0 +1,195 @@
+"""Plan a local release: which tables devices report on, with which randomizer. Everything is chosen by computed variance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import chain
+from math import prod
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.optimal import solve_optimal
+from leastnoise.gram import Dense
+from leastnoise.local.ball import Ball, cap, half_space, unit_columns
+from leastnoise.local.design import centred, design
+from leastnoise.local.gauss import GaussianVectors
+from leastnoise.local.odds import Odds, checked_epsilon
+from leastnoise.local.plan import SHARES, LocalPlan, Part, Seat, targets
+from leastnoise.local.randomizer import Randomizer
+from leastnoise.local.tables import Attributes, Queries, queries_of
+from leastnoise.privacy import Budget
+from leastnoise.workload import Workload
+
+RANDOMIZERS = ("subsets", "half space", "cap", "gaussian")
+LAYOUTS = ("whole", "tables", "residuals")
+MOST_SUBSET_CELLS = 2048  # values up to which subsets are designed
+MOST_CELLS = 12_000  # values of one table
+WHOLE_CELLS = 512  # cells up to which all attributes together are tried as one table
+GAP = 1e-3
+
+
+def local_plan(
+    workload: Workload,
+    epsilon: float | Fraction,
+    delta: float | None = None,
+    *,
+    randomizer: str = "auto",
+    layout: str = "auto",
+    seed: int = 0,
+) -> LocalPlan:
+    """The plan of least variance for the worst query, at `epsilon` per device (and delta, where Gaussian noise may be used).
+
+    >>> from leastnoise.domain import Domain
+    >>> plan = local_plan(Workload(Domain.of(answer=["yes", "no"])).marginals(ways=1), 1)
+    >>> plan.report_bytes, round(plan.worst_std_error**2, 4)
+    (6, 0.9207)
+
+    Guarantees: auto_is_the_best_of_its_choices; uses_no_data.
+    """
+    exact = checked_epsilon(epsilon)
+    _check_word("randomizer", randomizer, RANDOMIZERS)
+    _check_word("layout", layout, LAYOUTS)
+    if randomizer == "gaussian" and delta is None:
+        raise LeastnoiseError("randomizer 'gaussian' needs a delta, because its epsilon alone is never enough; try 1e-9")
+    tables = [q for q in queries_of(workload) if any(q.pieces)]
+    if not tables:
+        raise LeastnoiseError("the workload asks for nothing but the number of devices; add queries on an attribute")
+    budget = None if delta is None else Budget(epsilon=float(exact), delta=delta, neighbours="replace")
+    maker = _Maker(exact, budget, randomizer, seed)
+    layouts = _layouts(tables) if layout == "auto" else [layout]
+    plans = [
+        LocalPlan(workload, exact, _delta(parts, delta), parts, name)
+        for name in layouts
+        if (parts := _parts(tables, _seats(tables, name), maker))
+    ]
+    return min(plans, key=lambda p: p.worst_std_error)
+
+
+def _check_word(what: str, word: str, words: Sequence[str]) -> None:
+    if word not in ("auto", *words):
+        raise LeastnoiseError(f"unknown {what} {word!r}; use 'auto' or one of {', '.join(map(repr, words))}")
+
+
+def _delta(parts: Sequence[Part], delta: float | None) -> float:
+    """Delta is spent by Gaussian noise only."""
+    return float(delta or 0) if any(isinstance(p.randomizer, GaussianVectors) for p in parts) else 0.0
+
+
+# --- who reports on what ----------------------------------------------------------------------------------------------
+
+
+def _layouts(tables: Sequence[Queries]) -> list[str]:
+    """Layouts worth trying."""
+    sets = {q.attributes for q in tables}
+    if len(sets) == 1:
+        return ["whole"]
+    sizes = {a: n for q in tables for a, n in zip(q.attributes, q.shape, strict=True)}
+    return ["whole", "tables", "residuals"] if prod(sizes.values()) <= WHOLE_CELLS else ["tables", "residuals"]
+
+
+def _seats(tables: Sequence[Queries], layout: str) -> list[Seat]:
+    """Seats with equal shares."""
+    sizes = {a: n for q in tables for a, n in zip(q.attributes, q.shape, strict=True)}
+    if layout == "whole":
+        sets = [tuple(sorted(sizes))]
+    elif layout == "tables":
+        asked = sorted({q.attributes for q in tables}, key=len, reverse=True)
+        sets = [s for i, s in enumerate(asked) if not any(set(s) < set(t) for t in asked[:i])]
+    else:
+        sets = sorted({a for q in tables for a in q.pieces if a}, key=lambda a: (len(a), a))
+    for s in sets:
+        if prod(sizes[a] for a in s) > MOST_CELLS:
+            raise LeastnoiseError(
+                f"a table of {prod(sizes[a] for a in s):,} cells is too large for devices to report on at once; "
+                "use coarser values, fewer ways, or layout 'tables'"
+            )
+    shares = _whole_shares(np.ones(len(sets)))
+    return [
+        Seat(s, tuple(sizes[a] for a in s), share, (s,) if layout == "residuals" else None)
+        for s, share in zip(sets, shares, strict=True)
+    ]
+
+
+def _whole_shares(weights: Array) -> list[int]:
+    """Whole numbers in proportion to the weights that add up to SHARES."""
+    shares = [max(int(w), 1) for w in weights / weights.sum() * SHARES]
+    shares[int(np.argmax(shares))] += SHARES - sum(shares)
+    return shares
+
+
+def _parts(tables: Sequence[Queries], seats: Sequence[Seat], maker: _Maker) -> tuple[Part, ...]:
+    """Randomizers for the seats, and the shares that suit them: in proportion to the root of what each one's noise adds."""
+    rows = _asked(tables, seats)
+    made = [maker.make(seat, rows[i]) for i, seat in enumerate(seats)]
+    weights = np.array([np.sqrt(maker.loss(r, rows[i])) for i, r in enumerate(made)])
+    shares = _whole_shares(np.maximum(weights, 1e-6 * weights.max()))
+    return tuple(
+        Part(seat.attributes, seat.shape, share, seat.carries, randomizer)
+        for seat, share, randomizer in zip(seats, shares, made, strict=True)
+    )
+
+
+def _asked(tables: Sequence[Queries], seats: Sequence[Seat]) -> list[Array]:
+    """Per seat: distinct rows asked by tables inside it or around it, times the root of their weights."""
+    found: list[dict[bytes, Array]] = [{} for _ in seats]
+    for q in tables:
+        for i, rows in targets(seats, q).items():
+            own, asked = set(seats[i].attributes), set(q.attributes)
+            if asked <= own or own <= asked:
+                scaled = rows * q.weight**0.5
+                found[i].setdefault(np.round(scaled, 10).tobytes(), scaled)
+    return [_distinct(np.concatenate(list(f.values()))) for f in found]
+
+
+def _distinct(rows: Array) -> Array:
+    rows = rows[np.abs(rows).max(axis=1) > 1e-9 * np.abs(rows).max()]
+    return rows[np.sort(np.unique(np.round(rows, 10), axis=0, return_index=True)[1])]
+
+
+@dataclass
+class _Maker:
+    """Makes the best randomizer for rows over a table; like tables share theirs."""
+
+    epsilon: Fraction
+    budget: Budget | None
+    wanted: str
+    seed: int
+    made: dict[Attributes | bytes, Randomizer] = field(default_factory=dict)
+
+    def make(self, seat: Seat, rows: Array) -> Randomizer:
+        """The randomizer of least variance for the worst row."""
+        key = repr(seat.shape).encode() + np.round(rows, 9).tobytes()
+        if key not in self.made:
+            made = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
+            self.made[key] = min(made, key=lambda r: float((r.moments(rows) - rows**2).max()))
+        return self.made[key]
+
+    def loss(self, randomizer: Randomizer, rows: Array) -> float:
+        """Second moments of the rows' estimates, in sum."""
+        return float(randomizer.moments(rows).max(axis=1).sum())
+
+    def _candidates(self, name: str, seat: Seat, rows: Array) -> list[Randomizer]:
+        if self.wanted not in ("auto", name):
+            return []
+        odds, cells = Odds.within(self.epsilon), prod(seat.shape)
+        if name == "subsets":
+            if cells > MOST_SUBSET_CELLS and self.wanted == name:
+                raise LeastnoiseError(f"{cells:,} values are too many for subsets; use randomizer 'cap' or coarser values")
+            return [design(rows, seat.shape, odds, self.seed)] if cells <= MOST_SUBSET_CELLS else []
+        if name == "gaussian":
+            return [GaussianVectors.within(_strategy(rows), self.budget)] if self.budget is not None else []
+        if self.wanted == "auto" and cells <= MOST_SUBSET_CELLS:
+            return []  # subsets include half spaces, with a better estimate (docs/local.md)
+        choice = half_space(odds) if name == "half space" else cap(odds)
+        return [Ball(unit_columns(_strategy(rows)), choice)]
+
+
+def _strategy(rows: Array) -> Array:
+    """The optimal strategy of the rows less their constants, which the number of reports tells."""
+    rows = centred(rows)
+    gram = Dense((rows.shape[1],), ("local", rows.tobytes()), lambda: rows.T @ rows)
+    return solve_optimal(gram, GAP).strategy.matrix()

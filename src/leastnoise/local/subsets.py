@@ -1,0 +1,155 @@
+"""A randomizer for any list of values: the report is the number of a public subset, more likely one that holds the value.
+
+The subsets are part of the plan. Every value lies in exactly K of the N subsets, so that `odds.Choice` applies. What a
+collector keeps is how often each subset was named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.local.odds import Choice, Odds
+from leastnoise.noise import Bits
+
+Payloads = npt.NDArray[np.uint8]  # one row per report
+Members = npt.NDArray[np.bool_]  # one row per subset, one column per value
+_CHUNK = 2**23  # entries of an estimator held at a time
+_SMALL = 1e-9  # share of the largest eigenvalue below which a direction counts as not reported on
+_SEEN = 1e-6  # relative error up to which a query counts as reported on
+
+
+@dataclass(frozen=True, eq=False)
+class Subsets:
+    """Public subsets of the values, each value in the same number of them.
+
+    >>> Subsets(np.eye(3, dtype=bool), Odds(2, 1)).probabilities()[:, 0].tolist()
+    [0.5, 0.25, 0.25]
+
+    Guarantees: likelihood_ratio_is_at_most_the_odds; estimates_are_unbiased; variances_are_exact.
+    """
+
+    members: Members
+    odds: Odds
+
+    def __post_init__(self) -> None:
+        held = self.members.sum(axis=0)
+        if self.members.ndim != 2 or not held.size or (held != held[0]).any():
+            raise LeastnoiseError("every value must lie in the same number of subsets; make the plan again")
+        assert self.choice
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The exact choice of a device."""
+        return Choice(len(self.members), int(self.members[:, 0].sum()), self.odds)
+
+    @property
+    def cells(self) -> int:
+        """Number of values."""
+        return self.members.shape[1]
+
+    @property
+    def payload(self) -> int:
+        """Bytes of a report."""
+        return 1 if len(self.members) <= 256 else 2
+
+    @property
+    def tallies(self) -> int:
+        """Numbers a collector keeps."""
+        return len(self.members)
+
+    # --- device -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _order(self) -> dict[int, npt.NDArray[np.uint16]]:
+        return {}
+
+    def _listed(self, cell: int) -> npt.NDArray[np.uint16]:
+        """The subsets, those that hold the value first."""
+        if cell not in self._order:
+            self._order[cell] = np.argsort(~self.members[:, cell], kind="stable").astype(np.uint16)
+        return self._order[cell]
+
+    def encode(self, cells: IntArray, bits: Bits) -> Payloads:
+        """Reports of devices that hold these values."""
+        at = self.choice.positions(bits, len(cells))
+        held, which = np.unique(cells, return_inverse=True)
+        listed = np.stack([self._listed(int(c)) for c in held]) if len(held) else np.empty((0, 1), dtype=np.uint16)
+        chosen = listed[which, at].astype("<u2")
+        return chosen.view(np.uint8).reshape(len(cells), 2)[:, : self.payload]
+
+    # --- collector ----------------------------------------------------------------------------------------------------
+
+    def _numbers(self, payloads: Payloads) -> IntArray:
+        numbers = payloads[:, 0].astype(np.int64)
+        return numbers if self.payload == 1 else numbers + 256 * payloads[:, 1].astype(np.int64)
+
+    def valid(self, payloads: Payloads) -> npt.NDArray[np.bool_]:
+        """Which reports a device can have sent."""
+        return self._numbers(payloads) < len(self.members)
+
+    def tally(self, payloads: Payloads) -> IntArray:
+        """How often each subset is named."""
+        return np.bincount(self._numbers(payloads), minlength=len(self.members)).astype(np.int64)
+
+    # --- estimates ----------------------------------------------------------------------------------------------------
+
+    def probabilities(self) -> Array:
+        """Of each subset (row) under each value (column)."""
+        inside, outside = float(self.choice.probability(True)), float(self.choice.probability(False))
+        return np.where(self.members, inside, outside)
+
+    @cached_property
+    def scores(self) -> Array:
+        """Q(y, x) / D(y), where D(y) is the probability of subset y if all values are equally frequent."""
+        Q = self.probabilities()
+        return Q / Q.mean(axis=1, keepdims=True)
+
+    @cached_property
+    def information(self) -> Array:
+        """V = Q^T D^-1 Q: w V^+ w is the second moment of w's estimator where all values are equally frequent."""
+        return self.scores.T @ self.probabilities()
+
+    @cached_property
+    def _inverse(self) -> Array:
+        w, u = np.linalg.eigh(self.information)
+        keep = w > w[-1] * _SMALL
+        return (u[:, keep] / w[keep]) @ u[:, keep].T
+
+    def estimators(self, queries: Array) -> Array:
+        """h with sum_y h(y) Q(y, x) = w(x): what each subset named adds to the answer of each query."""
+        back = queries @ self._inverse
+        missed = np.abs(back @ self.information - queries).max(initial=0.0)
+        if missed > _SEEN * np.abs(queries).max(initial=0.0):
+            raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
+        return back @ self.scores.T
+
+    def moments(self, queries: Array) -> Array:
+        """Exact second moment of each query's estimator (row) under each value (column)."""
+        out = np.empty(queries.shape)
+        probabilities = self.probabilities()
+        for some in _chunks(len(queries), self.tallies):
+            out[some] = self.estimators(queries[some]) ** 2 @ probabilities
+        return out
+
+    def summary(self, queries: Array, tally: IntArray) -> tuple[Array, Array]:
+        """Sums over reports of the estimators and of their squares."""
+        values, squares = np.empty(len(queries)), np.empty(len(queries))
+        for some in _chunks(len(queries), self.tallies):
+            h = self.estimators(queries[some])
+            values[some], squares[some] = h @ tally, h**2 @ tally
+        return values, squares
+
+    def influence(self, queries: Array) -> Array:
+        """How far one report, however it was made, moves each answer at most."""
+        return np.concatenate([np.abs(self.estimators(queries[s])).max(axis=1) for s in _chunks(len(queries), self.tallies)])
+
+
+def _chunks(rows: int, width: int) -> list[slice]:
+    step = max(1, _CHUNK // width)
+    return [slice(low, low + step) for low in range(0, rows, step)]

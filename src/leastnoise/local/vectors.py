@@ -1,0 +1,31 @@
+"""Answers from sums of vectors: R and c with W = R A + c 1, where the count of reports takes the constants."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+
+_SEEN = 1e-6  # relative error up to which a query counts as reported on
+
+
+def centred_inverse(columns: npt.ArrayLike) -> Array:
+    """The pseudo-inverse of A less the mean of its columns."""
+    A = np.asarray(columns, dtype=np.float64)
+    return np.linalg.pinv(A - A.mean(axis=1, keepdims=True), rcond=1e-10)
+
+
+def decoded(queries: Array, columns: npt.ArrayLike, inverse: Array) -> tuple[Array, Array]:
+    """R of least length and c (a column), so that R A + c 1 = W.
+
+    Guarantees: decoding_is_exact.
+    """
+    A = np.asarray(columns, dtype=np.float64)
+    R = (queries - queries.mean(axis=1, keepdims=True)) @ inverse
+    rest = queries - R @ A
+    c = rest.mean(axis=1, keepdims=True)
+    if np.abs(rest - c).max(initial=0.0) > _SEEN * np.abs(queries).max(initial=0.0):
+        raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
+    return R, c

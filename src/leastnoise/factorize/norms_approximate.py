@@ -29,7 +29,7 @@ EVERY = 10  # steps between certificates
 ADAPT = (20, 600)  # steps between changes of the penalty, and the last step that may change it
 RELAX = 1.6
 START = 3.0  # the first penalty, in units that balance the two copies
-EDGE = 1 - 1e-12  # stay inside the box by more than the rounding of a product
+MARGIN = 1e-13  # of the largest entry: stay inside the box by more than the rounding of a product
 
 
 @dataclass
@@ -131,7 +131,8 @@ def _level(values: Array, excess: float) -> float:
 def repaired(W: Array, alpha: float, R: Array, A: Array) -> tuple[Array, Array]:
     """R and A changed by as little as it takes for |W - R A| <= alpha; inner size at most the smaller side of W."""
     V = R @ A
-    missing = np.clip(V, W - EDGE * alpha, W + EDGE * alpha) - V
+    inside = max(alpha - MARGIN * float(np.abs(W).max()), 0.0)
+    missing = np.clip(V, W - inside, W + inside) - V
     by_column, by_row = (float(np.linalg.norm(missing, axis=k).max()) for k in (0, 1))
     least = min(by_column, by_row)
     if least > 0:

@@ -82,6 +82,12 @@ def power(base: Array, exponent: float) -> Array:
     return np.ones_like(base) if exponent == 0 else base**exponent
 
 
+def length(values: Array, r: float) -> float:
+    """The l_r norm, without overflow for large r."""
+    largest = float(values.max())
+    return largest if r == inf else largest * float(np.linalg.norm(values / largest, r))
+
+
 def full_rank_factors(W: Array) -> tuple[Array | None, Array]:
     """W = L Q with as many columns in L as the rank; None stands for the identity."""
     m, n = W.shape
@@ -121,7 +127,7 @@ class Search:
         share = min(MIX * self.gap, 1e-6)
         if self.conjugate < inf:
             p = (1 - share) * p + share * len(p) ** (-1 / self.conjugate)
-            p = p / np.linalg.norm(p, self.conjugate)
+            p = p / length(p, self.conjugate)
         return p, (1 - share) * s + share / len(s)
 
     def evaluate(self, p: Array, s: Array) -> Point:
@@ -146,7 +152,7 @@ class Search:
         self.steps += 1
         if point.t > self.lower:
             self.lower, self.dual = point.t, (point.p, point.s)
-        upper = float(np.sqrt(np.linalg.norm(point.rows, self.r) * point.columns.max()))
+        upper = float(np.sqrt(length(point.rows, self.r) * point.columns.max()))
         if upper < self.upper:
             self.upper, self.best = upper, point
 
@@ -179,7 +185,7 @@ def climb(W: Array, r: float, gap: float, max_steps: int = MAX_STEPS) -> Search:
     def objective(x: Array) -> tuple[float, Array]:
         theta, phi = x[:n], x[n:]
         size = float(theta @ theta)
-        norm = 1.0 if fixed else float(np.linalg.norm(phi * phi, search.conjugate))
+        norm = 1.0 if fixed else length(phi * phi, search.conjugate)
         p = np.ones(m) if fixed else phi * phi / norm
         point = search.evaluate(p, theta * theta / size)
         if search.done or search.steps >= max_steps:
@@ -206,4 +212,4 @@ def _fixed_point(search: Search, steps: int) -> None:
         s = s / s.sum()
         if search.conjugate < inf:
             p = (point.p * point.rows) ** (1 / search.conjugate)
-            p = p / np.linalg.norm(p, search.conjugate)
+            p = p / length(p, search.conjugate)

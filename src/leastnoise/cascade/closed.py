@@ -123,10 +123,7 @@ class Law:
     def weighted_rounding(self, weights: npt.ArrayLike) -> float:
         """What `integer_noise` adds to that variance, at most (docs/cascade.md)."""
         x = self._table(weights)
-        first = self._units.weighted_variance(x) / 12
-        for axis in range(x.ndim):
-            x = np.diff(x, axis=axis, prepend=0, append=0)
-        return first + (float(np.abs(x).sum()) / 4) ** 2
+        return self._units.weighted_variance(x) / 12 + table_steps(x) ** 2
 
     def product_variances(self, matrices: Sequence[Array]) -> Array:
         """Variances of all products of queries on the trees, rounding included; rows of one matrix per tree."""
@@ -297,6 +294,13 @@ def _covariance_times(cascade: Cascade, rows: Array) -> Array:
             values = np.repeat(values[inner] / some[:, None] - scale * means[depth][inner], some, axis=0)
             values += np.repeat(scale, some, axis=0) * means[depth + 1]
     return found.T
+
+
+def table_steps(weights: Array) -> float:
+    """A quarter of the sum of all steps between neighbouring cells: what whole numbers cost a weighted sum, at most."""
+    for axis in range(weights.ndim):
+        weights = np.diff(weights, axis=axis, prepend=0, append=0)
+    return float(np.abs(weights).sum()) / 4
 
 
 def _row_variances(cascade: Cascade, rows: Array) -> Array:

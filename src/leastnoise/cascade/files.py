@@ -260,7 +260,7 @@ def _cascade(i: int, saved: SavedTree, names: list[str] | None, arrays: Arrays) 
     spreads = tuple(Spread(s.children, _positive(s.variance)) for s in saved.spreads)
     core = tree.core.tree
     inner = core.children > 0
-    if kind.shape != (core.nodes,) or kind.min() < 0 or (kind[inner] >= len(spreads)).any():
+    if kind.shape != (core.nodes,) or kind[~inner].any() or kind.min() < 0 or (kind[inner] >= len(spreads)).any():
         raise LeastnoiseError("its families have no spread")
     arity = np.array([s.children for s in spreads])
     if inner.any() and (arity[kind[inner]] != core.children[inner]).any():

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,12 +22,14 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, cg
 
 from leastnoise._types import Array, IntArray
-from leastnoise.cascade.closed import Law
+from leastnoise.cascade.closed import Law, table_steps
+from leastnoise.cascade.integer import answer_variances
 from leastnoise.cascade.release import CascadeRelease, Node
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import Answer
 
 MOST = 4_000  # further measurements at once: their covariance is a dense matrix
+EXACT = 1e-12  # of the variance without further measurements: less is none
 CLOSE = 1e-11  # relative residual at which conjugate gradients stop
 
 
@@ -43,8 +46,12 @@ class Known(Protocol):
     def covariances(self, first: IntArray, second: IntArray) -> Array:
         """Covariance of the errors of boxes, all with all."""
 
-    def rounding(self, boxes: IntArray) -> Array:
-        """Standard deviations that rounding adds, at most."""
+    @property
+    def inflation(self) -> float:
+        """What rounding of Gaussians adds to variances, at most, as a share of them."""
+
+    def steps(self, boxes: IntArray, weights: Array) -> float:
+        """The standard deviation of turning a weighted sum of boxes into whole numbers, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,20 +95,22 @@ class Posterior:
     def std_errors(self, boxes: npt.ArrayLike) -> Any:
         """Standard errors of many boxes, rounding included."""
         asked = _flat(self.law, boxes)
-        variances = np.array([self.covariances(box[None], box[None])[0, 0] for box in asked])
-        found = np.sqrt(np.maximum(variances, 0.0) + self.rounding(asked) ** 2)
+        found = np.array([_std_error(self, box[None]) for box in asked])
         return found.reshape(_outside(self.law, boxes))[()]
 
     def covariances(self, first: IntArray, second: IntArray) -> Array:
         """Covariance of the errors of boxes, all with all; without rounding."""
         return self.base.covariances(first, second) - self._weights(first) @ self.base.covariances(self.boxes, second)
 
-    def rounding(self, boxes: IntArray) -> Array:
-        """Roundings of a weighted sum add up at most (Minkowski); those of a box that was measured cancel in part."""
-        same = (boxes[:, None] == self.boxes[None]).all(axis=(2, 3))
-        same &= np.cumsum(same, axis=1) == 1
-        alone = np.where(same.any(axis=1), 0.0, self.base.rounding(boxes))
-        return alone + np.abs(self._weights(boxes) - same) @ self.base.rounding(self.boxes)
+    @property
+    def inflation(self) -> float:
+        """That of the table: the estimate has a part of its noise."""
+        return self.base.inflation
+
+    def steps(self, boxes: IntArray, weights: Array) -> float:
+        """Of what the estimate takes of the table."""
+        taken = -weights @ self._weights(boxes)
+        return self.base.steps(np.concatenate([boxes, self.boxes]), np.concatenate([weights, taken]))
 
     @cached_property
     def _gain(self) -> Array:
@@ -142,8 +151,7 @@ class Pooled:
         """The count of a node, or of one node per tree."""
         box = _flat(self.law, self.law.box(*nodes))
         value = float(np.ravel(self.totals(_shaped(self.law, box)))[0])
-        variance = float(self.covariances(box, box)[0, 0] + self.rounding(box)[0] ** 2)
-        return Answer(value, variance**0.5, confidence)
+        return Answer(value, _std_error(self, box), confidence)
 
     def totals(self, boxes: npt.ArrayLike) -> Any:
         """Estimates of boxes."""
@@ -154,10 +162,16 @@ class Pooled:
         columns = [self.law.totals(self._solve(self._inside(b)), _shaped(self.law, first)) for b in second]
         return np.stack(columns, axis=1) if columns else np.zeros((len(first), 0))
 
-    def rounding(self, boxes: IntArray) -> Array:
-        """Of the weights that each release has in a box."""
-        found = [self._solve(self._inside(box)) for box in boxes]
-        return np.sqrt([sum(r.law.weighted_rounding(r.law.precision(x)) for r in self.releases) for x in found])
+    @property
+    def inflation(self) -> float:
+        """The largest of the tables'."""
+        return max(_inflation(r.law) for r in self.releases)
+
+    def steps(self, boxes: IntArray, weights: Array) -> float:
+        """Of what the estimate takes of each table."""
+        asked = sum((w * self._inside(box) for w, box in zip(weights, boxes, strict=True)), np.zeros(self.law.shape))
+        solved = self._solve(asked)
+        return float(np.linalg.norm([table_steps(r.law.precision(solved)) for r in self.releases]))
 
     def _inside(self, box: IntArray) -> Array:
         found = np.zeros(self.law.shape)
@@ -200,8 +214,12 @@ class _Released:
         a, b = _shaped(self.law, first), _shaped(self.law, second)
         return np.asarray(self.law.covariance(a[:, None], b[None]))
 
-    def rounding(self, boxes: IntArray) -> Array:
-        return _rounding(self.release, boxes)
+    @property
+    def inflation(self) -> float:
+        return _inflation(self.law)
+
+    def steps(self, boxes: IntArray, weights: Array) -> float:
+        return _corner_steps(boxes, weights)
 
 
 def posterior(
@@ -278,6 +296,24 @@ def _outside(law: Law, boxes: npt.ArrayLike) -> tuple[int, ...]:
     return np.shape(boxes)[: -1 if len(law.shape) == 1 else -2]
 
 
-def _rounding(release: CascadeRelease, boxes: IntArray) -> Array:
-    shaped = _shaped(release.law, boxes)
-    return np.sqrt(release.variances(shaped) - release.law.variance(shaped))
+def _std_error(known: Known, box: IntArray) -> float:
+    """Rounding included; nothing is rounded in what is known exactly."""
+    variance = float(known.covariances(box, box)[0, 0])
+    if variance <= EXACT * float(known.law.variance(_shaped(known.law, box))[0]):
+        return sqrt(max(variance, 0.0))
+    return sqrt(variance * (1 + known.inflation) + known.steps(box, np.ones(1)) ** 2)
+
+
+def _inflation(law: Law) -> float:
+    """Rounded answers have a variance that is larger by 1/12 at most; of the answer with the least noise."""
+    return 1 / 12 / prod(float(min(v for v in answer_variances(c) if v)) for c in law.cascades)
+
+
+def _corner_steps(boxes: IntArray, weights: Array) -> float:
+    """A quarter of the sum of all steps of a weighted sum of boxes (docs/cascade.md): they are at corners of boxes."""
+    d = boxes.shape[1]
+    sides = np.indices((2,) * d).reshape(d, -1)  # (d, corners)
+    corners = np.stack([boxes[:, i, sides[i]] for i in range(d)], axis=-1).reshape(-1, d)
+    signs = np.where(sides.sum(axis=0) % 2, -1.0, 1.0)
+    _, place = np.unique(corners, axis=0, return_inverse=True)
+    return float(np.abs(np.bincount(place.ravel(), (weights[:, None] * signs).ravel())).sum()) / 4

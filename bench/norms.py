@@ -1,0 +1,200 @@
+"""Factorization norms: how the least possible error grows with the size of a workload, and falls with a tolerance.
+
+First table: histograms, prefix sums, ranges and random queries over T cells, all at privacy cost 1. Second table:
+gamma_2 when every query may be off by alpha. Every figure lies between two proven bounds; checks compare with theory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import combinations, pairwise, product
+from math import log, pi, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import hadamard
+
+from bench.common import Column, Report
+from bench.plots import line_plot
+from leastnoise._types import Array
+from leastnoise.factorize.bounds import eta
+from leastnoise.factorize.norms import gamma_2, gamma_2_approximate, gamma_F
+
+SECONDS = 120  # for gamma_2 of 1024 x 1024 at a gap of 1e-3
+LARGEST_RANGES = 128  # cells up to which all ranges are written out: 8,256 queries
+GROWTH = (
+    Column("workload", "workload"),
+    Column("T", "T", "d"),
+    Column("queries", "queries", ",d"),
+    Column("gamma_2", "gamma_2", ".4f"),
+    Column("gamma_F", "gamma_F", ".4f"),
+    Column("answers", "answers", ".3f"),
+    Column("cells", "cells", ".3f"),
+    Column("trace", "trace", ".4f"),
+    Column("wff", "WFF", ".4f"),
+    Column("log", "log/pi", ".4f"),
+    Column("gap_2", "gap 2", ".0e"),
+    Column("gap_F", "gap F", ".0e"),
+    Column("seconds_2", "s 2", ".2f"),
+    Column("seconds_F", "s F", ".2f"),
+)
+TOLERANCE = (
+    Column("workload", "workload"),
+    Column("alpha", "alpha", ".3f"),
+    Column("gamma_2", "gamma_2", ".4f"),
+    Column("lower", "proven", ".4f"),
+    Column("known", "known", ".4f"),
+    Column("gap_2", "gap", ".0e"),
+    Column("seconds_2", "s", ".2f"),
+)
+LEGEND = (
+    "gamma_2: least largest standard error; gamma_F: here divided by the root of the number of queries, so the least "
+    "root mean squared error; answers, cells: largest standard error with equal noise on answers, on cells; trace: "
+    "lower bound at uniform weights; WFF: (1 + eta(T)) / 2; log/pi: of T; gap: certified; s: seconds"
+)
+
+
+def ranges(T: int) -> Array:
+    """All intervals."""
+    low, high = np.triu_indices(T)
+    x = np.arange(T)
+    return ((x >= low[:, None]) & (x <= high[:, None])).astype(float)
+
+
+def random_queries(T: int) -> Array:
+    return (np.random.default_rng(0).random((T, T)) < 0.5).astype(float)
+
+
+def pairs(T: int) -> Array:
+    """All two-way tables of binary attributes with T cells."""
+    cells = np.array(list(product((0, 1), repeat=T.bit_length() - 1)))
+    asked = combinations(range(cells.shape[1]), 2)
+    return np.array([(cells[:, [a, b]] == v).all(axis=1) for a, b in asked for v in product((0, 1), repeat=2)], float)
+
+
+WORKLOADS: dict[str, Callable[[int], Array]] = {
+    "histogram": np.eye,
+    "prefix": lambda T: np.tril(np.ones((T, T))),
+    "ranges": ranges,
+    "random": random_queries,
+}
+APPROXIMATED: dict[str, Callable[[int], Array]] = {
+    "prefix": WORKLOADS["prefix"],
+    "parities": lambda T: hadamard(T)[: T // 2].astype(float),
+    "pairs": pairs,
+    "random": random_queries,
+}
+
+
+def measured(name: str, T: int, gap: float) -> dict[str, Any]:
+    """One row of the first table."""
+    W = WORKLOADS[name](T)
+    m = len(W)
+    started = time.perf_counter()
+    two = gamma_2(W, gap=gap)
+    middle = time.perf_counter()
+    F = gamma_F(W, gap=gap)
+    figure = {"workload": name, "T": T, "queries": m, "gamma_2": two.upper, "gamma_F": F.upper / sqrt(m)}
+    figure |= {"lower_2": two.lower, "lower_F": F.lower / sqrt(m), "gap_2": two.gap, "gap_F": F.gap}
+    figure |= {"answers": np.linalg.norm(W, axis=0).max(), "cells": np.linalg.norm(W, axis=1).max()}
+    figure |= {"trace": np.linalg.svd(W, compute_uv=False).sum() / sqrt(W.size)}
+    figure |= {"seconds_2": middle - started, "seconds_F": time.perf_counter() - middle}
+    return figure | ({"wff": (1 + eta(T)) / 2, "log": log(T) / pi} if name == "prefix" else {})
+
+
+def check(report: Report, figure: dict[str, Any]) -> None:
+    """Bounds in their order, and closed forms."""
+    label, gap = f"{figure['workload']} T={figure['T']}", report.options.gap
+    report.require(max(figure["gap_2"], figure["gap_F"]) <= gap, f"{label}: the bounds are further apart than {gap:g}")
+    report.require(figure["trace"] <= figure["gamma_F"] * (1 + 1e-9), f"{label}: gamma_F is below the trace norm")
+    report.require(figure["lower_F"] <= figure["gamma_2"], f"{label}: gamma_F is above gamma_2")
+    simple = min(figure["answers"], figure["cells"])
+    report.require(figure["lower_2"] <= simple * (1 + 1e-9), f"{label}: gamma_2 is above a simple mechanism")
+    if "wff" in figure:
+        report.require(figure["lower_2"] <= figure["wff"], f"{label}: gamma_2 is above WFF Theorem 4.8")
+
+
+def known(name: str, T: int, alpha: float) -> float | None:
+    """Closed forms: (1 - alpha) times gamma_2 of parities, and 1 - alpha for 0/1 queries from alpha = 1/2 on."""
+    if name == "parities":
+        return (1 - alpha) * sqrt(T // 2)
+    return 1 - alpha if alpha >= 0.5 else None
+
+
+def approximated(report: Report, name: str, T: int, alpha: float) -> None:
+    """One row of the second table."""
+    started = time.perf_counter()
+    found = gamma_2_approximate(APPROXIMATED[name](T), alpha, gap=report.options.gap)
+    figure = {"workload": name, "T": T, "alpha": alpha, "gamma_2": found.upper, "lower": found.lower}
+    figure |= {"gap_2": found.gap, "seconds_2": time.perf_counter() - started, "known": known(name, T, alpha)}
+    report.add(figure)
+    label, expected = f"{name} alpha={alpha:g}", figure["known"]
+    report.require(found.gap <= report.options.gap, f"{label}: the bounds are further apart than asked for")
+    if expected is not None:
+        agrees = found.lower <= expected * (1 + 1e-6) and expected <= found.upper * (1 + 1e-6) + 1e-12
+        report.require(agrees, f"{label}: {found.upper:.6f}, known is {expected:.6f}")
+
+
+def _falls(report: Report, name: str) -> None:
+    mine = [f for f in report.figures if f["workload"] == name and "alpha" in f]
+    falls = all(b["lower"] <= a["gamma_2"] for a, b in pairwise(mine))
+    report.require(falls, f"{name}: gamma_2 rises with alpha")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("--sizes", nargs="+", type=int, default=[2**k for k in range(1, 11)], help="numbers of cells T")
+    p.add_argument("--gap", type=float, default=1e-3, help="relative gap at which a search stops")
+    p.add_argument("--cells", type=int, default=64, help="cells of the second table, a power of two")
+    p.add_argument("--alphas", nargs="+", type=float, default=[0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1])
+    p.add_argument("--out", type=Path, help="write the first plot here (svg, png or html)")
+    p.add_argument("--out-alpha", type=Path, help="write the second plot here")
+    options = p.parse_args(argv)
+    report = Report("norms", options, GROWTH, "least possible errors at privacy cost 1")
+    for name in WORKLOADS:
+        for T in options.sizes:
+            if name != "ranges" or T <= LARGEST_RANGES:
+                figure = measured(name, T, options.gap)
+                report.add(figure)
+                check(report, figure)
+                if T == 1024 and name in ("prefix", "random"):
+                    report.target(f"gamma_2 of 1024 x 1024, {name}", figure["seconds_2"], SECONDS)
+    _plot_growth(report, options.out)
+    report.header(TOLERANCE)
+    for name in APPROXIMATED:
+        for alpha in sorted(options.alphas):
+            approximated(report, name, options.cells, alpha)
+        _falls(report, name)
+    _plot_alpha(report, options.out_alpha)
+    print(LEGEND)
+    return report.finish()
+
+
+def _plot_growth(report: Report, out: Path | None) -> None:
+    lines = {"noise on answers": "answers", "noise on cells": "cells", "gamma_2": "gamma_2"}
+    rows = [
+        {"workload": f["workload"], "log2 T": log(f["T"], 2), "log2 of the error": log(f[key], 2), "mechanism": line}
+        for f in report.figures
+        for line, key in lines.items()
+        if f["T"] <= LARGEST_RANGES and f["workload"] != "histogram"  # where all are 1
+    ]
+    title = "Largest standard error at privacy cost 1, T cells"
+    line_plot(rows, out, title, x="log2 T", y="log2 of the error", color="mechanism", facet="workload")
+
+
+def _plot_alpha(report: Report, out: Path | None) -> None:
+    rows = [
+        {**f, "queries": "of +1 and -1" if f["workload"] == "parities" else "of 0 and 1"}
+        for f in report.figures
+        if "alpha" in f
+    ]
+    title = "Least largest standard error when answers may be off by alpha"
+    line_plot(rows, out, title, x="alpha", y="gamma_2", color="workload", facet="queries")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,6 +10,7 @@ from leastnoise._types import Array
 from leastnoise.factorize import Axis
 from leastnoise.gram import Dense, Factor, Gram, Kron, Sum
 from leastnoise.plan.smash import Prior, SlotData, TensorPart
+from leastnoise.tree import Tree
 from leastnoise.workload import Family, TensorFamily, Workload
 from leastnoise.workload.families import (
     Circular,
@@ -23,6 +24,7 @@ from leastnoise.workload.families import (
     Total,
     Weighted,
 )
+from leastnoise.workload.hierarchy import Nodes
 from leastnoise.workload.tensors import AbsDiff, Affine, MatrixTensor, ProductTensor, RandomTensor, WeightedTensor
 
 
@@ -49,6 +51,7 @@ FAMILIES: dict[str, Callable[[int], Family]] = {
     "few random": lambda n: Random(max(n // 2, 1), 0.5, 9),
     "matrix": lambda n: Matrix(generator(n).integers(-2, 3, (n + 1, n)) + 0.25),
     "phi": lambda n: Cyclic(generator(n, 1).normal(size=n)),
+    "nodes": lambda n: Nodes(Tree.balanced(n, 3), 0.5 + generator(n, 4).random(Tree.balanced(n, 3).nodes)),
     "weighted prefix": lambda n: Weighted(Prefix(), 0.5 + generator(n, 2).random(n)),
     "weighted matrix": lambda n: Weighted(
         Matrix(generator(n).integers(-2, 3, (n + 1, n)) + 0.25), 0.5 + generator(n, 3).random(n + 1)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
+from leastnoise.domain import Attribute, Hierarchy
 from leastnoise.errors import LeastnoiseError
+from leastnoise.tree import Tree
 from leastnoise.workload import Family
 from leastnoise.workload.families import (
     DENSE_LIMIT,
@@ -25,7 +27,7 @@ from leastnoise.workload.families import (
     Total,
     Weighted,
 )
-from leastnoise.workload.workload import family_of
+from leastnoise.workload.store import stored_family
 from tests.catalogue import FAMILIES, SIZES, generator
 
 everywhere = pytest.mark.parametrize("n", SIZES)
@@ -92,8 +94,8 @@ def test_plain_queries_are_the_same_without_weights(name):
 @always
 @everywhere
 def test_plain_data_comes_back(name, n):
-    family = FAMILIES[name](n)
-    back = family_of(family.to_json())
+    family, tree = FAMILIES[name](n), Tree.balanced(n, 3)
+    back = stored_family(family.to_json(), Attribute("x", Hierarchy.of(tree, range(tree.nodes))))
     assert back.key == family.key
     assert_allclose(back.rows(n), family.rows(n))
     assert_allclose(back.weights(n), family.weights(n))

@@ -176,6 +176,8 @@ def _witness(question: Question, cls: int, tree: Tree) -> Witness:
 
 def _polar_floors(design: Design) -> Iterator[Floor]:
     question, structure = design.question, design.structure
+    if any(p.tree is not None for p in design.priors):
+        return  # the closed form along the tree is as good, and needs no matrix
     uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
     yield _polar(question, uniform, [1.0] * len(structure.slots))
     if max((c.size for c in structure.classes), default=1) > POLAR_VALUES or not structure.slots:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the prior
 ROUNDS = 4  # of prior and multipliers in turn, for objectives other than the sum
 WORTH = 1e-7  # relative gain below which a round ends
-TREE_LEAVES = 1_000  # of a hierarchy: beyond, strategies follow the tree instead of being searched
+TREE_LEAVES = 400  # of a hierarchy: beyond, strategies follow the tree, as searching them takes minutes
 KEEP = 16  # designs remembered for replanning
 
 _solutions = Cache()

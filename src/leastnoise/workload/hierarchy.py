@@ -73,7 +73,7 @@ class Nodes(Family):
     def weights(self, n: int) -> Array:
         return self.node_weights[self.nodes]
 
-    @property
+    @cached_property
     def plain(self) -> Family:
         same = (self.weights(self.tree.leaf_count) == 1).all()
         return self if same else Nodes(self.tree, (self.node_weights > 0).astype(np.float64))

@@ -15,10 +15,9 @@ node at budget 1, errors are inversely proportional to budgets, and Cauchy's ine
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +26,11 @@ from leastnoise._types import Array, IntArray
 from leastnoise.cascade.targets import Cascade, Spread, distinct_keys, make
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.optimal import GAP, solve_optimal
+from leastnoise.factorize.tree import best_budgets
 from leastnoise.gram import LowRank
 from leastnoise.tree import Tree, sums_below
+from leastnoise.workload.hierarchy import Load, upwards
 
-Family = tuple[IntArray, slice, IntArray]  # nodes with children, the nodes below, how many each has
 DENSE_LEAVES = 4_096  # up to so many leaves the floor is computed
 _LEAST = 1e-10  # of the largest demand: what nobody asks for still gets noise that is finite
 _BITS = 40  # own variances are rounded to so many bits, so that equal ones are equal
@@ -62,13 +62,8 @@ class Demand:
             raise LeastnoiseError("weights must be finite and not negative, and one of them positive")
         if len(given) != tree.nodes:
             given = np.repeat(given, np.diff(tree.ends, prepend=0))
-        core = tree.core
-        asked = given.copy() if core.place is None else np.bincount(core.place, given, core.tree.nodes)
-        own = np.zeros(core.tree.nodes)
-        for inner, below, counts in _upwards(core.tree):
-            own[inner] = sums_below(counts, asked[below])
-            asked[inner] += own[inner] / counts.astype(np.float64) ** 2
-        return Demand(tree, float(asked[0]), own)
+        load = Load.of(tree, given)
+        return Demand(tree, load.mean_square, load.own)
 
     @staticmethod
     def rows(tree: Tree, rows: Array) -> Demand:
@@ -82,7 +77,7 @@ class Demand:
         share = np.zeros((core.nodes, len(queries)))
         share[core.leaves] = queries.T
         own = np.zeros(core.nodes)
-        for inner, below, counts in _upwards(core):
+        for inner, below, counts in upwards(core):
             m = counts.astype(np.float64)
             share[inner] = sums_below(counts, share[below]) / m[:, None]
             apart = share[below] - np.repeat(share[inner], counts, axis=0)
@@ -109,27 +104,16 @@ def best_cascade(asked: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
     counts = core.children.astype(np.float64)
     inner = np.flatnonzero(core.children)
     least = _LEAST * max(asked.root, float(asked.own.max()))
-    k = ((counts[inner] - 1) / counts[inner]) ** 2
-    here = np.zeros(core.nodes)
-    here[inner] = np.sqrt(np.maximum(asked.own[inner], least) * k)
-    below = _roots_below(core, here)
+    below, paid = best_budgets(core, np.maximum(asked.own, least) * (core.children > 0))
     root = np.sqrt(max(asked.root, least))
-    paid, left = root / (root + here[0] + below[0]), np.ones(core.nodes)
-    left[0] = 1 - paid if len(inner) else 0.0
-    e = np.zeros(core.nodes)
-    for some, children, m in _downwards(core):
-        share = here[some] / (here[some] + below[some])
-        e[some] = ((counts[some] - 1) / counts[some]) ** 2 / (left[some] * share)
-        left[children] = np.repeat(left[some] * (1 - share), m)
-    return _rounded(asked.tree, 1 / paid, e[inner], inner).scaled(mu_squared)
+    first = root / (root + below)
+    k = ((counts[inner] - 1) / counts[inner]) ** 2
+    return _rounded(asked.tree, 1 / first, k / (paid[inner] * (1 - first)), inner).scaled(mu_squared)
 
 
 def least_error(asked: Demand) -> float:
     """The error of the best cascade at cost 1, in closed form."""
-    core = asked.tree.core.tree
-    counts = np.maximum(core.children.astype(np.float64), 1)
-    here = np.sqrt(asked.own) * (counts - 1) / counts
-    return float((np.sqrt(asked.root) + here[0] + _roots_below(core, here)[0]) ** 2)
+    return float((np.sqrt(asked.root) + best_budgets(asked.tree.core.tree, asked.own)[0]) ** 2)
 
 
 @dataclass(frozen=True)
@@ -170,29 +154,6 @@ def node_rows(tree: Tree, weights: npt.ArrayLike = 1.0) -> Array:
     inside = (tree.starts[:, None] <= leaf) & (leaf < (tree.starts + tree.sizes)[:, None])
     roots: Array = np.sqrt(np.broadcast_to(np.asarray(weights, dtype=np.float64), tree.nodes))
     return inside.astype(np.float64) * roots[:, None]
-
-
-def _upwards(core: Tree) -> Iterator[Family]:
-    """From the last level up: nodes with children, the nodes below them, and how many each has."""
-    levels = list(core.levels())
-    return (_family(core, *pair) for pair in zip(levels[-2::-1], levels[:0:-1], strict=True))
-
-
-def _downwards(core: Tree) -> Iterator[Family]:
-    return (_family(core, level, below) for level, below in pairwise(core.levels()))
-
-
-def _family(core: Tree, level: slice, below: slice) -> Family:
-    inner = level.start + np.flatnonzero(core.children[level])
-    return inner, below, core.children[inner].astype(np.int64)
-
-
-def _roots_below(core: Tree, here: Array) -> Array:
-    """(sum over children of L)^1/2 of each node, L^1/2 = here + that."""
-    below = np.zeros(core.nodes)
-    for inner, children, counts in _upwards(core):
-        below[inner] = np.sqrt(sums_below(counts, (here[children] + below[children]) ** 2))
-    return below
 
 
 def _rounded(tree: Tree, root: float, e: Array, inner: IntArray) -> Cascade:

@@ -127,26 +127,33 @@ def decode(core: Tree, scales: Array, answers: Array) -> Array:
     return np.ascontiguousarray(x[core.leaves].T)
 
 
-def solve_tree(load: Load) -> Solution:
-    """The best strategy along a tree, in closed form, with a floor for any strategy.
+def best_budgets(core: Tree, own: Array) -> tuple[float, Array]:
+    """The root of the least error at budget 1, and the share of the budget that each node gets.
 
     Below a node, what is left of the budget serves every child at once. With L the least error below a node at budget 1
     and a the weight of its children's own parts, Cauchy's inequality gives L^1/2 = (a k)^1/2 + (sum of L)^1/2,
     k = (m - 1)^2 / m^2 (docs/cascade.md).
+    """
+    m = np.maximum(core.children.astype(np.float64), 1)
+    here, below = np.sqrt(own) * (m - 1) / m, np.zeros(core.nodes)
+    for inner, children, counts in upwards(core):
+        below[inner] = np.sqrt(sums_below(counts, (here[children] + below[children]) ** 2))
+    paid, left = np.zeros(core.nodes), np.ones(core.nodes)
+    for inner, children, counts in downwards(core):
+        share = _ratio(here[inner], here[inner] + below[inner])
+        paid[inner] = left[inner] * share
+        left[children] = np.repeat(left[inner] * (1 - share), counts)
+    return float(here[0] + below[0]), paid
+
+
+def solve_tree(load: Load) -> Solution:
+    """The best strategy along a tree, in closed form, with a floor for any strategy.
 
     Guarantees: equals_the_best_cascade; regular_trees_reach_the_floor.
     """
     core = load.tree.core.tree
     m = np.maximum(core.children.astype(np.float64), 1)
-    asked = np.maximum(load.own, LEAST * float(load.own.max())) * (core.children > 0)
-    here, below = np.sqrt(asked) * (m - 1) / m, np.zeros(core.nodes)
-    for inner, children, counts in upwards(core):
-        below[inner] = np.sqrt(sums_below(counts, (here[children] + below[children]) ** 2))
-    paid, left = np.zeros(core.nodes), np.ones(core.nodes)
-    for inner, children, counts in downwards(core):
-        share = here[inner] / (here[inner] + below[inner])
-        paid[inner] = left[inner] * share
-        left[children] = np.repeat(left[inner] * (1 - share), counts)
+    _, paid = best_budgets(core, np.maximum(load.own, LEAST * float(load.own.max())) * (core.children > 0))
     strategy = TreeStrategy(load.tree, np.sqrt(paid / np.maximum(m * (m - 1), 1)))
     error = float(load.own @ strategy.own)
     return Solution(strategy, error, min(Witness.of(load).trace(load).rest ** 2, error), slope=strategy)

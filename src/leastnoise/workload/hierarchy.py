@@ -160,10 +160,7 @@ def load_of(family: Family, tree: Tree) -> Load | None:
         return None
     weights = np.zeros(tree.nodes)
     weights[places] = family.weights(tree.leaf_count)
-    core = tree.core
-    if core.place is not None:
-        weights = np.bincount(core.place, weights, core.tree.nodes).astype(np.float64)
-    return Load(tree, weights)
+    return Load.of(tree, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +174,14 @@ class Load:
 
     tree: Tree
     weights: Array
+
+    @staticmethod
+    def of(tree: Tree, weights: Array) -> Load:
+        """From a weight per node of the tree itself."""
+        core = tree.core
+        if core.place is not None:
+            weights = np.bincount(core.place, weights, core.tree.nodes).astype(np.float64)
+        return Load(tree, weights)
 
     def __add__(self, other: Load) -> Load:
         return Load(self.tree, self.weights + other.weights)

@@ -243,6 +243,13 @@ def test_budget_is_spent_exactly():
     assert exact.cost.neighbours == "replace"
 
 
+def test_targets_with_exact_counts_may_have_a_limit():
+    plan = cascade_plan(regions(), targets=5, exact_level=1, budget=Budget(rho=1))
+    assert plan.cost == cascade_plan(regions(), targets=5, exact_level=1).cost
+    with pytest.raises(LeastnoiseError, match="level 2 takes 100% of it, raise its target, a standard error of 5"):
+        cascade_plan(regions(), targets=5, exact_level=1, budget=Budget(rho=0.001))
+
+
 def test_budget_goes_to_what_counts():
     tree = Tree.regular([4, 5])
     asked = Demand.nodes(tree, [1, 0, 3])
@@ -304,6 +311,13 @@ def test_likelihood_given_exact_counts():
 @pytest.fixture
 def ledger(tmp_path):
     return Ledger.create(tmp_path / "people.ledger", Budget(rho=1), "people")
+
+
+def test_hierarchies_are_trees():
+    geo = ln.hierarchy({"north": ["a", "b"], "south": ["c"]})
+    made = cascade_release(pd.DataFrame({"geo": ["a", "c"]}), {"geo": geo}, targets=5, bits=SeededBits(1))
+    assert made.level(1)["geo"].tolist() == ["north", "south"]
+    assert [made.domain["geo"].value(i) for i in range(3)] == ["a", "b", "c"]
 
 
 def test_data_by_leaf(tmp_path):
@@ -374,7 +388,7 @@ def test_the_ledger_knows_of_exact_counts(tmp_path):
     made = cascade_release(COUNTS, regions(), targets=5, exact_level=1, ledger=book, dataset="people", note="n")
     (entry,) = book.entries()
     assert entry.cost == made.cost
-    assert entry.note == ("for changes that keep the exact counts: all 3 nodes down to level 1 (all, north, south); n")
+    assert entry.note == ("for changes that keep the exact counts: all 3 nodes down to level 1; n")
 
 
 def test_noise_never_sees_the_data():

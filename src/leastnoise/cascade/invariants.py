@@ -149,18 +149,20 @@ class Invariants:
             "them in which of these places the last one is, or that there is none."
         )
 
+    def extent(self) -> str:
+        """How much is exact, without names."""
+        lowest = int(self.tree.level_of(self.nodes).max())
+        if len(self.nodes) != self.tree.ends[lowest]:
+            return f"{len(self.nodes):,} nodes"
+        return f"all {len(self.nodes):,} nodes down to level {lowest}" if lowest else "the root"
+
     def listed(self) -> str:
         """The exact nodes in a few words."""
-        lowest = self.tree.level_of(self.nodes).max()
-        if len(self.nodes) == self.tree.ends[lowest]:
-            what = "the root" if not lowest else f"all {len(self.nodes):,} nodes down to level {lowest}"
-        else:
-            what = f"{len(self.nodes):,} nodes"
         if self.tree.names is None:
-            return what
+            return self.extent()
         names = [self.tree.names[i] for i in self.nodes[:NAMED].tolist()]
         more = ", ..." if len(self.nodes) > NAMED else ""
-        return f"{what} ({', '.join(names)}{more})"
+        return f"{self.extent()} ({', '.join(names)}{more})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from leastnoise.cascade.replace import replace_cost
 from leastnoise.cascade.targets import Cascade, cost
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.hierarchy import Hierarchy
 from leastnoise.plan.words import number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
@@ -31,7 +32,8 @@ from leastnoise.release.answers import quantile
 from leastnoise.release.statement import USUAL_DELTA
 from leastnoise.tree import Tree
 
-Trees = Tree | Mapping[str, Tree]
+AnyTree = Tree | Hierarchy
+Trees = AnyTree | Mapping[str, AnyTree]
 Weights = Sequence[float] | Array | Demand
 LEAF = "leaf"  # what the attribute is called where nobody says
 ROWS = 40  # of the table of levels that are printed
@@ -189,6 +191,8 @@ def cascade_plan(
 ) -> CascadePlan:
     """Noise for trees: with targets, the least that has to be spent for them; with a budget, the best for weights.
 
+    A tree is a `Tree` or what `hierarchy(...)` makes of a file or lists; several are given by attribute.
+
     Targets are per level from the root down: the largest standard error, variance, or distance that holds `within` a
     confidence; published numbers keep them, rounding included. A budget beside targets is a limit. With `exactly`,
     levels have the variance of their targets, not less. Weights say how much the variance of a node of each level
@@ -196,9 +200,10 @@ def cascade_plan(
 
     `exact_level` or `exact_nodes` are published without noise: what stays protected is told in the statement.
     """
-    named = trees if isinstance(trees, Mapping) else {LEAF: trees}
-    if not named:
+    given = trees if isinstance(trees, Mapping) else {LEAF: trees}
+    if not given:
         raise LeastnoiseError("a cascade needs at least one tree, by the name of its attribute")
+    named = {name: _as_tree(tree) for name, tree in given.items()}
     nodes = list(exact_nodes)
     exact = None
     if exact_level is not None or nodes:
@@ -208,7 +213,7 @@ def cascade_plan(
     hides = neighbours if budget is None else budget.neighbours
     rows = rows_per_person if budget is None else budget.rows_per_person
     told = USUAL_DELTA if budget is None or budget.delta is None else budget.delta
-    start = CascadePlan(tuple(named), (), hides, rows, told, exact, None, _given_values(named, values))
+    start = CascadePlan(tuple(named), (), hides, rows, told, exact, None, _given_values(given, named, values))
     if targets is not None:
         if weights is not None:
             raise LeastnoiseError("targets and weights exclude each other; weights share out a budget")
@@ -237,7 +242,7 @@ def _for_targets(
         else:
             made.append(least_noise_cost(tree, each, -1 if start.exact is None else start.exact.whole_level))
     plan = replace(start, cascades=tuple(made), targets=tuple(tuple(a) for a in asked))
-    if budget is not None and plan.cost > budget.cost_value:
+    if budget is not None and plan.cost.mu_squared > budget.exact_cost:
         raise LeastnoiseError(_too_dear(plan, budget))
     return plan
 
@@ -277,8 +282,15 @@ def _one_of(given: Any, name: str, named: Mapping[str, Tree]) -> Any:
     return given
 
 
-def _given_values(named: Mapping[str, Tree], values: Any) -> tuple[Sequence[Any] | None, ...]:
-    found = [values if values is None or not isinstance(values, Mapping) else values.get(name) for name in named]
+def _as_tree(given: AnyTree) -> Tree:
+    return given if isinstance(given, Tree) else Tree(given.tree.children, given.names)
+
+
+def _given_values(given: Mapping[str, AnyTree], named: Mapping[str, Tree], values: Any) -> tuple[Any, ...]:
+    found = [values.get(name) if isinstance(values, Mapping) else values for name in named]
+    for i, tree in enumerate(given.values()):
+        if found[i] is None and isinstance(tree, Hierarchy):
+            found[i] = tree.items
     for (name, tree), each in zip(named.items(), found, strict=True):
         if each is not None and len(each) != tree.leaf_count:
             raise LeastnoiseError(f"{name!r} has {tree.leaf_count} leaves, got {len(each)} values for them")

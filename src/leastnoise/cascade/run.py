@@ -63,7 +63,7 @@ def run(
         names = sum(len(n) for t in plan.trees for n in t.names or ())
         return 8 * cells + 16 * sum(t.nodes for t in plan.trees) + 8 * names + FILE_BYTES
 
-    said = note if plan.exact is None else f"{KEEPS}{plan.exact.listed()}{'; ' * bool(note)}{note}"
+    said = note if plan.exact is None else f"{KEEPS}{plan.exact.extent()}{'; ' * bool(note)}{note}"
     task = Task(plan.domain, plan.rows_per_person, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
     return spend(
         task,

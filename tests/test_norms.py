@@ -339,6 +339,20 @@ def test_dual_norm_is_between_grothendieck_bounds(rng):
     assert cut <= gamma_2_dual(U).value <= 1.7823 * cut
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_are_hard_to_tell_apart_on_average(seed):
+    """ENU Lemma 15 with constant 1 (docs/norms.md): convex in f, so signs are enough."""
+    U = np.random.default_rng(seed).normal(size=(9, 8)) * 10.0 ** np.random.default_rng(seed).uniform(-1, 1, (9, 1))
+    found = gamma_2_dual(U)
+    pi_v = np.abs(U).sum(axis=1) / np.abs(U).sum()
+    weights = pi_v**2 / found.parts[0].queries
+    assert weights.sum() >= 1
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 8)).reshape(8, -1)
+    means = (weights / weights.sum()) @ ((U / pi_v[:, None]) @ signs) ** 2
+    assert sqrt(means.max()) <= found.upper
+    assert sqrt(means.max()) >= 0.5 * found.upper  # and not by far
+
+
 @pytest.mark.parametrize("r", [1, 3, inf])
 def test_weights_are_repetitions_and_scalings(r, rng):
     W, w = rng.normal(size=(4, 5)), np.array([1.0, 2.0, 3.0, 1.0])

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize import Axis, Solver
 from leastnoise.factorize.fixed import from_rows, hierarchical_rows, wavelet_rows
 from leastnoise.factorize.peers import LevelStrategy, PlainTree, branchings, regular_arities, solve_branching
 from leastnoise.factorize.strategy import KronStrategy, MatrixStrategy, factor_gram
@@ -200,3 +202,25 @@ def test_the_best_branching_depends_on_the_queries():
     trees = {b: LevelStrategy.nodes(regular_arities(n, b)) for b in (2, 4, 16, 256)}
     assert min(trees, key=lambda b: trees[b].error(ranges)) == 2
     assert min(trees, key=lambda b: trees[b].error(sums)) == 256
+
+
+@pytest.mark.parametrize("solver", ["identity", "hierarchical", "branching", "wavelet", "eigen"])
+def test_plans_with_peers_have_the_errors_of_their_rows(solver):
+    """One attribute: the total and the residual share the budget in proportion to the roots of their errors."""
+    n = 9
+    domain = ln.Domain.of(a=ln.sized(n, ordered=True))
+    plan = ln.plan(ln.Workload(domain).ranges("a"), ln.Budget(mu=1), solver=solver, prior="uniform", gap=1e-7)
+    W = np.array([[low <= i <= high for i in range(n)] for low in range(n) for high in range(low, n)], dtype=float)
+    centred = W - W.mean(axis=1, keepdims=True)
+    gram, axes = factor_gram(centred.T @ centred), (Axis(np.full(n, 1 / n), "a"),)
+    B = Solver(solver, 1e-7).solve(gram, axes).strategy.matrix()
+    assert np.linalg.norm(B, axis=0).max() == pytest.approx(1)
+    roots = np.linalg.norm(W.mean(axis=1)), np.linalg.norm(centred @ np.linalg.pinv(B, rcond=1e-9))
+    assert plan.rmse**2 * len(W) == pytest.approx(sum(roots) ** 2, rel=1e-6)
+
+
+def test_the_best_branching_is_never_worse_in_a_plan():
+    domain = ln.Domain.of(a=ln.sized(16, ordered=True), b=ln.sized(9, ordered=True))
+    work = ln.Workload(domain).ranges("a").prefix("a", "b")
+    rmse = {s: ln.plan(work, ln.Budget(mu=1), solver=s, prior="uniform").rmse for s in ("hierarchical", "branching")}
+    assert rmse["branching"] < rmse["hierarchical"]

@@ -16,6 +16,7 @@ from leastnoise.factorize.fixed import BUILDERS, basis_strategy
 from leastnoise.factorize.fourier import solve_fourier
 from leastnoise.factorize.kronecker import follows_trees, rescaled, solve_along_trees, solve_kronecker
 from leastnoise.factorize.optimal import GAP, solve_optimal
+from leastnoise.factorize.peers import solve_branching
 from leastnoise.factorize.strategy import KronStrategy, Solution, Strategy
 from leastnoise.factorize.tree import solve_tree
 from leastnoise.gram import Gram, Kron, LowRank
@@ -32,6 +33,7 @@ SOLVERS = (
     "basis",
     "identity",
     "hierarchical",
+    "branching",
     "wavelet",
     "eigen",
     "kronecker",
@@ -158,6 +160,8 @@ class Solver:
             self._need_dense(gram)
             return solve_eigen(gram, self.gap)
         priors = tuple(a.prior for a in axes)
+        if self.name == "branching":
+            return solve_branching(gram, priors)
         if self.name == "kronecker" and not isinstance(gram, Kron):
             return solve_kronecker(gram, priors, self.gap)
         if isinstance(gram, Kron) and all(f.circulant for f in gram.factors):

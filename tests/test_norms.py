@@ -19,6 +19,7 @@ from leastnoise.factorize.norms import (
     Norm,
     gamma_2,
     gamma_2_approximate,
+    gamma_2_curve,
     gamma_2_dual,
     gamma_F,
     gamma_r,
@@ -307,6 +308,20 @@ def test_approximate_norms_fall_in_alpha(rng):
     assert found[-1].zero
     for one in found[1:-1]:
         check_approximate(W, one)
+
+
+def test_curves_fall_in_alpha(rng):
+    W = rng.normal(size=(9, 9))
+    alphas = np.abs(W).max() * np.array([0.5, 0.501, 1.0, 0.0, 0.502, 0.5, 1e-4])
+    found = gamma_2_curve(W, alphas.tolist(), gap=0.05)  # so loose that single answers would cross
+    assert [f.alpha for f in found] == alphas.tolist()
+    for before, after in pairwise(sorted(found, key=lambda f: f.alpha)):
+        assert after.upper <= before.upper
+        assert after.lower <= before.lower
+        assert before.lower <= before.upper
+    for one in found:
+        if not one.zero:
+            check_approximate(W, one)
 
 
 @pytest.mark.parametrize("alpha", [1e-12, 1e-8, 1e-3])

@@ -10,9 +10,11 @@ of the size of the product is formed unless asked for. Queries and cells that oc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import inf, prod
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,8 @@ from leastnoise.factorize.threads import across_cores, one_blas_thread
 
 GAP = 1e-6
 APPROXIMATE_GAP = 1e-4
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ def gamma_F(*factors: npt.ArrayLike, weights: Weights = None, gap: float = GAP) 
     >>> gamma_F(np.eye(4)).value
     2.0
 
-    Guarantees: norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold.
+    Guarantees: norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold_with_weights.
     """
     return gamma_r(*factors, r=1.0, weights=weights, gap=gap)
 
@@ -174,7 +178,7 @@ def gamma_2(*factors: npt.ArrayLike, weights: Weights = None, gap: float = GAP) 
     >>> round(gamma_2([[1, 1], [1, -1]]).value, 5)
     1.41421
 
-    Guarantees: norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold.
+    Guarantees: norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold_with_weights.
     """
     return gamma_r(*factors, r=inf, weights=weights, gap=gap)
 
@@ -186,22 +190,17 @@ def gamma_r(
 
     It is the norm gamma_(2r) in the letters of WFF Remark 5.11. Without weights and up to rounding it falls in r.
 
-    Guarantees: norms_match_a_cone_solver; norms_between_fall_in_r.
+    Guarantees: norms_between_match_a_cone_solver; norms_between_fall_in_r.
     """
     if not r >= 1:
         raise LeastnoiseError(f"r is {r}; give a number of at least 1, or inf for gamma_2")
     matrices = checked_matrices(factors)
     given = checked_weights(weights, matrices)
     each = checked_gap(gap) / len(matrices)
-    solved: dict[int, Part] = {}
-
-    def solve(i: int) -> None:
-        solved[i] = _part(matrices[i], given[i], r, each, max_steps)
-
-    first = _first_of_equals([(W.shape, W.tobytes(), w.tobytes()) for W, w in zip(matrices, given, strict=True)])
-    with one_blas_thread():
-        across_cores(solve, sorted(set(first)))
-    parts = tuple(solved[i] for i in first)
+    parts = _each_once(
+        [(W.shape, W.tobytes(), w.tobytes()) for W, w in zip(matrices, given, strict=True)],
+        lambda i: _part(matrices[i], given[i], r, each, max_steps),
+    )
     return Norm(prod(p.upper for p in parts), prod(p.lower for p in parts), parts)
 
 
@@ -235,22 +234,49 @@ def gamma_2_approximate(
     alpha = 0 is gamma_2 itself; with alpha of at least max |W| the answer is 0 (`zero`). Where `max_steps` end the
     search before `gap` is reached, the bounds are further apart, and `gap` of the answer says so.
 
-    Guarantees: approximate_norms_match_a_cone_solver; approximate_norms_fall_in_alpha; certificates_hold.
+    Guarantees: norms_match_a_cone_solver; approximate_norms_fall_in_alpha; approximation_is_within_alpha.
     """
-    matrix = checked_matrix(W)
-    if not alpha >= 0:
-        raise LeastnoiseError(f"alpha is {alpha}; give a number of at least 0")
-    m, n = matrix.shape
-    if alpha >= np.abs(matrix).max():
-        return ApproximateNorm(
-            0.0, 0.0, float(alpha), np.zeros((m, 1)), np.zeros((1, n)), 0 * matrix, np.zeros(m), np.zeros(n)
-        )
+    return gamma_2_curve(W, [alpha], gap, max_steps)[0]
+
+
+def gamma_2_curve(
+    W: npt.ArrayLike, alphas: Sequence[float], gap: float = APPROXIMATE_GAP, max_steps: int = MAX_APPROXIMATE_STEPS
+) -> tuple[ApproximateNorm, ...]:
+    """`gamma_2_approximate` at several alphas, on all cores; both bounds fall in alpha.
+
+    Guarantees: curves_fall_in_alpha.
+    """
+    matrix, gap = checked_matrix(W), checked_gap(gap)
+    for alpha in alphas:
+        if not alpha >= 0:
+            raise LeastnoiseError(f"alpha is {alpha}; give a number of at least 0")
+    found = _each_once(list(alphas), lambda i: _at(matrix, float(alphas[i]), gap, max_steps))
+    order = sorted(range(len(alphas)), key=lambda i: alphas[i])
+    best = dict(enumerate(found))
+    for before, after in pairwise(order):  # what is close enough at a smaller alpha is at a larger one
+        if best[before].upper < best[after].upper:
+            best[after] = replace(best[after], upper=best[before].upper, R=best[before].R, A=best[before].A)
+    for after, before in pairwise(reversed(order)):  # a witness at a larger alpha is a better one at a smaller
+        best[before] = _witnessed(matrix, best[before], best[after])
+    return tuple(best[i] for i in range(len(alphas)))
+
+
+def _witnessed(W: Array, one: ApproximateNorm, other: ApproximateNorm) -> ApproximateNorm:
+    """`one`, with the witness of the other where it proves more."""
+    lower = float(np.vdot(W, other.U) - one.alpha * np.abs(other.U).sum())
+    if lower <= one.lower:
+        return one
+    return replace(one, lower=min(lower, one.upper), U=other.U, queries=other.queries, cells=other.cells)
+
+
+def _at(W: Array, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
+    m, n = W.shape
+    if alpha >= np.abs(W).max():
+        return ApproximateNorm(0.0, 0.0, alpha, np.zeros((m, 1)), np.zeros((1, n)), 0 * W, np.zeros(m), np.zeros(n))
     if alpha == 0:
-        norm = gamma_2(matrix, gap=gap)
-        part = norm.parts[0]
-        return ApproximateNorm(norm.upper, norm.lower, 0.0, part.R, part.A, part.U, part.queries, part.cells)
-    with one_blas_thread():
-        return _approximate(matrix, float(alpha), checked_gap(gap), max_steps)
+        part = _part(W, np.ones(m), inf, gap, MAX_STEPS)
+        return ApproximateNorm(part.upper, part.lower, 0.0, part.R, part.A, part.U, part.queries, part.cells)
+    return _approximate(W, alpha, gap, max_steps)
 
 
 def _approximate(W: Array, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
@@ -276,12 +302,11 @@ def _approximate(W: Array, alpha: float, gap: float, max_steps: int) -> Approxim
 def gamma_2_dual(*factors: npt.ArrayLike, gap: float = GAP) -> DualNorm:
     """The dual norm of gamma_2, with unit vectors that attain it and the weights that prove it (ENU Lemma 13).
 
-    Guarantees: dual_norms_match_a_cone_solver; norms_of_kronecker_products_multiply; certificates_hold.
+    Guarantees: dual_norms_match_a_cone_solver; dual_norms_of_kronecker_products_multiply.
     """
     matrices = checked_matrices(factors)
     each = checked_gap(gap) / len(matrices)
-    with one_blas_thread():
-        parts = tuple(_dual_part(U, each) for U in matrices)
+    parts = _each_once([(U.shape, U.tobytes()) for U in matrices], lambda i: _dual_part(matrices[i], each))
     return DualNorm(prod(p.upper for p in parts), prod(p.lower for p in parts), parts)
 
 
@@ -321,6 +346,11 @@ def _kron(matrices: Sequence[Array]) -> Array:
     return product
 
 
-def _first_of_equals(keys: Sequence[object]) -> list[int]:
-    seen: dict[object, int] = {}
-    return [seen.setdefault(k, i) for i, k in enumerate(keys)]
+def _each_once(keys: Sequence[Hashable], solve: Callable[[int], T]) -> tuple[T, ...]:
+    """One solution per key, on all cores; equal keys share theirs."""
+    first: dict[Hashable, int] = {}
+    found: dict[int, T] = {}
+    places = [first.setdefault(key, i) for i, key in enumerate(keys)]
+    with one_blas_thread():
+        across_cores(lambda i: found.update({i: solve(i)}), first.values())
+    return tuple(found[i] for i in places)

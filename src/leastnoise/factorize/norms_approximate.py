@@ -162,7 +162,7 @@ def approximate(W: Array, alpha: float, gap: float, max_steps: int = MAX_STEPS) 
     """Search until the bounds on gamma_2(W, alpha) meet to the relative `gap`, or the steps are used up.
 
     W has neither zero rows nor zero columns, and 0 < alpha < max |W|.
-    Guarantees: approximate_bounds_enclose_the_norm; approximation_is_within_alpha.
+    Guarantees: norms_match_a_cone_solver; approximation_is_within_alpha.
     """
     best, splitting = Approximation(), _Splitting.start(W, alpha)
     while best.steps < max_steps:

@@ -74,7 +74,7 @@ class DualSearch:
 def climb_dual(U: Array, gap: float, max_steps: int = MAX_STEPS) -> DualSearch:
     """Search for unit vectors until the bounds meet to the relative `gap`, or the steps are used up.
 
-    U has neither zero rows nor zero columns. Guarantees: dual_bounds_enclose_the_norm.
+    U has neither zero rows nor zero columns. Guarantees: dual_norms_match_a_cone_solver.
     """
     search = DualSearch(U, gap)
     m, n = U.shape

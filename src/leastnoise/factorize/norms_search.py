@@ -176,7 +176,7 @@ def triangle(matrix: Array) -> Array:
 def climb(W: Array, r: float, gap: float, max_steps: int = MAX_STEPS) -> Search:
     """Search for p and s until the bounds meet to the relative `gap`, or the steps are used up.
 
-    W has neither zero rows nor zero columns. Guarantees: bounds_enclose_the_norm; search_stops_on_the_gap.
+    W has neither zero rows nor zero columns. Guarantees: norms_match_a_cone_solver; search_stops_on_the_gap.
     """
     search = Search(W, r, gap)
     m, n = W.shape

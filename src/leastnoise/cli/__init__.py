@@ -10,6 +10,7 @@ import typer
 from leastnoise import __version__
 from leastnoise.cli.ask import ask
 from leastnoise.cli.audit import audit
+from leastnoise.cli.cascade import cascade
 from leastnoise.cli.demo import demo
 from leastnoise.cli.init import init
 from leastnoise.cli.ledger import ledger
@@ -35,6 +36,9 @@ app.command(epilog="Example: leastnoise init people.csv --out people.yaml")(init
 app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
 app.command(epilog="Example: leastnoise release people.yaml --data people.parquet --out out --ledger people.ledger")(
     release
+)
+app.command(epilog="Example: leastnoise cascade geo=regions.csv --targets 10,20,50 --data people.csv --out out")(
+    cascade
 )
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
 app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)

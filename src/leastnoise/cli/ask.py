@@ -5,20 +5,32 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from leastnoise.cascade import CascadeRelease
+from leastnoise.cascade.files import is_cascade
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release import Linear, Release
+from leastnoise.release import Answer, Linear, Release
 from leastnoise.release.reach import MANY
 from leastnoise.release.statement import INSECURE
 
 
 def opened(path: Path) -> Release:
     """A release from its folder; seeded noise is told on stderr."""
-    release = Release.load(path)
+    if is_cascade(path):
+        raise LeastnoiseError(f"{path} is a cascade release; ask, table and report take it")
+    return _warned(Release.load(path))
+
+
+def opened_cascade(path: Path) -> CascadeRelease:
+    """The same for a cascade release."""
+    return _warned(CascadeRelease.load(path))
+
+
+def _warned(release: Any) -> Any:
     if release.insecure:
         typer.echo(INSECURE, err=True)
     return release
@@ -46,22 +58,46 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Ask a release any questions: counts with their standard errors and intervals. Costs no privacy, needs no data."""
+    if is_cascade(path):
+        cascade = opened_cascade(path)
+        if simultaneous:
+            raise LeastnoiseError("nodes of a cascade have intervals of their own; leave --simultaneous out")
+        _tell(questions, [_node(cascade, q, confidence) for q in questions], cascade.insecure, simultaneous, as_json)
+        return
     release = opened(path)
     queries = [_query(release, question) for question in questions]
     tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
     with completing(release, path, tables):
         found = list(release.asks(queries, confidence, simultaneous))
+    _tell(questions, found, release.insecure, simultaneous, as_json)
+
+
+def _tell(questions: Sequence[str], found: Sequence[Answer], insecure: bool, simultaneous: bool, as_json: bool) -> None:
     answers = [{"question": question, **answer.to_json()} for question, answer in zip(questions, found, strict=True)]
     lines = [f"{question}: {answer}" for question, answer in zip(questions, found, strict=True)]
     if as_json:
-        told = {"insecure": release.insecure, "simultaneous": simultaneous, "answers": answers}
+        told = {"insecure": insecure, "simultaneous": simultaneous, "answers": answers}
         typer.echo(json.dumps(told, indent=2))
     else:
         typer.echo("\n".join(lines))
 
 
 def _query(release: Release, question: str) -> Linear:
-    try:
+    with _naming(question):
         return release.query(question)
+
+
+def _node(release: CascadeRelease, question: str, confidence: float) -> Answer:
+    """The count of a node; with several trees, of nodes with `and` in between."""
+    nodes = [question] if len(release.trees) == 1 else question.split(" and ")
+    with _naming(question):
+        return release.node(*nodes, confidence=confidence)
+
+
+@contextmanager
+def _naming(question: str) -> Iterator[None]:
+    """There may be several questions: tell which one is meant."""
+    try:
+        yield
     except LeastnoiseError as error:
-        raise LeastnoiseError(f"{question!r}: {error}") from None  # there may be several questions
+        raise LeastnoiseError(f"{question!r}: {error}") from None

@@ -48,7 +48,7 @@ def release(
     book = None if ledger is None else Ledger.open(ledger)
     if book is None:
         typer.echo(NO_LEDGER, err=True)
-    with ProgressBar(progress) as bar, _stopping(book):
+    with ProgressBar(progress) as bar, stopping(book):
         made = release_spec(wanted, progress=bar).run(
             data,
             ledger=book,
@@ -72,7 +72,7 @@ class StoppedError(LeastnoiseError):
 
 
 @contextmanager
-def _stopping(ledger: Ledger | None) -> Iterator[None]:
+def stopping(ledger: Ledger | None) -> Iterator[None]:
     """Tell whether an interrupted release was paid for."""
     before = 0 if ledger is None else len(ledger.entries())
     try:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from leastnoise.cli.ask import completing, opened
+from leastnoise.cascade import CascadeRelease
+from leastnoise.cascade.files import is_cascade
+from leastnoise.cli.ask import completing, opened, opened_cascade
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release
@@ -28,6 +30,9 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Show a table of a release, or without attributes the tables in reach. Costs no privacy, needs no data."""
+    if is_cascade(path):
+        _levels(opened_cascade(path), attributes or [], _files(csv, parquet), confidence, as_json)
+        return
     release = opened(path)
     if not attributes:
         _check_alone(csv, parquet)
@@ -44,7 +49,7 @@ def table(
     for file, format in _files(csv, parquet):
         write_table(frame, file, format, about(release) | ({"note": label} if label else {}))
     if as_json:
-        typer.echo(_json(release, frame, told))
+        typer.echo(_json(release.insecure, frame, told))
     elif csv is None and parquet is None:
         typer.echo((f"{label}\n" if label else "") + frame.to_string(index=False, float_format="{:,.1f}".format))
 
@@ -90,6 +95,22 @@ def _list_asked(release: Release, as_json: bool) -> None:
         typer.echo(errors.to_string(index=False, float_format="{:,.1f}".format))
 
 
-def _json(release: Release, frame: pd.DataFrame, told: dict[str, Any]) -> str:
+def _json(insecure: bool, frame: pd.DataFrame, told: dict[str, Any]) -> str:
     rows = json.loads(frame.to_json(orient="records", double_precision=15))
-    return json.dumps(told | {"insecure": release.insecure, "rows": rows}, indent=2)
+    return json.dumps(told | {"insecure": insecure, "rows": rows}, indent=2)
+
+
+def _levels(
+    release: CascadeRelease, levels: list[str], files: list[tuple[Path, Format]], confidence: float, as_json: bool
+) -> None:
+    """A level of a cascade release, by its number; by default the leaves."""
+    deepest = max(tree.depth for tree in release.trees)
+    if odd := [level for level in levels if not level.isdecimal()]:
+        raise LeastnoiseError(f"{odd[0]!r} is no level of this release; give numbers from 0 to {deepest}")
+    frame = release.level(*map(int, levels), confidence=confidence) if levels else release.to_pandas(confidence)
+    for file, format in files:
+        write_table(frame, file, format, {"privacy": release.privacy.model_dump(), "insecure": release.insecure})
+    if as_json:
+        typer.echo(_json(release.insecure, frame, {"levels": [*map(int, levels)], "confidence": confidence}))
+    elif not files:
+        typer.echo(frame.to_string(index=False, float_format="{:,.1f}".format))

@@ -33,19 +33,29 @@ def write(
     cells: int = CELLS,
 ) -> dict[str, Any]:
     """Write the report of a release to an HTML file, complete or not at all; returns the numbers behind it."""
-    path = Path(path)
+    path = checked_page(Path(path))
+    told = document(release, confidence=confidence, plan=plan, cells=cells)
+    write_page(path, render(told))
+    return told
+
+
+def checked_page(path: Path) -> Path:
+    """Where a page can be written."""
     if path.suffix not in (".html", ".htm"):
         raise LeastnoiseError(f"a report is a web page; choose a name that ends in .html instead of {path.name!r}")
     if not path.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(path.parent)!r} to write in; create it first")
-    told = document(release, confidence=confidence, plan=plan, cells=cells)
+    return path
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page, complete or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        draft.write_bytes(render(told).encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
+        draft.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return told
 
 
 def render(told: Mapping[str, Any]) -> str:
@@ -53,12 +63,12 @@ def render(told: Mapping[str, Any]) -> str:
 
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """
-    style, script = _part("style.css"), "\n".join(map(_part, SCRIPTS))
+    style, script = part("style.css"), "\n".join(map(part, SCRIPTS))
     name = told["dataset"] or "Differentially private release"
     fields = {
-        "policy": _policy(style, script),
+        "policy": policy(style, script),
         "title": escape(name),
-        "made": escape(_made(told)),
+        "made": escape(made_words(told)),
         "banner": f'<p class="banner" role="alert">{escape(told["warning"])}</p>' if told["warning"] else "",
         "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in glance(told)),
         "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_words(told)),
@@ -70,12 +80,17 @@ def render(told: Mapping[str, Any]) -> str:
         "script": script,
         "data": script_json(told),
     }
-    # One pass: what is filled in is never looked through again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], _part("page.html"))
+    return filled("page.html", fields)
+
+
+def filled(template: str, fields: Mapping[str, str]) -> str:
+    """A page from a template, in one pass: what is filled in is never looked through again."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], part(template))
 
 
 @cache
-def _part(name: str) -> str:
+def part(name: str) -> str:
+    """A piece of a page."""
     return (files("leastnoise.report") / "template" / name).read_text("utf-8")
 
 
@@ -89,16 +104,18 @@ def script_json(data: object) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded, and nothing may run but the page's own script."""
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
-    return f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'"
+def policy(style: str, script: str | None = None) -> str:
+    """Nothing may be loaded, and nothing may run but the page's own script, if it has one."""
+    own = {"style-src": style} | ({} if script is None else {"script-src": script})
+    hashes = {kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for kind, text in own.items()}
+    return "; ".join(["default-src 'none'", *(f"{kind} 'sha256-{code}'" for kind, code in hashes.items())])
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _made(told: Mapping[str, Any]) -> str:
+def made_words(told: Mapping[str, Any]) -> str:
+    """When it was measured, and where it was paid for."""
     times = [part["created"].removesuffix("+00:00").replace("T", " ") for part in told["made"]]
     entries = [f"{part['ledger_entry']}" for part in told["made"] if part["ledger_entry"] is not None]
     ledger = f"; ledger {'entry' if len(entries) == 1 else 'entries'} {', '.join(entries)}" if entries else ""

@@ -61,13 +61,13 @@ def prefix(T: int) -> Array:
 
 
 def approximate_oracle(W: Array, alpha: float) -> float:
-    """Lemma 12 of ENU as a cone program."""
-    m, n = W.shape
+    """The definition as a cone program; at Clarabel's usual 1e-8 it sometimes stalls, 1e-6 is enough for 1e-4."""
+    (m, n), scale = W.shape, float(np.abs(W).max())
     M, c = cp.Variable((m + n, m + n), PSD=True), cp.Variable()
-    problem = cp.Problem(cp.Minimize(c), [cp.diag(M) <= c, cp.abs(M[:m, m:] - W) <= alpha])
-    value = problem.solve(solver=cp.CLARABEL)
+    problem = cp.Problem(cp.Minimize(c), [cp.diag(M) <= c, cp.abs(M[:m, m:] - W / scale) <= alpha / scale])
+    value = problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-6, tol_gap_abs=1e-6, tol_feas=1e-6)
     assert problem.status == cp.OPTIMAL
-    return float(value)
+    return scale * float(value)
 
 
 def dual_oracle(U: Array) -> float:
@@ -137,7 +137,7 @@ def check_against_cone_solver(seed: int, largest: int) -> None:
     assert approximate.gap <= 1e-4
     assert F.value == pytest.approx(sqrt(oracles.least_norm(W, 1)), rel=1e-4)
     assert two.value == pytest.approx(oracles.gamma_2(W), rel=1e-4)
-    assert approximate.value == pytest.approx(approximate_oracle(W, alpha), rel=1.2e-4)  # both gaps
+    assert approximate.value == pytest.approx(approximate_oracle(W, alpha), rel=1.02e-4)  # its own 1e-6 included
 
 
 @pytest.mark.parametrize("seed", range(20))

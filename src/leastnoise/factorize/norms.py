@@ -196,7 +196,7 @@ def gamma_r(
         raise LeastnoiseError(f"r is {r}; give a number of at least 1, or inf for gamma_2")
     matrices = checked_matrices(factors)
     given = checked_weights(weights, matrices)
-    each = checked_gap(gap) / len(matrices)
+    each = float(np.expm1(np.log1p(checked_gap(gap)) / len(matrices)))  # gaps of factors multiply
     parts = _each_once(
         [(W.shape, W.tobytes(), w.tobytes()) for W, w in zip(matrices, given, strict=True)],
         lambda i: _part(matrices[i], given[i], r, each, max_steps),
@@ -305,7 +305,7 @@ def gamma_2_dual(*factors: npt.ArrayLike, gap: float = GAP) -> DualNorm:
     Guarantees: dual_norms_match_a_cone_solver; dual_norms_of_kronecker_products_multiply.
     """
     matrices = checked_matrices(factors)
-    each = checked_gap(gap) / len(matrices)
+    each = float(np.expm1(np.log1p(checked_gap(gap)) / len(matrices)))  # gaps of factors multiply
     parts = _each_once([(U.shape, U.tobytes()) for U in matrices], lambda i: _dual_part(matrices[i], each))
     return DualNorm(prod(p.upper for p in parts), prod(p.lower for p in parts), parts)
 

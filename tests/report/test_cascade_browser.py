@@ -1,0 +1,92 @@
+"""The page of a cascade release in a real browser: no network, opened by pointer and keyboard, on small screens."""
+
+import numpy as np
+import pytest
+
+from leastnoise.cascade import Tree, cascade_release
+from leastnoise.noise import SeededBits
+from leastnoise.report.cascade import write
+from tests.report.test_browser import CHROMIUM, QUIET, playwright
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs CHROMIUM, which is missing: apt-get install chromium"),
+]
+WORD = "Donaudampfschifffahrtsgesellschaft"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as tools:
+        started = tools.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield started
+        started.close()
+
+
+def released(**options):
+    tree = Tree.from_paths([(r, c, f"{WORD} {r}{c}{p}") for r in "NS" for c in "abc" for p in range(4)])
+    return cascade_release(np.arange(24) * 50, {"geo": tree}, targets=[3, 4, 5, 6], bits=SeededBits(1), **options)
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    contexts = []
+
+    def opened(release, width=1100, **options):
+        write(release, tmp_path / "report.html")
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options))
+        page = contexts[-1].new_page()
+        page.requests, page.complaints = [], []
+        page.on("request", lambda request: page.requests.append(request.url))
+        page.on("console", lambda message: page.complaints.append(message.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.goto((tmp_path / "report.html").as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        for page in context.pages:
+            assert page.complaints == []
+            assert set(page.requests) == {(tmp_path / "report.html").as_uri()}
+        context.close()
+
+
+def test_tree_opens_by_pointer_and_keyboard(visit):
+    release = released()
+    page = visit(release)
+    leaf = page.get_by_text(f"N/a/{WORD} Na0")
+    assert not leaf.is_visible()
+    node = page.locator("summary", has_text="N/a ")
+    assert f"{release.node('N/a').value:,.0f}" in node.inner_text()
+    node.click()
+    assert leaf.is_visible()
+    assert f"{release.table[0]:,}" in leaf.inner_text()
+    node.focus()
+    page.keyboard.press("Enter")
+    assert not leaf.is_visible()
+
+
+def test_everything_can_be_reached_by_tab(visit):
+    page = visit(released())
+    wanted = page.locator("a[href], summary, [tabindex='0']").filter(visible=True).count()
+    seen = []
+    for _ in range(wanted):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.outerHTML.slice(0, 80)"))
+    assert len(set(seen)) == wanted
+
+
+@pytest.mark.parametrize("width", [320, 800])
+def test_small_screens_do_not_scroll_sideways(visit, width):
+    page = visit(released(exact_level=1), width=width)
+    for summary in page.locator("summary").filter(visible=True).all():
+        if summary.evaluate("s => !s.parentElement.open"):
+            summary.click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_dark_mode_follows_the_system(visit, scheme):
+    page = visit(released(), color_scheme=scheme)
+    red = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]")
+    assert (int(red) > 128) == (scheme == "light")

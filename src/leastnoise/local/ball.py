@@ -1,6 +1,6 @@
 """Randomizers for vectors of length 1: the report is a seed and which of its public directions was chosen.
 
-A seed gives n directions and their opposites, N = 2n candidates; a value favours the K candidates nearest to its vector.
+A seed gives n directions and their opposites, N = 2n candidates; a value favours the K that are nearest to its vector.
 N = 2 is the construction of Duchi, Jordan and Wainwright (2018) that Bassily, Blasiok, Nikolov and Smith use (ENU
 Lemma 9): a random direction, and the side on which the vector lies, told with odds e^epsilon. Large N with the best K
 is PrivUnit (Bhowmick et al. 2018; Asi, Feldman and Talwar 2022), a random point that is likelier inside a cap.

@@ -32,7 +32,7 @@ class Device:
         self._bits = SecureBits() if bits is None else bits
 
     def report(self, record: Mapping[str, object]) -> bytes:
-        """The report of a record given by attribute names. A record should be reported once: a second report spends epsilon again."""
+        """The report of a record given by attribute names; every further report of it spends epsilon again."""
         codes = [self._code(record, a) for a in range(len(self.plan.domain))]
         return simulate(self.plan, np.array([codes], dtype=np.int64), self._bits)
 
@@ -73,7 +73,9 @@ def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:
 def _checked(plan: LocalPlan, codes: npt.ArrayLike) -> IntArray:
     records = np.asarray(codes)
     if records.ndim != 2 or records.shape[1] != len(plan.domain) or records.dtype.kind not in "iu":
-        raise LeastnoiseError(f"records must be rows of {len(plan.domain)} whole numbers, one per attribute of the plan")
+        raise LeastnoiseError(
+            f"records must be rows of {len(plan.domain)} whole numbers, one per attribute of the plan"
+        )
     if records.size and ((records < 0) | (records >= np.array(plan.domain.shape))).any():
         raise LeastnoiseError("a record has a code outside the plan's domain; codes count from 0 to the size less 1")
     return records.astype(np.int64, copy=False)

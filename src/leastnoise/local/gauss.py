@@ -80,7 +80,8 @@ class GaussianVectors:
 
     def valid(self, payloads: Payloads) -> npt.NDArray[np.bool_]:
         """Which reports a device can have sent."""
-        return (np.abs(self._numbers(payloads).astype(np.int64)) <= self.bound).all(axis=1)
+        within: npt.NDArray[np.bool_] = np.abs(self._numbers(payloads).astype(np.int64)).max(axis=1) <= self.bound
+        return within
 
     def tally(self, payloads: Payloads) -> IntArray:
         """Sum of the vectors, and their number."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from leastnoise.noise.tail import normal
 
 DIGITS = 40  # bits of the numerator of the odds
 MOST_CANDIDATES = 2**16
-MOST_EPSILON = 20
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 20
 _WORDS = 2**64
 
 
@@ -31,13 +30,10 @@ def checked_epsilon(epsilon: object) -> Fraction:
     >>> checked_epsilon(0.1)
     Fraction(1, 10)
     """
-    if isinstance(epsilon, Real) and not isinstance(epsilon, bool) and 0 < epsilon <= MOST_EPSILON:
-        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
-        if exact >= Fraction(1, 10**6):
-            return exact
-    raise LeastnoiseError(
-        f"epsilon {epsilon!r} is not a number from 1e-6 to {MOST_EPSILON}; each device spends it once, usual are 0.5 to 8"
-    )
+    number = isinstance(epsilon, int | float | Fraction | np.integer | np.floating) and not isinstance(epsilon, bool)
+    if number and LEAST_EPSILON <= epsilon <= MOST_EPSILON:  # type: ignore[operator]
+        return Fraction(str(epsilon))
+    raise LeastnoiseError(f"epsilon {epsilon!r} is not a number from 1e-6 to {MOST_EPSILON}; usual ones are 0.5 to 8")
 
 
 @dataclass(frozen=True)

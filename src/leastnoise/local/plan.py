@@ -205,7 +205,10 @@ class LocalPlan:
 
     def influence(self, queries: Queries) -> Array:
         """How far one forged report moves each answer, at most, if devices are spread over parts as planned."""
-        moved = [self.parts[i].randomizer.influence(r) / self.parts[i].fraction for i, r in targets(self.parts, queries).items()]
+        moved = [
+            self.parts[i].randomizer.influence(r) / self.parts[i].fraction
+            for i, r in targets(self.parts, queries).items()
+        ]
         return np.max(moved, axis=0) if moved else np.zeros(len(queries.rows))
 
     @cached_property

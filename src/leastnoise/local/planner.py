@@ -1,4 +1,4 @@
-"""Plan a local release: which tables devices report on, with which randomizer. Everything is chosen by computed variance."""
+"""Plan a local release: which tables devices report on, with which randomizer, chosen by computed variance."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ MOST_SUBSET_CELLS = 2048  # values up to which subsets are designed
 MOST_CELLS = 12_000  # values of one table
 WHOLE_CELLS = 512  # cells up to which all attributes together are tried as one table
 GAP = 1e-3
+WEAK = 1e-4  # of the strongest direction
 
 
 def local_plan(
@@ -41,7 +42,7 @@ def local_plan(
     layout: str = "auto",
     seed: int = 0,
 ) -> LocalPlan:
-    """The plan of least variance for the worst query, at `epsilon` per device (and delta, where Gaussian noise may be used).
+    """The plan of least variance for the worst query at `epsilon` per device; a delta allows Gaussian noise, too.
 
     >>> from leastnoise.domain import Domain
     >>> plan = local_plan(Workload(Domain.of(answer=["yes", "no"])).marginals(ways=1), 1)
@@ -54,7 +55,9 @@ def local_plan(
     _check_word("randomizer", randomizer, RANDOMIZERS)
     _check_word("layout", layout, LAYOUTS)
     if randomizer == "gaussian" and delta is None:
-        raise LeastnoiseError("randomizer 'gaussian' needs a delta, because its epsilon alone is never enough; try 1e-9")
+        raise LeastnoiseError(
+            "randomizer 'gaussian' needs a delta, because its epsilon alone is never enough; try 1e-9"
+        )
     tables = [q for q in queries_of(workload) if any(q.pieces)]
     if not tables:
         raise LeastnoiseError("the workload asks for nothing but the number of devices; add queries on an attribute")
@@ -66,7 +69,7 @@ def local_plan(
         for name in layouts
         if (parts := _parts(tables, _seats(tables, name), maker))
     ]
-    return min(plans, key=lambda p: p.worst_std_error)
+    return min(plans, key=lambda p: p.worst_std_error) if len(plans) > 1 else plans[0]
 
 
 def _check_word(what: str, word: str, words: Sequence[str]) -> None:
@@ -122,10 +125,10 @@ def _whole_shares(weights: Array) -> list[int]:
 
 
 def _parts(tables: Sequence[Queries], seats: Sequence[Seat], maker: _Maker) -> tuple[Part, ...]:
-    """Randomizers for the seats, and the shares that suit them: in proportion to the root of what each one's noise adds."""
+    """Randomizers for the seats, and shares in proportion to the root of the noise that each one adds."""
     rows = _asked(tables, seats)
     made = [maker.make(seat, rows[i]) for i, seat in enumerate(seats)]
-    weights = np.array([np.sqrt(maker.loss(r, rows[i])) for i, r in enumerate(made)])
+    weights = np.array([np.sqrt(maker.loss(r, rows[i])) for i, r in enumerate(made)]) if len(made) > 1 else np.ones(1)
     shares = _whole_shares(np.maximum(weights, 1e-6 * weights.max()))
     return tuple(
         Part(seat.attributes, seat.shape, share, seat.carries, randomizer)
@@ -162,10 +165,10 @@ class _Maker:
 
     def make(self, seat: Seat, rows: Array) -> Randomizer:
         """The randomizer of least variance for the worst row."""
-        key = repr(seat.shape).encode() + np.round(rows, 9).tobytes()
+        key = repr(seat.shape).encode() + np.round(rows, 6).tobytes()
         if key not in self.made:
             made = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
-            self.made[key] = min(made, key=lambda r: float((r.moments(rows) - rows**2).max()))
+            self.made[key] = min(made, key=lambda r: _worst(r, rows)) if len(made) > 1 else made[0]
         return self.made[key]
 
     def loss(self, randomizer: Randomizer, rows: Array) -> float:
@@ -178,14 +181,29 @@ class _Maker:
         odds, cells = Odds.within(self.epsilon), prod(seat.shape)
         if name == "subsets":
             if cells > MOST_SUBSET_CELLS and self.wanted == name:
-                raise LeastnoiseError(f"{cells:,} values are too many for subsets; use randomizer 'cap' or coarser values")
+                raise LeastnoiseError(
+                    f"{cells:,} values are too many for subsets; use randomizer 'cap' or coarser values"
+                )
             return [design(rows, seat.shape, odds, self.seed)] if cells <= MOST_SUBSET_CELLS else []
         if name == "gaussian":
-            return [GaussianVectors.within(_strategy(rows), self.budget)] if self.budget is not None else []
+            return [GaussianVectors.within(_reaching(_strategy(rows)), self.budget)] if self.budget is not None else []
         if self.wanted == "auto" and cells <= MOST_SUBSET_CELLS:
             return []  # subsets include half spaces, with a better estimate (docs/local.md)
         choice = half_space(odds) if name == "half space" else cap(odds)
         return [Ball(unit_columns(_strategy(rows)), choice)]
+
+
+def _reaching(strategy: Array) -> Array:
+    """A strategy with weak rows where it has none, so that its rounded rows still span the queries."""
+    cells = strategy.shape[1]
+    if len(strategy) >= cells - 1:
+        return strategy
+    w, u = np.linalg.eigh(strategy.T @ strategy)
+    return (u * np.sqrt(np.maximum(w, 0) + WEAK * w[-1])) @ u.T
+
+
+def _worst(randomizer: Randomizer, rows: Array) -> float:
+    return float((randomizer.moments(rows) - rows**2).max())
 
 
 def _strategy(rows: Array) -> Array:

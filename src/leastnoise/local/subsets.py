@@ -1,4 +1,4 @@
-"""A randomizer for any list of values: the report is the number of a public subset, more likely one that holds the value.
+"""A randomizer for any list of values: a report is the number of a public subset, likelier one that holds the value.
 
 The subsets are part of the plan. Every value lies in exactly K of the N subsets, so that `odds.Choice` applies. What a
 collector keeps is how often each subset was named.
@@ -116,14 +116,15 @@ class Subsets:
         return self.scores.T @ self.probabilities()
 
     @cached_property
-    def _inverse(self) -> Array:
+    def inverse(self) -> Array:
+        """V^+."""
         w, u = np.linalg.eigh(self.information)
         keep = w > w[-1] * _SMALL
         return (u[:, keep] / w[keep]) @ u[:, keep].T
 
     def estimators(self, queries: Array) -> Array:
         """h with sum_y h(y) Q(y, x) = w(x): what each subset named adds to the answer of each query."""
-        back = queries @ self._inverse
+        back = queries @ self.inverse
         missed = np.abs(back @ self.information - queries).max(initial=0.0)
         if missed > _SEEN * np.abs(queries).max(initial=0.0):
             raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
@@ -147,7 +148,9 @@ class Subsets:
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""
-        return np.concatenate([np.abs(self.estimators(queries[s])).max(axis=1) for s in _chunks(len(queries), self.tallies)])
+        return np.concatenate(
+            [np.abs(self.estimators(queries[s])).max(axis=1) for s in _chunks(len(queries), self.tallies)]
+        )
 
 
 def _chunks(rows: int, width: int) -> list[slice]:

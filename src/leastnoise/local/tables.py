@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gram import kron_all
 from leastnoise.residual import pieces, uniform_priors
 from leastnoise.workload import Block, Workload
 
@@ -47,7 +48,7 @@ class Queries:
 
     @cached_property
     def pieces(self) -> dict[Attributes, Array]:
-        """Residual pieces with the uniform prior, by attributes; those that vanish are left out, except the constant."""
+        """Residual pieces with the uniform prior, by attributes; the constant, and those that do not vanish."""
         split = pieces(self.rows.reshape(-1, *self.shape), uniform_priors(self.shape))
         least = _ZERO * np.abs(self.rows).max(initial=0.0)
         return {
@@ -91,7 +92,7 @@ def _rows(block: Block, attributes: Attributes, shape: tuple[int, ...]) -> Array
         families = [block.family(a) for a in attributes]
         count = prod(f.count(n) for f, n in zip(families, shape, strict=True))
         _check_size(block.label, count, shape)
-        return reduce(np.kron, [f.rows(n) for f, n in zip(families, shape, strict=True)], np.ones((1, 1)))
+        return kron_all([f.rows(n) for f, n in zip(families, shape, strict=True)])
     _check_size(block.label, block.tensor.count(shape), shape)
     return block.tensor.rows(shape).reshape(-1, prod(shape))
 

@@ -1,0 +1,444 @@
+"""Plan, devices and collectors together: privacy of whole reports, unbiased answers, merges, files, bad input."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from leastnoise import Domain, LeastnoiseError, Workload
+from leastnoise.local import (
+    Collector,
+    Device,
+    files,
+    load_collector,
+    load_plan,
+    local_plan,
+    save_collector,
+    save_plan,
+    simulate,
+)
+from leastnoise.local.ball import Ball
+from leastnoise.local.gauss import GaussianVectors
+from leastnoise.local.plan import SHARES, targets
+from leastnoise.local.subsets import Subsets
+from leastnoise.local.tables import Queries, cells_of, lifted
+from leastnoise.noise import SeededBits
+from tests.local.cases import ODDS, pairs_plan, prefix_plan, records
+
+LAYOUTS = ["whole", "tables", "residuals"]
+
+
+def collected(plan, codes, seed=1):
+    collector = Collector(plan)
+    collector.add_block(simulate(plan, codes, SeededBits(seed)))
+    return collector
+
+
+def report_of(plan, part, number):
+    """A report that names a subset."""
+    return (plan.prefix + bytes([part]) + number.to_bytes(2, "little")).ljust(plan.report_bytes, b"\0")[
+        : plan.report_bytes
+    ]
+
+
+def truth(queries, codes):
+    return queries.rows @ np.bincount(
+        cells_of(codes, queries.attributes, queries.shape), minlength=queries.rows.shape[1]
+    )
+
+
+# --- privacy ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_likelihood_ratio_of_reports_is_at_most_e_to_the_epsilon(layout):
+    """All reports, all records of the domain, exact fractions: share of the part times odds within it."""
+    plan = pairs_plan(layout)
+    codes = np.array(list(product(*(range(n) for n in plan.domain.shape))))
+    for part in plan.parts:
+        assert isinstance(part.randomizer, Subsets)
+        choice = part.randomizer.choice
+        cells = np.unique(cells_of(codes, part.attributes, part.shape))
+        member = part.randomizer.members[:, cells]
+        weights = np.where(member, choice.probability(True), choice.probability(False)) * Fraction(part.share, SHARES)
+        assert (weights.sum(axis=0) == Fraction(part.share, SHARES)).all()  # the part tells nothing of the record
+        assert max(max(row) / min(row) for row in weights.tolist()) <= ODDS.ratio
+    assert ODDS.ratio <= Fraction(2718281828459045, 10**15)
+
+
+def test_reports_have_the_stated_distribution():
+    plan = prefix_plan()
+    sent = simulate(plan, np.full((60_000, 1), 3), SeededBits(2))
+    size = plan.report_bytes
+    counts = Counter(sent[i : i + size] for i in range(0, len(sent), size))
+    subsets = plan.parts[0].randomizer
+    p = subsets.probabilities()[:, 3]
+    numbers = np.array([counts[plan.prefix + bytes([y])] for y in range(len(p))])
+    assert numbers.sum() == 60_000
+    chi_square = float(((numbers - 60_000 * p) ** 2 / (60_000 * p)).sum())
+    assert chi_square < len(p) + 5 * np.sqrt(2 * len(p))  # one false alarm in a million
+
+
+def test_errors_do_not_tell_the_record():
+    device = Device(pairs_plan(), SeededBits(1))
+    with pytest.raises(LeastnoiseError) as error:
+        device.report({"a": 1, "b": "secret-7", "c": 0, "d": "y"})
+    assert str(error.value) == (
+        "the value of 'b' is none of the plan's; map such values to one of them before reporting"
+    )
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__
+    with pytest.raises(LeastnoiseError, match="the record has no attribute 'd'; the plan needs it"):
+        device.report({"a": 1, "b": "u", "c": 0})
+
+
+def test_shares_are_exact_and_do_not_see_records():
+    plan = pairs_plan()
+    drawn = np.bincount(plan.draw_parts(SeededBits(1), 100_000), minlength=len(plan.parts))
+    expected = np.array([p.share for p in plan.parts]) / SHARES * 100_000
+    assert float(((drawn - expected) ** 2 / expected).sum()) < 30  # 5 degrees of freedom: one false alarm in 60,000
+    assert sum(p.share for p in plan.parts) == SHARES
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_targets_sum_to_the_queries(layout):
+    plan = pairs_plan(layout)
+    shape = plan.domain.shape
+    for queries in plan.queries:
+        rows = [
+            lifted(r, plan.parts[i].attributes, (0, 1, 2, 3), shape) for i, r in targets(plan.parts, queries).items()
+        ]
+        whole = lifted(queries.rows, queries.attributes, (0, 1, 2, 3), shape)
+        assert_allclose(np.sum(rows, axis=0) + queries.pieces[()][:, None], whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_answers_are_unbiased(layout):
+    plan = pairs_plan(layout)
+    codes = records(plan, 60_000)
+    for queries, found in zip(plan.queries, collected(plan, codes).answers(), strict=True):
+        error = np.sqrt(plan.variances(queries, codes))
+        # 44 answers: one false alarm in 5,000
+        assert (np.abs(found.values - truth(queries, codes)) < 4.6 * error).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_variances_match_a_simulation(layout):
+    """300 collections of the same records: chi-square of each cell, and computed against reported standard errors."""
+    plan = pairs_plan(layout)
+    codes = records(plan, 2_000)
+    queries = plan.queries[1]
+    runs = [collected(plan, codes, seed).answers()[1] for seed in range(300)]
+    values, errors = (np.array([getattr(r, name) for r in runs]) for name in ("values", "std_errors"))
+    expected = plan.variances(queries, codes)
+    # the mean of 12 correlated variances from 300 runs: a standard error of 4% or less
+    assert_allclose(values.var(axis=0, ddof=1).mean(), expected.mean(), rtol=0.16)
+    assert_allclose((errors**2).mean(axis=0), expected, rtol=0.06)  # larger by the spread of records, a few percent
+    inside = np.abs(values - truth(queries, codes)) < 1.96 * errors
+    assert 0.93 < inside.mean() < 0.97  # intervals_cover; 3,600 correlated intervals, a standard error below 0.7%
+    assert_allclose(values.mean(axis=0), truth(queries, codes), atol=4.5 * np.sqrt(expected.max() / 300))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", [16, 64])
+def test_measured_variance_is_the_computed_one_within_two_percent(cells):
+    plan = prefix_plan(cells)
+    codes = records(plan, 1_000)
+    queries = plan.queries[0]
+    values = np.array([collected(plan, codes, seed).answers()[0].values for seed in range(8_000)])
+    expected = plan.variances(queries, codes)
+    some = slice(0, cells - 1, cells // 8)
+    # eight variances from 8,000 runs: 1.6% each; their mean is known better
+    assert_allclose(values.var(axis=0)[some].mean(), expected[some].mean(), rtol=0.02)
+
+
+def test_worst_variances_hold_for_all_records():
+    plan = pairs_plan("whole")
+    for queries in plan.queries[:2]:
+        worst = plan.worst_variances(queries)
+        for record in ([0, 0, 0, 0], [2, 1, 3, 1], [1, 0, 2, 1]):
+            assert (plan.variances(queries, np.array([record])) <= worst * (1 + 1e-9)).all()
+    assert plan.worst_std_error**2 == pytest.approx(max(plan.worst_variances(q).max() for q in plan.queries))
+
+
+def test_poisoned_batch_moves_answers_no_further_than_stated():
+    plan = pairs_plan()
+    codes = records(plan, 20_000)
+    honest, attacked = collected(plan, codes), collected(plan, codes)
+    forged = 200
+    part = plan.parts[0]
+    h = part.randomizer.estimators(targets(plan.parts, plan.queries[0])[0])
+    attacked.add_block(report_of(plan, 0, int(np.argmax(np.abs(h[0])))) * forged)
+    before, after = honest.answers()[0].values, attacked.answers()[0].values
+    bound = forged * plan.influence(plan.queries[0])
+    moved = np.abs(after - before)
+    # beside what a forged report says, it adds one to the count and joins its part: a few percent
+    assert (moved <= 1.1 * bound + forged).all()
+    assert moved[0] > 0.5 * bound[0]
+
+
+def test_asking_for_more():
+    plan = pairs_plan()
+    codes = records(plan, 40_000)
+    collector = collected(plan, codes)
+    one = collector.table("c")
+    assert_allclose(one.values.sum(), collector.reports)
+    assert one.names == ("c",)
+    pair = collector.table("c", "a").values.reshape(4, 3)
+    assert_allclose(pair, collector.table("a", "c").values.reshape(3, 4).T)
+    assert_allclose(pair.sum(axis=1), one.values)
+    wide = collector.ask(["c"], [[1, 1, 0, 0]], confidence=0.99)
+    assert_allclose(wide.values[0], one.values[:2].sum())
+    assert wide.low[0] < wide.values[0] < wide.high[0]
+    assert (wide[0].low, wide[0].high) == (wide.low[0], wide.high[0])
+    assert len(wide) == 1
+
+
+def test_auto_is_the_best_of_its_choices():
+    domain = Domain.of(a=range(3), b=["u", "v"], c=range(4), d=["y", "n"])
+    chosen = local_plan(Workload(domain).marginals(ways=2), 1)
+    assert chosen.worst_std_error == pytest.approx(min(pairs_plan(name).worst_std_error for name in LAYOUTS))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "size"), [("half space", Ball, 14), ("cap", Ball, 14), ("gaussian", GaussianVectors, None)]
+)
+def test_other_randomizers_end_to_end(name, kind, size):
+    work = Workload(Domain.of(x=range(8))).prefix("x")
+    plan = local_plan(work, 1, 1e-5, randomizer=name)
+    assert isinstance(plan.parts[0].randomizer, kind)
+    assert size is None or plan.report_bytes == size
+    assert plan.delta == (1e-5 if kind is GaussianVectors else 0)
+    codes = records(plan, 40_000)
+    found = collected(plan, codes).answers()[0]
+    error = np.sqrt(plan.variances(plan.queries[0], codes))
+    assert (np.abs(found.values - truth(plan.queries[0], codes)) < 4.5 * error + 1e-6).all()  # one in 20,000
+    assert (found.std_errors >= 0.99 * error).all()  # never too small
+    assert plan.worst_std_error > prefix_plan().worst_std_error
+
+
+def test_gaussian_noise_is_chosen_where_it_is_better():
+    work = Workload(Domain.of(x=range(8))).prefix("x")
+    assert isinstance(local_plan(work, 1, 1e-9).parts[0].randomizer, Subsets)
+    assert local_plan(work, 1, 1e-9).delta == 0
+
+
+def test_weights_move_accuracy():
+    domain = Domain.of(a=range(4), b=range(4))
+    plans = [local_plan(Workload(domain).marginals("a", weight=w).marginals("b"), 1, layout="tables") for w in (1, 25)]
+    even, uneven = ([float(p.worst_variances(q).max()) for q in p.queries] for p in plans)
+    assert uneven[0] < even[0]
+    assert uneven[1] > even[1]
+
+
+def test_nothing_of_the_size_of_the_domain():
+    domain = Domain.of({f"q{i}": range(5) for i in range(12)})  # 2 * 10^8 cells
+    plan = local_plan(Workload(domain).marginals(ways=2), 1)
+    assert len({id(p.randomizer) for p in plan.parts}) == 1  # 66 like pairs share one design
+    codes = records(plan, 30_000)
+    found = collected(plan, codes).answers()
+    z = [
+        (f.values - truth(q, codes)) / np.sqrt(plan.variances(q, codes))
+        for q, f in zip(plan.queries, found, strict=True)
+    ]
+    assert 0.8 < np.mean(np.square(z)) < 1.2  # 66 tables of 25 dependent cells
+
+
+# --- collecting -------------------------------------------------------------------------------------------------------
+
+
+def same(one, other):
+    tallies = all((a == b).all() for a, b in zip(one.tallies, other.tallies, strict=True))
+    return tallies and (one.counts == other.counts).all() and one.rejected == other.rejected
+
+
+@pytest.mark.parametrize("plan", [pairs_plan(), prefix_plan()], ids=["pairs", "prefix"])
+def test_order_does_not_matter_and_merged_collectors_equal_one(plan):
+    codes, size = records(plan, 3_000), plan.report_bytes
+    block = simulate(plan, codes, SeededBits(3))
+    reports = [block[i : i + size] for i in range(0, len(block), size)]
+    whole = Collector(plan)
+    whole.add_block(block)
+    single, shuffled, left, right = (Collector(plan) for _ in range(4))
+    for report in reports:
+        assert single.add(report)
+    shuffled.add_all(reports[i] for i in np.random.default_rng(0).permutation(len(reports)))
+    left.add_all(reports[:1000])
+    right.add_all(reports[1000:])
+    left.merge(right)
+    assert whole.reports == 3_000
+    assert all(same(whole, other) for other in (single, shuffled, left))
+
+
+def test_block_equals_single_reports():
+    plan = prefix_plan()
+    block = simulate(plan, np.array([[5]]), SeededBits(9))
+    assert Device(plan, SeededBits(9)).report({"x": 5}) == block
+    assert len(block) == plan.report_bytes == 6
+
+
+def test_bad_reports_are_counted_and_change_nothing():
+    plan, other = pairs_plan(), prefix_plan()
+    block, size = simulate(plan, records(plan, 500), SeededBits(3)), plan.report_bytes
+    good, bad = Collector(plan), Collector(plan)
+    good.add_block(block)
+    bad.add_block(block)
+    first = block[:size]
+    assert not bad.add(first[:-1])
+    assert not bad.add(first + b"\0")
+    assert not bad.add(b"")
+    bad.add_block(block[:-1])
+    assert not bad.add(bytes([99]) + first[1:])
+    assert not bad.add(first[:2] + bytes([first[2] ^ 1]) + first[3:])
+    assert not bad.add(plan.prefix + bytes([len(plan.parts)]) + first[6:])
+    assert not bad.add(report_of(plan, 0, plan.parts[0].randomizer.tallies))
+    foreign = Device(other).report({"x": 1}).ljust(size, b"\0")
+    assert not bad.add(foreign)
+    assert bad.rejected == {"length": 4, "version": 1, "plan": 2, "content": 2}
+    assert bad.reports == good.reports == 500
+    assert all((a == b).all() for a, b in zip(good.tallies, bad.tallies, strict=True))
+    mixed = Collector(plan)
+    mixed.add_block(b"\xff" * size + first + b"\x01" * size + block[size : 2 * size])
+    assert (mixed.reports, mixed.rejected["version"], mixed.rejected["plan"]) == (2, 1, 1)
+
+
+def test_padding_must_be_zero():
+    domain = Domain.of(a=range(3), b=range(40))
+    plan = local_plan(Workload(domain).marginals("a").marginals("b"), 1, layout="tables", randomizer="subsets")
+    collector = Collector(plan)
+    sizes = [p.randomizer.payload for p in plan.parts]
+    short = int(np.argmin(sizes))
+    if min(sizes) < max(sizes):
+        assert not collector.add(plan.prefix + bytes([short]) + bytes([0] * min(sizes)) + b"\x07")
+    collector.add_block(simulate(plan, records(plan, 100), SeededBits(1)))
+    assert collector.reports == 100
+
+
+def test_merging_refuses_other_plans_and_itself():
+    one, other = Collector(pairs_plan()), Collector(prefix_plan())
+    with pytest.raises(LeastnoiseError, match="these collectors follow different plans"):
+        one.merge(other)
+    with pytest.raises(LeastnoiseError, match="cannot be merged with itself"):
+        one.merge(one)
+
+
+def test_too_few_reports():
+    with pytest.raises(LeastnoiseError, match="only 0 reports tell these queries; collect more before asking"):
+        Collector(prefix_plan()).answers()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("randomizer", ["subsets", "cap", "gaussian"])
+def test_saved_plans_come_back_the_same(tmp_path, randomizer):
+    domain = Domain.of(a=range(3), b=["u", "v"], c=range(4))
+    plan = local_plan(Workload(domain).marginals(ways=2), 0.5, 1e-6, randomizer=randomizer, layout="residuals")
+    save_plan(plan, tmp_path / "plan")
+    back = load_plan(tmp_path / "plan")
+    assert back.fingerprint == plan.fingerprint
+    codes = records(plan, 200)
+    assert simulate(back, codes, SeededBits(1)) == simulate(plan, codes, SeededBits(1))
+    assert back.epsilon == Fraction(1, 2)
+    assert [p.share for p in back.parts] == [p.share for p in plan.parts]
+
+
+def test_fingerprints_differ():
+    work = Workload(Domain.of(x=range(6))).prefix("x")
+    assert len({local_plan(work, e, seed=s).fingerprint for e, s in ((1, 0), (1, 1), (0.5, 0))}) == 3
+    assert local_plan(work, 1).fingerprint == local_plan(work, 1.0).fingerprint
+
+
+def test_saved_collectors_come_back_the_same(tmp_path):
+    plan = pairs_plan()
+    collector = collected(plan, records(plan, 1_000))
+    collector.add(b"junk")
+    save_collector(collector, tmp_path / "counts")
+    back = load_collector(tmp_path / "counts", plan)
+    assert same(back, collector)
+    back.merge(collector)
+    assert back.reports == 2_000
+    with pytest.raises(LeastnoiseError, match="belongs to another plan"):
+        load_collector(tmp_path / "counts", prefix_plan())
+
+
+def test_damaged_files(tmp_path):
+    plan = prefix_plan()
+    path = tmp_path / "plan"
+    with pytest.raises(LeastnoiseError, match="there is no file"):
+        load_plan(path)
+    path.write_bytes(b"not a plan")
+    with pytest.raises(LeastnoiseError, match="is not a local plan"):
+        load_plan(path)
+    save_collector(Collector(plan), path)
+    with pytest.raises(LeastnoiseError, match="holds a local collector, not a local plan"):
+        load_plan(path)
+
+
+def test_changed_plans_are_refused(tmp_path):
+    plan = prefix_plan()
+    header, arrays = plan.data()
+    changed = {"kind": "local plan", "fingerprint": plan.fingerprint, **header}
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    files._write(tmp_path / "plan", changed | {"epsilon": "2/1"}, arrays)
+    with pytest.raises(LeastnoiseError, match="was changed after it was saved"):
+        load_plan(tmp_path / "plan")
+    files._write(tmp_path / "plan", changed | {"version": 99}, arrays)
+    with pytest.raises(LeastnoiseError, match="has version 99, this is version 1; upgrade"):
+        load_plan(tmp_path / "plan")
+    files._write(tmp_path / "plan", changed, {})
+    with pytest.raises(LeastnoiseError, match="is damaged"):
+        load_plan(tmp_path / "plan")
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+DOMAIN = Domain.of(x=range(6), y=range(4))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: local_plan(Workload(DOMAIN), 1), "asks for nothing but the number of devices"),
+        (lambda: local_plan(Workload(DOMAIN).prefix("x"), 0), "epsilon 0 is not a number"),
+        (lambda: local_plan(Workload(DOMAIN).prefix("x"), 1, randomizer="magic"), "unknown randomizer 'magic'; use"),
+        (lambda: local_plan(Workload(DOMAIN).prefix("x"), 1, layout="magic"), "unknown layout 'magic'; use"),
+        (lambda: local_plan(Workload(DOMAIN).prefix("x"), 1, randomizer="gaussian"), "'gaussian' needs a delta"),
+        (
+            lambda: local_plan(Workload(Domain.of(x=range(20_000))).marginals("x"), 1),
+            "20,000 marginal queries on 20000 values are too many to plan",
+        ),
+        (
+            lambda: local_plan(Workload(Domain.of(x=range(3000))).marginals("x"), 1, randomizer="subsets"),
+            "3,000 values are too many for subsets",
+        ),
+        (lambda: pairs_plan().rows_on(["a", "a"], np.eye(9)), "attributes a, a repeat; name each once"),
+        (lambda: pairs_plan().rows_on(["a"], np.eye(4)), r"queries on a need rows of 3 numbers, got .* \(4, 4\)"),
+        (lambda: Queries((0,), (2,), np.array([[np.nan, 1]])), "queries must be finite numbers"),
+        (lambda: Queries((0,), (2,), np.ones((1, 3))), "queries on 2 values need rows of 2 numbers"),
+        (lambda: simulate(prefix_plan(), [[8]], SeededBits(1)), "a record has a code outside the plan's domain"),
+        (lambda: simulate(prefix_plan(), [[1, 2]], SeededBits(1)), "records must be rows of 1 whole numbers"),
+        (lambda: simulate(prefix_plan(), [[0.5]], SeededBits(1)), "records must be rows of 1 whole numbers"),
+        (
+            lambda: collected(pairs_plan(), records(pairs_plan(), 50)).table("a", "b", "c"),
+            "no device reports on these attributes together",
+        ),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(LeastnoiseError, match=message):
+        make()
+
+
+def test_no_reports_at_all():
+    collector = Collector(prefix_plan())
+    collector.add_block(b"")
+    collector.add_all([])
+    assert collector.reports == 0
+    assert simulate(prefix_plan(), np.empty((0, 1), dtype=int), SeededBits(1)) == b""

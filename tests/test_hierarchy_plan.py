@@ -228,7 +228,7 @@ MISTAKES = {
     ),
     "no such level": (
         lambda: WORK.nodes("geo", weights={"town": 2}),
-        "no node 'town' in this hierarchy; nearest is 'west'",
+        "no node 'town' in this hierarchy; nearest is 'west', and its levels are all, region, district, place",
     ),
     "negative weight": (
         lambda: WORK.nodes("geo", weights={"region": -1}),

@@ -135,6 +135,13 @@ def _value(value: object) -> object:
     return float(value) if "." in value else int(value)
 
 
+def _tree(value: object) -> object:
+    """A hierarchy as written: text is a file, lists hold paths or leaves, mappings hold what is below their keys."""
+    if isinstance(value, Mapping):
+        return {_value(key): _tree(inside) for key, inside in value.items()}
+    return [_tree(entry) for entry in value] if isinstance(value, list) else _value(value)
+
+
 def _missing(value: object) -> object:
     if value is None or not isinstance(value, str | int | float):
         raise LeastnoiseError(f"missing is {shown(value)}; use error, drop or a value of the attribute")
@@ -186,6 +193,12 @@ Seed = Annotated[int, _between(0, 2**32 - 1), schema(type="integer", minimum=0, 
 Text = Annotated[str, BeforeValidator(_text)]
 NonEmpty = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
 Value = Annotated[str | int | float, BeforeValidator(_value)]
+# text that is quoted or no number stays text; the hierarchy itself says in its own words what is wrong
+TreeForm = Annotated[
+    Any,
+    BeforeValidator(_tree),
+    schema(anyOf=[{"type": "string"}, {"type": "array", "minItems": 1}, {"type": "object", "minProperties": 1}]),
+]
 Missing = Annotated[str | int | float, BeforeValidator(_missing)]
 Names = Annotated[list[Text], Field(min_length=1), BeforeValidator(_list), _one_or_many("string")]
 Ways = Annotated[list[Whole], Field(min_length=1), BeforeValidator(_list), _one_or_many("integer")]

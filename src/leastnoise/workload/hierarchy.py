@@ -120,7 +120,10 @@ def nodes_of(attribute: Attribute, weights: Mapping[Any, float] | None = None) -
 def _where(values: Hierarchy, name: object) -> slice | int:
     if name in values.level_names or (isinstance(name, int) and name not in values.labels):
         return list(values.tree.levels())[values.level(name)]
-    return values.node(name)
+    try:
+        return values.node(name)
+    except LeastnoiseError as error:
+        raise LeastnoiseError(f"{error}, and its levels are {', '.join(values.level_names)}") from None
 
 
 def nodes_from_json(attribute: Attribute, form: object) -> Nodes:

@@ -2,12 +2,14 @@
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from leastnoise.encoding import Encoding, Integers, Values, bins, sized
 from leastnoise.errors import LeastnoiseError
+from leastnoise.hierarchy import hierarchy
 from leastnoise.workload.families import FAMILIES
 from leastnoise.workload.fields import (
     AboveZero,
@@ -22,6 +24,7 @@ from leastnoise.workload.fields import (
     RowsPerPerson,
     Seed,
     Text,
+    TreeForm,
     UnknownKeyError,
     Value,
     Ways,
@@ -31,9 +34,10 @@ from leastnoise.workload.fields import (
     shown,
     word,
 )
+from leastnoise.workload.hierarchy import Nodes
 from leastnoise.workload.tensors import TENSORS
 
-ONE_NAMES = tuple(FAMILIES)
+ONE_NAMES = (*FAMILIES, Nodes.name)
 NAMES = (*ONE_NAMES, "hybrid", *TENSORS)
 EXAMPLES = {
     "attributes": "age: {range: [0, 99]}",
@@ -46,7 +50,10 @@ EXAMPLES = {
     "queries": "marginal or {age: prefix, sex: marginal}",
     "matrix": "[[1, 0], [1, 1]]",
     "phi": "[1, 0.5, 0]",
-    "weights": "[1, 2]",
+    "weights": "[1, 2] or, with nodes, {state: 10}",
+    "hierarchy": "places.csv or {north: [a, b], south: [c]}",
+    "digits": "[2, 3, 5]",
+    "levels": "[state, county]",
     "ordered": "ordered: true",
     "size": "{size: 10} or {range: [0, 99]}",
     "low": "{low: 0, high: 200000, width: 4000}",
@@ -165,6 +172,23 @@ class SizeAttribute(AttributeBase):
         return sized(self.size, self.ordered)
 
 
+class HierarchyAttribute(AttributeBase):
+    """The leaves of a tree: a CSV file beside the spec, nested lists of leaves, paths, or codes with `digits`."""
+
+    kind = "hierarchy"
+    example = "{hierarchy: places.csv} or {hierarchy: {north: [a, b], south: [c]}}"
+    hierarchy: TreeForm
+    digits: Annotated[list[Whole], Field(min_length=1)] | None = None
+    levels: Names | None = None
+
+    def encoding(self, folder: Path = Path()) -> Encoding:
+        """The values meant; files are looked up in the folder."""
+        source = folder / self.hierarchy if isinstance(self.hierarchy, str) else self.hierarchy
+        if self.digits is not None and isinstance(source, list):
+            source = [str(code) for code in source]  # codes without zeros at the front look like numbers
+        return hierarchy(source, digits=self.digits, levels=self.levels)
+
+
 def _key_kind(*keys: str) -> Discriminator:
     """Tell models apart by the key they need; a misspelt key counts, so that the model can give its hint."""
 
@@ -178,13 +202,14 @@ def _key_kind(*keys: str) -> Discriminator:
     return Discriminator(kind)
 
 
-AttributePart = RangeAttribute | BinsAttribute | ValuesAttribute | SizeAttribute
+AttributePart = RangeAttribute | BinsAttribute | ValuesAttribute | HierarchyAttribute | SizeAttribute
 _TaggedAttribute = Annotated[
     Annotated[RangeAttribute, Tag("#range")]
     | Annotated[BinsAttribute, Tag("#bins")]
     | Annotated[ValuesAttribute, Tag("#values")]
+    | Annotated[HierarchyAttribute, Tag("#hierarchy")]
     | Annotated[SizeAttribute, Tag("#size")],
-    _key_kind("range", "bins", "values", "size"),
+    _key_kind("range", "bins", "values", "hierarchy", "size"),
 ]
 
 
@@ -265,6 +290,13 @@ Queries = Annotated[
 AnyQueries = str | RandomQueries | MatrixQueries | PhiQueries
 
 
+# one per query, or by the names of levels and nodes
+Weights = Annotated[
+    Annotated[list[Number], Tag("#list")] | Annotated[dict[str, Number], Tag("#names"), Field(min_length=1)],
+    Discriminator(lambda data: "#names" if isinstance(data, Mapping) else "#list"),
+]
+
+
 class Line(Part):
     """One line of the workload: queries on exactly the attributes `on`, or on every subset of `ways` of them."""
 
@@ -274,7 +306,7 @@ class Line(Part):
     on: Names | None = None
     ways: Ways | None = None
     weight: AboveZero = 1.0
-    weights: list[Number] | None = None
+    weights: Weights | None = None
     within: AboveZero | None = None
     confidence: Number | None = None
 

@@ -18,6 +18,7 @@ from leastnoise.workload.schema import (
     AdaptivePart,
     AnyQueries,
     AttributePart,
+    HierarchyAttribute,
     Line,
     LrObjective,
     MatrixQueries,
@@ -85,7 +86,7 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> 
     if part.privacy is None and all(line.within is None for line in part.workload):
         needs = f"the spec needs 'privacy'; write for example {EXAMPLES['privacy']}, or 'within' on a workload line"
         raise document.error((), needs)
-    domain, copies = _domain(document, part.attributes)
+    domain, copies = _domain(document, part.attributes, folder or Path())
     workload = Workload(domain)
     for k, line in enumerate(part.workload):
         with document.at("workload", k):
@@ -152,14 +153,14 @@ def _rules(
     return found
 
 
-def _domain(document: Document, parts: dict[str, AttributePart]) -> tuple[Domain, dict[str, list[str]]]:
+def _domain(document: Document, parts: dict[str, AttributePart], folder: Path) -> tuple[Domain, dict[str, list[str]]]:
     """The domain, and the attributes that each name of the spec stands for."""
     attributes: dict[str, Attribute] = {}
     copies: dict[str, list[str]] = {}
     for name, part in parts.items():
         with document.at("attributes", name):
             try:
-                values = part.encoding()
+                values = part.encoding(folder) if isinstance(part, HierarchyAttribute) else part.encoding()
             except LeastnoiseError as error:
                 raise LeastnoiseError(f"attribute {name!r}: {error}") from None
             copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]

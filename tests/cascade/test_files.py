@@ -109,7 +109,10 @@ def test_other_folders_are_no_cascades(out, tmp_path):
     work = ln.Workload(ln.Domain.of(a=3)).marginals()
     ln.plan(work, Budget(rho=1)).run(np.array([1, 2, 3]), bits=SeededBits(1)).save(out)
     assert not is_cascade(out)
-    assert "KeyError" in refused(out)
+    assert "it is of another kind of release" in refused(out)
+    regions().save(tmp_path / "cascade")
+    with pytest.raises(LeastnoiseError, match="it is of another kind of release"):
+        ln.Release.load(tmp_path / "cascade")
 
 
 def test_existing_folders_are_kept(out):

@@ -6,7 +6,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Cascade, Law, Tree, integer_noise, replace_cost
+from leastnoise.cascade import Cascade, Law, Tree, cascade_plan, integer_noise, replace_cost
+from leastnoise.cascade.integer import _answer_kinds, answer_variances, answers, assemble
 from leastnoise.cascade.invariants import Invariants
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
@@ -97,6 +98,54 @@ def test_exact_nodes_have_no_noise():
         assert not law.totals(drawn, boxes).any()
         assert not law.variance(boxes).any()
         assert drawn.any()
+
+
+def test_noise_commutes_with_data():
+    """What is published is a function of the exact counts and of noisy answers to the other questions."""
+    rng = np.random.default_rng(5)
+    for seed in range(100):
+        tree, targets, exact = random_case(rng)
+        found = Invariants.of(tree, nodes=exact)
+        noise = found.noise(Cascade.by_node(tree, targets))
+        noisy = np.array([v > 0 for v in answer_variances(noise)])[_answer_kinds(noise)]
+        drawn = rng.integers(-99, 99, len(noisy)) * noisy
+        x = rng.integers(0, 50, tree.leaf_count)
+        published = assemble(SeededBits(seed), [tree], answers([tree], x) + drawn)
+        np.testing.assert_array_equal(published, x + assemble(SeededBits(seed), [tree], drawn))
+        boxes = np.array([tree.range_of(int(n)) for n in found.nodes])
+        law = Law.of(noise)
+        np.testing.assert_array_equal(law.totals(published, boxes), law.totals(x, boxes))
+
+
+def test_moves_that_keep_exact_counts_move_noisy_answers_only():
+    """The cost from the measured questions themselves, in fractions."""
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        tree, targets, exact = random_case(rng)
+        cascade, found = Cascade.by_node(tree, targets), Invariants.of(tree, nodes=exact)
+        noise = found.noise(cascade)
+        variances = [answer_variances(noise)[k] for k in _answer_kinds(noise)]
+        columns = [answers([tree], row) for row in np.eye(tree.leaf_count, dtype=np.int64)]
+        A, largest = node_matrix(tree)[exact], Fraction(0)
+        for a, b in combinations(range(tree.leaf_count), 2):
+            if (A[:, a] == A[:, b]).all():
+                move = (columns[a] - columns[b]).tolist()
+                assert not any(m for m, v in zip(move, variances, strict=True) if not v)
+                cost = sum((Fraction(m * m) / v for m, v in zip(move, variances, strict=True) if v), Fraction(0))
+                largest = max(largest, cost)
+        assert found.cost(cascade) == largest
+
+
+def test_targets_hold_beside_exact_counts():
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        tree, _, exact = random_case(rng)
+        targets = (1 + 9 * rng.random(tree.depth + 1)).round(3).tolist()
+        plan = cascade_plan(tree, targets=targets, exact_nodes=exact)
+        errors = np.sqrt(plan.law.node_variances([np.arange(tree.nodes)]))
+        assert (errors <= np.array(targets)[tree.level_of(np.arange(tree.nodes))] * (1 + 1e-12)).all()
+        assert not errors[exact].any()
+        assert errors.any()
 
 
 def test_noise_elsewhere_has_its_variance():

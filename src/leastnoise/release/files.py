@@ -316,6 +316,8 @@ def read_header(file: Path, mark: str, version: int, kind: type[Kind]) -> Kind:
     """A header of this kind; `mark` is the field that holds the version of its format."""
     with reading(file):
         data = json.loads(file.read_bytes())
+        if mark not in data:
+            raise LeastnoiseError("it is of another kind of release")
         found = data[mark]
         if type(found) is not int or found < 1:
             raise LeastnoiseError(f"unknown format {str(found)[:20]!r}")

@@ -264,7 +264,18 @@ def test_a_level_outside_the_table_is_refused():
         release.table("geo", levels={"geo": "town"})
 
 
-def test_ten_thousand_leaves_in_a_blink():
+def test_large_hierarchies_beside_other_queries_are_refused():
+    geo = ln.hierarchy([(f"s{i // 500}", f"t{i}") for i in range(13_000)])
+    work = Workload(ln.Domain.of(geo=geo)).nodes("geo")
+    with pytest.raises(LeastnoiseError) as error:
+        ln.plan(work, BUDGET, prior="uniform")
+    assert str(error.value) == (
+        "nodes of 13,000 leaves need a dense 13,000 x 13,000 array (1 GB) here; "
+        "ask only for nodes, marginal and total there, and plan with prior 'search' or solver 'tree'"
+    )
+
+
+def test_twenty_thousand_leaves_in_a_blink():
     """Nothing of the size leaves x leaves is built: that would be 3 GB here."""
     paths = [(f"s{i // 500}", f"c{i // 25}", f"t{i}") for i in range(20_000)]
     geo = ln.hierarchy(paths, levels=["state", "county", "tract"])

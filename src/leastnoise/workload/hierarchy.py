@@ -20,7 +20,7 @@ from leastnoise.domain import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
 from leastnoise.tree import Tree, sums_below
-from leastnoise.workload.families import Family, Marginal, Total, dense_guard, digest
+from leastnoise.workload.families import DENSE_LIMIT, Family, Marginal, Total, digest
 
 Kin = tuple[IntArray, slice, IntArray]  # nodes with children, the nodes below, how many each has
 
@@ -43,6 +43,13 @@ class Nodes(Family):
             raise LeastnoiseError(f"a hierarchy of {self.tree.leaf_count} leaves does not fit {n} values; use its own")
         return self.tree
 
+    def _small(self, n: int) -> None:
+        if n > DENSE_LIMIT:
+            raise LeastnoiseError(
+                f"nodes of {n:,} leaves need a dense {n:,} x {n:,} array ({8 * n * n / 1e9:,.0f} GB) here; "
+                "ask only for nodes, marginal and total there, and plan with prior 'search' or solver 'tree'"
+            )
+
     @cached_property
     def nodes(self) -> IntArray:
         """The nodes that are asked for, one row each."""
@@ -57,13 +64,13 @@ class Nodes(Family):
         return low, low + tree.sizes[self.nodes] - 1, np.zeros(len(low), dtype=np.int64)
 
     def rows(self, n: int) -> Array:
-        dense_guard(self.name, n)
+        self._small(n)
         low, high, _ = self.spans(n)
         x = np.arange(n)
         return ((low[:, None] <= x) & (x <= high[:, None])).astype(np.float64)
 
     def gram(self, n: int) -> Array:
-        dense_guard(self.name, n)
+        self._small(n)
         out = np.zeros((n, n))
         low, high, _ = self.spans(n)
         for start, last, weight in zip(low.tolist(), high.tolist(), self.weights(n).tolist(), strict=True):

@@ -28,6 +28,7 @@ STEPS = 100
 GAP = 1e-2  # of the strategy to start from
 TIE = 1.002  # a simpler design may be so much worse
 RIDGE = 1e-10
+FEW = 64  # values up to which many subsets are searched fast
 MANY = 2**14  # subsets where memberships are not searched
 MIXED = 64  # designs in a mixture
 MIXTURE = 2**13  # subsets of a mixture, so that shares are met to a percent or better
@@ -134,7 +135,7 @@ def _norm(V: Array, rows: Array) -> tuple[float, Array]:
 
 def _searched(rows: Array, odds: Odds, share: float, seed: int) -> Subsets:
     T = rows.shape[1]
-    count = max(min(16 * T, MANY), 4 * T) if T > SEARCHED else max(256, 4 * T)
+    count = 4 * T if FEW < T <= SEARCHED else max(min(16 * T, MANY), 4 * T, 256)
     favoured = min(max(round(count * share), 1), count - 1)
     directions = np.random.default_rng(seed).standard_normal((count, T))
     members = most(_strategy(rows) @ directions.T, favoured)

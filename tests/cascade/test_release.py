@@ -212,6 +212,21 @@ def test_costs_no_more_than_any_other_on_regular_trees(arities, seed):
             assert best <= other * (1 + 1e-9)
 
 
+def test_equal_targets_are_all_used_up():
+    for arities in ([2, 2, 2], [5, 1, 3], [2, 9]):
+        tree = Tree.regular(arities)
+        each = [Fraction(4) for _ in range(len(arities) + 1)]
+        assert least_noise_cost(tree, each).cost == Cascade.by_level(tree, 4).cost
+
+
+def test_deep_chains():
+    tree = Tree(np.array([1] * 300_000 + [2] + [1] * 600_000 + [0, 0], dtype=np.uint8))
+    made = cascade_release(np.array([7, 9]), tree, targets=5, bits=SeededBits(1))
+    assert made.node(300_000).value == made.node(0).value == made.table.sum()
+    assert made.node(tree.nodes - 1).value == made.table[1]
+    assert made.node(tree.nodes - 1).std_error == pytest.approx(5, rel=0.01)
+
+
 def test_a_loose_target_above_a_tight_one_is_not_used_up():
     tree = Tree.binary(1)
     with pytest.raises(LeastnoiseError, match="level 1 is too small: node 0 on level 0 has variance"):

@@ -36,16 +36,15 @@ def read_targets(tree: Tree, targets: Targets, kind: Kind, confidence: float) ->
     """Largest variances per level; None where nothing is asked, which the last level must not be."""
     if kind not in get_args(Kind):
         raise LeastnoiseError(f"targets are {', '.join(map(repr, get_args(Kind)))}, not {kind!r}")
-    given = _per_level(tree, targets)
     width = Fraction(quantile(confidence))
     found: list[Fraction | None] = []
-    for level, value in enumerate(given):
-        if value is None:
-            found.append(None)
-            continue
-        x = _positive(value, level)
-        found.append(x if kind == "variance" else x**2 if kind == "std_error" else (x / width) ** 2)
-    if found[-1] is None:
+    known: dict[int, Fraction] = {}  # equal levels share one number: trees may be deep
+    for level, value in enumerate(given := _per_level(tree, targets)):
+        if value is not None and id(value) not in known:
+            x = _positive(value, level)
+            known[id(value)] = x if kind == "variance" else x**2 if kind == "std_error" else (x / width) ** 2
+        found.append(None if value is None else known[id(value)])
+    if given[-1] is None:
         raise LeastnoiseError(f"the last level, {tree.depth}, needs a target; levels above it may be left out")
     return found
 
@@ -76,15 +75,19 @@ def without_rounding(targets: Sequence[list[Fraction | None]]) -> list[list[Frac
     first, *others = targets
     least = Fraction(1)
     for each in others:
-        least *= min(t for t in each if t is not None)
+        least *= min(t for t in {id(t): t for t in each}.values() if t is not None)
     part = extra_variance(len(targets)) / least
+    rest: dict[int, Fraction | None] = {id(None): None}
     for level, target in enumerate(first):
-        if target is not None and target <= part:
+        if target is None or id(target) in rest:
+            continue
+        rest[id(target)] = target - part
+        if target <= part:
             raise LeastnoiseError(
                 f"the target of level {level} is a standard error of {float(target) ** 0.5:.4g}, but whole numbers "
                 f"need {float(part) ** 0.5:.4g} for rounding alone; raise it"
             )
-    return [[None if t is None else t - part for t in first], *others]
+    return [[rest[id(t)] for t in first], *others]
 
 
 def least_noise_cost(tree: Tree, targets: Sequence[Fraction | None], exact_to: int = -1) -> Cascade:
@@ -95,6 +98,8 @@ def least_noise_cost(tree: Tree, targets: Sequence[Fraction | None], exact_to: i
 
     Guarantees: no_node_is_above_its_target; costs_no_more_than_any_other_on_regular_trees.
     """
+    if exact_to < 0 and targets[0] is not None and all(t is targets[0] for t in targets):
+        return Cascade.by_level(tree, targets[0])  # equal targets are all used up (docs/cascade.md)
     caps, arity = _caps(tree, targets, exact_to), _arities(tree)
     kept = [k for k in range(max(exact_to + 1, 0), tree.depth + 1) if k == 0 or arity[k] > 1]
     chain = [_Step(np.inf if caps[k] is None else float(caps[k] or 0), arity[k]) for k in kept]

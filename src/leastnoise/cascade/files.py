@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
@@ -134,10 +135,15 @@ def plan_trees(plan: CascadePlan) -> list[SavedTree]:
             named=cascade.tree.names is not None,
             root=fraction_text(cascade.root),
             spreads=[SavedSpread(children=m, variance=fraction_text(e)) for m, e in cascade.spreads],
-            targets=None if asked is None else [None if t is None else fraction_text(t) for t in asked],
+            targets=None if asked is None else _texts(asked),
         )
         for name, cascade, asked in zip(plan.names, plan.cascades, targets, strict=True)
     ]
+
+
+def _texts(targets: Sequence[Fraction | None]) -> list[str | None]:
+    known = {id(t): None if t is None else fraction_text(t) for t in {id(t): t for t in targets}.values()}
+    return [known[id(t)] for t in targets]
 
 
 def fingerprint(plan: CascadePlan) -> str:

@@ -105,7 +105,7 @@ class Invariants:
         kind = cascade.kind.astype(np.int64)
         kind[self.opened] += len(cascade.spreads)
         inner = cascade.tree.core.tree.children > 0
-        used, kind[inner] = np.unique(kind[inner], return_inverse=True)
+        used, kind[inner] = distinct_keys(kind[inner], len(spreads))
         kind[~inner] = 0
         return make(cascade.tree, Fraction(0), [spreads[k] for k in used.tolist()], kind)
 

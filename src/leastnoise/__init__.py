@@ -7,8 +7,11 @@ from leastnoise.domain import Domain, bins, hierarchy, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan import Plan, plan
 from leastnoise.plan.from_spec import plan_spec
+from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
 from leastnoise.release import Answer, Linear, Release, merge
+from leastnoise.release.matrix import MatrixRelease
+from leastnoise.release.stream import Stream
 from leastnoise.sources import Rules, Unit, source_of
 from leastnoise.workload import Workload
 from leastnoise.workload.spec import load_spec
@@ -26,15 +29,19 @@ __all__ = [
     "LeastnoiseError",
     "Ledger",
     "Linear",
+    "MatrixPlan",
+    "MatrixRelease",
     "Plan",
     "Release",
     "Rules",
+    "Stream",
     "Unit",
     "Workload",
     "__version__",
     "adapt",
     "bins",
     "estimate",
+    "factorize",
     "hierarchy",
     "load_spec",
     "merge",
@@ -42,6 +49,7 @@ __all__ = [
     "plan_spec",
     "release_spec",
     "report",
+    "running_totals",
     "sized",
     "source_of",
 ]

@@ -1,0 +1,295 @@
+"""Plans for a plain matrix of queries, without attributes: event logs, running totals, any linear system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array, IntArray
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.differences import difference_floor
+from leastnoise.factorize.norms import gamma_r
+from leastnoise.factorize.norms_checks import Weights, checked_matrix, checked_weights
+from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System, is_lower
+from leastnoise.factorize.toeplitz import Toeplitz
+from leastnoise.noise import Bits
+from leastnoise.noise.gaussian import LARGEST_VARIANCE
+from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
+from leastnoise.plan.words import number, percent_above
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.ledger import Ledger
+
+if TYPE_CHECKING:
+    from leastnoise.release.matrix import MatrixRelease
+    from leastnoise.release.stream import Stream
+
+ITEM = "item"  # the only attribute of the data
+DENSE_TOTALS = 1_024  # items up to which running totals get the optimal matrix
+GAP = 1e-4
+Objective = Literal["sum", "max"]
+
+
+@dataclass(frozen=True)
+class RunningTotals:
+    """All prefixes of a list of items: the number of events up to each time step."""
+
+    items: int
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.items, int | np.integer) and not isinstance(self.items, bool)
+        if not whole or self.items < 1:
+            raise LeastnoiseError(f"running totals need a whole number of items, got {self.items!r}; give 1 or more")
+
+
+def running_totals(items: int) -> RunningTotals:
+    """The queries of continual counting, for `factorize`: how many events there were up to each of `items` steps.
+
+    >>> plan = factorize(running_totals(4), Budget(mu=1), objective="max")
+    >>> round(plan.max_std_error, 3)
+    1.326
+    """
+    return RunningTotals(items)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixPlan:
+    """A matrix of queries, the integers that will be measured for it, and their noise. Nothing in it depends on data.
+
+    Guarantees: cost_is_at_most_the_budget; standard_errors_match_a_simulation; floors_are_below_every_factorization.
+    """
+
+    system: System
+    budget: Budget
+    objective: Objective
+    variance: Fraction
+    floor: float  # no factorization mechanism has a smaller value of the objective; 0 where none is known
+
+    # later layers measure; they put themselves here when they are imported
+    runner: ClassVar[Callable[..., MatrixRelease]]
+    streamer: ClassVar[Callable[..., Stream]]
+
+    @property
+    def items(self) -> int:
+        """Number of items: entries of the vector of counts."""
+        return self.system.items
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return len(self.system.variances)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """One attribute, `item`, with the values 0, 1, ..."""
+        return Domain.of(**{ITEM: self.items})
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Exact privacy cost."""
+        moved = Fraction(sensitivity(self.system, self.budget)) / self.variance
+        return Cost(moved, self.budget.neighbours, self.budget.rows_per_person)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise in each integer answer, its rounding included."""
+        return sqrt(self.variance + ROUNDED)
+
+    @cached_property
+    def std_errors(self) -> Array:
+        """Standard error of each query, whatever the data are."""
+        return self.noise * np.sqrt(self.system.variances)
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean variance."""
+        return float(np.sqrt(np.mean(self.std_errors**2)))
+
+    @property
+    def max_std_error(self) -> float:
+        """Largest standard error."""
+        return float(self.std_errors.max())
+
+    @property
+    def value(self) -> float:
+        """What was made small: the rmse or the largest standard error (both without weights)."""
+        return self.rmse if self.objective == "sum" else self.max_std_error
+
+    @property
+    def streams(self) -> bool:
+        """Whether each answer can be told as soon as its item has come."""
+        return not isinstance(self.system, Measured) or self.system.lower
+
+    def covariance(self, places: npt.ArrayLike) -> Array:
+        """Joint covariance of some queries, by their numbers."""
+        rows = self.noise * self.system.coordinates(checked_places(places, self.queries))
+        return rows @ rows.T
+
+    def run(
+        self,
+        data: Any,
+        *,
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+        note: str = "",
+        out: str | Path | None = None,
+        overwrite: bool = False,
+        bits: Bits | None = None,
+        **reading: Any,
+    ) -> MatrixRelease:
+        """Measure data once: a vector of counts, or rows with a column `item` (whatever `source_of` takes).
+
+        With a ledger the exact cost is debited before the first number is drawn; with `out` the release is saved.
+        """
+        options = {"ledger": ledger, "dataset": dataset, "note": note, "out": out, "overwrite": overwrite, "bits": bits}
+        return MatrixPlan.runner(self, data, **options, **reading)
+
+    def stream(
+        self,
+        *,
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+        note: str = "",
+        bits: Bits | None = None,
+    ) -> Stream:
+        """Measure items as they come: `stream.add(count)` answers the next query at once.
+
+        The whole cost is debited now. Later counts may depend on answers that were already seen (docs/matrix.md).
+        """
+        return MatrixPlan.streamer(self, ledger=ledger, dataset=dataset, note=note, bits=bits)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan in numbers."""
+        return {
+            "queries": self.queries,
+            "items": self.items,
+            "objective": self.objective,
+            "rmse": self.rmse,
+            "max_std_error": self.max_std_error,
+            "floor": self.floor or None,
+            "streams": self.streams,
+            "privacy": self.cost.to_json(),
+        }
+
+    def __str__(self) -> str:
+        above = ""
+        if self.floor:
+            away = percent_above(self.value / self.floor)
+            above = f"; no factorization is below {number(self.floor)}, which is {away} away"
+        what = "rmse" if self.objective == "sum" else "largest standard error"
+        return "\n".join(
+            [
+                f"{self.queries:,} queries on {self.items:,} items: rmse {number(self.rmse)}, "
+                f"largest standard error {number(self.max_std_error)}",
+                f"{what} {number(self.value)}{above}",
+                f"answers {'can be told as the items come' if self.streams else 'need all items'}",
+                f"privacy: {self.budget}",
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return f"<MatrixPlan of {self.queries:,} queries on {self.items:,} items; {self.cost}>"
+
+
+def factorize(
+    queries: npt.ArrayLike | RunningTotals,
+    budget: Budget,
+    *,
+    objective: Objective = "sum",
+    weights: Weights = None,
+    gap: float = GAP,
+) -> MatrixPlan:
+    """The plan of least error for a matrix of queries: one row per query, one column per item that is counted.
+
+    `objective` is the mean squared error ("sum", the norm gamma_F) or the largest standard error ("max", gamma_2);
+    `weights` say how much each query counts in it. Lower-triangular queries can be answered as items come.
+
+    >>> from leastnoise.noise import SeededBits
+    >>> plan = factorize([[1, 1, 0], [0, 1, 1]], Budget(epsilon=1, delta=1e-9))
+    >>> release = plan.run([100, 200, 300], bits=SeededBits(1))
+    >>> [round(x) for x in release.values]
+    [306, 510]
+
+    Guarantees: cost_is_at_most_the_budget; answers_are_unbiased; floors_are_below_every_factorization.
+    """
+    if objective not in ("sum", "max"):
+        raise LeastnoiseError(f"unknown objective {objective!r}; use 'sum' or 'max'")
+    if not isinstance(budget, Budget):
+        raise LeastnoiseError(f"a budget is needed, got {budget!r}; give Budget(epsilon=1, delta=1e-9)")
+    if isinstance(queries, RunningTotals):
+        if queries.items > DENSE_TOTALS:
+            return _long(queries, budget, objective, weights)
+        queries = np.tri(queries.items)
+    W = checked_matrix(queries)
+    if W.shape[1] > MOST_ITEMS or W.size > MOST_ENTRIES:
+        raise LeastnoiseError(
+            f"a {W.shape[0]:,} x {W.shape[1]:,} matrix is too large to factorize; use at most {MOST_ITEMS:,} items "
+            f"and {MOST_ENTRIES:,} entries, or running_totals for prefixes"
+        )
+    if budget.neighbours == "replace" and budget.rows_per_person == 1 and not np.ptp(W, axis=1).any():
+        raise LeastnoiseError(
+            "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
+        )
+    (w,) = checked_weights(weights, [W])
+    norm = gamma_r(W, r=1.0 if objective == "sum" else np.inf, weights=w, gap=gap)
+    system = _system(W, norm.A)
+    low = norm.lower if budget.neighbours == "add-remove" else difference_floor([W], norm)
+    floor = budget.rows_per_person * low / budget.mu if (w == 1).all() else 0.0
+    return MatrixPlan(system, budget, objective, _variance(system, budget), _per_query(floor, objective, len(W)))
+
+
+def _long(totals: RunningTotals, budget: Budget, objective: Objective, weights: Weights) -> MatrixPlan:
+    """Running totals too long for a matrix; the floor is that of the trace norm, which has a closed form."""
+    if weights is not None:
+        raise LeastnoiseError(f"running totals of more than {DENSE_TOTALS:,} items have no weights; leave them out")
+    system = Toeplitz.root(totals.items)
+    n = totals.items
+    singular = 0.5 / np.sin(np.pi * (2 * np.arange(1, n + 1) - 1) / (2 * (2 * n + 1)))  # of the matrix of prefixes
+    low = float(singular.sum()) / n  # of gamma_2, and of gamma_F over the root of the number of queries
+    known = budget.neighbours == "add-remove"
+    floor = budget.rows_per_person * low / budget.mu if known else 0.0
+    return MatrixPlan(system, budget, objective, _variance(system, budget), floor)
+
+
+def _per_query(floor: float, objective: Objective, queries: int) -> float:
+    return floor / sqrt(queries) if objective == "sum" else floor
+
+
+def _system(W: Array, A: Array) -> Measured:
+    if is_lower(W):
+        with suppress(np.linalg.LinAlgError):  # not of full rank within rounding
+            return Measured.triangular(W, A)
+    return Measured.rounded(W, A)
+
+
+def _variance(system: System, budget: Budget) -> Fraction:
+    """The least noise that costs no more than the budget, exactly."""
+    moved = sensitivity(system, budget)
+    if not moved:
+        raise LeastnoiseError(
+            "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
+        )
+    variance = Fraction(ceil(moved / budget.exact_cost * GRAIN), GRAIN)
+    if variance > LARGEST_VARIANCE:
+        raise LeastnoiseError(f"mu {budget.mu:.3g} needs noise beyond 1e16, which cannot be drawn; use a larger budget")
+    if variance < LEAST_DEVIATION**2:
+        raise LeastnoiseError(f"mu {budget.mu:.3g} leaves hardly any noise; use a smaller budget")
+    return variance
+
+
+def checked_places(places: npt.ArrayLike, queries: int) -> IntArray:
+    """Numbers of queries."""
+    found = np.atleast_1d(np.asarray(places))
+    if found.dtype.kind not in "iu" or found.ndim != 1 or ((found < 0) | (found >= queries)).any():
+        raise LeastnoiseError(f"queries are numbered from 0 to {queries - 1:,}; give a list of such numbers")
+    return found.astype(np.int64)

@@ -1,0 +1,165 @@
+"""The release of a plain matrix of queries: noisy integers, and every answer with its exact covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.measure import Progress
+from leastnoise.noise import Bits, rounded_gaussian
+from leastnoise.plan.matrix import MatrixPlan, checked_places
+from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.ledger import Ledger
+from leastnoise.release import matrix_files as files
+from leastnoise.release.answers import Answer, Joint, quantile
+from leastnoise.release.files import HEADER, reading
+from leastnoise.release.frames import with_errors
+from leastnoise.release.run import FILE_BYTES, Task, spend
+from leastnoise.release.simultaneous import Together, half_width
+from leastnoise.release.statement import Privacy, common_delta, now, words
+from leastnoise.sources import Source
+from leastnoise.sources.rules import AnyRules, Unit
+
+MOST_JOINT = 2**26  # entries of the covariances that are worked out together
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixRelease:
+    """Noisy integers that were measured once, and what follows from them. Reading it is free.
+
+    Guarantees: intervals_cover; covariances_match_brute_force; reads_no_data.
+    """
+
+    plan: MatrixPlan
+    measured: IntArray
+    dataset: str | None = None
+    insecure: bool = False
+    ledger_entry: int | None = None
+    created: str = field(default_factory=now)
+
+    @property
+    def cost(self) -> Cost:
+        """Exact privacy cost."""
+        return self.plan.cost
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The privacy statement, in words and numbers."""
+        cost, delta = self.cost, common_delta([self.plan.budget])
+        said = words(cost, delta, insecure=self.insecure)
+        told = {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta}
+        return Privacy.model_validate(told | cost.to_json())
+
+    @cached_property
+    def values(self) -> Array:
+        """Unbiased answers to all queries."""
+        found = self.plan.system.solve(self.measured)
+        found.flags.writeable = False
+        return found
+
+    @property
+    def std_errors(self) -> Array:
+        """Their standard errors."""
+        return self.plan.std_errors
+
+    def answer(self, query: int, confidence: float = 0.95) -> Answer:
+        """The answer to one query, by its number."""
+        (place,) = checked_places([query], self.plan.queries).tolist()
+        return Answer(float(self.values[place]), float(self.std_errors[place]), confidence)
+
+    def answers(self, places: npt.ArrayLike, confidence: float = 0.95, *, simultaneous: Together = False) -> Joint:
+        """Answers to some queries with their joint covariance; `combine` has weighted sums such as differences."""
+        found = checked_places(places, self.plan.queries)
+        if len(found) * self.plan.items > MOST_JOINT:
+            raise LeastnoiseError(
+                f"{len(found):,} queries on {self.plan.items:,} items are too many at once; ask fewer"
+            )
+        coordinates = self.plan.noise * self.plan.system.coordinates(found)
+        width = half_width(coordinates, confidence, simultaneous) if simultaneous else None
+        return Joint(self.values[found], coordinates, confidence, width)
+
+    def to_pandas(self, confidence: float = 0.95, *, simultaneous: bool = False) -> pd.DataFrame:
+        """All queries: query, answer, std_error, low, high."""
+        width = quantile(confidence, self.plan.queries if simultaneous else 1)
+        start = {"query": np.arange(self.plan.queries)}
+        return with_errors(start, "answer", self.values, self.std_errors, width)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the release to a new folder: complete, or not at all."""
+        files.save(self, Path(path), overwrite)
+
+    @staticmethod
+    def load(path: str | Path) -> MatrixRelease:
+        """Read a release back, without the data; a damaged or newer one is refused."""
+        fields = files.load(Path(path))
+        stated = fields.pop("privacy")
+        release = MatrixRelease(**fields)
+        with reading(Path(path) / HEADER):
+            stated.check(release.privacy)
+        return release
+
+    def __repr__(self) -> str:
+        mark = " (INSECURE: seeded noise)" if self.insecure else ""
+        return f"<MatrixRelease of {self.plan.queries:,} queries on {self.plan.items:,} items; {self.cost}{mark}>"
+
+
+def run(
+    plan: MatrixPlan,
+    data: Any,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    note: str = "",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    table: str | None = None,
+    memory: str | None = None,
+    bits: Bits | None = None,
+    progress: Progress | None = None,
+) -> MatrixRelease:
+    """Check, debit, measure, save, in this order.
+
+    Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; answers_minus_noise_are_exact.
+    """
+
+    def carry_out(source: Source, bits: Bits, name: str | None, entry: int | None) -> MatrixRelease:
+        (counts,) = source.count([(0,)])
+        exact = plan.system.apply(counts)
+        published = exact + rounded_gaussian(bits, plan.variance, len(exact))
+        published.flags.writeable = False
+        return MatrixRelease(plan, published, name, bits.insecure, entry)
+
+    def room() -> int:
+        return files.plan_bytes(plan) + 20 * max(plan.items, plan.queries) + FILE_BYTES
+
+    rows = plan.budget.rows_per_person
+    task = Task(plan.domain, rows, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
+    return spend(
+        task,
+        data,
+        ledger=ledger,
+        dataset=dataset,
+        note=note,
+        out=out,
+        overwrite=overwrite,
+        rules=rules,
+        unit=unit,
+        table=table,
+        memory=memory,
+        bits=bits,
+        progress=progress,
+    )
+
+
+MatrixPlan.runner = staticmethod(run)

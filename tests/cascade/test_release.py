@@ -245,7 +245,7 @@ def test_kinds_of_targets():
     assert cascade_plan(tree, targets={2: 5, 1: 4}).cost <= by_error.cost
 
 
-def test_budget_is_spent_exactly():
+def test_spends_exactly_the_budget():
     tree = Tree.from_paths([*PATHS, ("west",), ("east", "x")])
     for budget in (Budget(rho=0.1), Budget(mu=0.3, rows_per_person=4), Budget(epsilon=1, delta=1e-6)):
         assert cascade_plan(tree, budget=budget).cost == budget.cost_value
@@ -296,6 +296,8 @@ def test_printed_plans_explain_themselves():
 
 def test_exact_counts_are_exact():
     made = released(exact_level=1, targets=[3, 4, 5])
+    assert made.privacy.statement.startswith("INSECURE")
+    assert released(exact_level=1, bits=None).privacy.statement.startswith("These counts are exact and not protected")
     assert made.node("north").value == 295
     assert made.node("north").std_error == 0
     assert made.node("all").value == 565
@@ -494,6 +496,10 @@ def _two():
         (
             lambda: cascade_plan({"geo": regions()}, targets=3, values=["a"]),
             "'geo' has 5 leaves, got 1 values for them",
+        ),
+        (
+            lambda: cascade_plan(regions(), budget=Budget(rho=1), weights=[1, 1, 0], exact_level=1),
+            "all weight is on exact counts; give some to what has noise",
         ),
         (lambda: released().node("east"), "no node 'east' in this tree; its leaves and nodes are in tree.names"),
         (lambda: released().range(3, 9), "range 3 to 9 is not within the 5 leaves of tree 0"),

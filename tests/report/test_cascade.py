@@ -72,6 +72,10 @@ def test_page_shows_the_tree():
     text = " ".join("".join(found.text).split())
     for name in ("north/a", "south/e", "Skip to the contents", "INSECURE"):
         assert name in text
+
+
+def test_loads_nothing_and_has_no_script():
+    page = render(document(regions()))
     assert "<script" not in page
     assert not re.search(r"https?://|src=|href=\"[^#]", page)
 

@@ -96,7 +96,7 @@ def least_noise_cost(tree: Tree, targets: Sequence[Fraction | None], exact_to: i
     The least cost of all with one variance per level, where the nodes of each level that have several children have
     equally many. Levels up to `exact_to` have next to no noise; they are meant to be exact.
 
-    Guarantees: no_node_is_above_its_target; costs_no_more_than_any_other_on_regular_trees.
+    Guarantees: targets_hold_after_rounding; costs_no_more_than_any_other_on_regular_trees.
     """
     if exact_to < 0 and targets[0] is not None and all(t is targets[0] for t in targets):
         return Cascade.by_level(tree, targets[0])  # equal targets are all used up (docs/cascade.md)

@@ -197,7 +197,7 @@ def _header(release: CascadeRelease, stored: dict[str, files.File]) -> dict[str,
 def load(path: Path) -> dict[str, Any]:
     """The fields of a saved release, and the privacy it states.
 
-    Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
+    Guarantees: any_changed_byte_is_refused; forged_arrays_fail_in_one_line.
     """
     files.check_folder(path)
     file = path / HEADER

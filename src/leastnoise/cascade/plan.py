@@ -268,7 +268,10 @@ def _demand(tree: Tree, exact: Invariants | None, weights: Weights | None) -> De
         asked = Demand.nodes(tree, 1 / np.diff(tree.ends, prepend=0) if weights is None else weights)
     if exact is None:
         return asked
-    return Demand(tree, 0.0, np.where(exact.opened, 0.0, asked.own))  # exact nodes need none of the budget
+    own = np.where(exact.opened, 0.0, asked.own)  # exact nodes need none of the budget
+    if not own.any():
+        raise LeastnoiseError("all weight is on exact counts; give some to what has noise")
+    return Demand(tree, 0.0, own)
 
 
 def _one_of(given: Any, name: str, named: Mapping[str, Tree]) -> Any:

@@ -131,7 +131,7 @@ class Posterior:
 class Pooled:
     """Several tables of the same leaves, with independent noise, as one: weighted by their inverse covariances.
 
-    Guarantees: equals_dense_least_squares.
+    Guarantees: pooled_tables_equal_dense_least_squares.
     """
 
     releases: tuple[CascadeRelease, ...]

@@ -39,7 +39,7 @@ SHOWN = 8  # levels in a notebook
 class CascadeRelease:
     """Integers for the leaves of trees; every count above them is their sum. It was made once; reading it is free.
 
-    Guarantees: children_sum_to_their_parent; intervals_cover; reads_no_data.
+    Guarantees: children_sum_to_their_parent; intervals_cover; any_workload_runs_on_it.
     """
 
     plan: CascadePlan
@@ -81,7 +81,8 @@ class CascadeRelease:
         said = words(cost, delta, insecure=self.insecure)
         if exact is not None:
             kept = f"for {cost.change} such that every exact count stays as it is"
-            said = f"{exact.words()} {said.replace(f'for {cost.change}', kept, 1)}"
+            said = said.replace(f"for {cost.change}", kept, 1)
+            said = f"{said} {exact.words()}" if self.insecure else f"{exact.words()} {said}"
         told = {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta}
         return Privacy.model_validate(told | cost.to_json())
 

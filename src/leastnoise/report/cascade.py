@@ -28,7 +28,7 @@ ROWS = 400  # of the table of levels
 def document(release: CascadeRelease, *, confidence: float = 0.95, nodes: int = NODES) -> dict[str, Any]:
     """Everything the page shows, as plain data.
 
-    Guarantees: numbers_are_those_of_the_release; parts_sum_to_their_node.
+    Guarantees: numbers_are_those_of_the_release; long_trees_are_cut.
     """
     privacy = release.privacy.model_dump()
     frame = release.plan.levels()
@@ -93,7 +93,7 @@ def write(release: CascadeRelease, path: str | Path, *, confidence: float = 0.95
 def render(told: dict[str, Any]) -> str:
     """The page for a document.
 
-    Guarantees: text_is_escaped; no_network; no_script.
+    Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
     """
     style = f"{part('style.css')}\n{part('cascade.css')}"
     return filled(

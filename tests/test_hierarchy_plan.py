@@ -192,6 +192,7 @@ def test_releases_come_back_and_merge(tmp_path):
 
 def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
     monkeypatch.setattr(sys.modules["leastnoise.plan.plan"], "TREE_LEAVES", 3)
+    monkeypatch.setattr(sys.modules["leastnoise.plan.plan"], "TREE_DISTANCE", 1.3)
     work = WORK.nodes("geo", by="sex", weights={"region": 7})
     plan = ln.plan(work, BUDGET)
     assert plan.prior == "tree"
@@ -201,6 +202,16 @@ def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
     assert mixed.prior == "search"  # the others still have their priors searched
     uniform = ln.plan(work, BUDGET, prior="uniform")
     assert uniform.prior == "uniform"
+
+
+def test_trees_that_serve_badly_are_not_followed(monkeypatch):
+    """The nodes of a caterpillar are prefixes, for which differences along the tree are a poor choice."""
+    monkeypatch.setattr(sys.modules["leastnoise.plan.plan"], "TREE_LEAVES", 3)
+    tree = ln.hierarchy([(*[f"n{j}" for j in range(k)], f"leaf{k}") for k in range(30)])
+    work = Workload(ln.Domain.of(geo=tree)).nodes("geo")
+    plan = ln.plan(work, BUDGET)
+    assert plan.prior != "tree"
+    assert plan.value < 0.8 * ln.plan(work, BUDGET, solver="tree").value
 
 
 def test_other_queries_on_the_leaves_are_planned_as_before(monkeypatch):

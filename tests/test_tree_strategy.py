@@ -17,7 +17,7 @@ from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows, largest_difference
 from leastnoise.factorize.kronecker import solve_along_trees
 from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.factorize.tree import Witness, solve_tree
+from leastnoise.factorize.tree import Witness, distance, solve_tree
 from leastnoise.gram import Dense, Kron, Sum
 from leastnoise.plan.smash import Prior, SlotData
 from leastnoise.tree import Tree
@@ -245,6 +245,15 @@ def test_the_test_matrix_has_norm_one_and_the_stated_traces(tree):
 def _nuclear(load: Load, v: Array) -> float:
     rows = np.sqrt(load.weights)[:, None] * node_matrix(load.tree.core.tree)
     return float(np.linalg.svd(rows * v, compute_uv=False).sum())
+
+
+@always
+def test_distance_is_at_least_that_from_the_optimum(tree):
+    load = load_of(Nodes(tree, weights_of(tree)), tree)
+    rows = np.sqrt(weights_of(tree))[:, None] * node_matrix(tree)
+    best = solve_optimal(Dense((tree.leaf_count,), "z", lambda: rows.T @ rows), 1e-7)
+    error = least_error(Demand.nodes(tree, weights_of(tree)))
+    assert distance(load) >= np.sqrt(error / best.error) * (1 - 1e-6)
 
 
 # --- sums of products -------------------------------------------------------------------------------------------------

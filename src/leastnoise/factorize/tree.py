@@ -159,6 +159,12 @@ def solve_tree(load: Load) -> Solution:
     return Solution(strategy, error, min(Witness.of(load).trace(load).rest ** 2, error), slope=strategy)
 
 
+def distance(load: Load) -> float:
+    """Error along the tree, total included, over the floor for any mechanism (root mean square)."""
+    trace = Witness.of(load).trace(load)
+    return float((np.sqrt(load.mean_square) + np.sqrt(solve_tree(load).error)) / (trace.constant + trace.rest))
+
+
 @dataclass(frozen=True, eq=False)
 class Witness:
     """A distribution over the leaves and a test matrix, which prove floors for queries on nodes (docs/hierarchies.md).

@@ -20,11 +20,9 @@ from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.factorize.tree import Witness
 from leastnoise.gram import Dense, kron_all
-from leastnoise.plan.design import Design, Question, class_tree
+from leastnoise.plan.design import Design, Question, class_load
 from leastnoise.plan.structure import Structure
-from leastnoise.tree import Tree
 from leastnoise.workload import TensorFamily
-from leastnoise.workload.hierarchy import load_of
 
 SMALL_DOMAIN = 400  # cells up to which the optimum over all mechanisms is computed outright
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
@@ -146,10 +144,10 @@ def _fourier_floor(question: Question) -> Floor:
 def _tree_floors(question: Question) -> Iterator[Floor]:
     """A bound in closed form where hierarchies are asked for their nodes (docs/hierarchies.md)."""
     structure = question.structure
-    trees = [class_tree(structure, c) for c in range(len(structure.classes))]
-    if not any(trees):
+    loads = [class_load(question, c) for c in range(len(structure.classes))]
+    if not any(loads):
         return
-    witnesses = [None if tree is None else _witness(question, c, tree) for c, tree in enumerate(trees)]
+    witnesses = [None if load is None else Witness.of(load) for load in loads]
     traces: list[RootTrace | None] = []
     for f, s in zip(question.asked.families, structure.slots, strict=True):
         witness, n = witnesses[s.cls], structure.classes[s.cls].size
@@ -160,18 +158,6 @@ def _tree_floors(question: Question) -> Iterator[Floor]:
         else:
             traces.append(fourier_trace(f, n))
     yield Floor(_assemble(question, traces, {}), "trace-norm bound along trees, in closed form (docs/hierarchies.md)")
-
-
-def _witness(question: Question, cls: int, tree: Tree) -> Witness:
-    """Leaf weights that suit everything asked of the nodes of a hierarchy."""
-    structure = question.structure
-    weights = np.zeros(len(structure.slots))
-    for weight, table in zip(question.table_weights.tolist(), structure.tables, strict=True):
-        for slot in table.slots or ():
-            weights[slot] += weight * table.copies
-    asked = zip(weights.tolist(), question.asked.families, structure.slots, strict=True)
-    loads = [w * load for w, f, s in asked if s.cls == cls and (load := load_of(f, tree)) is not None]
-    return Witness.of(sum(loads[1:], loads[0]))
 
 
 def _polar_floors(design: Design) -> Iterator[Floor]:

@@ -17,7 +17,7 @@ from leastnoise.gram import Gram, Kron
 from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Asked, Orbit, Structure
 from leastnoise.tree import Tree
-from leastnoise.workload.hierarchy import Nodes, load_of
+from leastnoise.workload.hierarchy import Load, Nodes, load_of
 
 Progress = Callable[[float, float, str], None]
 
@@ -135,12 +135,28 @@ def _solve_dear(
     across_cores(solve, dear.values())
 
 
-def start_priors(structure: Structure, follow: Callable[[int], bool] = lambda leaves: False) -> tuple[Prior, ...]:
-    """Uniform priors, but for hierarchies with so many leaves that strategies should `follow` the tree."""
+def start_priors(question: Question, follow: Callable[[Load], bool]) -> tuple[Prior, ...]:
+    """Uniform priors, but for hierarchies of which `follow` says that strategies should follow the tree."""
+    loads = [class_load(question, c) for c in range(len(question.structure.classes))]
     return tuple(
-        Prior(c.size) if (tree := class_tree(structure, i)) is None or not follow(c.size) else Prior.along(tree)
-        for i, c in enumerate(structure.classes)
+        Prior(c.size) if load is None or not follow(load) else Prior.along(load.tree)
+        for c, load in zip(question.structure.classes, loads, strict=True)
     )
+
+
+def class_load(question: Question, cls: int) -> Load | None:
+    """Everything asked of the nodes of a class, if nothing else is asked of it."""
+    structure = question.structure
+    tree = class_tree(structure, cls)
+    if tree is None:
+        return None
+    weights = np.zeros(len(structure.slots))
+    for weight, table in zip(question.table_weights.tolist(), structure.tables, strict=True):
+        for slot in table.slots or ():
+            weights[slot] += weight * table.copies
+    asked = zip(weights.tolist(), question.asked.families, structure.slots, strict=True)
+    loads = [w * load for w, f, s in asked if s.cls == cls and (load := load_of(f, tree)) is not None]
+    return sum(loads[1:], loads[0])
 
 
 def class_tree(structure: Structure, cls: int) -> Tree | None:

@@ -17,8 +17,9 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS, Cache, Solver
-from leastnoise.factorize.solvers import LOOSE_CELLS
+from leastnoise.factorize.solvers import DENSE_CELLS, LOOSE_CELLS
 from leastnoise.factorize.threads import one_blas_thread
+from leastnoise.factorize.tree import distance
 from leastnoise.gram import Kron, LowRank
 from leastnoise.plan import adhoc, store, words
 from leastnoise.plan.certificate import POLAR_VALUES, Floor, best_floor
@@ -35,6 +36,7 @@ from leastnoise.plan.structure import Structure, build_structure
 from leastnoise.plan.variance import Variances
 from leastnoise.privacy import Budget
 from leastnoise.workload import Workload
+from leastnoise.workload.hierarchy import Load
 
 if TYPE_CHECKING:
     from leastnoise.noise import Bits
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the prior
 ROUNDS = 4  # of prior and multipliers in turn, for objectives other than the sum
 WORTH = 1e-7  # relative gain below which a round ends
+TREE_DISTANCE = 1.15  # from the floor: up to here a tree is followed where a search is possible, if slow
 TREE_LEAVES = 400  # of a hierarchy: beyond, strategies follow the tree, as searching them takes minutes
 KEEP = 16  # designs remembered for replanning
 
@@ -418,7 +421,7 @@ class _Request:
         return Question(structure, weights, structure.stated, bases if self.bases else ())
 
     def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
-        uniform = start_priors(question.structure, self._follows)
+        uniform = start_priors(question, self._follows)
         if isinstance(self.prior, Mapping):
             return optimize(question, self._given(question.structure), solver, self.objective, progress)
         if self.prior == "uniform" or self.solver not in SEARCHING:
@@ -439,9 +442,12 @@ class _Request:
             best, asked = found, found.design.question
         return best
 
-    def _follows(self, leaves: int) -> bool:
-        """Whether strategies follow the tree of a hierarchy with so many leaves."""
-        return self.solver == "tree" or (self.solver == "optimal" and self.prior == "search" and leaves > TREE_LEAVES)
+    def _follows(self, load: Load) -> bool:
+        """Whether strategies follow the tree of a hierarchy: where asked to, or where it is large and that is good."""
+        if self.solver != "optimal" or self.prior != "search":
+            return self.solver == "tree"
+        leaves = load.tree.leaf_count
+        return leaves > TREE_LEAVES and (leaves > DENSE_CELLS or distance(load) <= TREE_DISTANCE)
 
     def _scout(self, question: Question, uniform: tuple[Prior, ...]) -> Solver:
         """The solver of the search: product strategies where residuals without structure are too dear to repeat."""

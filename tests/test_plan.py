@@ -299,7 +299,7 @@ def test_weights_of_queries_are_weights_of_groups():
     ("options", "said"),
     [
         ({"solver": "best"}, "unknown solver 'best'; use one of optimal, fourier, subtraction, basis, identity, "
-                             "hierarchical, wavelet, eigen, kronecker, embedding"),
+                             "hierarchical, branching, wavelet, eigen, kronecker, tree, embedding"),
         ({"prior": "flat"}, "unknown prior 'flat'; use search, uniform or one vector per attribute"),
         ({"prior": {"a": [0.5, 0.5]}}, "prior of 'a' must be 3 numbers that sum to 1"),
         ({"prior": {"a": [0.5, 0.5, 0.5]}}, "prior of 'a' must be 3 numbers that sum to 1"),

@@ -78,9 +78,9 @@ def centred(queries: Array) -> Array:
 
 def _known(rows: Array, shape: Sequence[int]) -> Iterator[Members]:
     """Designs that need no search: cells of the table and of smaller ones, and the two sides of each query."""
-    axes = [kept for kept in axis_sets(len(shape)) if 1 < prod(shape[a] for a in kept) <= MOST_CANDIDATES]
-    for kept in axes[::-1][:MIXED]:
-        index = np.indices(shape).reshape(len(shape), -1)
+    axes = [kept for kept in axis_sets(len(shape)) if prod(shape[a] for a in kept) > 1]
+    index = np.indices(shape).reshape(len(shape), -1)
+    for kept in dict.fromkeys([axes[-1], *axes[:MIXED]]):
         cell = np.ravel_multi_index([index[a] for a in kept], [shape[a] for a in kept])
         yield cell == np.arange(prod(shape[a] for a in kept))[:, None]
     if len(rows) <= MIXED:

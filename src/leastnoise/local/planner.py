@@ -20,7 +20,7 @@ from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.plan import SHARES, LocalPlan, Part, Seat, targets
 from leastnoise.local.randomizer import Randomizer
-from leastnoise.local.tables import Attributes, Queries, queries_of
+from leastnoise.local.tables import Queries, queries_of
 from leastnoise.privacy import Budget
 from leastnoise.workload import Workload
 
@@ -128,7 +128,7 @@ def _parts(tables: Sequence[Queries], seats: Sequence[Seat], maker: _Maker) -> t
     """Randomizers for the seats, and shares in proportion to the root of the noise that each one adds."""
     rows = _asked(tables, seats)
     made = [maker.make(seat, rows[i]) for i, seat in enumerate(seats)]
-    weights = np.array([np.sqrt(maker.loss(r, rows[i])) for i, r in enumerate(made)]) if len(made) > 1 else np.ones(1)
+    weights = np.array([_loss(r, rows[i]) ** 0.5 for i, r in enumerate(made)]) if len(made) > 1 else np.ones(1)
     shares = _whole_shares(np.maximum(weights, 1e-6 * weights.max()))
     return tuple(
         Part(seat.attributes, seat.shape, share, seat.carries, randomizer)
@@ -161,7 +161,7 @@ class _Maker:
     budget: Budget | None
     wanted: str
     seed: int
-    made: dict[Attributes | bytes, Randomizer] = field(default_factory=dict)
+    made: dict[bytes, Randomizer] = field(default_factory=dict)
 
     def make(self, seat: Seat, rows: Array) -> Randomizer:
         """The randomizer of least variance for the worst row."""
@@ -170,10 +170,6 @@ class _Maker:
             made = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
             self.made[key] = min(made, key=lambda r: _worst(r, rows)) if len(made) > 1 else made[0]
         return self.made[key]
-
-    def loss(self, randomizer: Randomizer, rows: Array) -> float:
-        """Second moments of the rows' estimates, in sum."""
-        return float(randomizer.moments(rows).max(axis=1).sum())
 
     def _candidates(self, name: str, seat: Seat, rows: Array) -> list[Randomizer]:
         if self.wanted not in ("auto", name):
@@ -200,6 +196,11 @@ def _reaching(strategy: Array) -> Array:
         return strategy
     w, u = np.linalg.eigh(strategy.T @ strategy)
     return (u * np.sqrt(np.maximum(w, 0) + WEAK * w[-1])) @ u.T
+
+
+def _loss(randomizer: Randomizer, rows: Array) -> float:
+    """Second moments of the rows' estimates, in sum."""
+    return float(randomizer.moments(rows).max(axis=1).sum())
 
 
 def _worst(randomizer: Randomizer, rows: Array) -> float:

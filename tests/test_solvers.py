@@ -259,7 +259,9 @@ def test_bad_bases_are_refused(rows, said):
 
 
 def test_unknown_solvers_are_refused():
-    with pytest.raises(LeastnoiseError, match=r"^unknown solver 'best'; use one of optimal, fourier, .*kronecker, tree$"):
+    with pytest.raises(
+        LeastnoiseError, match=r"^unknown solver 'best'; use one of optimal, fourier, .*kronecker, tree$"
+    ):
         Solver("best")
 
 

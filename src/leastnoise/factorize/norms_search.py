@@ -169,7 +169,7 @@ class Search:
 def triangle(matrix: Array) -> Array:
     """The triangular factor of a QR decomposition, with as many rows as columns."""
     n = matrix.shape[1]
-    factor: Array = qr(matrix, mode="r", check_finite=False)[0][:n]
+    factor: Array = np.asarray(qr(matrix, mode="r", check_finite=False)[0][:n], dtype=np.float64)
     return factor
 
 

@@ -5,6 +5,7 @@ from leastnoise.adaptive import Adaptive, Completion, adapt
 from leastnoise.adaptive.from_spec import release_spec
 from leastnoise.domain import Domain, bins, hierarchy, sized
 from leastnoise.errors import LeastnoiseError
+from leastnoise.local.bounds import Bounds, bounds
 from leastnoise.plan import Plan, plan
 from leastnoise.plan.from_spec import plan_spec
 from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Adaptive",
     "Answer",
+    "Bounds",
     "Budget",
     "BudgetError",
     "Completion",
@@ -40,6 +42,7 @@ __all__ = [
     "__version__",
     "adapt",
     "bins",
+    "bounds",
     "estimate",
     "factorize",
     "hierarchy",

@@ -10,6 +10,7 @@ import typer
 from leastnoise import __version__
 from leastnoise.cli.ask import ask
 from leastnoise.cli.audit import audit
+from leastnoise.cli.bounds import bounds
 from leastnoise.cli.cascade import cascade
 from leastnoise.cli.demo import demo
 from leastnoise.cli.init import init
@@ -34,6 +35,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command(epilog="Example: leastnoise demo")(demo)
 app.command(epilog="Example: leastnoise init people.csv --out people.yaml")(init)
 app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
+app.command(epilog="Example: leastnoise bounds survey.yaml --alpha 0.05 --plot curves.svg")(bounds)
 app.command(epilog="Example: leastnoise release people.yaml --data people.parquet --out out --ledger people.ledger")(
     release
 )

@@ -46,14 +46,19 @@ def difference_floor(factors: Sequence[Array], norm: Norm) -> float:
     return sqrt(2 * n / (n - 1)) * centred_trace(factors, norm) if n > 1 else 0.0
 
 
-def largest_difference(factors: Sequence[Array]) -> float:
-    """Largest distance of two columns of a Kronecker product; a bound where it has very many columns."""
+def largest_difference(factors: Sequence[Array], above: bool = True) -> float:
+    """Largest distance of two columns of a Kronecker product; where it has very many, a bound from above or below."""
     grams = [W.T @ W for W in factors]
     longest = prod(float(np.diagonal(g).max()) for g in grams)
-    if prod(len(g) for g in grams) <= MOST_CELLS:
+    if len(grams) == 1 or prod(len(g) for g in grams) <= MOST_CELLS:
         gram = kron_all(grams)
         squares = np.diagonal(gram)
         return sqrt(max(float((squares[:, None] + squares - 2 * gram).max()), 0.0))
+    if not above:  # two columns that differ in one factor only
+        return max(
+            largest_difference([W]) * sqrt(longest / float(np.diagonal(g).max()))
+            for W, g in zip(factors, grams, strict=True)
+        )
     low = high = 1.0
     for g in grams:  # the least inner product of two columns, from the least and largest of the factors
         ends = [low * g.min(), low * g.max(), high * g.min(), high * g.max()]

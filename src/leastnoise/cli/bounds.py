@@ -1,0 +1,48 @@
+"""`leastnoise bounds`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from leastnoise.cli.options import Json, SpecArgument
+from leastnoise.errors import LeastnoiseError
+from leastnoise.local.bounds import Question, curves_of
+from leastnoise.local.tails import Kind
+from leastnoise.report.curves import write_curves
+from leastnoise.workload.spec import load_spec
+
+RANGE, POINTS = 10.0, 13  # of the curves: alpha from a tenth to ten times, but below 1/2 of a range
+
+
+def bounds(
+    spec: SpecArgument,
+    alpha: Annotated[float, typer.Option(help="Error of answers divided by the number of people.")] = 0.05,
+    error: Annotated[Kind, typer.Option(help="All errors at once, the worst query's, or root mean square.")] = "max",
+    confidence: Annotated[float, typer.Option(help="That all errors are at most alpha.")] = 0.95,
+    epsilon: Annotated[float | None, typer.Option(help="Instead of the spec's.", show_default=False)] = None,
+    delta: Annotated[float | None, typer.Option(help="Instead of the spec's.", show_default=False)] = None,
+    as_json: Json = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw people against alpha: an .svg or .html file.")] = None,
+) -> None:
+    """How many people a spec's queries need for an accuracy: enough for known mechanisms, too few for any.
+
+    Neighbours replace one person, and answers are divided by the number of people. Needs no data.
+    """
+    wanted = load_spec(spec)
+    stated = wanted.budget_fields
+    epsilon = stated.get("epsilon") if epsilon is None else epsilon
+    delta = stated.get("delta") if delta is None else delta
+    if epsilon is None:
+        raise LeastnoiseError("the spec states no epsilon; give --epsilon 1 and --delta 1e-9")
+    if plot is not None and plot.suffix not in (".svg", ".html"):
+        raise LeastnoiseError(f"a plot is an .svg or .html file, got {plot.name!r}; name it curves.svg")
+    question = Question.of(wanted.workload, epsilon, delta, error, confidence)
+    found = question.at(alpha)
+    if plot is not None:
+        alphas = [float(f"{a:.3g}") for a in np.geomspace(alpha / RANGE, alpha * RANGE, POINTS)]
+        drawn = curves_of(question, [a for a in alphas if not question.trivial(a)] or [alpha])
+        write_curves(drawn, f"People for {found.queries:,} queries at epsilon {epsilon:g}", plot)
+    typer.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))

@@ -1,0 +1,415 @@
+"""How many people it takes to answer queries to accuracy alpha: enough for these mechanisms, too few for any.
+
+Neighbours replace one person, answers are divided by the number of people n, and n is public (Edmonds, Nikolov and
+Ullman 2020, ENU). Every bound has its constant: exact Gaussian privacy and tails, computed variances, no O().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import prod, sqrt
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.differences import centred_trace, difference_floor, largest_difference
+from leastnoise.factorize.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
+from leastnoise.factorize.norms_checks import checked_matrices
+from leastnoise.gram import kron_all
+from leastnoise.local.ball import Ball, cap, unit_columns
+from leastnoise.local.design import design
+from leastnoise.local.floors import added_noise, two_datasets, two_populations, unbiased_reports
+from leastnoise.local.odds import Odds, checked_epsilon
+from leastnoise.local.randomizer import Randomizer
+from leastnoise.local.tables import lifted, queries_of
+from leastnoise.local.tails import Error, Kind, at_least, bounded_people, people
+from leastnoise.privacy import gaussian
+from leastnoise.workload import Workload
+
+GAP = 1e-4
+APPROXIMATE_GAP = 1e-2
+MOST_CELLS, MOST_ENTRIES = 2_048, 2**24  # of a dense matrix of queries
+MOST_SUBSETS = 128  # values up to which reports are designed
+MOST_CENTRED = 512  # values up to which constants are tried
+MOST_REPORTED = 2**21  # entries up to which reports are worked out
+APPROXIMATE_STEPS = 500
+MOST_APPROXIMATE = 400  # queries and values up to which approximate factorizations are sought
+BIASES = (0.25, 0.5)  # shares of alpha that approximate factorizations may be off; ENU has 1/2
+MOST_QUERIES = 2**22  # whose own error is followed; beyond, all count as the worst
+
+Model = Literal["central", "local"]
+Side = Literal["enough", "too few"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """So many people are enough for a mechanism, or fewer than so many are not enough for a class of them."""
+
+    model: Model
+    side: Side
+    who: str
+    privacy: str
+    people: int
+
+    def __str__(self) -> str:
+        said = "enough for" if self.side == "enough" else "at least, with"
+        return f"{self.people:>15,}  {said} {self.who} ({self.model}, {self.privacy})"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """All bounds at one accuracy."""
+
+    alpha: float
+    epsilon: float
+    delta: float | None
+    error: Error
+    queries: int
+    cells: int
+    all: tuple[Bound, ...]
+
+    def enough(self, model: Model) -> Bound:
+        """The fewest people that are known to be enough."""
+        return min((b for b in self.all if b.model == model and b.side == "enough"), key=lambda b: b.people)
+
+    def too_few(self, model: Model) -> Bound:
+        """The best bound that holds for every mechanism."""
+        return max((b for b in self.all if b.model == model and b.who == ANY), key=lambda b: b.people)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "alpha": self.alpha,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "error": self.error.kind,
+            "confidence": self.error.confidence if self.error.kind == "max" else None,
+            "neighbours": "replace",
+            "answers": "divided by the number of people",
+            "queries": self.queries,
+            "cells": self.cells,
+            "bounds": [vars(b) for b in self.all],
+        }
+
+    def __str__(self) -> str:
+        what = {
+            "max": f"all errors at most {self.alpha:g}, with confidence {self.error.confidence:g}",
+            "worst": f"every root mean squared error at most {self.alpha:g}",
+            "rms": f"root mean squared error over all queries at most {self.alpha:g}",
+        }[self.error.kind]
+        head = f"people for {self.queries:,} queries on {self.cells:,} values: {what}"
+        said = f"answers are divided by the number of people; epsilon {self.epsilon:g}"
+        said += "" if self.delta is None else f", delta {self.delta:g}"
+        return "\n".join([head, f"{said}, neighbours replace one person", *map(str, self.all)])
+
+
+ANY = "any mechanism"
+EXACT, NEAR = "factorization mechanism", "approximate factorization mechanism"
+
+
+def bounds(
+    queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
+    alpha: float,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    error: Kind = "max",
+    confidence: float = 0.95,
+) -> Bounds:
+    """How many people are enough, and how many too few, for accuracy alpha on queries divided by their number.
+
+    Queries are a matrix (one row each, one column per value a person can have), a list of matrices for their Kronecker
+    product, or a workload. `error` is "max" (all errors at once, with `confidence`), "worst" (the largest root mean
+    squared error) or "rms" (over all queries). Without a delta only the local model has bounds.
+
+    >>> found = bounds([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
+    >>> found.too_few("central").people, found.enough("central").people
+    (20, 216)
+
+    Guarantees: enough_is_enough; floors_are_below_every_mechanism; bounds_fall_in_alpha; one_query_is_nearly_tight.
+    """
+    return Question.of(queries, epsilon, delta, error, confidence).at(alpha)
+
+
+def curves(
+    queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
+    alphas: Iterable[float],
+    **options: Any,
+) -> pd.DataFrame:
+    """Bounds at several accuracies: alpha, model, side, who, privacy, people. The options are those of `bounds`."""
+    return curves_of(Question.of(queries, **options), alphas)
+
+
+def curves_of(question: Question, alphas: Iterable[float]) -> pd.DataFrame:
+    """The same for a question that is already there."""
+    return pd.DataFrame([{"alpha": a} | vars(b) for a in alphas for b in question.at(a).all])
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Queries with their factorization; accuracies are asked of it."""
+
+    factors: tuple[Array, ...]
+    epsilon: Fraction
+    delta: float | None
+    error: Error
+    _made: dict[float, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls, queries: Any, epsilon: float, delta: float | None = None, error: Kind = "max", confidence: float = 0.95
+    ) -> Question:
+        """Checked."""
+        if delta is not None and not 0 < delta < 1:
+            raise LeastnoiseError(f"delta must be between 0 and 1, got {delta!r}; usual values are 1e-6 or smaller")
+        return cls(tuple(factors_of(queries)), checked_epsilon(epsilon), delta, Error(error, confidence))
+
+    def at(self, alpha: float) -> Bounds:
+        """All bounds at one accuracy."""
+        if not (isinstance(alpha, int | float | np.number) and 0 < alpha < np.inf):
+            raise LeastnoiseError(f"alpha must be a positive number, got {alpha!r}; it is the error of answers over n")
+        found = (*self._central(alpha), *self._local(alpha))
+        cells = prod(W.shape[1] for W in self.factors)
+        return Bounds(float(alpha), float(self.epsilon), self.delta, self.error, self._count, cells, found)
+
+    # --- what does not depend on alpha --------------------------------------------------------------------------------
+
+    @cached_property
+    def dense(self) -> Array | None:
+        """The whole matrix, where it is small, less the middle of each query's range (n is public)."""
+        if prod(W.shape[1] for W in self.factors) > MOST_CELLS or prod(W.size for W in self.factors) > MOST_ENTRIES:
+            return None
+        W = kron_all(list(self.factors))
+        return np.asarray(W - ((W.max(axis=1) + W.min(axis=1)) / 2)[:, None])
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether no value of a person matters."""
+        return not self.ranges.any()
+
+    @cached_property
+    def ranges(self) -> Array:
+        """Largest less least answer of the queries, for each pair of these once."""
+        ends = np.ones((1, 2))
+        for W in self.factors:
+            own = np.unique(np.stack([W.min(axis=1), W.max(axis=1)], axis=1), axis=0)
+            every = np.einsum("ia,jb->ijab", ends, own).reshape(-1, 4)
+            ends = np.unique(np.stack([every.min(axis=1), every.max(axis=1)], axis=1), axis=0)
+        return np.asarray(ends[:, 1] - ends[:, 0])
+
+    @cached_property
+    def solved(self) -> tuple[tuple[tuple[Array, ...], Norm], ...]:
+        """The queries, and where they are few also less their middles or means, with gamma_F for "rms" or gamma_2."""
+        asked = [self.factors]
+        if self.dense is not None and self.dense.shape[1] <= MOST_CENTRED:
+            asked += [(self.dense,), (self.dense - self.dense.mean(axis=1, keepdims=True),)]
+        norm = gamma_F if self.error.kind == "rms" else gamma_2
+        return tuple((parts, norm(*parts, gap=GAP)) for parts in asked)
+
+    @cached_property
+    def mu(self) -> float:
+        """Gaussian privacy of epsilon and delta."""
+        assert self.delta is not None
+        return gaussian.mu_for(float(self.epsilon), self.delta)
+
+    @cached_property
+    def plain(self) -> float:
+        """Error of the Gaussian mechanism for n = 1: the same noise for every query."""
+        noise = largest_difference(self.factors) / self.mu
+        return self.error.size(np.full(1, noise), self._count)
+
+    @property
+    def _moved(self) -> tuple[float, float]:
+        """How far one value instead of another moves a query, and all of them together in root mean square."""
+        return float(self.ranges.max()), largest_difference(self.factors, above=False) / sqrt(self._count)
+
+    @property
+    def _count(self) -> int:
+        return prod(len(W) for W in self.factors)
+
+    @cached_property
+    def factorized(self) -> float:
+        """Error of the factorization mechanism for n = 1."""
+        return min(self._sizes)
+
+    @cached_property
+    def _sizes(self) -> list[float]:
+        return [self._size([p.R for p in norm.parts], [p.A for p in norm.parts]) for _, norm in self.solved]
+
+    def _size(self, R: Sequence[Array], A: Sequence[Array]) -> float:
+        """Error for n = 1 if A is told with Gaussian noise and the queries are R A."""
+        rows, noise = [np.linalg.norm(r, axis=1) for r in R], largest_difference(A) / self.mu
+        if self.error.kind != "max":
+            return noise * prod(self.error.size(r) for r in rows)
+        if prod(map(len, rows)) > MOST_QUERIES:
+            return self.error.size(np.full(1, noise * prod(float(r.max()) for r in rows)), self._count)
+        return self.error.size(noise * kron_all([r[None] for r in rows])[0])
+
+    @cached_property
+    def floor(self) -> float:
+        """The norm by differences, of one query or per query."""
+        low = max(difference_floor(parts, norm) for parts, norm in self.solved)
+        return low / sqrt(self._count) if self.error.kind == "rms" else low
+
+    def _near(self, alpha: float) -> Iterator[tuple[float, Array, Array]]:
+        """(share of alpha, R, A) of matrices within so much of the queries, for "max" and where the queries are few."""
+        if self.dense is None or sum(self.dense.shape) > MOST_APPROXIMATE or self.error.kind != "max":
+            return
+        for share in BIASES:
+            bias = share * alpha
+            if bias not in self._made:
+                found = gamma_2_approximate(self._least_noisy, bias, gap=APPROXIMATE_GAP, max_steps=APPROXIMATE_STEPS)
+                self._made[bias] = (found.R, found.A)
+            yield share, *self._made[bias]
+
+    @cached_property
+    def _least_noisy(self) -> Array:
+        """The queries less the constants that suit them best."""
+        spreads = [norm.value for _, norm in self.solved] if self.delta is None else self._sizes
+        return kron_all(list(self.solved[int(np.argmin(spreads))][0]))
+
+    # --- bounds -------------------------------------------------------------------------------------------------------
+
+    def _central(self, alpha: float) -> Iterator[Bound]:
+        if self.delta is None:
+            return
+        privacy, epsilon = "epsilon and delta", float(self.epsilon)
+        if self.trivial(alpha):
+            yield Bound("central", "enough", "constants, without data", "nothing is told", 1)
+        if not self.constant:
+            yield from self._gaussian("central", privacy, alpha, 1.0)
+        low = two_datasets(*self._moved, alpha, epsilon, self.delta, self.error)
+        yield Bound("central", "too few", ANY, privacy, low)
+        if self.constant:
+            return
+        if self.error.kind != "max":
+            low = added_noise(self.floor, alpha, epsilon, self.delta)
+            yield Bound("central", "too few", "noise that does not depend on the data", privacy, low)
+        yield self._least("central", privacy, alpha, 1.0)
+
+    def _gaussian(self, model: Model, privacy: str, alpha: float, power: float) -> Iterator[Bound]:
+        """Gaussian noise, added once or by everybody."""
+        yield Bound(model, "enough", "Gaussian mechanism", privacy, people(self.plain, alpha, power))
+        yield Bound(model, "enough", EXACT, privacy, people(self.factorized, alpha, power))
+        found = [self._size([R], [A]) / (1 - share) for share, R, A in self._near(alpha)]
+        if found:  # a factorization that is exact counts as approximate too
+            yield Bound(model, "enough", NEAR, privacy, people(min([self.factorized, *found]), alpha, power))
+
+    def _least(self, model: Model, privacy: str, alpha: float, power: float) -> Bound:
+        """Of all factorizations with Gaussian noise: one query has so much noise."""
+        needed = (self.error.least(self.floor / self.mu) / alpha) ** (1 / power)
+        return Bound(model, "too few", f"any {EXACT}", privacy, at_least(needed))
+
+    def _local(self, alpha: float) -> Iterator[Bound]:
+        epsilon, e = float(self.epsilon), self.error
+        if self.trivial(alpha):
+            yield Bound("local", "enough", "constants, without data", "nothing is told", 1)
+        if not self.constant:
+            if self.delta is not None:
+                yield from self._gaussian("local", "epsilon and delta", alpha, 0.5)
+                yield self._least("local", "epsilon and delta", alpha, 0.5)
+            yield from self._reports(alpha)
+        low = two_datasets(*self._moved, alpha, epsilon, 0.0, e)
+        if e.kind == "max":
+            low = max(low, two_populations(float(self.ranges.max()), alpha, epsilon, e) if not self.constant else 1)
+        yield Bound("local", "too few", ANY, "epsilon", low)
+        if e.kind != "max" and not self.constant:
+            yield Bound(
+                "local", "too few", "unbiased reports that do not wait for others", "epsilon", self._told(alpha)
+            )
+
+    def _reports(self, alpha: float) -> Iterator[Bound]:
+        """Reports with epsilon alone: caps of a factorization, subsets, and caps of approximate factorizations."""
+        if self.dense is None or self.dense.size > MOST_REPORTED:
+            return
+        exact = min(bounded_people(*self._caps[i], alpha, self.error) for i in range(len(self.solved)))
+        yield Bound("local", "enough", f"{EXACT}, caps", "epsilon", exact)
+        if self.dense.shape[1] <= MOST_SUBSETS:
+            found = bounded_people(*_spread(self.subsets, self.dense), alpha, self.error)
+            yield Bound("local", "enough", f"{EXACT}, subsets", "epsilon", found)
+        near = [
+            bounded_people(*_spread(self._cap(A), R @ A), alpha * (1 - share), self.error)
+            for share, R, A in self._near(alpha)
+            if A.any()
+        ]
+        if near:
+            yield Bound("local", "enough", f"{NEAR}, caps", "epsilon", min([exact, *near]))
+
+    def _cap(self, A: Array) -> Ball:
+        return Ball(unit_columns(A), cap(Odds.within(self.epsilon)))
+
+    @cached_property
+    def _caps(self) -> list[tuple[Array, Array]]:
+        assert self.dense is not None
+        return [_spread(self._cap(kron_all([p.A for p in norm.parts])), self.dense) for _, norm in self.solved]
+
+    @cached_property
+    def subsets(self) -> Randomizer:
+        """The subsets that tell most about the queries."""
+        assert self.dense is not None
+        return design(self.dense, (self.dense.shape[1],), Odds.within(self.epsilon))
+
+    def _told(self, alpha: float) -> int:
+        """The bound of `unbiased_reports` with the weights of the norm."""
+        found, per = [], self._count if self.error.kind == "rms" else 1
+        for parts, norm in self.solved:
+            square = mean = 1.0
+            for W, part in zip(parts, norm.parts, strict=True):
+                s = part.cells / part.cells.sum()
+                square *= float(part.queries @ (W**2 @ s))
+                mean *= float(part.queries @ (W @ s) ** 2)
+            trace, spread = centred_trace(parts, norm) / sqrt(per), (square - mean) / per
+            found.append(unbiased_reports(trace, spread, alpha, float(self.epsilon)))
+        return max(found)
+
+    def trivial(self, alpha: float) -> bool:
+        """Whether the middle of each query's range is accurate enough for everybody."""
+        return bool(self.ranges.max() <= 2 * alpha)
+
+
+def _spread(randomizer: Randomizer, rows: Array) -> tuple[Array, Array]:
+    """Variance per report of each query (row) and value (column), and how far a report may be off."""
+    variances = np.maximum(randomizer.moments(rows) - rows**2, 0.0)
+    return variances, randomizer.influence(rows) + np.abs(rows).max(axis=1)
+
+
+def factors_of(queries: Any) -> list[Array]:
+    """Matrices whose Kronecker product has the queries."""
+    if isinstance(queries, Workload):
+        return _workload(queries)
+    several = isinstance(queries, list | tuple) and queries and np.ndim(queries[0]) == 2
+    found = checked_matrices(list(queries) if several else [queries])
+    for W in found:
+        if W.shape[1] > MOST_CELLS or W.size > MOST_ENTRIES:
+            raise LeastnoiseError(
+                f"a {W.shape[0]:,} x {W.shape[1]:,} matrix is too large for bounds; use at most {MOST_CELLS:,} values "
+                f"and {MOST_ENTRIES:,} entries"
+            )
+    return found
+
+
+def _workload(workload: Workload) -> list[Array]:
+    """A table of products keeps its factors; anything else is one matrix over all attributes that are asked about."""
+    blocks = [(b, s) for b in workload.blocks for s in b.subsets()]
+    if not blocks:
+        raise LeastnoiseError("the workload is empty; add queries, for example workload.marginals(ways=1)")
+    sizes = workload.domain.shape
+    if len(blocks) == 1 and blocks[0][0].is_product and blocks[0][1]:
+        ((block, subset),) = blocks
+        return checked_matrices([block.family(a).rows(sizes[a]) for a in subset])
+    used = tuple(sorted({a for _, subset in blocks for a in subset}))
+    shape = tuple(sizes[a] for a in used)
+    if prod(shape) > MOST_CELLS or workload.queries * prod(shape) > MOST_ENTRIES:
+        raise LeastnoiseError(
+            f"{workload.queries:,} queries on {prod(shape):,} cells are too many for bounds; use at most "
+            f"{MOST_CELLS:,} cells and {MOST_ENTRIES:,} entries, or one product of queries"
+        )
+    rows = [lifted(q.rows, q.attributes, used, shape) for q in queries_of(workload)]
+    return checked_matrices([np.concatenate(rows)])

@@ -115,7 +115,6 @@ def test_estimates_are_unbiased(randomizer):
     assert (np.abs(values - n * PREFIX @ share) < 4.5 * error + 1e-4 * n**0.5).all()  # six: one false alarm in 20,000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_unbiased_to_three_standard_errors_over_a_million_reports(name):
     randomizer, n = randomizers()[name], 10**6

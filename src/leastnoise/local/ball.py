@@ -9,6 +9,7 @@ is PrivUnit (Bhowmick et al. 2018; Asi, Feldman and Talwar 2022), a random point
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import sqrt
 
@@ -66,6 +67,10 @@ class Ball:
     def tallies(self) -> int:
         """Numbers a collector keeps: the sum of directions, and how many there were."""
         return len(self.columns) + 1
+
+    def keeps(self, epsilon: Fraction, delta: float) -> bool:
+        """Whether devices spend no more than epsilon."""
+        return self.odds.keep(epsilon)
 
     # --- device -------------------------------------------------------------------------------------------------------
 

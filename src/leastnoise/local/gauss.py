@@ -24,6 +24,11 @@ _LIMIT = 2**31 - 1
 _TAIL = 40  # standard deviations that fit
 
 
+def local_budget(epsilon: Fraction, delta: float) -> Budget:
+    """A budget for replacing the record of a device."""
+    return Budget(epsilon=float(epsilon), delta=delta, neighbours="replace")
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianVectors:
     """Integer vectors, one column per value, with noise of exact variance.
@@ -64,6 +69,10 @@ class GaussianVectors:
     def tallies(self) -> int:
         """Numbers a collector keeps: the sum of vectors, and how many there were."""
         return len(self.columns) + 1
+
+    def keeps(self, epsilon: Fraction, delta: float) -> bool:
+        """Whether devices spend no more than epsilon and delta."""
+        return delta > 0 and self.mu_squared <= local_budget(epsilon, delta).exact_cost
 
     def encode(self, cells: IntArray, bits: Bits) -> Payloads:
         """Reports of devices that hold these values; what does not fit is cut off, which hides more, not less."""

@@ -61,6 +61,10 @@ class Odds:
         if not 0 < self.bottom <= self.top < 2**DIGITS:
             raise LeastnoiseError(f"odds of {self.top} to {self.bottom} are not between 1 and 2^{DIGITS}")
 
+    def keep(self, epsilon: Fraction) -> bool:
+        """Whether they are proven to be at most e^epsilon."""
+        return self.ratio <= Odds.within(epsilon).ratio
+
     @property
     def ratio(self) -> Fraction:
         """top / bottom, exactly."""

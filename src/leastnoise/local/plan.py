@@ -86,7 +86,9 @@ def targets(seats: Sequence[Seat], queries: Queries) -> dict[int, Array]:
 class LocalPlan:
     """What devices report on and how, for which queries, at which epsilon.
 
-    Guarantees: devices_and_collectors_agree_by_fingerprint; variances_match_a_simulation.
+    Devices need not trust who made a plan: one that spends more than it says cannot be made or loaded.
+
+    Guarantees: fingerprints_differ; variances_match_a_simulation; plans_that_spend_more_are_refused.
     """
 
     workload: Workload
@@ -98,6 +100,10 @@ class LocalPlan:
     def __post_init__(self) -> None:
         if not self.parts or sum(p.share for p in self.parts) != SHARES or min(p.share for p in self.parts) < 1:
             raise LeastnoiseError("the shares of the parts must be positive and add up to one; make the plan again")
+        if any(p.randomizer.cells != prod(p.shape) for p in self.parts):
+            raise LeastnoiseError("a randomizer does not fit the cells of its table; make the plan again")
+        if not all(p.randomizer.keeps(self.epsilon, self.delta) for p in self.parts):
+            raise LeastnoiseError(f"this plan spends more than its epsilon of {float(self.epsilon):g}; do not use it")
 
     @property
     def domain(self) -> Domain:

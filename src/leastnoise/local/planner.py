@@ -16,7 +16,7 @@ from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.gram import Dense
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
 from leastnoise.local.design import centred, design
-from leastnoise.local.gauss import GaussianVectors
+from leastnoise.local.gauss import GaussianVectors, local_budget
 from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.plan import SHARES, LocalPlan, Part, Seat, targets
 from leastnoise.local.randomizer import Randomizer
@@ -61,7 +61,7 @@ def local_plan(
     tables = [q for q in queries_of(workload) if any(q.pieces)]
     if not tables:
         raise LeastnoiseError("the workload asks for nothing but the number of devices; add queries on an attribute")
-    budget = None if delta is None else Budget(epsilon=float(exact), delta=delta, neighbours="replace")
+    budget = None if delta is None else local_budget(exact, delta)
     maker = _Maker(exact, budget, randomizer, seed)
     layouts = _layouts(tables) if layout == "auto" else [layout]
     plans = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +35,9 @@ class Randomizer(Protocol):
     @property
     def tallies(self) -> int:
         """Numbers a collector keeps."""
+
+    def keeps(self, epsilon: Fraction, delta: float) -> bool:
+        """Whether devices spend no more than epsilon and delta."""
 
     def encode(self, cells: IntArray, bits: Bits) -> Payloads:
         """Reports of devices that hold these values."""

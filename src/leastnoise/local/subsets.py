@@ -7,6 +7,7 @@ collector keeps is how often each subset was named.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -62,6 +63,10 @@ class Subsets:
     def tallies(self) -> int:
         """Numbers a collector keeps."""
         return len(self.members)
+
+    def keeps(self, epsilon: Fraction, delta: float) -> bool:
+        """Whether devices spend no more than epsilon."""
+        return self.odds.keep(epsilon)
 
     # --- device -------------------------------------------------------------------------------------------------------
 

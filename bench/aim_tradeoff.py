@@ -1,8 +1,9 @@
 """Adaptive releases of all three-way tables beside a plan of them (ResidualPlanner): error and time.
 
 Every method gets the same budget, rows and seeds. batch: the plan of least summed variance with uniform priors,
-measured once. survey, choice: adaptive releases, completed where they did not measure. fit: the best estimate of the
-surveyed release. batch-fit: that of the batch. The error of a table is its L1 distance from the truth over the number
+measured once. survey, choice: adaptive releases, completed where they did not measure. fit: a distribution
+fitted to the surveyed release. best: the fit, or the completed tables where it would only follow noise.
+batch-fit: a fit to the batch. The error of a table is its L1 distance from the truth over the number
 of rows; its mean over all tables is told. Seconds are those of a release with all its tables read. Data as in
 bench/datasets.py; `acs` stands for a survey of 60 questions, 34,220 tables, and is measured by itself.
 """
@@ -13,7 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from math import log10, pi, prod, sqrt
@@ -27,6 +28,7 @@ from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
 from leastnoise import Budget, Plan, Release, Workload, adapt, plan
 from leastnoise._types import Array, IntArray
+from leastnoise.adaptive.complete import follows_noise
 from leastnoise.noise import SeededBits
 from leastnoise.plan import clear_cache
 from leastnoise.release.rounds import Method
@@ -76,8 +78,13 @@ class Made:
     seconds: float
     release: Release
     completed: bool = False  # and not fitted: the release tells the error of these tables
+    noisy: bool = False  # a fit that only follows the noise of what it is fitted to
     reading: float = 0.0
     errors: list[float] = field(default_factory=list)
+
+    def again(self) -> Made:
+        """The same answers under another name."""
+        return replace(self, errors=[])
 
     def compare(self, names: Sequence[str], truth: IntArray) -> None:
         """Read one table, and keep its L1 distance from the truth."""
@@ -177,7 +184,7 @@ def answers(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> Iter
 
     def fitted(release: Release, seconds: float) -> Made:
         estimate, more = timed(release.fit)
-        return Made(estimate.counts, seconds + more, release)
+        return Made(estimate.counts, seconds + more, release, noisy=follows_noise(release, estimate))
 
     def adapted(method: Method) -> tuple[Release, float]:
         return timed(lambda: adapt(task.workload, task.budget, method=method).run(task.source, bits=SeededBits(seed)))
@@ -186,7 +193,9 @@ def answers(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> Iter
         release, seconds = adapted("survey")
         yield "survey", Made(release.complete().counts, seconds, release, completed=True)
         if "fit" in methods:
-            yield "fit", fitted(release, seconds)
+            made = fitted(release, seconds)
+            yield "fit", made
+            yield "best", Made(release.complete().counts, made.seconds, release) if made.noisy else made.again()
     if "choice" in methods:
         release, seconds = adapted("choice")
         yield "choice", Made(release.complete().counts, seconds, release, completed=True)
@@ -233,12 +242,12 @@ def check(report: Report, dataset: str, epsilon: float, found: Mapping[str, Mapp
     if "slack" in plain:
         off = abs(plain["told_ratio"] - 1)
         report.require(off <= plain["slack"], f"{label}: the error of the batch is {off:.1%} off the expected one")
-    name = "fit" if "fit" in found else "survey"
+    name = "best" if "best" in found else "survey"
     if name not in found:
         return
     answer, most = found[name], MOST_RATIO.get(epsilon)
-    if most is not None and name == "fit":
-        worse = f"{label}: error of fit / batch is {answer['ratio']:.4f}, not below {most}"
+    if most is not None and name == "best":
+        worse = f"{label}: error of best / batch is {answer['ratio']:.4f}, not below {most}"
         report.require(answer["ratio"] < most, worse)
     elif most is not None:  # completed tables are not the best answer; only that is held to it
         report.target(f"{label}, error of survey / batch", answer["ratio"], most, "times")

@@ -9,9 +9,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive import adapt
+from leastnoise.adaptive import Completion, adapt
+from leastnoise.adaptive.complete import measured_numbers
 from leastnoise.adaptive.completed import ALONE, Completed, simplex
 from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate import Estimate
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
@@ -225,3 +227,20 @@ def test_expected_errors_are_about_right():
             truth = marginal(COUNTS, tuple(DOMAIN.index(n) for n in names))
             real += np.abs(release.complete().counts(*names) - truth).sum()
     assert 2 / 3 < told / real < 3 / 2
+
+
+def released(domain, counts, adaptive, mu):
+    work, budget = Workload(domain).marginals(ways=2), ln.Budget(mu=mu)
+    made = adapt(work, budget) if adaptive else ln.plan(work, budget, prior="uniform")
+    return made.run(Table(domain, counts), bits=SeededBits(1))
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_fits_unless_it_only_follows_the_noise(rng, adaptive):
+    """Two binary attributes have 3 numbers to measure, fewer than any mixture has parameters; 30 x 30 have 899."""
+    small = released(ln.Domain.of(a=2, b=2), np.array([[90, 5], [7, 40]]), adaptive, mu=5)
+    assert measured_numbers(small) == 3
+    assert isinstance(small.best(), Completion)
+    counts = rng.multinomial(4000, np.full(900, 1 / 900)).reshape(30, 30)
+    large = released(ln.Domain.of(a=30, b=30), counts, adaptive, mu=1)
+    assert isinstance(large.best(), Estimate)

@@ -1,7 +1,7 @@
 """Adaptive answers: choose a table, measure what is still unknown of it, keep all estimates consistent."""
 
 from leastnoise.adaptive.adapt import Adaptive, adapt
-from leastnoise.adaptive.complete import Completion, complete
+from leastnoise.adaptive.complete import Completion, best, complete
 from leastnoise.adaptive.crp import Allocation, allocate, water_filling
 from leastnoise.adaptive.grem import Estimates, Residual, residuals_of, split_table
 from leastnoise.adaptive.rounds import table_recipe
@@ -18,6 +18,7 @@ __all__ = [
     "Selection",
     "adapt",
     "allocate",
+    "best",
     "complete",
     "overlaps",
     "residuals_of",
@@ -27,3 +28,4 @@ __all__ = [
 ]
 
 Release.completer = staticmethod(complete)
+Release.advisor = staticmethod(best)

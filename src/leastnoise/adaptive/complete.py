@@ -14,10 +14,14 @@ from leastnoise._types import Array
 from leastnoise.adaptive.aims import cell_noise
 from leastnoise.adaptive.completed import Completed, given_priors, simplex
 from leastnoise.errors import LeastnoiseError
-from leastnoise.estimate.estimate import BIASED
+from leastnoise.estimate.estimate import BIASED, Estimate
+from leastnoise.estimate.targets import targets_of
+from leastnoise.measure import Progress
 from leastnoise.release import Release
 from leastnoise.release.frames import table_frame
 from leastnoise.release.state import Members
+
+MIXTURES = 6  # as many as fits usually have
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,3 +94,34 @@ def complete(release: Release, *, nonnegative: bool = False, prior: Mapping[str,
     """
     given_priors(release.domain, prior)  # refuses bad ones
     return Completion(release, nonnegative, prior)
+
+
+def best(release: Release, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
+    """The closest answers that a release has: a fitted distribution, or completed tables. Costs no privacy.
+
+    A distribution that needs as many parameters as there are measured numbers only follows their noise; where that is
+    so and everything asked for was measured, the tables themselves are closer (docs/adaptive.md).
+
+    Guarantees: fits_unless_it_only_follows_the_noise.
+    """
+    found: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
+    return complete(release) if follows_noise(release, found) else found
+
+
+def follows_noise(release: Release, estimate: Estimate) -> bool:
+    """Whether everything asked for was measured, and a fit needs as many parameters as there are measured numbers."""
+    if parameters(estimate, MIXTURES) < measured_numbers(release):
+        return False
+    told = [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
+    return all(release.reach.has_table(s) for work in told for block in work.blocks for s in block.subsets())
+
+
+def parameters(estimate: Estimate, mixtures: int) -> int:
+    """Free numbers of one of the mixtures that an estimate is the mean of."""
+    return len(estimate.mixture.weights) // mixtures * (1 + sum(n - 1 for n in estimate.domain.shape))
+
+
+def measured_numbers(release: Release) -> int:
+    """Independent numbers among the measurements behind a release, without the total."""
+    total = release.total()
+    return targets_of(release.state, max(total.value, 1.0), total.std_error).freedom

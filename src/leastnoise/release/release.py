@@ -240,6 +240,12 @@ class Release:
         """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
         return Release.completer(self, **options)
 
+    advisor: ClassVar[Callable[..., Any]]  # likewise
+
+    def best(self, **options: Any) -> Any:
+        """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
+        return Release.advisor(self, **options)
+
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""
         return f"<Release of {', '.join(self.domain.names)}; {self.cost}{marks}>"

@@ -5,7 +5,7 @@ from leastnoise.adaptive import Adaptive, Completion, adapt
 from leastnoise.adaptive.from_spec import release_spec
 from leastnoise.domain import Domain, bins, hierarchy, sized
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.bounds import Bounds, bounds
+from leastnoise.local.bounds import Bounds, bounds, curves
 from leastnoise.plan import Plan, plan
 from leastnoise.plan.from_spec import plan_spec
 from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
@@ -43,6 +43,7 @@ __all__ = [
     "adapt",
     "bins",
     "bounds",
+    "curves",
     "estimate",
     "factorize",
     "hierarchy",

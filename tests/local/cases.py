@@ -41,7 +41,8 @@ def prefix_plan(cells: int = 8):
 @cache
 def pairs_plan(layout: str = "tables"):
     domain = Domain.of(a=range(3), b=["u", "v"], c=range(4), d=["y", "n"])
-    return local_plan(Workload(domain).marginals(ways=2), 1, layout=layout)
+    epsilon = 12 if layout == "split" else 1  # six pairs
+    return local_plan(Workload(domain).marginals(ways=2), epsilon, layout=layout)
 
 
 def records(plan, count: int, seed: int = 0):

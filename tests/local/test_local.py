@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -30,6 +31,7 @@ from leastnoise.noise import SeededBits
 from tests.local.cases import ODDS, pairs_plan, prefix_plan, records
 
 LAYOUTS = ["whole", "tables", "residuals"]
+ALL_LAYOUTS = [*LAYOUTS, "split"]
 
 
 def collected(plan, codes, seed=1):
@@ -107,7 +109,15 @@ def test_shares_are_exact_and_do_not_see_records():
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+def test_pieces_sum_to_the_queries():
+    rows = np.random.default_rng(0).standard_normal((3, 24))
+    queries = Queries((0, 1, 3), (2, 3, 4), rows)
+    parts = [lifted(piece, a, (0, 1, 3), (2, 3, 4)) for a, piece in queries.pieces.items() if a]
+    assert len(parts) == 7
+    assert_allclose(np.sum(parts, axis=0) + queries.pieces[()][:, None], rows, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ALL_LAYOUTS)
 def test_targets_sum_to_the_queries(layout):
     plan = pairs_plan(layout)
     shape = plan.domain.shape
@@ -119,7 +129,7 @@ def test_targets_sum_to_the_queries(layout):
         assert_allclose(np.sum(rows, axis=0) + queries.pieces[()][:, None], whole, atol=1e-12)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ALL_LAYOUTS)
 def test_answers_are_unbiased(layout):
     plan = pairs_plan(layout)
     codes = records(plan, 60_000)
@@ -129,7 +139,7 @@ def test_answers_are_unbiased(layout):
         assert (np.abs(found.values - truth(queries, codes)) < 4.6 * error).all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ALL_LAYOUTS)
 def test_variances_match_a_simulation(layout):
     """300 collections of the same records: chi-square of each cell, and computed against reported standard errors."""
     plan = pairs_plan(layout)
@@ -140,9 +150,12 @@ def test_variances_match_a_simulation(layout):
     expected = plan.variances(queries, codes)
     # the mean of 12 correlated variances from 300 runs: a standard error of 4% or less
     assert_allclose(values.var(axis=0, ddof=1).mean(), expected.mean(), rtol=0.16)
-    assert_allclose((errors**2).mean(axis=0), expected, rtol=0.06)  # larger by the spread of records, a few percent
+    # reported ones are larger by the spread of records: a few percent, and more where there is little noise
+    reported = (errors**2).mean(axis=0) / expected
+    assert 0.96 < reported.min() < reported.max() < (1.3 if layout == "split" else 1.06)
     inside = np.abs(values - truth(queries, codes)) < 1.96 * errors
-    assert 0.93 < inside.mean() < 0.97  # intervals_cover; 3,600 correlated intervals, a standard error below 0.7%
+    # intervals_cover; 3,600 correlated intervals, a standard error below 0.7%
+    assert 0.93 < inside.mean() < (0.985 if layout == "split" else 0.97)
     assert_allclose(values.mean(axis=0), truth(queries, codes), atol=4.5 * np.sqrt(expected.max() / 300))
 
 
@@ -230,6 +243,39 @@ def test_gaussian_noise_is_chosen_where_it_is_better():
     work = Workload(Domain.of(x=range(8))).prefix("x")
     assert isinstance(local_plan(work, 1, 1e-9).parts[0].randomizer, Subsets)
     assert local_plan(work, 1, 1e-9).delta == 0
+
+
+def test_split_reports_keep_epsilon_in_all():
+    """Exact likelihood ratios over all records and all six parts: they multiply."""
+    plan = pairs_plan("split")
+    assert all(p.share == SHARES for p in plan.parts)
+    product_of_odds = np.prod([p.randomizer.odds.ratio for p in plan.parts])
+    with mpmath.workdps(60):
+        assert mpmath.mpf(product_of_odds.numerator) / product_of_odds.denominator <= mpmath.e**12
+    assert plan.report_bytes == 5 + sum(p.randomizer.payload for p in plan.parts)
+
+
+def test_split_is_chosen_where_epsilon_is_large():
+    domain = Domain.of(a=range(30), b=range(30))
+    work = Workload(domain).marginals("a").marginals("b")
+    assert local_plan(work, 1).layout == "tables"
+    large = local_plan(work, 6)
+    assert large.layout == "split"
+    assert large.worst_std_error < local_plan(work, 6, layout="tables").worst_std_error
+
+
+def test_split_reports_are_rejected_as_a_whole():
+    plan = pairs_plan("split")
+    block = simulate(plan, records(plan, 300), SeededBits(1))
+    collector = Collector(plan)
+    collector.add_block(block)
+    assert collector.reports == 300
+    last = plan.parts[-1].randomizer
+    bad = block[: plan.report_bytes - last.payload] + b"\xff" * last.payload
+    assert last.tallies < 256**last.payload
+    assert not collector.add(bad)
+    assert (collector.counts == 300).all()
+    assert collector.rejected["content"] == 1
 
 
 def test_weights_move_accuracy():

@@ -15,6 +15,7 @@ from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.odds import Choice, Odds
 from leastnoise.local.randomizer import randomizer_data, randomizer_from
 from leastnoise.local.subsets import Subsets
+from leastnoise.local.vectors import centred_inverse, decoded
 from leastnoise.noise import SeededBits
 from tests.local.cases import KINDS, ODDS, PREFIX, randomizers
 
@@ -192,6 +193,15 @@ def test_queries_that_reports_do_not_tell_are_refused():
     ball = Ball(unit_columns(np.array([[1.0, 1, -1, -1]])), half_space(ODDS))
     with pytest.raises(LeastnoiseError, match="do not tell these queries; plan with them"):
         ball.estimators(np.eye(4)[:1])
+
+
+@pytest.mark.parametrize("cells", [3, 6])
+def test_decoding_is_exact(cells):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((4, cells))
+    queries = rng.standard_normal((2, 4)) @ A + rng.standard_normal((2, 1))
+    R, c = decoded(queries, A, centred_inverse(A))
+    assert_allclose(R @ A + c, queries)
 
 
 def test_stored_and_read(randomizer):

@@ -62,7 +62,7 @@ class Collector:
     @property
     def reports(self) -> int:
         """Reports taken."""
-        return int(self.counts.sum())
+        return int(self.counts[0] if self.plan.split else self.counts.sum())
 
     # --- taking reports -----------------------------------------------------------------------------------------------
 
@@ -109,9 +109,27 @@ class Collector:
         first = len(prefix) + self.plan.part_bytes
         if len(self.plan.parts) == 1:
             self._count(0, self.plan.parts[0], rows[:, first:])
-            return
+        elif self.plan.split:
+            self._take_all(rows[:, first:])
+        else:
+            self._take_one(rows)
+
+    def _take_all(self, payloads: Payloads) -> None:
+        """Reports on all parts, which are taken or rejected as a whole."""
+        sizes = [p.randomizer.payload for p in self.plan.parts]
+        pieces = np.split(payloads, np.cumsum(sizes)[:-1], axis=1)
+        good = np.ones(len(payloads), dtype=bool)
+        for part, piece in zip(self.plan.parts, pieces, strict=True):
+            good &= part.randomizer.valid(piece)
+        self.rejected["content"] += int((~good).sum())
+        for i, (part, piece) in enumerate(zip(self.plan.parts, pieces, strict=True)):
+            self._count(i, part, piece[good])
+
+    def _take_one(self, rows: Payloads) -> None:
+        """Reports on one part each."""
+        prefix, first = len(self.plan.prefix), len(self.plan.prefix) + self.plan.part_bytes
         at = np.zeros((len(rows), 4), dtype=np.uint8)
-        at[:, : self.plan.part_bytes] = rows[:, len(prefix) : first]
+        at[:, : self.plan.part_bytes] = rows[:, prefix:first]
         numbers = at.view("<u4")[:, 0]
         self.rejected["content"] += int((numbers >= len(self.plan.parts)).sum())
         order = np.argsort(numbers, kind="stable")

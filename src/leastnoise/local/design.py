@@ -38,7 +38,7 @@ SHARE = 1e-3  # least share of a design in a mixture
 def design(queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0) -> Subsets:
     """Subsets that tell the queries (rows over the cells of a table) with little variance for the worst of them.
 
-    Guarantees: no_worse_than_telling_the_value; no_worse_than_half_spaces.
+    Guarantees: no_worse_than_telling_the_value; prefixes_are_better_than_half_spaces.
     """
     T = queries.shape[1]
     if T == 1:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.plan import LocalPlan
+from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import cells_of
 from leastnoise.noise import Bits, SecureBits
 
@@ -56,6 +57,24 @@ def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:
     records = _checked(plan, codes)
     out = np.zeros((len(records), plan.report_bytes), dtype=np.uint8)
     out[:, : len(plan.prefix)] = np.frombuffer(plan.prefix, dtype=np.uint8)
+    if plan.split:
+        _fill_all(plan, records, bits, out)
+    else:
+        _fill_one(plan, records, bits, out)
+    return out.tobytes()
+
+
+def _fill_all(plan: LocalPlan, records: IntArray, bits: Bits, out: Payloads) -> None:
+    """What every device says about every part."""
+    first = len(plan.prefix)
+    for part in plan.parts:
+        last = first + part.randomizer.payload
+        out[:, first:last] = part.randomizer.encode(cells_of(records, part.attributes, part.shape), bits)
+        first = last
+
+
+def _fill_one(plan: LocalPlan, records: IntArray, bits: Bits, out: Payloads) -> None:
+    """What every device says about the part it draws."""
     at = plan.draw_parts(bits, len(records))
     first = len(plan.prefix) + plan.part_bytes
     numbers = at.astype("<u4").view(np.uint8).reshape(-1, 4)
@@ -67,7 +86,6 @@ def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:
         if len(chosen):
             cells = cells_of(records[chosen], part.attributes, part.shape)
             out[chosen, first : first + part.randomizer.payload] = part.randomizer.encode(cells, bits)
-    return out.tobytes()
 
 
 def _checked(plan: LocalPlan, codes: npt.ArrayLike) -> IntArray:

@@ -33,7 +33,7 @@ def local_budget(epsilon: Fraction, delta: float) -> Budget:
 class GaussianVectors:
     """Integer vectors, one column per value, with noise of exact variance.
 
-    Guarantees: cost_is_exactly_the_budget; estimates_are_unbiased; variances_are_exact.
+    Guarantees: gaussian_vectors_cost_exactly_the_budget; estimates_are_unbiased; variances_are_exact.
     """
 
     columns: IntArray

@@ -1,8 +1,8 @@
 """LocalPlan: everything devices and collectors agree on beforehand. It is public and was made without data.
 
 A plan has parts. Each is a table of some attributes with a randomizer for its cells; a device draws one part, without
-looking at its record, and reports on that. A query is split into residual pieces, and each piece is answered from the
-parts that carry it (docs/local.md).
+looking at its record, and reports on that (or, where epsilon is large enough to be split, on all of them). A query is
+split into residual pieces, and each piece is answered from the parts that carry it (docs/local.md).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_to_json
 
 VERSION = 1
+SPLIT = "split"
 SHARES = 2**32  # shares of parts are whole numbers that add up to this
 _TAG = 4  # bytes of the fingerprint in every report
 
@@ -98,12 +99,19 @@ class LocalPlan:
     layout: str = "whole"
 
     def __post_init__(self) -> None:
-        if not self.parts or sum(p.share for p in self.parts) != SHARES or min(p.share for p in self.parts) < 1:
+        shares = [p.share for p in self.parts]
+        if not shares or min(shares) < 1 or (set(shares) != {SHARES} if self.split else sum(shares) != SHARES):
             raise LeastnoiseError("the shares of the parts must be positive and add up to one; make the plan again")
         if any(p.randomizer.cells != prod(p.shape) for p in self.parts):
             raise LeastnoiseError("a randomizer does not fit the cells of its table; make the plan again")
-        if not all(p.randomizer.keeps(self.epsilon, self.delta) for p in self.parts):
+        times = len(self.parts) if self.split else 1
+        if not all(p.randomizer.keeps(self.epsilon / times, self.delta / times) for p in self.parts):
             raise LeastnoiseError(f"this plan spends more than its epsilon of {float(self.epsilon):g}; do not use it")
+
+    @property
+    def split(self) -> bool:
+        """Whether devices report on every part with a part of epsilon, not on one of them with all of it."""
+        return self.layout == SPLIT
 
     @property
     def domain(self) -> Domain:
@@ -164,12 +172,13 @@ class LocalPlan:
     @property
     def part_bytes(self) -> int:
         """Bytes that say which part a report is about."""
-        return 0 if len(self.parts) == 1 else 1 if len(self.parts) <= 256 else 4
+        return 0 if len(self.parts) == 1 or self.split else 1 if len(self.parts) <= 256 else 4
 
     @property
     def report_bytes(self) -> int:
         """Length of every report."""
-        return len(self.prefix) + self.part_bytes + max(p.randomizer.payload for p in self.parts)
+        payloads = [p.randomizer.payload for p in self.parts]
+        return len(self.prefix) + self.part_bytes + (sum(payloads) if self.split else max(payloads))
 
     # --- who reports on what ------------------------------------------------------------------------------------------
 
@@ -189,7 +198,7 @@ class LocalPlan:
     def worst_variances(self, queries: Queries) -> Array:
         """Variance per device of each answer, at most, whatever the records are: n devices give n times it."""
         total = np.zeros(len(queries.rows))
-        alone = len(self.parts) == 1
+        alone = len(self.parts) == 1 or self.split
         for i, rows in targets(self.parts, queries).items():
             part = self.parts[i]
             moments = part.randomizer.moments(rows)
@@ -202,11 +211,14 @@ class LocalPlan:
         Guarantees: variances_match_a_simulation.
         """
         n = len(codes)
-        total = -_variance(queries.rows, cells_of(codes, queries.attributes, queries.shape)) * n
+        total = np.zeros(len(queries.rows))
         for i, rows in targets(self.parts, queries).items():
             part = self.parts[i]
             share = np.bincount(cells_of(codes, part.attributes, part.shape), minlength=prod(part.shape)) / n
-            total += n * (part.randomizer.moments(rows) @ share - (rows @ share) ** 2) / part.fraction
+            known = rows**2 @ share if self.split else (rows @ share) ** 2
+            total += n * (part.randomizer.moments(rows) @ share - known) / part.fraction
+        if not self.split:
+            total -= n * _variance(queries.rows, cells_of(codes, queries.attributes, queries.shape))
         return np.maximum(total, 0.0)
 
     def influence(self, queries: Queries) -> Array:
@@ -215,7 +227,9 @@ class LocalPlan:
             self.parts[i].randomizer.influence(r) / self.parts[i].fraction
             for i, r in targets(self.parts, queries).items()
         ]
-        return np.max(moved, axis=0) if moved else np.zeros(len(queries.rows))
+        if not moved:
+            return np.zeros(len(queries.rows))
+        return np.sum(moved, axis=0) if self.split else np.max(moved, axis=0)
 
     @cached_property
     def worst_std_error(self) -> float:

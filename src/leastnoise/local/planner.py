@@ -18,18 +18,19 @@ from leastnoise.local.ball import Ball, cap, half_space, unit_columns
 from leastnoise.local.design import centred, design
 from leastnoise.local.gauss import GaussianVectors, local_budget
 from leastnoise.local.odds import Odds, checked_epsilon
-from leastnoise.local.plan import SHARES, LocalPlan, Part, Seat, targets
+from leastnoise.local.plan import SHARES, SPLIT, LocalPlan, Part, Seat, targets
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.tables import Queries, queries_of
 from leastnoise.privacy import Budget
 from leastnoise.workload import Workload
 
 RANDOMIZERS = ("subsets", "half space", "cap", "gaussian")
-LAYOUTS = ("whole", "tables", "residuals")
+LAYOUTS = ("whole", "tables", "residuals", SPLIT)
 MOST_SUBSET_CELLS = 2048  # values up to which subsets are designed
 MOST_CELLS = 12_000  # values of one table
 WHOLE_CELLS = 512  # cells up to which all attributes together are tried as one table
 GAP = 1e-3
+LEAST_SPLIT = 1  # epsilon per table below which splitting never pays
 WEAK = 1e-4  # of the strongest direction
 
 
@@ -49,7 +50,7 @@ def local_plan(
     >>> plan.report_bytes, round(plan.worst_std_error**2, 4)
     (6, 0.9207)
 
-    Guarantees: auto_is_the_best_of_its_choices; uses_no_data.
+    Guarantees: auto_is_the_best_of_its_choices.
     """
     exact = checked_epsilon(epsilon)
     _check_word("randomizer", randomizer, RANDOMIZERS)
@@ -61,14 +62,13 @@ def local_plan(
     tables = [q for q in queries_of(workload) if any(q.pieces)]
     if not tables:
         raise LeastnoiseError("the workload asks for nothing but the number of devices; add queries on an attribute")
-    budget = None if delta is None else local_budget(exact, delta)
-    maker = _Maker(exact, budget, randomizer, seed)
-    layouts = _layouts(tables) if layout == "auto" else [layout]
-    plans = [
-        LocalPlan(workload, exact, _delta(parts, delta), parts, name)
-        for name in layouts
-        if (parts := _parts(tables, _seats(tables, name), maker))
-    ]
+    plans = []
+    for name in _layouts(tables, exact) if layout == "auto" else [layout]:
+        seats = _seats(tables, name)
+        times = len(seats) if name == SPLIT else 1
+        budget = None if delta is None else local_budget(exact / times, delta / times)
+        parts = _parts(tables, seats, _Maker(exact / times, budget, randomizer, seed))
+        plans.append(LocalPlan(workload, exact, _delta(parts, delta), parts, name))
     return min(plans, key=lambda p: p.worst_std_error) if len(plans) > 1 else plans[0]
 
 
@@ -85,13 +85,15 @@ def _delta(parts: Sequence[Part], delta: float | None) -> float:
 # --- who reports on what ----------------------------------------------------------------------------------------------
 
 
-def _layouts(tables: Sequence[Queries]) -> list[str]:
+def _layouts(tables: Sequence[Queries], epsilon: Fraction) -> list[str]:
     """Layouts worth trying."""
     sets = {q.attributes for q in tables}
     if len(sets) == 1:
         return ["whole"]
     sizes = {a: n for q in tables for a, n in zip(q.attributes, q.shape, strict=True)}
-    return ["whole", "tables", "residuals"] if prod(sizes.values()) <= WHOLE_CELLS else ["tables", "residuals"]
+    whole = ["whole"] if prod(sizes.values()) <= WHOLE_CELLS else []
+    split = [SPLIT] if epsilon >= LEAST_SPLIT * len(_seats(tables, SPLIT)) else []
+    return [*whole, "tables", "residuals", *split]
 
 
 def _seats(tables: Sequence[Queries], layout: str) -> list[Seat]:
@@ -99,7 +101,7 @@ def _seats(tables: Sequence[Queries], layout: str) -> list[Seat]:
     sizes = {a: n for q in tables for a, n in zip(q.attributes, q.shape, strict=True)}
     if layout == "whole":
         sets = [tuple(sorted(sizes))]
-    elif layout == "tables":
+    elif layout in ("tables", SPLIT):
         asked = sorted({q.attributes for q in tables}, key=len, reverse=True)
         sets = [s for i, s in enumerate(asked) if not any(set(s) < set(t) for t in asked[:i])]
     else:
@@ -110,7 +112,7 @@ def _seats(tables: Sequence[Queries], layout: str) -> list[Seat]:
                 f"a table of {prod(sizes[a] for a in s):,} cells is too large for devices to report on at once; "
                 "use coarser values, fewer ways, or layout 'tables'"
             )
-    shares = _whole_shares(np.ones(len(sets)))
+    shares = [SHARES] * len(sets) if layout == SPLIT else _whole_shares(np.ones(len(sets)))
     return [
         Seat(s, tuple(sizes[a] for a in s), share, (s,) if layout == "residuals" else None)
         for s, share in zip(sets, shares, strict=True)
@@ -128,8 +130,10 @@ def _parts(tables: Sequence[Queries], seats: Sequence[Seat], maker: _Maker) -> t
     """Randomizers for the seats, and shares in proportion to the root of the noise that each one adds."""
     rows = _asked(tables, seats)
     made = [maker.make(seat, rows[i]) for i, seat in enumerate(seats)]
-    weights = np.array([_loss(r, rows[i]) ** 0.5 for i, r in enumerate(made)]) if len(made) > 1 else np.ones(1)
-    shares = _whole_shares(np.maximum(weights, 1e-6 * weights.max()))
+    shares = [seat.share for seat in seats]
+    if sum(shares) == SHARES and len(seats) > 1:
+        weights = np.array([_loss(r, rows[i]) ** 0.5 for i, r in enumerate(made)])
+        shares = _whole_shares(np.maximum(weights, 1e-6 * weights.max()))
     return tuple(
         Part(seat.attributes, seat.shape, share, seat.carries, randomizer)
         for seat, share, randomizer in zip(seats, shares, made, strict=True)

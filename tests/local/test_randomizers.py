@@ -110,7 +110,7 @@ def test_estimates_are_unbiased(randomizer):
     n = 200_000
     cells = np.random.default_rng(0).choice(6, n, p=[0.3, 0.05, 0.2, 0.25, 0.15, 0.05])
     tally = randomizer.tally(randomizer.encode(cells, SeededBits(3)))
-    values, _ = randomizer.summary(PREFIX, tally)
+    values = randomizer.totals(PREFIX, tally)
     share = np.bincount(cells, minlength=6) / n
     error = np.sqrt(np.maximum(n * (randomizer.moments(PREFIX) - PREFIX**2) @ share, 1e-9))
     assert (np.abs(values - n * PREFIX @ share) < 4.5 * error + 1e-4 * n**0.5).all()  # six: one false alarm in 20,000
@@ -120,7 +120,7 @@ def test_estimates_are_unbiased(randomizer):
 def test_unbiased_to_three_standard_errors_over_a_million_reports(name):
     randomizer, n = randomizers()[name], 10**6
     cells = np.random.default_rng(0).integers(0, 6, n)
-    values, _ = randomizer.summary(PREFIX, randomizer.tally(randomizer.encode(cells, SeededBits(4))))
+    values = randomizer.totals(PREFIX, randomizer.tally(randomizer.encode(cells, SeededBits(4))))
     share = np.bincount(cells, minlength=6) / n
     error = np.sqrt(np.maximum(n * (randomizer.moments(PREFIX) - PREFIX**2) @ share, 1e-6 * n))
     assert (np.abs(values - n * PREFIX @ share) < 3 * error).all()  # fixed seed; a false alarm in 1 of 70 seeds
@@ -176,10 +176,11 @@ def test_no_report_moves_an_answer_further_than_its_influence(randomizer):
         assert_allclose(moved.max(axis=0), bound)  # attained
 
 
-def test_summary_estimates_the_second_moments(randomizer):
+def test_squares_estimate_the_second_moments(randomizer):
     cells = np.arange(60_000) % 6
     tally = randomizer.tally(randomizer.encode(cells, SeededBits(8)))
-    _, squares = randomizer.summary(PREFIX, tally)
+    squares = randomizer.squares(PREFIX, tally)
+    assert_allclose(randomizer.totals(PREFIX, tally), randomizer.estimators(PREFIX) @ tally)
     expected = randomizer.moments(PREFIX)
     usual = expected.mean(axis=1) if isinstance(randomizer, Subsets) else expected.max(axis=1)
     assert_allclose(squares / len(cells), usual, rtol=0.04, atol=1e-9)  # 4 standard errors

@@ -147,9 +147,13 @@ class Ball:
         noise = (np.sum(R**2, axis=1, keepdims=True) + (self.along - 1) * along**2) / self.gain**2
         return noise + 2 * c * along + c**2
 
-    def summary(self, queries: Array, tally: IntArray) -> tuple[Array, Array]:
-        """Sum over reports of the estimators, and the most that the sum of their squares is expected to be."""
-        return self.estimators(queries) @ tally, self.moments(queries).max(axis=1) * float(tally[-1])
+    def totals(self, queries: Array, tally: IntArray) -> Array:
+        """Sums of the estimators over reports."""
+        return self.estimators(queries) @ tally
+
+    def squares(self, queries: Array, tally: IntArray) -> Array:
+        """The most that sums of the squared estimators are expected to be."""
+        return self.moments(queries).max(axis=1) * float(tally[-1])
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,21 +173,33 @@ class Collector:
         cells = int(np.prod([self.plan.domain[n].size for n in names], dtype=np.int64))
         return self.ask(names, np.eye(cells), confidence)
 
+    def totals(self, queries: Queries) -> Array:
+        """Unbiased counts alone: each part's mean stands for all devices."""
+        values = self.reports * queries.pieces[()]
+        for i, rows in self._asked(queries):
+            values = values + self.reports / self.counts[i] * self.plan.parts[i].randomizer.totals(
+                rows, self.tallies[i]
+            )
+        return values
+
+    def _asked(self, queries: Queries) -> Iterator[tuple[int, Array]]:
+        """Parts with what they are asked; refused where they have too few reports."""
+        for i, rows in targets(self.plan.parts, queries).items():
+            if self.counts[i] < 2:
+                raise LeastnoiseError(f"only {self.counts[i]} reports tell these queries; collect more before asking")
+            yield i, rows
+
     def _answer(self, queries: Queries, confidence: float) -> LocalAnswers:
-        """Each part's mean stands for all devices; its spread among reports gives the standard error.
+        """Counts with standard errors from the spread of each part's reports.
 
         The spread counts the noise and that other devices might have come, so that errors hold for the population too.
         """
-        n = self.reports
-        values, variances = n * self.plan.constants(queries), np.zeros(len(queries.rows))
-        for i, rows in targets(self.plan.parts, queries).items():
-            count = int(self.counts[i])
-            if count < 2:
-                raise LeastnoiseError(f"only {count} reports tell these queries; collect more before asking")
-            total, squares = self.plan.parts[i].randomizer.summary(rows, self.tallies[i])
-            mean = total / count
-            values = values + n * mean
-            variances += n**2 / (count - 1) * np.maximum(squares / count - mean**2, 0.0)
-        names = tuple(self.plan.domain.names[a] for a in queries.attributes)
         quantile(confidence)  # refuses what is no confidence
-        return LocalAnswers(queries.label, names, values, np.sqrt(variances), confidence)
+        variances = np.zeros(len(queries.rows))
+        for i, rows in self._asked(queries):
+            count, randomizer = int(self.counts[i]), self.plan.parts[i].randomizer
+            mean = randomizer.totals(rows, self.tallies[i]) / count
+            spread = randomizer.squares(rows, self.tallies[i]) / count - mean**2
+            variances += self.reports**2 / (count - 1) * np.maximum(spread, 0.0)
+        names = tuple(self.plan.domain.names[a] for a in queries.attributes)
+        return LocalAnswers(queries.label, names, self.totals(queries), np.sqrt(variances), confidence)

@@ -109,9 +109,13 @@ class GaussianVectors:
         noise = float(self.variance + Fraction(1, 12))  # rounding to integers adds 1/12
         return np.sum(self.estimators(queries)[:, :-1] ** 2, axis=1, keepdims=True) * noise + queries**2
 
-    def summary(self, queries: Array, tally: IntArray) -> tuple[Array, Array]:
-        """Sum over reports of the estimators, and the most that the sum of their squares is expected to be."""
-        return self.estimators(queries) @ tally, self.moments(queries).max(axis=1) * float(tally[-1])
+    def totals(self, queries: Array, tally: IntArray) -> Array:
+        """Sums of the estimators over reports."""
+        return self.estimators(queries) @ tally
+
+    def squares(self, queries: Array, tally: IntArray) -> Array:
+        """The most that sums of the squared estimators are expected to be."""
+        return self.moments(queries).max(axis=1) * float(tally[-1])
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""

@@ -8,6 +8,7 @@ largest estimate is chosen, and its estimate is its loss.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, product
 from math import ceil, log
 
@@ -63,8 +64,8 @@ def learn(collector: Collector, confidence: float = 0.95) -> Learned:
     """
     if not 0 < confidence < 1:
         raise LeastnoiseError(f"confidence {confidence!r} is not between 0 and 1; a usual one is 0.95")
-    (answers,) = collector.answers()
-    q = answers.values / collector.reports
+    (queries,) = collector.plan.queries
+    q = collector.totals(queries) / collector.reports
     best = int(np.argmax(q))
     t = _deviation(collector.plan, collector.reports, 1 - confidence)
     return Learned(best, float(1 - q[best]) / 2, t, t / 2, confidence)
@@ -83,6 +84,7 @@ def examples_needed(plan: LocalPlan, excess: float, failure: float = 0.05) -> in
     return ceil(2 * (square + largest * excess / 3) / excess**2 * log(2 * concepts / failure))
 
 
+@lru_cache(maxsize=8)  # of large plans they take long, and plans do not change
 def _tails(plan: LocalPlan) -> tuple[float, float, int]:
     """Largest second moment and largest size of what one report says about a concept, and the number of concepts."""
     (queries,), (part,) = plan.queries, plan.parts

@@ -191,10 +191,6 @@ class LocalPlan:
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def constants(self, queries: Queries) -> Array:
-        """What every record adds to the queries on average over all cells."""
-        return queries.pieces[()]
-
     def worst_variances(self, queries: Queries) -> Array:
         """Variance per device of each answer, at most, whatever the records are: n devices give n times it."""
         total = np.zeros(len(queries.rows))

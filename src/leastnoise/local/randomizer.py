@@ -54,8 +54,11 @@ class Randomizer(Protocol):
     def moments(self, queries: Array) -> Array:
         """Second moment of each query's estimate from one report (row) under each value (column)."""
 
-    def summary(self, queries: Array, tally: IntArray) -> tuple[Array, Array]:
-        """Sums over reports of the estimates and of their squares (or what these are at most, in expectation)."""
+    def totals(self, queries: Array, tally: IntArray) -> Array:
+        """Sums of the estimates over reports: the unbiased answers."""
+
+    def squares(self, queries: Array, tally: IntArray) -> Array:
+        """Sums of the squared estimates over reports, or what they are at most, in expectation."""
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""

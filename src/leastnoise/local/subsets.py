@@ -130,10 +130,13 @@ class Subsets:
     def estimators(self, queries: Array) -> Array:
         """h with sum_y h(y) Q(y, x) = w(x): what each subset named adds to the answer of each query."""
         back = queries @ self.inverse
+        self._check(queries, back)
+        return back @ self.scores.T
+
+    def _check(self, queries: Array, back: Array) -> None:
         missed = np.abs(back @ self.information - queries).max(initial=0.0)
         if missed > _SEEN * np.abs(queries).max(initial=0.0):
             raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
-        return back @ self.scores.T
 
     def moments(self, queries: Array) -> Array:
         """Exact second moment of each query's estimator (row) under each value (column)."""
@@ -143,13 +146,14 @@ class Subsets:
             out[some] = self.estimators(queries[some]) ** 2 @ probabilities
         return out
 
-    def summary(self, queries: Array, tally: IntArray) -> tuple[Array, Array]:
-        """Sums over reports of the estimators and of their squares."""
-        values, squares = np.empty(len(queries)), np.empty(len(queries))
-        for some in _chunks(len(queries), self.tallies):
-            h = self.estimators(queries[some])
-            values[some], squares[some] = h @ tally, h**2 @ tally
-        return values, squares
+    def totals(self, queries: Array, tally: IntArray) -> Array:
+        """Sums of the estimators over reports, without making them."""
+        self._check(queries, queries @ self.inverse)
+        return queries @ (self.inverse @ (tally @ self.scores))
+
+    def squares(self, queries: Array, tally: IntArray) -> Array:
+        """Sums of the squared estimators over reports."""
+        return np.concatenate([self.estimators(queries[s]) ** 2 @ tally for s in _chunks(len(queries), self.tallies)])
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""

@@ -182,6 +182,16 @@ def test_long_horizons_are_near_their_floor():
     assert plan.cost.mu_squared <= 1
 
 
+@pytest.mark.slow
+def test_a_million_steps_are_exact():
+    system, T = Toeplitz.root(10**6), 10**6
+    x = np.random.default_rng(0).integers(0, 2**20, T)
+    answers = system.apply(x)
+    for t in (0, 1, 65_535, 65_536, 500_001, 999_983, T - 1):
+        assert int(answers[t]) == int(np.vdot(system.row(t).astype(object), x[: t + 1].astype(object)))
+    assert np.abs(system.solve(answers) - np.cumsum(x)).max() < 0.1  # far below the noise
+
+
 def test_matrices_that_are_not_triangular_do_not_stream():
     assert not factorize([[1, 1], [0, 1]], BUDGET).streams
     assert is_lower(np.tri(3))

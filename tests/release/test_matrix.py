@@ -127,6 +127,21 @@ def test_streams_debit_first(tmp_path):
         plan.stream(ledger=ledger.path, dataset="log")
 
 
+def test_closed_streams_are_saved_and_noted(tmp_path):
+    plan = factorize(running_totals(2), BUDGET)
+    ledger = Ledger.create(tmp_path / "a.ledger", BUDGET, "log")
+    stream = plan.stream(ledger=ledger, dataset="log")
+    stream.add(3)
+    stream.add(4)
+    release = stream.close(tmp_path / "out")
+    assert (MatrixRelease.load(tmp_path / "out").values == release.values).all()
+    (entry,) = ledger.entries()
+    assert (entry.id, entry.release) == (
+        release.ledger_entry,
+        json.loads((tmp_path / "out" / "release.json").read_text())["id"],
+    )
+
+
 def test_mistakes_in_streams_are_told(plan):
     stream = factorize(running_totals(2), BUDGET).stream(bits=SeededBits(1))
     for call, message in [

@@ -18,7 +18,7 @@ from leastnoise.factorize.system import Measured
 from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.noise import Bits, SecureBits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
-from leastnoise.privacy.ledger import Ledger
+from leastnoise.privacy.ledger import Entry, Ledger
 from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer
 from leastnoise.release.matrix import MatrixRelease
@@ -44,16 +44,15 @@ class Stream:
         if not plan.streams:
             raise LeastnoiseError("these queries need all items before any is answered; use run, or order the queries")
         self.plan, self.dataset, self._bits = plan, dataset, bits or SecureBits()
-        book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
+        self._book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
         self._counts = np.zeros(plan.items, dtype=np.int64)
         self._total = 0
         self._measured: list[int] = []
         self._read = np.empty(plan.items)
-        self._entry: int | None = None
-        if book is not None:
+        self._entry: Entry | None = None
+        if self._book is not None:
             cost, mark = plan.cost, files.fingerprint(plan)
-            insecure = self._bits.insecure
-            self._entry = book.debit(cost, mark, note=note, dataset=dataset, insecure=insecure).id
+            self._entry = self._book.debit(cost, mark, note=note, dataset=dataset, insecure=self._bits.insecure)
 
     def __len__(self) -> int:
         return len(self._measured)
@@ -88,14 +87,20 @@ class Stream:
         assert isinstance(system, Measured)
         return system.reading[t, : t + 1]
 
-    def close(self) -> MatrixRelease:
-        """All answers as a release, once all items have come."""
+    def close(self, out: str | Path | None = None, *, overwrite: bool = False) -> MatrixRelease:
+        """All answers as a release, once all items have come; with `out` it is saved and noted in the ledger."""
         missing = self.plan.items - len(self._measured)
         if missing:
             raise LeastnoiseError(f"{missing:,} of {self.plan.items:,} items have not come yet; add them, or zeros")
         fits = max(map(abs, self._measured)) < FITS
         measured = np.array(self._measured, dtype=np.int64 if fits else object)
-        return MatrixRelease(self.plan, measured, self.dataset, self._bits.insecure, self._entry)
+        entry = None if self._entry is None else self._entry.id
+        release = MatrixRelease(self.plan, measured, self.dataset, self._bits.insecure, entry)
+        if out is not None:
+            identity = files.save(release, Path(out), overwrite)
+            if self._book is not None and self._entry is not None:
+                self._entry = self._book.finish(self._entry, identity)
+        return release
 
 
 MatrixPlan.streamer = Stream

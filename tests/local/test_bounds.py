@@ -277,7 +277,7 @@ def test_the_command_draws_curves(spec, end, tmp_path, capsys):
     lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
     assert len(lines) == len(bounds(np.tri(8), 0.05, epsilon=1, delta=1e-9, error="rms").all)
     points = [tuple(map(float, p.split(","))) for line in lines for p in line.get("points").split()]
-    assert all(0 <= x <= 900 and 0 <= y <= 440 for x, y in points)
+    assert all(0 <= x <= 960 and 0 <= y <= 440 for x, y in points)
 
 
 def test_mistakes_on_the_command_line(spec, tmp_path, capsys):

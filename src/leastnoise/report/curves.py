@@ -12,7 +12,7 @@ import pandas as pd
 
 from leastnoise.errors import LeastnoiseError
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 900, 440, 70, 330, 30, 50
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960, 440, 90, 380, 30, 50
 # Told apart by the colour-blind (Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 

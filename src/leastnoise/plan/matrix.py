@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.differences import difference_floor
+from leastnoise.factorize.integer import IntegerStrategy
 from leastnoise.factorize.norms import gamma_r
 from leastnoise.factorize.norms_checks import Weights, checked_matrix, checked_weights
 from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System, is_lower
@@ -97,7 +98,7 @@ class MatrixPlan:
     @cached_property
     def cost(self) -> Cost:
         """Exact privacy cost."""
-        moved = Fraction(sensitivity(self.system, self.budget)) / self.variance
+        moved = Fraction(_moved(self.system, self.budget)) / self.variance
         return Cost(moved, self.budget.neighbours, self.budget.rows_per_person)
 
     @property
@@ -272,9 +273,14 @@ def _system(W: Array, A: Array) -> Measured:
     return Measured.rounded(W, A)
 
 
+def _moved(system: System, budget: Budget) -> int:
+    """Squared sensitivity of the integers to one person."""
+    return sensitivity(cast(IntegerStrategy, system), budget)  # it asks for the two squared lengths, which systems have
+
+
 def _variance(system: System, budget: Budget) -> Fraction:
     """The least noise that costs no more than the budget, exactly."""
-    moved = sensitivity(system, budget)
+    moved = _moved(system, budget)
     if not moved:
         raise LeastnoiseError(
             "replacing a row changes no answer, so no noise is needed; publish the answers as they are"

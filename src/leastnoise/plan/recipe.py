@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, sqrt
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,18 +33,6 @@ LEAST_DEVIATION = 64  # of the noise in integer units: rounding then adds 2e-5 o
 GRAIN = 2**10  # variances are multiples of 1/GRAIN
 GUARD = 1e-5  # share of a residual's budget for the probe that reaches every query, where the main one does not
 ROUNDED = Fraction(1, 12)  # variance that rounding to integers adds (docs/privacy.md)
-
-
-class Sensitive(Protocol):
-    """What decides how far one person moves the answers of an integer strategy."""
-
-    @property
-    def largest_square(self) -> int:
-        """Largest squared column norm."""
-
-    @property
-    def largest_difference(self) -> int:
-        """Largest squared difference of two columns, or more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +170,7 @@ def cost_of(probe: Probe, budget: Budget) -> Fraction:
     return moved / probe.variance if moved else Fraction(0)
 
 
-def sensitivity(strategy: Sensitive, budget: Budget) -> int:
+def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
     """Squared sensitivity of the answers to one person.
 
     A person has at most k rows. Adding or removing them moves the answers by at most k columns. Replacing a person

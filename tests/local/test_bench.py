@@ -6,7 +6,7 @@ from bench.local import main
 
 
 def test_bench_local_runs(capsys):
-    words = "--workloads histogram cdf parities marginals --devices 20000 --cells 16 --seeds 1".split()
+    words = "--workloads histogram cdf marginals --devices 20000 --cells 16 --seeds 1".split()
     assert main(words) == 0
     document = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert document["ok"] is True

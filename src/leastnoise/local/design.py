@@ -1,6 +1,6 @@
 """Which subsets tell most about given queries: a search that starts from half spaces of the optimal strategy.
 
-For queries W the second moments of the estimators are the diagonal of W V^-1 W^T, with V the information of the
+For queries W of mean 0 the variances of the estimators are the diagonal of W V^-1 W^T, with V the information of the
 subsets (docs/local.md). The search makes their p-norm small, which for large p is about the largest of them.
 Memberships of low score, the derivative by them, are exchanged for others of the same value that have a high one; a
 step that does not help is taken back and made smaller. Designs that are known to be good for some queries (the cells
@@ -21,7 +21,7 @@ from leastnoise.local.odds import MOST_CANDIDATES, Odds
 from leastnoise.local.subsets import Members, Subsets
 from leastnoise.residual import subsets as axis_sets
 
-POWER = 8  # of the norm that stands for the largest second moment
+POWER = 8  # of the norm that stands for the largest variance
 SEARCHED = 300  # values up to which memberships are searched
 SAMPLED = 512  # queries that guide a search; all of them decide
 STEPS = 100
@@ -56,8 +56,9 @@ def design(queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0) -> S
 
 
 def usual(subsets: Subsets, queries: Array) -> float:
-    """Largest second moment of a query where all values are equally frequent."""
-    return float(np.einsum("qx,xy,qy->q", queries, subsets.inverse, queries, optimize=True).max())
+    """Largest variance of a query where all values are equally frequent and devices are drawn from them."""
+    rows = centred(queries)
+    return float(np.einsum("qx,qx->q", rows @ subsets.inverse, rows).max())
 
 
 def worst(subsets: Subsets, queries: Array) -> float:
@@ -125,8 +126,9 @@ def sampled(rows: Array) -> Array:
 
 
 def _norm(V: Array, rows: Array) -> tuple[float, Array]:
-    """The p-norm (mean) of the second moments of the estimators, and minus its derivative by V up to a factor."""
-    back = np.linalg.solve(V + RIDGE * np.trace(V) * np.eye(len(V)), rows.T).T
+    """The p-norm (mean) of the variances of the estimators, and minus its derivative by V up to a factor."""
+    T = len(V)
+    back = np.linalg.solve(V + np.trace(V) * (RIDGE * np.eye(T) + 1 / T**2), rows.T).T  # constants are in no row
     moments = np.einsum("qx,qx->q", back, rows)
     largest = float(moments.max())
     relative = moments / largest
@@ -178,7 +180,7 @@ def _search(rows: Array, members: Members, odds: Odds) -> Members:
 def _evaluate(rows: Array, members: Members, odds: Odds) -> tuple[float, Array]:
     subsets = Subsets(members.T, odds)
     value, slope = _norm(subsets.information, rows)
-    return value, slope @ subsets.scores.T
+    return value, slope @ subsets.deviations.T
 
 
 def _exchanged(members: Members, scores: Array, swaps: int) -> Members:

@@ -110,33 +110,43 @@ class Subsets:
         return np.where(self.members, inside, outside)
 
     @cached_property
-    def scores(self) -> Array:
-        """Q(y, x) / D(y), where D(y) is the probability of subset y if all values are equally frequent."""
-        Q = self.probabilities()
-        return Q / Q.mean(axis=1, keepdims=True)
+    def _usual(self) -> Array:
+        """D: probability of each subset if all values are equally frequent, as a column."""
+        inside, outside = float(self.choice.probability(True)), float(self.choice.probability(False))
+        return outside + (inside - outside) * self.members.mean(axis=1, keepdims=True)
+
+    @cached_property
+    def deviations(self) -> Array:
+        """E = Q / D - 1, without the loss of digits that the difference would bring where epsilon is small."""
+        difference = float(self.choice.probability(True) - self.choice.probability(False))
+        return (self.members - self.members.mean(axis=1, keepdims=True)) * (difference / self._usual)
 
     @cached_property
     def information(self) -> Array:
-        """V = Q^T D^-1 Q: w V^+ w is the second moment of w's estimator where all values are equally frequent."""
-        return self.scores.T @ self.probabilities()
+        """E^T D E: for a query w of mean 0, w (E^T D E)^+ w is the variance of its estimator at equal frequencies."""
+        return self.deviations.T @ (self._usual * self.deviations)
 
     @cached_property
     def inverse(self) -> Array:
-        """V^+."""
+        """Pseudo-inverse of the information."""
         w, u = np.linalg.eigh(self.information)
         keep = w > w[-1] * _SMALL
         return (u[:, keep] / w[keep]) @ u[:, keep].T
 
     def estimators(self, queries: Array) -> Array:
         """h with sum_y h(y) Q(y, x) = w(x): what each subset named adds to the answer of each query."""
-        back = queries @ self.inverse
-        self._check(queries, back)
-        return back @ self.scores.T
+        means, back = self._solved(queries)
+        return means + back @ self.deviations.T
 
-    def _check(self, queries: Array, back: Array) -> None:
-        missed = np.abs(back @ self.information - queries).max(initial=0.0)
+    def _solved(self, queries: Array) -> tuple[Array, Array]:
+        """Means of the queries (a column), and the rest times the inverse."""
+        means = queries.mean(axis=1, keepdims=True)
+        rest = queries - means
+        back = rest @ self.inverse
+        missed = np.abs(back @ self.information - rest).max(initial=0.0)
         if missed > _SEEN * np.abs(queries).max(initial=0.0):
             raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
+        return means, back
 
     def moments(self, queries: Array) -> Array:
         """Exact second moment of each query's estimator (row) under each value (column)."""
@@ -148,8 +158,8 @@ class Subsets:
 
     def totals(self, queries: Array, tally: IntArray) -> Array:
         """Sums of the estimators over reports, without making them."""
-        self._check(queries, queries @ self.inverse)
-        return queries @ (self.inverse @ (tally @ self.scores))
+        means, back = self._solved(queries)
+        return means[:, 0] * tally.sum() + back @ (tally @ self.deviations)
 
     def squares(self, queries: Array, tally: IntArray) -> Array:
         """Sums of the squared estimators over reports."""

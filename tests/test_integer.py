@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize import integer
 from leastnoise.factorize.integer import (
     EXACT_NORM,
     LARGEST_NORM,
@@ -123,7 +124,7 @@ def test_bound_where_there_are_too_many_pairs(monkeypatch, rng):
     chosen = tuple(Rows(rng.integers(-9, 10, (3, 4)), (4,)) for _ in range(2))
     strategy = IntegerStrategy(chosen)
     exact = strategy.largest_difference
-    monkeypatch.setattr("leastnoise.factorize.integer.MANY", 3)
+    monkeypatch.setattr(integer, "MANY", 3)
     assert largest_difference([p.pairs() for p in chosen]) >= exact
 
 

@@ -430,6 +430,24 @@ def test_damaged_files(tmp_path):
         load_plan(path)
 
 
+def test_flipped_bytes_are_noticed(tmp_path):
+    plan = prefix_plan()
+    save_plan(plan, tmp_path / "plan")
+    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
+    rng = np.random.default_rng(0)
+    for name, load in (("plan", load_plan), ("counts", lambda path: load_collector(path, plan))):
+        whole = (tmp_path / name).read_bytes()
+        for _ in range(60):
+            changed = bytearray(whole)
+            changed[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+            (tmp_path / "changed").write_bytes(bytes(changed))
+            try:
+                back = load(tmp_path / "changed")
+            except LeastnoiseError:
+                continue
+            assert (back if name == "plan" else back.plan).fingerprint == plan.fingerprint
+
+
 def test_changed_plans_are_refused(tmp_path):
     plan = prefix_plan()
     header, arrays = plan.data()

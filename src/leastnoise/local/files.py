@@ -6,6 +6,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from leastnoise.privacy.cost import read_fraction
 from leastnoise.workload.store import workload_from_json
 
 _HEADER = "header.json"
+DAMAGED = (  # all that a file which somebody changed can make Python say
+    zipfile.BadZipFile, zlib.error, OSError, EOFError, LookupError, TypeError, ValueError, AttributeError,
+    NotImplementedError, RuntimeError, ArithmeticError, MemoryError,
+)  # fmt: skip
 
 
 def save_plan(plan: LocalPlan, path: str | Path) -> None:
@@ -79,9 +84,11 @@ def _number(name: str) -> int:
 
 def _collector_from(header: Mapping[str, Any], arrays: Arrays, plan: LocalPlan) -> Collector:
     collector = Collector(plan)
-    for i, tally in enumerate(collector.tallies):
-        tally += arrays[f"tally{i}"]
-    collector.counts += arrays["counts"]
+    for i, tally in enumerate([collector.counts, *collector.tallies]):
+        found = arrays[f"tally{i - 1}" if i else "counts"]
+        if found.shape != tally.shape or found.dtype != tally.dtype:
+            raise ValueError("counts of another shape")
+        tally += found
     collector.rejected = {reason: int(header["rejected"][reason]) for reason in REASONS}
     return collector
 
@@ -89,7 +96,7 @@ def _collector_from(header: Mapping[str, Any], arrays: Arrays, plan: LocalPlan) 
 def _checked(path: str | Path, make: Any, header: Mapping[str, Any], arrays: Arrays) -> Any:
     try:
         return make(header, arrays)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except DAMAGED as error:
         raise DataError(f"{path} is damaged ({error}); get it anew") from None
 
 
@@ -114,10 +121,11 @@ def _read(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
             arrays = {n[:-4]: np.load(io.BytesIO(file.read(n)), allow_pickle=False) for n in names}
     except FileNotFoundError:
         raise LeastnoiseError(f"there is no file {path}; save one first") from None
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+    except DAMAGED as error:
         raise DataError(f"{path} is not a {kind} ({error}); get it anew") from None
-    if header.get("kind") != kind:
-        raise LeastnoiseError(f"{path} holds a {header.get('kind')}, not a {kind}")
+    if not isinstance(header, dict) or header.get("kind") != kind:
+        found = header.get("kind") if isinstance(header, dict) else "list"
+        raise LeastnoiseError(f"{path} holds a {found}, not a {kind}")
     if header.get("version") != VERSION:
         raise LeastnoiseError(f"{path} has version {header.get('version')}, this is version {VERSION}; upgrade")
     return header, arrays

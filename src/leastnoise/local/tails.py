@@ -48,10 +48,10 @@ class Error:
             return float(deviations.max())
         if self.kind == "rms":
             return float(np.sqrt(np.mean(deviations**2)))
-        s, counts = np.unique(deviations[deviations > 0], return_counts=True)
+        s, times = np.unique(deviations[deviations > 0], return_counts=True)
         if not len(s):
             return 0.0
-        counts = counts * float(repeat)
+        counts = times * float(repeat)
 
         def excess(t: float) -> float:
             outside = np.log(2) + log_ndtr(-t / s)

@@ -22,9 +22,11 @@ from leastnoise.local.subsets import Members, Subsets
 from leastnoise.residual import subsets as axis_sets
 
 POWER = 8  # of the norm that stands for the largest variance
-SEARCHED = 300  # values up to which memberships are searched
-SAMPLED = 512  # queries that guide a search; all of them decide
+SMALL = 300  # values up to which several designs are made and mixed
+SEARCHED = 1100  # values up to which memberships are searched, if only for a minute
+SAMPLED = 512  # queries that guide a search, or twice the values; all of them decide
 STEPS = 100
+LARGE_STEPS = 60  # beyond SMALL
 GAP = 1e-2  # of the strategy to start from
 TIE = 1.002  # a simpler design may be so much worse
 RIDGE = 1e-10
@@ -47,9 +49,9 @@ def design(queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0) -> S
     found = [Subsets(members, odds) for members in _known(rows, shape)]
     if T > 2 and np.abs(rows).max() > 0:
         found += [_searched(rows, odds, share, seed) for share in _shares(odds, T)]
-        if T <= SEARCHED:
+        if T <= SMALL:
             found.append(mixture(found, rows))
-    value = worst if T <= SEARCHED else usual  # where tables are large, the worst data take too long to find
+    value = worst if T <= SMALL else usual  # where tables are large, the worst data take too long to find
     able = [(value(s, queries), s) for s in found if tells(s, rows)]
     least = min(value for value, _ in able)
     return next(s for value, s in able if value <= TIE * least)  # simple ones come first
@@ -93,7 +95,7 @@ def _known(rows: Array, shape: Sequence[int]) -> Iterator[Members]:
 def _shares(odds: Odds, cells: int) -> list[float]:
     """Shares of favoured subsets to try: best for telling values apart is 1 / (1 + odds), for half spaces 1/2."""
     least = 1 / (1 + float(odds.ratio))
-    return [least, (2 * least + 0.5) / 3] if cells <= SEARCHED // 2 else [(2 * least + 0.5) / 3]
+    return [least, (2 * least + 0.5) / 3] if cells <= SMALL // 2 else [(2 * least + 0.5) / 3]
 
 
 def mixture(designs: Sequence[Subsets], rows: Array) -> Subsets:
@@ -119,10 +121,11 @@ def mixture(designs: Sequence[Subsets], rows: Array) -> Subsets:
 
 
 def sampled(rows: Array) -> Array:
-    """At most so many rows as guide a search."""
-    if len(rows) <= SAMPLED:
+    """Rows that guide a search: all of them, or many more than there are values, or others would be neglected."""
+    most_rows = max(SAMPLED, 2 * rows.shape[1])
+    if len(rows) <= most_rows:
         return rows
-    return rows[np.random.default_rng(0).choice(len(rows), SAMPLED, replace=False)]
+    return rows[np.random.default_rng(0).choice(len(rows), most_rows, replace=False)]
 
 
 def _norm(V: Array, rows: Array) -> tuple[float, Array]:
@@ -137,7 +140,7 @@ def _norm(V: Array, rows: Array) -> tuple[float, Array]:
 
 def _searched(rows: Array, odds: Odds, share: float, seed: int) -> Subsets:
     T = rows.shape[1]
-    count = 4 * T if FEW < T <= SEARCHED else max(min(16 * T, MANY), 4 * T, 256)
+    count = 8 * T if FEW < T <= SEARCHED else max(min(16 * T, MANY), 4 * T, 256)
     favoured = min(max(round(count * share), 1), count - 1)
     directions = np.random.default_rng(seed).standard_normal((count, T))
     members = most(_strategy(rows) @ directions.T, favoured)
@@ -165,7 +168,7 @@ def _search(rows: Array, members: Members, odds: Odds) -> Members:
     """Exchange memberships while it helps; one row per value."""
     swaps = max(int(members[0].sum()) // 8, 1)
     value, scores = _evaluate(rows, members, odds)
-    for _ in range(STEPS):
+    for _ in range(STEPS if len(members) <= SMALL else LARGE_STEPS):
         tried = _exchanged(members, scores, swaps)
         found, new_scores = _evaluate(rows, tried, odds)
         if found < value:

@@ -27,6 +27,7 @@ from leastnoise.local.tables import Attributes, Queries, cells_of, lifted, queri
 from leastnoise.noise import Bits
 from leastnoise.privacy.cost import fraction_text
 from leastnoise.workload import Workload
+from leastnoise.workload.families import digest
 from leastnoise.workload.store import workload_to_json
 
 VERSION = 1
@@ -194,12 +195,22 @@ class LocalPlan:
     def worst_variances(self, queries: Queries) -> Array:
         """Variance per device of each answer, at most, whatever the records are: n devices give n times it."""
         total = np.zeros(len(queries.rows))
-        alone = len(self.parts) == 1 or self.split
         for i, rows in targets(self.parts, queries).items():
-            part = self.parts[i]
-            moments = part.randomizer.moments(rows)
-            total += (moments - rows**2 if alone else moments).max(axis=1) / part.fraction
+            total += self._worst(self.parts[i].randomizer, rows) / self.parts[i].fraction
         return total
+
+    @cached_property
+    def _found(self) -> dict[tuple[int, str], Array]:
+        return {}
+
+    def _worst(self, randomizer: Randomizer, rows: Array) -> Array:
+        """Largest moment of each row, less its square where no part is drawn; like tables ask the same again."""
+        key = id(randomizer), digest(rows)
+        if key not in self._found:
+            moments = randomizer.moments(rows)
+            alone = len(self.parts) == 1 or self.split
+            self._found[key] = (moments - rows**2 if alone else moments).max(axis=1)
+        return self._found[key]
 
     def variances(self, queries: Queries, codes: IntArray) -> Array:
         """Variance of each answer on these records (rows of codes), over the randomness of the devices.

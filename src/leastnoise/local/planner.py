@@ -28,7 +28,7 @@ RANDOMIZERS = ("subsets", "half space", "cap", "gaussian")
 LAYOUTS = ("whole", "tables", "residuals", SPLIT)
 MOST_SUBSET_CELLS = 2048  # values up to which subsets are designed
 MOST_CELLS = 12_000  # values of one table
-WHOLE_CELLS = 512  # cells up to which all attributes together are tried as one table
+WHOLE_CELLS = 256  # cells up to which all attributes together are tried as one table
 GAP = 1e-3
 LEAST_SPLIT = 1  # epsilon per table below which splitting never pays
 WEAK = 1e-4  # of the strongest direction
@@ -132,7 +132,7 @@ def _parts(tables: Sequence[Queries], seats: Sequence[Seat], maker: _Maker) -> t
     made = [maker.make(seat, rows[i]) for i, seat in enumerate(seats)]
     shares = [seat.share for seat in seats]
     if sum(shares) == SHARES and len(seats) > 1:
-        weights = np.array([_loss(r, rows[i]) ** 0.5 for i, r in enumerate(made)])
+        weights = np.array([maker.loss(seat, rows[i]) ** 0.5 for i, seat in enumerate(seats)])
         shares = _whole_shares(np.maximum(weights, 1e-6 * weights.max()))
     return tuple(
         Part(seat.attributes, seat.shape, share, seat.carries, randomizer)
@@ -154,7 +154,7 @@ def _asked(tables: Sequence[Queries], seats: Sequence[Seat]) -> list[Array]:
 
 def _distinct(rows: Array) -> Array:
     rows = rows[np.abs(rows).max(axis=1) > 1e-9 * np.abs(rows).max()]
-    return rows[np.sort(np.unique(np.round(rows, 10), axis=0, return_index=True)[1])]
+    return np.unique(np.round(rows, 7), axis=0)  # in one order, so that like tables are seen to be alike
 
 
 @dataclass
@@ -166,14 +166,22 @@ class _Maker:
     wanted: str
     seed: int
     made: dict[bytes, Randomizer] = field(default_factory=dict)
+    losses: dict[bytes, float] = field(default_factory=dict)
 
     def make(self, seat: Seat, rows: Array) -> Randomizer:
         """The randomizer of least variance for the worst row."""
-        key = repr(seat.shape).encode() + np.round(rows, 6).tobytes()
+        key = _key(seat, rows)
         if key not in self.made:
             made = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
             self.made[key] = min(made, key=lambda r: _worst(r, rows)) if len(made) > 1 else made[0]
         return self.made[key]
+
+    def loss(self, seat: Seat, rows: Array) -> float:
+        """Second moments of the rows' estimates, in sum."""
+        key = _key(seat, rows)
+        if key not in self.losses:
+            self.losses[key] = float(self.make(seat, rows).moments(rows).max(axis=1).sum())
+        return self.losses[key]
 
     def _candidates(self, name: str, seat: Seat, rows: Array) -> list[Randomizer]:
         if self.wanted not in ("auto", name):
@@ -202,9 +210,9 @@ def _reaching(strategy: Array) -> Array:
     return (u * np.sqrt(np.maximum(w, 0) + WEAK * w[-1])) @ u.T
 
 
-def _loss(randomizer: Randomizer, rows: Array) -> float:
-    """Second moments of the rows' estimates, in sum."""
-    return float(randomizer.moments(rows).max(axis=1).sum())
+def _key(seat: Seat, rows: Array) -> bytes:
+    """Equal for like tables that are asked the same."""
+    return repr(seat.shape).encode() + np.round(rows, 6).tobytes()
 
 
 def _worst(randomizer: Randomizer, rows: Array) -> float:

@@ -342,16 +342,16 @@ def test_expected_error_of_a_batch_is_that_of_the_standard_errors_of_its_release
     assert batch.numbers(task) == 1 + 9 + (2 + 4 + 8 + 2 + 4 + 8) + (4 + 8 + 16 + 8)
 
 
-FOUND = {"batch": {"told_ratio": 1.01, "slack": 0.02}, "fit": {"ratio": 0.99, "seconds": 1.0, "memory_mb": 1.0}}
+FOUND = {"batch": {"told_ratio": 1.01, "slack": 0.02}, "best": {"ratio": 0.99, "seconds": 1.0, "memory_mb": 1.0}}
 
 
 @pytest.mark.parametrize(
     ("epsilon", "changes", "failures"),
     [
         (1.0, {}, 0),
-        (1.0, {"fit": {"ratio": 1.01}}, 1),
-        (10.0, {"fit": {"ratio": 1.01}}, 0),
-        (10.0, {"fit": {"ratio": 1.06}}, 1),
+        (1.0, {"best": {"ratio": 1.01}}, 1),
+        (10.0, {"best": {"ratio": 1.01}}, 0),
+        (10.0, {"best": {"ratio": 1.06}}, 1),
         (1.0, {"batch": {"told_ratio": 0.97}}, 1),
     ],
 )
@@ -362,7 +362,7 @@ def test_adaptive_answers_that_lose_to_a_batch_fail(report, epsilon, changes, fa
 
 
 def test_completed_tables_that_lose_to_a_batch_are_told(report, capsys):
-    found = {"batch": FOUND["batch"], "survey": FOUND["fit"] | {"ratio": 1.03}}
+    found = {"batch": FOUND["batch"], "survey": FOUND["best"] | {"ratio": 1.03}}
     aim_tradeoff.check(report, "adult", 1.0, found)
     assert report.failures == []
     assert "error of survey / batch: 1.03 times, below 1 times: MISSED" in capsys.readouterr().out

@@ -72,7 +72,8 @@ def test_spends_the_whole_budget_and_never_more(case):
     (part,), (origin,) = release.parts, release.origins
     spent, budget = release.cost.mu_squared, made.budget.exact_cost
     assert spent <= budget
-    if made.budget.neighbours == "add-remove" or max(made.workload.domain.shape) > 1:
+    alone = made.budget.rows_per_person == 1  # of several rows, replacing a person may change the number, too
+    if made.budget.neighbours == "add-remove" or not alone or max(made.workload.domain.shape) > 1:
         assert spent >= budget * Fraction(999, 1000)
     else:
         assert spent == 0  # nobody changes the total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import sqrt
 from typing import TypeVar
@@ -85,6 +86,18 @@ class Course:
 
 def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
     """Adam until the loss and the prior hardly fall any more, with ever smaller steps; returns chi-square."""
+    with quiet():
+        value = _descend(loss, logits, steps, rate)
+    assert np.isfinite(value), "a fit stays finite"
+    return value
+
+
+def quiet() -> AbstractContextManager[None]:
+    """Some linear-algebra kernels raise the flag for invalid numbers though all of them are finite."""
+    return np.errstate(invalid="ignore")
+
+
+def _descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
     adam, last, value = Adam(logits), np.inf, np.inf
     for step in range(1, steps + 1):
         value, slopes = loss(logits)

@@ -8,7 +8,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.estimate.descent import each, fitted, refitted
+from leastnoise.estimate.descent import each, fitted, quiet, refitted
 from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_seed
 from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
@@ -39,10 +39,10 @@ def fit(
     rngs = [np.random.default_rng(s) for s in seeds]
     answer = release.total()
     targets = targets_of(release.state, max(answer.value, 1.0), answer.std_error)
-    with one_blas_thread():
+    with one_blas_thread(), quiet():
         found = fitted(targets, _one_way(release, targets.total), components, rngs[:mixtures], progress)
         others = _replicates(targets, found.logits, rngs[mixtures:])
-    mixture = _mixture(targets, found.logits)
+        mixture = _mixture(targets, found.logits)
     return Estimate(Source.of(release), release.domain, mixture, targets.total, found.misfits, others)
 
 

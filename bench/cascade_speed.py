@@ -29,6 +29,8 @@ from bench.plots import line_plot
 from leastnoise.cascade import Cascade, Law, Tree, gaussian_noise, integer_noise
 from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.factorize.peers import LevelStrategy
+from leastnoise.factorize.strategy import Strategy
+from leastnoise.gram import Gram
 from leastnoise.noise import SecureBits
 
 Noise = npt.NDArray[Any]
@@ -44,16 +46,20 @@ def equal(bits: int) -> Cascade:
     return Cascade.by_level(Tree.binary(bits), VARIANCE)
 
 
+def of_cascade(cascade: Cascade) -> Callable[[], Noise]:
+    return partial(gaussian_noise, np.random.default_rng(0), cascade)
+
+
 def ideal(bits: int) -> Callable[[], Noise]:
-    return partial(gaussian_noise, np.random.default_rng(0), equal(bits))
+    return of_cascade(equal(bits))
 
 
 def integer(bits: int) -> Callable[[], Noise]:
     return partial(integer_noise, SecureBits(), equal(bits))
 
 
-def of_strategy(strategy: LevelStrategy) -> Callable[[], Noise]:
-    """Least-squares estimates of leaves from noisy answers."""
+def of_strategy(strategy: Strategy) -> Callable[[], Noise]:
+    """Least-squares estimates of leaves from noisy answers, as many as there are leaves."""
     rng = np.random.default_rng(0)
     return lambda: strategy.back(rng.standard_normal((1, strategy.cells)))[0]
 
@@ -82,13 +88,12 @@ def wavelet(bits: int) -> Callable[[], Noise]:
 
 def eigen(bits: int) -> Callable[[], Noise]:
     """The eigen-design for ranges, which has to be found first."""
-    rng, gram = np.random.default_rng(0), ranges(bits).gram
+    return partial(eigen_noise, np.random.default_rng(0), ranges(bits).gram)
 
-    def draw() -> Noise:
-        strategy = solve_eigen(gram, 1e-3).strategy
-        return strategy.back(rng.standard_normal((1, strategy.measurements)))[0]
 
-    return draw
+def eigen_noise(rng: np.random.Generator, gram: Gram) -> Noise:
+    strategy = solve_eigen(gram, 1e-3).strategy
+    return strategy.back(rng.standard_normal((1, strategy.measurements)))[0]
 
 
 def scipy_normal(bits: int) -> Callable[[], Noise]:
@@ -115,11 +120,11 @@ LEGEND = (
 )
 
 
-def timed(call: Callable[[], Noise], repeats: int) -> tuple[float, float, Noise]:
+def timed(call: Callable[[], Noise], repeats: int, patience: float = PATIENCE) -> tuple[float, float, Noise]:
     """Least seconds of some calls (one if it is long), their mean time in our own code, and the last result."""
     seconds: list[float] = []
     own = _own_seconds()
-    while not seconds or (len(seconds) < repeats and sum(seconds) < PATIENCE):
+    while not seconds or (len(seconds) < repeats and sum(seconds) < patience):
         started = time.perf_counter()
         drawn = call()
         seconds.append(time.perf_counter() - started)

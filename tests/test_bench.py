@@ -15,6 +15,7 @@ from bench import (
     aim_rounds,
     aim_tradeoff,
     cascade_levels,
+    cascade_runtime,
     cascade_speed,
     cascade_utility,
     common,
@@ -29,7 +30,7 @@ from bench.wff_figure1 import lemma
 from leastnoise import Budget, Domain, Workload, sized
 from leastnoise.cascade import Cascade, Tree, best_cascade, node_rows
 from leastnoise.cascade.sample import from_normals
-from leastnoise.factorize.peers import PlainTree
+from leastnoise.factorize.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Codes
 
@@ -57,6 +58,7 @@ OTHERS = {  # no choice of a --prior
     "aim_tradeoff": "--datasets titanic acs --attributes 5 --rows 500 --epsilons 0.1 --seeds 1 2",
     "aim_rounds": "--datasets titanic --attributes 5 --rows 500 --rounds 8 --seeds 1 2",
     "cascade_speed": "--bits 4 6 8 --repeats 30 --fit 4 --memory ideal",
+    "cascade_runtime": "--bits 2 5 --eigen-bits 2 --repeats 2",
     "cascade_utility": "--bits 5 6 --draws 100",
     "cascade_levels": "--bits 5 --grid-bits 3 --runs 40",
 }
@@ -409,6 +411,41 @@ def test_errors_of_cascades_and_peers_match_all_queries(name, bits, rng):
     levels = [rng.normal(size=(20, 2**k)) for k in range(bits + 1)]
     answers = sum(x @ part.T for x, part in zip(levels, plain.parts(rows), strict=True))
     np.testing.assert_allclose(asked.plain_worst(levels), np.abs(answers).max(axis=1))
+
+
+@pytest.mark.parametrize("name", CASCADE_ROWS)
+def test_rows_that_are_answered_are_all_queries(name):
+    task, rows = cascade_runtime.Task.of(name, 3), CASCADE_ROWS[name](3)
+    np.testing.assert_array_equal(task.rows[np.lexsort(task.rows.T)], rows[np.lexsort(rows.T)])
+    assert cascade_utility.peers(task.asked)["branching"].variances(rows).sum() == pytest.approx(
+        min(LevelStrategy.nodes(regular_arities(8, m)).variances(rows).sum() for m in (2, 4, 8))
+    )
+
+
+def test_of_many_ranges_some_are_answered():
+    rows = cascade_runtime.Task.of("range", 7).rows
+    assert rows.shape == (cascade_runtime.MOST_RANGES, 128)
+    assert len(np.unique(rows, axis=0)) == len(rows)
+    assert (np.abs(np.diff(rows, axis=1, prepend=0, append=0)).sum(axis=1) == 2).all()  # one start and one end
+
+
+@pytest.mark.parametrize("method", cascade_runtime.METHODS)
+@pytest.mark.parametrize("name", CASCADE_ROWS)
+def test_answers_are_the_queries_of_noisy_leaves(name, method):
+    """Noise is not zero and differs between leaves; answers are sums of one noisy table."""
+    task = cascade_runtime.Task.of(name, 4)
+    errors = task.answers(cascade_runtime.METHODS[method]) - task.rows @ task.counts
+    leaves = np.linalg.lstsq(task.rows, errors)[0]
+    np.testing.assert_allclose(task.rows @ leaves, errors, atol=1e-8 * np.abs(errors).max())
+    assert len(np.unique(leaves.round(6))) > 8
+
+
+def test_runtimes_are_compared_with_the_cascade(capsys):
+    _, document = run("cascade_runtime", "--bits 3 --workloads node --methods wavelet --repeats 1", capsys)
+    seconds, ratios = document["figures"]
+    assert ratios["cascade"] == 1
+    assert ratios["wavelet"] == pytest.approx(seconds["wavelet"] / seconds["cascade"])
+    assert "eigen" not in seconds
 
 
 def test_calibrations_of_cascades():

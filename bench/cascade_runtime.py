@@ -1,0 +1,161 @@
+"""Seconds to answer ranges, nodes and random sums with cascades and their peers (Cascade Figure 8).
+
+From the rows of a workload and a table of counts to noisy answers: set up the mechanism, draw its noise on the leaves
+once, and multiply the noisy leaves by the rows. Where there are many ranges, some are answered, as in the paper; all
+mechanisms are set up for all of them, from rows with the same Gram matrix. Making rows is not timed. Seconds are the
+least of some calls, each from the beginning.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import cascade_speed as speed
+from bench.cascade_speed import MOST_BITS, Noise, of_cascade, of_strategy, timed
+from bench.cascade_utility import WORKLOADS, Queries, peers
+from bench.common import Column, Report, Row
+from bench.plots import line_plot
+from leastnoise._types import Array
+from leastnoise.cascade import Demand, Tree, best_cascade
+from leastnoise.gram import LowRank
+
+MOST_RANGES, LARGEST_COUNT = 5_000, 1_000  # the paper's
+PATIENCE = 5.0  # seconds of calls after which there are no more
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Queries to answer from the counts of leaves."""
+
+    asked: Queries
+    design: Array  # rows with the Gram matrix of all queries
+    rows: Array  # the queries that are answered
+    counts: Array
+
+    @staticmethod
+    def of(name: str, bits: int) -> Task:
+        asked, rng = WORKLOADS[name](bits), np.random.default_rng(bits)
+        design = asked.gram_rows()
+        rows = range_rows(asked, rng) if name == "range" else design
+        return Task(asked, design, rows, rng.integers(1, LARGEST_COUNT + 1, 2**bits).astype(np.float64))
+
+    def demand(self) -> Demand:
+        """Found anew, because a mechanism that needs it has to find it."""
+        return Demand.rows(Tree.binary(self.asked.bits), self.design)
+
+    def answers(self, method: Callable[[Task], Noise]) -> Array:
+        return np.asarray(self.rows @ (self.counts + method(self)))
+
+
+def range_rows(asked: Queries, rng: np.random.Generator) -> Array:
+    """All ranges, or as many as the paper samples."""
+    n = 2**asked.bits
+    chosen = rng.choice(asked.count, min(asked.count, MOST_RANGES), replace=False)
+    start, end = (x[chosen, None] for x in np.triu_indices(n + 1, 1))
+    cells = np.arange(n)
+    return ((start <= cells) & (cells < end)).astype(np.float64)
+
+
+def branching(task: Task) -> Noise:
+    """The best number of children per node is chosen by the total error."""
+    return of_strategy(peers(replace(task.asked, demand=task.demand()))["branching"])()
+
+
+def eigen(task: Task) -> Noise:
+    gram = LowRank(task.counts.shape, (task.asked.name, task.asked.bits), lambda: task.design)
+    return speed.eigen_noise(np.random.default_rng(0), gram)
+
+
+METHODS: dict[str, Callable[[Task], Noise]] = {
+    "cascade": lambda task: speed.ideal(task.asked.bits)(),
+    "integer": lambda task: speed.integer(task.asked.bits)(),
+    "best": lambda task: of_cascade(best_cascade(task.demand()))(),
+    "gaussian": lambda task: speed.leaves(task.asked.bits)(),
+    "wavelet": lambda task: speed.wavelet(task.asked.bits)(),
+    "tree2": lambda task: speed.hierarchical(task.asked.bits)(),
+    "branching": branching,
+    "eigen": eigen,
+}
+COLUMNS = (
+    Column("workload", "queries"),
+    Column("n", "n", "d"),
+    Column("rows", "rows", "d"),
+    Column("measure", "measure"),
+    *(Column(name, name, ".3g") for name in ("product", "demand", *METHODS)),
+)
+LEGEND = (
+    "product: rows times leaves alone, a part of all others; demand: what the rows ask of a tree, a part of best and "
+    "branching; cascade, integer: equal variances, Gaussian and exact integers; best: targets of least total error; "
+    "gaussian: noise on leaves; tree2, branching: least squares from a binary tree, and from the best one; eigen: "
+    "eigen-design; ratio: to cascade"
+)
+
+
+def measured(task: Task, options: argparse.Namespace, report: Report) -> dict[str, float]:
+    """Seconds of each method, and of the parts that some have in common."""
+    calls: dict[str, Callable[[], Array]] = {
+        "product": lambda: task.rows @ task.counts,
+        "demand": lambda: task.demand().own,
+    }
+    calls |= {name: partial(task.answers, METHODS[name]) for name in METHODS if name in {"cascade", *options.methods}}
+    if task.asked.bits > options.eigen_bits:
+        calls.pop("eigen", None)
+    found = {}
+    for name, call in calls.items():
+        found[name], _, made = timed(call, options.repeats, PATIENCE)
+        where = f"{name} on {task.asked.name} {2**task.asked.bits}"
+        report.require(bool(np.isfinite(made).all()), f"{where}: not finite")
+    return found
+
+
+def rows_of(task: Task, seconds: dict[str, float]) -> list[dict[str, Any]]:
+    """Two rows of the table: seconds, and ratios to the paper's cascade."""
+    label = {"workload": task.asked.name, "n": 2**task.asked.bits, "rows": len(task.rows)}
+    ratios = {name: value / seconds["cascade"] for name, value in seconds.items()}
+    return [{**label, "measure": "seconds", **seconds}, {**label, "measure": "ratio", **ratios}]
+
+
+def plotted(figures: Sequence[Row], out: Path | None) -> None:
+    """Seconds over the leaves."""
+    rows = [
+        {"leaves (log2)": f["n"].bit_length() - 1, "log10 of seconds": log(f[name], 10), "method": name,
+         "queries": f["workload"]}
+        for f in figures if f["measure"] == "seconds" for name in METHODS if name in f
+    ]  # fmt: skip
+    line_plot(
+        rows, out, "Seconds to answer queries", x="leaves (log2)", y="log10 of seconds", color="method",
+        facet="queries",
+    )  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    p.add_argument("--bits", nargs="+", type=int, default=list(range(5, 13)), help="log2 of the number of leaves")
+    p.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="cascade is always run")
+    p.add_argument("--eigen-bits", type=int, default=MOST_BITS["eigen"], help="no eigen-designs for more")
+    p.add_argument("--repeats", type=int, default=20, help="most calls per timing")
+    p.add_argument("--out", type=Path, help="write the plot here (svg, png or html)")
+    options = p.parse_args(argv)
+    report = Report("cascade_runtime", options, COLUMNS, "seconds from rows and counts to noisy answers")
+    speed.integer(1)()  # what is made once for all noise is no part of a draw
+    for name in options.workloads:
+        for bits in options.bits:
+            task = Task.of(name, bits)
+            for row in rows_of(task, measured(task, options, report)):
+                report.add(row)
+    print(LEGEND)
+    plotted(report.figures, options.out)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -10,11 +10,12 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.cascade import CascadeRelease, Tree, cascade_plan, cascade_release
-from leastnoise.cascade.files import _digest, is_cascade
+from leastnoise.cascade.files import is_cascade
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
+from leastnoise.plan.recipe_store import digest_of
 from leastnoise.privacy import Budget
-from leastnoise.release import files
+from leastnoise.release import folders
 from leastnoise.sources import Table
 
 PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e"), ("west",)]
@@ -58,7 +59,7 @@ def header(folder: Path) -> dict[str, Any]:
 
 def sealed(folder: Path, data: dict[str, Any]) -> None:
     """Write a changed header with a checksum that is right again."""
-    (folder / "release.json").write_text(json.dumps(data | {"sha256": files.checksum(data)}))
+    (folder / "release.json").write_text(json.dumps(data | {"sha256": folders.checksum(data)}))
 
 
 def refused(path: Path) -> str:
@@ -232,10 +233,10 @@ def test_forged_arrays_fail_in_one_line(out, seed):
         with (out / "measurements.npz").open("wb") as file:
             np.savez(file, **forged)
         data = header(keep)
-        data["files"]["measurements.npz"] = files.measured(out / "measurements.npz").model_dump()
+        data["files"]["measurements.npz"] = folders.measured(out / "measurements.npz").model_dump()
         data["id"] = data["files"]["measurements.npz"]["sha256"][:16]
         rest = {k: v for k, v in forged.items() if k != "table"}
-        data["fingerprint"] = _digest(data["trees"], rest)
+        data["fingerprint"] = digest_of({"trees": data["trees"]}, rest)
         sealed(out, data)
         found = outcome(out)
         if found is not None:  # other numbers, or the same cost by other noise
@@ -255,7 +256,7 @@ def test_names_must_fit(out):
     data = header(out)
     for text in ('{"nodes":[null],"values":[null]}', '{"nodes":[],"values":[]}', '{"nodes":[["a"]],"values":[null]}'):
         (out / "names.json").write_text(text)
-        data["files"]["names.json"] = files.measured(out / "names.json").model_dump()
+        data["files"]["names.json"] = folders.measured(out / "names.json").model_dump()
         sealed(out, data)
         refused(out)
 

@@ -12,7 +12,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
-from leastnoise.release.files import checksum
+from leastnoise.release.folders import checksum
 from tests.estimate.models import dense, random_mixture, released
 
 DOMAIN = ln.Domain.of(age=range(20, 24), sex=["F", "M"], income=ln.bins(0, 6000, width=2000), one=1)

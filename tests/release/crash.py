@@ -19,7 +19,7 @@ import numpy as np
 import leastnoise as ln
 from leastnoise import measure
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release import files
+from leastnoise.release import files, folders
 from leastnoise.sources import Table
 
 DOMAIN = ln.Domain.of(a=range(10), b=["x", "y"], c=range(8))
@@ -39,9 +39,9 @@ STAGES: dict[str, tuple[Any, str, str, int]] = {
     "before release.json": (files, "_header", "after", 1),
     "half of release.json": (Path, "write_text", "half", 1),
     "after release.json": (Path, "write_text", "after", 1),
-    "in the sync": (files, "_sync", "after", 1),
-    "before the rename": (files, "_move", "before", 1),
-    "after the rename": (files, "_move", "after", 1),
+    "in the sync": (folders, "_sync", "after", 1),
+    "before the rename": (folders, "_move", "before", 1),
+    "after the rename": (folders, "_move", "after", 1),
     "before the finish": (ln.Ledger, "finish", "before", 1),
     "after the finish": (ln.Ledger, "finish", "after", 1),
 }

@@ -15,7 +15,7 @@ from leastnoise.measure import Measurements, measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.ledger import BudgetError
-from leastnoise.release import export, files
+from leastnoise.release import export, folders
 from leastnoise.release.statement import INSECURE, Privacy, common_delta
 from leastnoise.sources import Table
 from tests.catalogue import WORKLOADS
@@ -95,7 +95,7 @@ def header(folder: Path) -> dict[str, Any]:
 
 def sealed(folder: Path, data: dict[str, Any]) -> None:
     """Write a changed header with a checksum that is right again."""
-    (folder / "release.json").write_text(json.dumps(data | {"sha256": files.checksum(data)}))
+    (folder / "release.json").write_text(json.dumps(data | {"sha256": folders.checksum(data)}))
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_header_says_what_was_done(out):
 def test_statements_name_the_change_and_what_is_composed():
     parts = merged().parts
     told = Privacy.of(parts)
-    assert told.mu_squared == files.Privacy.of(parts).mu_squared
+    assert told.mu_squared == Privacy.of(parts).mu_squared
     assert "adding or removing one row" in told.statement
     assert "made of 2 releases whose mu^2 were added" in told.statement
     assert told.mu**2 >= sum(p.recipe.cost.mu_squared for p in parts)

@@ -13,7 +13,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.plan.matrix import factorize, running_totals
 from leastnoise.privacy.ledger import Ledger
-from leastnoise.release.files import checksum
+from leastnoise.release.folders import checksum
 from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.stream import Stream
 

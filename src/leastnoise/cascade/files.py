@@ -6,16 +6,12 @@ trees; `names.json` the names of nodes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from leastnoise._types import IntArray
@@ -23,20 +19,17 @@ from leastnoise.cascade.invariants import Invariants
 from leastnoise.cascade.plan import CascadePlan
 from leastnoise.cascade.targets import Cascade, Spread
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.recipe_store import Arrays
-from leastnoise.privacy.cost import fraction_text, read_fraction
-from leastnoise.release import files
-from leastnoise.release.files import ARRAYS, HEADER
-from leastnoise.release.statement import INSECURE, Privacy, Record, Text, Time
+from leastnoise.plan.recipe_store import Arrays, digest_of
+from leastnoise.privacy.cost import fraction_text
+from leastnoise.release import folders
+from leastnoise.release.folders import ARRAYS, HEADER, Once
+from leastnoise.release.statement import Record, Text
 from leastnoise.tree import Counts, Tree
 
 if TYPE_CHECKING:
     from leastnoise.cascade.release import CascadeRelease
 
-VERSION = 1
-MARK = "leastnoise_cascade"
 NAMES = "names.json"
-WIDTHS = ("<i2", "<i4", "<i8")
 
 
 class SavedSpread(Record):
@@ -56,23 +49,13 @@ class SavedTree(Record):
     targets: list[Text | None] | None
 
 
-class Header(Record):
-    """release.json. `sha256` is that of its canonical form without this field."""
+class Header(Once):
+    """release.json."""
 
-    leastnoise_cascade: int
-    software: Text
-    id: Text
-    dataset: Text | None
-    created: Time
-    ledger_entry: Annotated[int, Field(gt=0)] | None
-    insecure: bool
-    warning: Text | None
-    privacy: Privacy
-    fingerprint: Text
+    mark = "leastnoise_cascade"
+
     exact: bool
     trees: Annotated[list[SavedTree], Field(min_length=1)]
-    files: dict[Annotated[str, Field(pattern=r"^[a-z]+\.(npz|json)$")], files.File]
-    sha256: Text
 
 
 class Names(Record):
@@ -86,7 +69,7 @@ def is_cascade(path: Path) -> bool:
     """Whether a folder holds a cascade release, without checking it."""
     try:
         with (path / HEADER).open("rb") as file:
-            return MARK.encode() in file.read(64)
+            return Header.mark.encode() in file.read(64)
     except OSError:
         return False
 
@@ -96,33 +79,29 @@ def is_cascade(path: Path) -> bool:
 
 def save(release: CascadeRelease, path: Path, overwrite: bool) -> str:
     """Write a release to a new folder; returns its id."""
-    with files.drafted(path, overwrite) as draft:
+    with folders.drafted(path, overwrite) as draft:
         return write(release, draft)
 
 
 def write(release: CascadeRelease, folder: Path) -> str:
     """Write a release into an empty folder; returns its id."""
     plan = release.plan
-    arrays = plan_arrays(plan) | {"table": _narrow(release.table)}
     names = Names(nodes=[_listed(t.names) for t in plan.trees], values=[_listed(v) for v in plan.given_values])
-    with files.writing(folder):
-        with (folder / ARRAYS).open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+    with folders.writing(folder):
+        folders.write_arrays(folder, plan_arrays(plan) | {"table": folders.narrow(release.table)})
         (folder / NAMES).write_text(names.model_dump_json(), encoding="utf-8")
-        stored = {name: files.measured(folder / name) for name in (ARRAYS, NAMES)}
-        header = _header(release, stored)
-        (folder / HEADER).write_text(json.dumps(header, indent=1))
-    return str(header["id"])
+        told = folders.told_once(release, folder, [ARRAYS, NAMES], fingerprint(plan))
+        return folders.write_header(folder, Header(**told, exact=plan.exact is not None, trees=plan_trees(plan)))
 
 
 def plan_arrays(plan: CascadePlan) -> Arrays:
     """The arrays of a plan: its trees, which families have which spread, and which nodes are exact."""
     found: Arrays = {}
     for i, cascade in enumerate(plan.cascades):
-        found[f"children{i}"] = _narrow(cascade.tree.children)
-        found[f"kind{i}"] = _narrow(cascade.kind)
+        found[f"children{i}"] = folders.narrow(cascade.tree.children)
+        found[f"kind{i}"] = folders.narrow(cascade.kind)
     if plan.exact is not None:
-        found["exact"] = _narrow(plan.exact.nodes)
+        found["exact"] = folders.narrow(plan.exact.nodes)
     return found
 
 
@@ -148,87 +127,38 @@ def _texts(targets: Sequence[Fraction | None]) -> list[str | None]:
 
 def fingerprint(plan: CascadePlan) -> str:
     """sha256 of all that decides what is measured."""
-    return _digest([t.model_dump() for t in plan_trees(plan)], plan_arrays(plan))
+    return _digest(plan_trees(plan), plan_arrays(plan))
 
 
-def _digest(trees: list[dict[str, Any]], arrays: Arrays) -> str:
-    digest = hashlib.sha256(json.dumps(trees, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape};".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
-def _narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers of the narrowest type that holds them, low byte first."""
-    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-    width = next(w for w in WIDTHS if np.iinfo(w).min <= low and high <= np.iinfo(w).max)
-    return np.ascontiguousarray(array.astype(width))
+def _digest(trees: Sequence[SavedTree], arrays: Arrays) -> str:
+    return digest_of({"trees": [t.model_dump() for t in trees]}, arrays)
 
 
 def _listed(items: Any) -> list[Any] | None:
     return None if items is None else list(items)
 
 
-def _header(release: CascadeRelease, stored: dict[str, files.File]) -> dict[str, Any]:
-    plan = release.plan
-    header = Header(
-        leastnoise_cascade=VERSION,
-        software=f"leastnoise {version('leastnoise')}",
-        id=files.identity_of(stored),
-        dataset=release.dataset or None,
-        created=release.created,
-        ledger_entry=release.ledger_entry,
-        insecure=release.insecure,
-        warning=INSECURE if release.insecure else None,
-        privacy=release.privacy,
-        fingerprint=fingerprint(plan),
-        exact=plan.exact is not None,
-        trees=plan_trees(plan),
-        files=stored,
-        sha256="-",
-    ).model_dump()
-    return header | {"sha256": files.checksum(header)}
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The fields of a saved release, and the privacy it states.
+def load(path: Path) -> tuple[Header, dict[str, Any]]:
+    """The header and the numbers of a saved release.
 
     Guarantees: any_changed_byte_is_refused; forged_arrays_fail_in_one_line.
     """
-    files.check_folder(path)
-    file = path / HEADER
-    header = files.read_header(file, MARK, VERSION, Header)
-    if NAMES not in header.files:
-        raise files.damaged(file, f"{NAMES} is not in its list of files")
-    files.check_files(path, header.files, header.id)
-    with files.reading(path / NAMES):
+    header, arrays = folders.opened(path, Header, [NAMES])
+    with folders.reading(path / NAMES):
         names = Names.model_validate_json((path / NAMES).read_bytes())
-    with files.reading(path / ARRAYS):
-        arrays = files.read_arrays(path / ARRAYS)
-    with files.reading(file), np.errstate(all="ignore"):  # forged numbers may overflow; what comes of them is refused
+    with folders.understanding(path / HEADER):
         table = _integers(arrays, "table")
-        if header.fingerprint != _digest([t.model_dump() for t in header.trees], arrays):
+        if header.fingerprint != _digest(header.trees, arrays):
             raise LeastnoiseError("its noise does not have its fingerprint")
         plan = _plan(header, names, arrays)
         if arrays:
             raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
         if table.shape != tuple(t.leaf_count for t in plan.trees):
             raise LeastnoiseError("its table does not have a number for each leaf")
-        if header.insecure != (header.warning is not None):
-            raise LeastnoiseError("its marks for insecure noise contradict each other")
-        fields = {
-            "plan": plan,
-            "table": table.astype(np.int64),
-            "dataset": header.dataset,
-            "insecure": header.insecure,
-            "ledger_entry": header.ledger_entry,
-            "created": header.created,
-        }
-    return fields | {"privacy": header.privacy}
+    return header, {"plan": plan, "table": table}
 
 
 def _plan(header: Header, names: Names, arrays: Arrays) -> CascadePlan:
@@ -263,7 +193,7 @@ def _cascade(i: int, saved: SavedTree, names: list[str] | None, arrays: Arrays) 
         raise LeastnoiseError("its names are not those of its trees")
     tree = Tree(_integers(arrays, f"children{i}"), None if names is None else tuple(names))
     kind: Counts = _integers(arrays, f"kind{i}")
-    spreads = tuple(Spread(s.children, _positive(s.variance)) for s in saved.spreads)
+    spreads = tuple(Spread(s.children, folders.positive(s.variance)) for s in saved.spreads)
     core = tree.core.tree
     inner = core.children > 0
     if kind.shape != (core.nodes,) or kind[~inner].any() or kind.min() < 0 or (kind[inner] >= len(spreads)).any():
@@ -271,7 +201,7 @@ def _cascade(i: int, saved: SavedTree, names: list[str] | None, arrays: Arrays) 
     arity = np.array([s.children for s in spreads])
     if inner.any() and (arity[kind[inner]] != core.children[inner]).any():
         raise LeastnoiseError("its spreads are for other numbers of children")
-    return Cascade(tree, _positive(saved.root), spreads, kind.astype(np.min_scalar_type(int(kind.max()))))
+    return Cascade(tree, folders.positive(saved.root), spreads, kind.astype(np.min_scalar_type(int(kind.max()))))
 
 
 def _targets(trees: list[SavedTree], found: list[Tree]) -> tuple[tuple[Fraction | None, ...], ...] | None:
@@ -281,18 +211,11 @@ def _targets(trees: list[SavedTree], found: list[Tree]) -> tuple[tuple[Fraction 
     for each, tree in zip(asked, found, strict=True):
         if each is None or len(each) != tree.depth + 1:
             raise LeastnoiseError("its targets are not those of its levels")
-    return tuple(tuple(None if t is None else _positive(t) for t in each or ()) for each in asked)
-
-
-def _positive(text: str) -> Fraction:
-    found = read_fraction(text)
-    if found <= 0 or fraction_text(found) != text:
-        raise LeastnoiseError(f"{text[:40]!r} is no positive fraction in lowest terms")
-    return found
+    return tuple(tuple(None if t is None else folders.positive(t) for t in each or ()) for each in asked)
 
 
 def _integers(arrays: Arrays, name: str) -> IntArray:
-    found = arrays.pop(name)
-    if found.dtype.kind != "i":
+    found = folders.integers(arrays.pop(name), name)
+    if found.dtype == object:
         raise LeastnoiseError(f"the array {name!r} does not hold integers")
     return found

@@ -23,8 +23,8 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import per_axis
 from leastnoise.plan.words import number
 from leastnoise.privacy.cost import Cost
+from leastnoise.release import folders
 from leastnoise.release.answers import Answer, Joint, quantile
-from leastnoise.release.files import HEADER, reading
 from leastnoise.release.frames import row_labels, with_errors
 from leastnoise.release.statement import INSECURE, Privacy, now, words
 from leastnoise.tree import Tree
@@ -218,12 +218,8 @@ class CascadeRelease:
     @staticmethod
     def load(path: str | Path) -> CascadeRelease:
         """Read a release back, without the data; a damaged or newer one is refused."""
-        fields = files.load(Path(path))
-        stated = fields.pop("privacy")
-        release = CascadeRelease(**fields)
-        with reading(Path(path) / HEADER):
-            stated.check(release.privacy)
-        return release
+        header, numbers = files.load(Path(path))
+        return folders.restored(CascadeRelease, Path(path), header, **numbers)
 
     def _repr_html_(self) -> str:
         warning = f"<p><strong>{escape(INSECURE)}</strong></p>" if self.insecure else ""

@@ -18,7 +18,7 @@ from leastnoise.hierarchy import Hierarchy
 from leastnoise.privacy import Budget, Ledger
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.privacy.units import say
-from leastnoise.release.files import HEADER
+from leastnoise.release.folders import HEADER
 
 PER_LEVEL = "From the root's level down, such as 10,20,50; with several trees NAME=10,20,50 for each."
 

@@ -16,7 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.privacy.units import say
 from leastnoise.release import Release
-from leastnoise.release.files import HEADER
+from leastnoise.release.folders import HEADER
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin
 from leastnoise.workload.spec import load_spec

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pandas as pd
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.files import NOTES, drafted, write
+from leastnoise.release.files import write
+from leastnoise.release.folders import NOTES, drafted
 from leastnoise.release.statement import Privacy
 
 if TYPE_CHECKING:

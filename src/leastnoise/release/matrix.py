@@ -19,9 +19,9 @@ from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan, checked_places
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import Ledger
+from leastnoise.release import folders
 from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer, Joint, quantile
-from leastnoise.release.files import HEADER, reading
 from leastnoise.release.frames import with_errors
 from leastnoise.release.run import FILE_BYTES, Task, spend
 from leastnoise.release.simultaneous import Together, half_width
@@ -100,12 +100,8 @@ class MatrixRelease:
     @staticmethod
     def load(path: str | Path) -> MatrixRelease:
         """Read a release back, without the data; a damaged or newer one is refused."""
-        fields = files.load(Path(path))
-        stated = fields.pop("privacy")
-        release = MatrixRelease(**fields)
-        with reading(Path(path) / HEADER):
-            stated.check(release.privacy)
-        return release
+        header, numbers = files.load(Path(path))
+        return folders.restored(MatrixRelease, Path(path), header, **numbers)
 
     def __repr__(self) -> str:
         mark = " (INSECURE: seeded noise)" if self.insecure else ""

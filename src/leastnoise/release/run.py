@@ -21,7 +21,7 @@ from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import Ledger
-from leastnoise.release import export, files
+from leastnoise.release import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.rounds import Adaptivity
@@ -149,7 +149,7 @@ def spend(
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
     entry = identity = None
     # Whatever can fail does so before the debit: a bad folder, bad data, a full disk.
-    with nullcontext() if out is None else files.drafted(Path(out), overwrite) as folder:
+    with nullcontext() if out is None else folders.drafted(Path(out), overwrite) as folder:
         if progress is not None:
             progress(0, 0, "counting")
         source = source_of(data, task.domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from leastnoise import Budget
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
-from leastnoise.local.directions import UNIT, directions, largest, quantiles
+from leastnoise.local.directions import EXACT_ROWS, UNIT, all_floats, directions, floats, largest, quantiles
 from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.odds import Choice, Odds
 from leastnoise.local.randomizer import randomizer_data, randomizer_from
@@ -230,6 +230,42 @@ def test_directions_do_not_change():
 
 
 DIRECTIONS = [[3560, 182, 2549, 3144, 1512], [1180, -6132, -480, 4618, -2460]]
+
+
+@pytest.mark.parametrize("length", [1, 4, 6, 9])
+def test_directions_come_in_one_stream(length):
+    seeds = np.array([0, 7, 2**64 - 1], dtype=np.uint64)
+    found = all_floats(seeds, 5, length)
+    assert found.shape == (3, 5, length)
+    for number in range(5):
+        assert (found[:, number] == directions(seeds, number, length)).all()
+        assert (floats(seeds, np.full(3, number), length) == directions(seeds, number, length)).all()
+
+
+def test_float_sums_are_exact():
+    """So many of the longest entries still fit the 24 bits of a float32, one after the other or in any order."""
+    longest = int(np.abs(quantiles().astype(np.int64)).max())
+    assert EXACT_ROWS * longest < 2**24
+    column = np.full((EXACT_ROWS, 3), longest, dtype=np.float32)
+    assert (np.ones(EXACT_ROWS, dtype=np.float32) @ column == EXACT_ROWS * longest).all()
+
+
+@pytest.mark.parametrize("name", ["half space", "cap"])
+@pytest.mark.parametrize("length", [5, 300])
+def test_blocks_and_threads_change_nothing(name, length):
+    """Many devices in blocks on all cores, against one device after the other and whole numbers."""
+    rng = np.random.default_rng(0)
+    columns = unit_columns(rng.standard_normal((length, 7)))
+    ball, n = Ball(columns, half_space(ODDS) if name == "half space" else cap(ODDS, 8)), 6000
+    cells, bits = rng.integers(0, 7, n), SeededBits(2)
+    payloads = ball.encode(cells, SeededBits(2))
+    seeds, at = bits.words(n), ball.choice.positions(bits, n)
+    vectors = ball.columns.T.astype(np.float32)
+    few = range(0, n, 97)
+    single = [int(ball._chosen(seeds[[i]], vectors[cells[[i]]], at[[i]])[0]) for i in few]
+    assert payloads[list(few), 8].tolist() == single
+    assert (ball.tally(payloads)[:-1] == _single(ball, payloads)[:, :-1].sum(axis=0)).all()
+    assert ball.tally(payloads)[-1] == n
 
 
 def test_directions_look_gaussian():

@@ -8,10 +8,12 @@ is PrivUnit (Bhowmick et al. 2018; Asi, Feldman and Talwar 2022), a random point
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import sqrt
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +22,18 @@ from scipy.special import bdtr, ndtr
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.directions import UNIT, directions, largest
+from leastnoise.factorize.threads import across_cores, one_blas_thread
+from leastnoise.local.directions import EXACT_ROWS, UNIT, Floats, all_floats, floats, largest
 from leastnoise.local.odds import Choice, Odds
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.vectors import centred_inverse, decoded
 from leastnoise.noise import Bits
+from leastnoise.noise.bits import Words
 
 SEED = 8  # bytes
 CAP = 32  # candidates of a cap: within 3% of arbitrarily many
-_CHUNK = 2**22  # entries of directions held at a time
+_BLOCK = 2**17  # entries of directions made at a time: they fit the cache
+_BLOCKS = 32  # that a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,23 +80,26 @@ class Ball:
     # --- device -------------------------------------------------------------------------------------------------------
 
     def encode(self, cells: IntArray, bits: Bits) -> Payloads:
-        """Reports of devices that hold these values."""
+        """Reports of devices that hold these values.
+
+        Threads change the time, never the result: everything random is drawn before they start.
+        """
         seeds, at = bits.words(len(cells)), self.choice.positions(bits, len(cells))
         out = np.empty((len(cells), self.payload), dtype=np.uint8)
         out[:, :SEED] = seeds.astype("<u8").view(np.uint8).reshape(-1, SEED)
-        step = max(1, _CHUNK // len(self.columns))
-        vectors = self.columns.T.astype(np.float32)
-        for low in range(0, len(cells), step):
-            some = slice(low, low + step)
-            out[some, SEED] = self._chosen(seeds[some], vectors[cells[some]], at[some])
+        held, which = np.unique(cells, return_inverse=True)
+        vectors = self.columns[:, held].T.astype(np.float32, order="C")
+
+        def fill(some: slice) -> None:
+            out[some, SEED] = self._chosen(seeds[some], vectors[which[some]], at[some])
+
+        _in_blocks(fill, len(cells), len(self.columns) * self.choice.candidates // 2)
         return out
 
-    def _chosen(self, seeds: npt.NDArray[np.uint64], vectors: npt.NDArray[np.float32], at: IntArray) -> IntArray:
+    def _chosen(self, seeds: Words, vectors: Floats, at: IntArray) -> IntArray:
         """The candidate at a place of the list that has the nearest first; ties fall by number."""
-        k, half = vectors.shape[1], self.choice.candidates // 2
-        products = np.stack(
-            [np.einsum("ik,ik->i", directions(seeds, i, k).astype(np.float32), vectors) for i in range(half)], axis=1
-        )
+        found = all_floats(seeds, self.choice.candidates // 2, vectors.shape[1])
+        products = np.matmul(found, vectors[:, :, None])[:, :, 0]
         order = np.argsort(-np.concatenate([products, -products], axis=1), axis=1, kind="stable")
         return np.take_along_axis(order, at[:, None], axis=1)[:, 0]
 
@@ -102,17 +110,22 @@ class Ball:
         return payloads[:, SEED] < self.choice.candidates
 
     def tally(self, payloads: Payloads) -> IntArray:
-        """Sum of the chosen directions, and their number."""
-        total = np.zeros(self.tallies, dtype=np.int64)
+        """Sum of the chosen directions, and their number.
+
+        Guarantees: tally_adds_up_single_reports; float_sums_are_exact.
+        """
         half, k = self.choice.candidates // 2, len(self.columns)
-        step = max(1, _CHUNK // k)
-        for low in range(0, len(payloads), step):
-            some = payloads[low : low + step]
-            seeds = np.ascontiguousarray(some[:, :SEED]).view("<u8")[:, 0].astype(np.uint64)
-            number = some[:, SEED].astype(np.int64)
-            found = directions(seeds, number % half, k)
-            opposite = number >= half
-            total[:k] += found[~opposite].sum(axis=0, dtype=np.int64) - found[opposite].sum(axis=0, dtype=np.int64)
+        total = np.zeros(self.tallies, dtype=np.int64)
+        seeds = np.ascontiguousarray(payloads[:, :SEED]).view("<u8")[:, 0].astype(np.uint64, copy=False)
+        numbers, lock = payloads[:, SEED].astype(np.int64), Lock()
+
+        def add(some: slice) -> None:
+            signs = np.where(numbers[some] < half, np.float32(1), np.float32(-1))
+            sums = signs @ floats(seeds[some], numbers[some] % half, k)
+            with lock:
+                total[:k] += sums.astype(np.int64)
+
+        _in_blocks(add, len(payloads), k)
         total[k] = len(payloads)
         return total
 
@@ -159,6 +172,18 @@ class Ball:
         """How far one report, however it was made, moves each answer at most."""
         h = np.abs(self.estimators(queries))
         return h[:, :-1].sum(axis=1) * largest() * UNIT + h[:, -1]
+
+
+def _in_blocks(work: Callable[[slice], None], count: int, entries: int) -> None:
+    """Do the work of so many devices on all cores, with few entries at a time."""
+    step = max(1, min(_BLOCK // entries, EXACT_ROWS))
+
+    def run(low: int) -> None:
+        for first in range(low, min(low + _BLOCKS * step, count), step):
+            work(slice(first, min(first + step, count)))
+
+    with one_blas_thread():
+        across_cores(run, range(0, count, _BLOCKS * step))
 
 
 def unit_columns(strategy: Array) -> Array:

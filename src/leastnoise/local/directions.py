@@ -6,7 +6,7 @@ follows has exact odds whatever the directions are. Only the accuracy of answers
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,11 @@ from scipy.special import ndtri
 
 from leastnoise.noise.bits import Words
 
+Floats = npt.NDArray[np.float32]
 UNIT = 2**12  # one standard deviation
 _BITS = 16
 _LANES = 64 // _BITS
+EXACT_ROWS = 900  # so many entries add up exactly in float32: none is beyond 2^24 / 900
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele, Lea and Flood 2014)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -43,19 +45,53 @@ def directions(seeds: Words, number: npt.NDArray[np.int64] | int, length: int) -
 
     Guarantees: directions_do_not_change; directions_look_gaussian.
     """
-    words = -(-length // _LANES)
-    first = np.asarray(number, dtype=np.uint64) * np.uint64(words)
+    return quantiles()[_places(seeds, number, _words(length))[:, :length]]
+
+
+def floats(seeds: Words, number: npt.NDArray[np.int64] | int, length: int) -> Floats:
+    """The same as floats, which hold these integers exactly and linear algebra takes."""
+    return _float_quantiles().take(_places(seeds, number, _words(length)))[:, :length]
+
+
+def all_floats(seeds: Words, count: int, length: int) -> Floats:
+    """Directions 0 to `count` less 1 of each seed: they follow each other in the stream of the seed.
+
+    Guarantees: directions_come_in_one_stream.
+    """
+    words = _words(length)
+    found = _float_quantiles().take(_places(seeds, 0, count * words))
+    return found.reshape(len(seeds), count, words * _LANES)[:, :, :length]
+
+
+@cache
+def _float_quantiles() -> Floats:
+    return quantiles().astype(np.float32)
+
+
+@lru_cache(maxsize=16)
+def _steps(words: int) -> Words:
+    return np.arange(1, words + 1, dtype=np.uint64) * _STEP
+
+
+def _words(length: int) -> int:
+    """Words of the stream that a direction takes."""
+    return -(-length // _LANES)
+
+
+def _places(seeds: Words, number: npt.NDArray[np.int64] | int, words: int) -> npt.NDArray[np.uint16]:
+    """Places in the table of quantiles."""
     keys = _mixed(seeds + _STEP)  # neighbouring seeds become unlike
-    counters = np.broadcast_to(first, seeds.shape)[:, None] + np.arange(1, words + 1, dtype=np.uint64)
-    state = _mixed(keys[:, None] + counters * _STEP)
-    return quantiles()[state.view("<u2")[:, :length]]
+    keys += np.atleast_1d(np.asarray(number, dtype=np.uint64)) * np.uint64(words) * _STEP
+    state = keys[:, None] + _steps(words)
+    return _mixed(state).astype("<u8", copy=False).view("<u2")
 
 
 def _mixed(x: Words) -> Words:
-    """The finalizer of splitmix64, modulo 2^64."""
-    x = x ^ (x >> np.uint64(30))
+    """The finalizer of splitmix64, modulo 2^64, in place."""
+    shifted = x >> np.uint64(30)
+    x ^= shifted
     x *= _FIRST
-    x ^= x >> np.uint64(27)
+    x ^= np.right_shift(x, np.uint64(27), out=shifted)
     x *= _SECOND
-    x ^= x >> np.uint64(31)
+    x ^= np.right_shift(x, np.uint64(31), out=shifted)
     return x

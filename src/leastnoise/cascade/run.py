@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from inspect import signature
 from math import prod
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from leastnoise.cascade import files
 from leastnoise.cascade.integer import check_fits, integer_noise
 from leastnoise.cascade.plan import CascadePlan, Trees, cascade_plan
 from leastnoise.cascade.release import CascadeRelease
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Progress
 from leastnoise.noise import Bits
-from leastnoise.privacy.ledger import Ledger
-from leastnoise.release.run import FILE_BYTES, Task, spend
+from leastnoise.release.run import FILE_BYTES, Options, Task, spend
 from leastnoise.sources import Source
-from leastnoise.sources.rules import AnyRules, Unit
 from leastnoise.sources.source import MOST_CELLS
 
 KEEPS = "for changes that keep the exact counts: "  # in the ledger, where a release has exact counts
 
 
-def run(
-    plan: CascadePlan,
-    data: Any,
-    *,
-    ledger: Ledger | str | Path | None = None,
-    dataset: str | None = None,
-    note: str = "",
-    out: str | Path | None = None,
-    overwrite: bool = False,
-    rules: AnyRules | None = None,
-    unit: Unit | Mapping[str, Any] | None = None,
-    table: str | None = None,
-    memory: str | None = None,
-    bits: Bits | None = None,
-    progress: Progress | None = None,
-) -> CascadeRelease:
+def run(plan: CascadePlan, data: Any, **options: Unpack[Options]) -> CascadeRelease:
     """The noisy table of leaves of some data. With a ledger, the exact cost is debited before the noise is drawn.
 
     Data is what `source_of` takes: attributes are named as the trees, values are leaves.
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; noise_never_sees_the_data.
     """
+    note, progress = options.get("note", ""), options.get("progress")
     cells = prod(t.leaf_count for t in plan.trees)
     if cells > MOST_CELLS:
         raise LeastnoiseError(f"the table has {cells:,} leaves, too many to count; use smaller trees")
@@ -63,23 +44,10 @@ def run(
         names = sum(len(n) for t in plan.trees for n in t.names or ())
         return 8 * cells + 16 * sum(t.nodes for t in plan.trees) + 8 * names + FILE_BYTES
 
-    said = note if plan.exact is None else f"{KEEPS}{plan.exact.extent()}{'; ' * bool(note)}{note}"
+    if plan.exact is not None:
+        options["note"] = f"{KEEPS}{plan.exact.extent()}{'; ' * bool(note)}{note}"
     task = Task(plan.domain, plan.rows_per_person, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
-    return spend(
-        task,
-        data,
-        ledger=ledger,
-        dataset=dataset,
-        note=said,
-        out=out,
-        overwrite=overwrite,
-        rules=rules,
-        unit=unit,
-        table=table,
-        memory=memory,
-        bits=bits,
-        progress=progress,
-    )
+    return spend(task, data, **options)
 
 
 def cascade_release(data: Any, trees: Trees, *, bits: Bits | None = None, **options: Any) -> CascadeRelease:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +13,17 @@ import pandas as pd
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Progress
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan, checked_places
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.ledger import Ledger
 from leastnoise.release import folders
 from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import with_errors
-from leastnoise.release.run import FILE_BYTES, Task, spend
+from leastnoise.release.run import FILE_BYTES, Options, Task, spend
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.statement import Privacy, common_delta, now, words
 from leastnoise.sources import Source
-from leastnoise.sources.rules import AnyRules, Unit
 
 MOST_JOINT = 2**26  # entries of the covariances that are worked out together
 
@@ -108,22 +104,7 @@ class MatrixRelease:
         return f"<MatrixRelease of {self.plan.queries:,} queries on {self.plan.items:,} items; {self.cost}{mark}>"
 
 
-def run(
-    plan: MatrixPlan,
-    data: Any,
-    *,
-    ledger: Ledger | str | Path | None = None,
-    dataset: str | None = None,
-    note: str = "",
-    out: str | Path | None = None,
-    overwrite: bool = False,
-    rules: AnyRules | None = None,
-    unit: Unit | Mapping[str, Any] | None = None,
-    table: str | None = None,
-    memory: str | None = None,
-    bits: Bits | None = None,
-    progress: Progress | None = None,
-) -> MatrixRelease:
+def run(plan: MatrixPlan, data: Any, **options: Unpack[Options]) -> MatrixRelease:
     """Check, debit, measure, save, in this order.
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; answers_minus_noise_are_exact.
@@ -141,21 +122,7 @@ def run(
 
     rows = plan.budget.rows_per_person
     task = Task(plan.domain, rows, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
-    return spend(
-        task,
-        data,
-        ledger=ledger,
-        dataset=dataset,
-        note=note,
-        out=out,
-        overwrite=overwrite,
-        rules=rules,
-        unit=unit,
-        table=table,
-        memory=memory,
-        bits=bits,
-        progress=progress,
-    )
+    return spend(task, data, **options)
 
 
 MatrixPlan.runner = staticmethod(run)

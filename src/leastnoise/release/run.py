@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
@@ -32,6 +32,22 @@ from leastnoise.workload import Workload
 
 Made = TypeVar("Made")
 CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
+
+
+class Options(TypedDict, total=False):
+    """What can be said when data is measured: the keywords of `spend`, and of all that leads to it."""
+
+    ledger: Ledger | str | Path | None
+    dataset: str | None
+    note: str
+    out: str | Path | None
+    overwrite: bool
+    rules: AnyRules | None
+    unit: Unit | Mapping[str, Any] | None
+    table: str | None
+    memory: str | None
+    bits: Bits | None
+    progress: Progress | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,30 +77,14 @@ def run(plan: Plan, data: Any, **options: Any) -> Release:
     return conduct(job, data, **options)
 
 
-def conduct(
-    job: Job,
-    data: Any,
-    *,
-    ledger: Ledger | str | Path | None = None,
-    dataset: str | None = None,
-    note: str = "",
-    out: str | Path | None = None,
-    tables: export.Format | None = None,
-    overwrite: bool = False,
-    rules: AnyRules | None = None,
-    unit: Unit | Mapping[str, Any] | None = None,
-    table: str | None = None,
-    memory: str | None = None,
-    bits: Bits | None = None,
-    progress: Progress | None = None,
-) -> Release:
+def conduct(job: Job, data: Any, *, tables: export.Format | None = None, **options: Unpack[Options]) -> Release:
     """Measure data once. With a ledger, the exact cost is debited before the first number is drawn.
 
     With `out`, the release is also saved to that new folder, and only then marked as finished in the ledger.
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; room_is_made_before_the_debit.
     """
-    domain = job.workload.domain
+    domain, out, progress = job.workload.domain, options.get("out"), options.get("progress")
     if tables is not None:
         _check_tables(tables, out, domain.names)
     planned = job.plan if out is None or job.plan is None else Summary.of(job.plan)  # before anything is spent
@@ -98,21 +98,7 @@ def conduct(
 
     rows = job.budget.rows_per_person
     task = Task(domain, rows, job.cost, job.fingerprint, partial(job.room, tables is not None), carry_out, fill)
-    return spend(
-        task,
-        data,
-        ledger=ledger,
-        dataset=dataset,
-        note=note,
-        out=out,
-        overwrite=overwrite,
-        rules=rules,
-        unit=unit,
-        table=table,
-        memory=memory,
-        bits=bits,
-        progress=progress,
-    )
+    return spend(task, data, **options)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from leastnoise.plan.words import number
 from leastnoise.release.answers import quantile
 from leastnoise.release.statement import INSECURE
 from leastnoise.report.document import caught
-from leastnoise.report.page import checked_page, filled, made_words, part, policy, privacy_words, write_page
+from leastnoise.report.frame import checked_page, filled, framed, spent, write_page
 from leastnoise.tree import Tree
 
 NODES = 2_000  # of each tree in the page, from the root down
@@ -95,33 +95,25 @@ def render(told: dict[str, Any]) -> str:
 
     Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
     """
-    style = f"{part('style.css')}\n{part('cascade.css')}"
-    return filled(
-        "cascade.html",
-        {
-            "policy": policy(style),
-            "title": escape(told["dataset"] or "Differentially private counts"),
-            "made": escape(made_words(told)),
-            "banner": f'<p class="banner" role="alert">{escape(told["warning"])}</p>' if told["warning"] else "",
-            "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in _glance(told)),
-            "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_words(told)),
-            "levels": _levels(told),
-            "confidence": f"{100 * told['confidence']:.4g}%",
-            "trees": "".join(_tree_html(tree) for tree in told["trees"]),
-            "notes": "".join(f"<li>{escape(text)}</li>" for text in _notes(told)),
-            "software": escape(told["software"]),
-            "style": style,
-        },
+    body = {
+        "levels": _levels(told),
+        "confidence": f"{100 * told['confidence']:.4g}%",
+        "trees": "".join(_tree_html(tree) for tree in told["trees"]),
+    }
+    return framed(
+        told,
+        kind="Cascade release report",
+        name="Differentially private counts",
+        glance=_glance(told),
+        sections={"levels": "Accuracy", "trees": "Counts"},
+        body=filled("cascade.html", body),
+        notes=_notes(told),
+        styles=("style.css", "cascade.css"),
     )
 
 
 def _glance(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    privacy = told["privacy"]
-    if told["warning"]:
-        yield "Privacy", "none (seeded noise)"
-    else:
-        yield "Privacy spent", f"ε {privacy['epsilon']:.4g} at δ {privacy['delta']:g}".replace("e-0", "e-")
-        yield "Gaussian privacy", f"μ {privacy['mu']:.4g}"
+    yield from spent(told)
     first = told["trees"][0]
     yield "Rows in the data", _count(first["counts"][0], first["reach"][0])
     yield "Counts that add up", f"{told['cells']:,}"

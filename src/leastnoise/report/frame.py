@@ -1,0 +1,156 @@
+"""What the pages of all kinds of releases share: head, privacy, notes, and how they are written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.report.document import FALSE_ALARMS
+
+OPTIONAL = {"rounds", "distributions", "whatif"}  # sections that a script removes where they are empty
+BUTTON = '<button id="theme" type="button" aria-pressed="false">Dark mode</button>'
+NOSCRIPT = (
+    '<noscript><p class="banner">The tables and charts of this page are drawn by its own script, '
+    "which is switched off.</p></noscript>"
+)
+
+
+def checked_page(path: Path) -> Path:
+    """Where a page can be written."""
+    if path.suffix not in (".html", ".htm"):
+        raise LeastnoiseError(f"a report is a web page; choose a name that ends in .html instead of {path.name!r}")
+    if not path.parent.is_dir():
+        raise LeastnoiseError(f"there is no folder {str(path.parent)!r} to write in; create it first")
+    return path
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page, complete or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def framed(
+    told: Mapping[str, Any],
+    *,
+    kind: str,
+    name: str,
+    glance: Iterable[tuple[str, str]],
+    sections: Mapping[str, str],
+    body: str,
+    notes: Iterable[str],
+    styles: Sequence[str],
+    scripts: Sequence[str] = (),
+) -> str:
+    """A whole page around a body: `told` has what every document has; a page with scripts gets it as data.
+
+    Guarantees: text_is_escaped; no_network; same_document_same_page.
+    """
+    style, script = "\n".join(map(part, styles)), "\n".join(map(part, scripts))
+    data = f'<script id="data" type="application/json">{script_json(told)}</script>\n' if scripts else ""
+    fields = {
+        "policy": policy(style, script if scripts else None),
+        "kind": kind,
+        "title": escape(told["dataset"] or name),
+        "button": BUTTON if scripts else "",
+        "made": escape(made_words(told)),
+        "banner": f'<p class="banner" role="alert">{escape(told["warning"])}</p>' if told["warning"] else "",
+        "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in glance),
+        "sections": "\n".join(_link(place, title) for place, title in sections.items()),
+        "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_words(told)),
+        "body": body,
+        "notes": "".join(f"<li>{escape(text)}</li>" for text in notes),
+        "software": escape(told["software"]),
+        "style": style,
+        "noscript": NOSCRIPT if scripts else "",
+        "scriptless": "" if scripts else " and has no script",
+        "scripts": f"{data}<script>{script}</script>" if scripts else "",
+    }
+    return filled("frame.html", fields)
+
+
+def _link(place: str, title: str) -> str:
+    needs = f' data-needs="{place}"' if place in OPTIONAL else ""
+    return f'<a href="#{place}"{needs}>{title}</a>'
+
+
+def filled(template: str, fields: Mapping[str, str]) -> str:
+    """A page from a template, in one pass: what is filled in is never looked through again."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], part(template))
+
+
+@cache
+def part(name: str) -> str:
+    """A piece of a page."""
+    return (files("leastnoise.report") / "template" / name).read_text("utf-8")
+
+
+def script_json(data: object) -> str:
+    """JSON that may stand inside a script element: no character in it can end the element or start a comment.
+
+    >>> script_json({"a": "</script><!--"})
+    '{"a":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
+    """
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def policy(style: str, script: str | None = None) -> str:
+    """Nothing may be loaded, and nothing may run but the page's own script, if it has one."""
+    own = {"style-src": style} | ({} if script is None else {"script-src": script})
+    hashes = {kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for kind, text in own.items()}
+    return "; ".join(["default-src 'none'", *(f"{kind} 'sha256-{code}'" for kind, code in hashes.items())])
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def made_words(told: Mapping[str, Any]) -> str:
+    """When it was measured, and where it was paid for."""
+    times = [part["created"].removesuffix("+00:00").replace("T", " ") for part in told["made"]]
+    entries = [f"{part['ledger_entry']}" for part in told["made"] if part["ledger_entry"] is not None]
+    ledger = f"; ledger {'entry' if len(entries) == 1 else 'entries'} {', '.join(entries)}" if entries else ""
+    return f"Measured {', '.join(times)} UTC{ledger}" if times else "Measured at an unknown time"
+
+
+def spent(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The figures of privacy."""
+    privacy = told["privacy"]
+    if told["warning"]:
+        yield "Privacy", "none (seeded noise)"
+    else:
+        yield "Privacy spent", f"ε {privacy['epsilon']:.4g} at δ {privacy['delta']:g}".replace("e-0", "e-")
+        yield "Gaussian privacy", f"μ {privacy['mu']:.4g}"
+
+
+def privacy_words(told: Mapping[str, Any]) -> Iterator[str]:
+    """The privacy statement, and what it means for one person."""
+    privacy = told["privacy"]
+    yield privacy["statement"]
+    if not told["warning"]:
+        yield (
+            f"In other words: take two datasets that differ by {privacy['change']}. Whoever tries to tell from this "
+            f"release which of the two it was made of, and raises a false alarm in {FALSE_ALARMS:.0%} of cases, "
+            f"notices the difference in at most {_up(privacy['caught'])} of cases. Guessing blindly notices it in "
+            f"{FALSE_ALARMS:.0%}."
+        )
+
+
+def _up(share: float) -> str:
+    """A share in percent, rounded up to tenths."""
+    return f"{ceil(1000 * share) / 10:g}%"

@@ -10,6 +10,7 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
+from leastnoise.local.intervals import half_widths
 from leastnoise.local.plan import VERSION, LocalPlan, Part, targets
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import Queries
@@ -19,38 +20,66 @@ REASONS = ("length", "version", "plan", "content")
 _BLOCK = 2**18  # reports read at a time
 
 
+@dataclass(frozen=True)
+class LocalAnswer(Answer):
+    """A count with the standard error of its noise, and how far its mean may be from the truth beside that."""
+
+    bias: float = 0.0
+
+    @property
+    def _spread(self) -> float:
+        return float(half_widths(self.std_error, self.bias, self.confidence))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return super().to_json() | {"bias": self.bias}
+
+    def __str__(self) -> str:
+        return super().__str__() + (f" with a bias of {self.bias:,.1f} at most" if self.bias else "")
+
+
 @dataclass(frozen=True, eq=False)
 class LocalAnswers:
-    """Unbiased counts with their standard errors, for the queries of one table."""
+    """Counts with their standard errors, for the queries of one table.
+
+    They are unbiased, or as far off as `biases` at most, where the plan allows a bias. Standard errors are those of the
+    noise; intervals make room for both.
+    """
 
     label: str
     names: tuple[str, ...]
     values: Array
     std_errors: Array
+    biases: Array
     confidence: float = 0.95
+
+    @property
+    def _widths(self) -> Array:
+        return half_widths(self.std_errors, self.biases, self.confidence)
 
     @property
     def low(self) -> Array:
         """Lower ends of the intervals."""
-        return self.values - quantile(self.confidence) * self.std_errors
+        return self.values - self._widths
 
     @property
     def high(self) -> Array:
         """Upper ends of the intervals."""
-        return self.values + quantile(self.confidence) * self.std_errors
+        return self.values + self._widths
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, i: int) -> Answer:
-        return Answer(float(self.values[i]), float(self.std_errors[i]), self.confidence)
+    def __getitem__(self, i: int) -> LocalAnswer:
+        value, error, bias = (float(a[i]) for a in (self.values, self.std_errors, self.biases))
+        return LocalAnswer(value, error, self.confidence, bias=bias)
 
 
 class Collector:
     """Counts what reports say; memory depends on the plan, not on the number of reports.
 
     Guarantees: order_does_not_matter; merged_collectors_equal_one; bad_reports_are_counted_and_change_nothing;
-    answers_are_unbiased; intervals_cover.
+    answers_are_unbiased; intervals_cover; intervals_cover_whatever_the_bias.
     """
 
     def __init__(self, plan: LocalPlan) -> None:
@@ -174,7 +203,7 @@ class Collector:
         return self.ask(names, np.eye(cells), confidence)
 
     def totals(self, queries: Queries) -> Array:
-        """Unbiased counts alone: each part's mean stands for all devices."""
+        """Counts alone, unbiased for what the plan answers: each part's mean stands for all devices."""
         values = self.reports * queries.pieces[()]
         for i, rows in self._asked(queries):
             values = values + self.reports / self.counts[i] * self.plan.parts[i].randomizer.totals(
@@ -202,4 +231,5 @@ class Collector:
             spread = randomizer.squares(rows, self.tallies[i]) / count - mean**2
             variances += self.reports**2 / (count - 1) * np.maximum(spread, 0.0)
         names = tuple(self.plan.domain.names[a] for a in queries.attributes)
-        return LocalAnswers(queries.label, names, self.totals(queries), np.sqrt(variances), confidence)
+        biases = self.reports * queries.bias
+        return LocalAnswers(queries.label, names, self.totals(queries), np.sqrt(variances), biases, confidence)

@@ -21,6 +21,8 @@ from leastnoise.local.odds import MOST_CANDIDATES, Odds
 from leastnoise.local.subsets import Members, Subsets
 from leastnoise.residual import subsets as axis_sets
 
+SPREAD = "spread"
+POPULATIONS = ("any", SPREAD)  # what a plan is best for: the worst data, or all values equally frequent
 POWER = 8  # of the norm that stands for the largest variance
 SMALL = 300  # values up to which several designs are made and mixed
 SEARCHED = 1100  # values up to which memberships are searched, if only for a minute
@@ -37,8 +39,12 @@ MIXTURE = 2**13  # subsets of a mixture, so that shares are met to a percent or 
 SHARE = 1e-3  # least share of a design in a mixture
 
 
-def design(queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0) -> Subsets:
+def design(
+    queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0, population: str = POPULATIONS[0]
+) -> Subsets:
     """Subsets that tell the queries (rows over the cells of a table) with little variance for the worst of them.
+
+    The worst data count, or with population "spread" data where all values are equally frequent.
 
     Guarantees: no_worse_than_telling_the_value; prefixes_are_better_than_half_spaces.
     """
@@ -51,7 +57,9 @@ def design(queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0) -> S
         found += [_searched(rows, odds, share, seed) for share in _shares(odds, T)]
         if T <= SMALL:
             found.append(mixture(found, rows))
-    value = worst if T <= SMALL else usual  # where tables are large, the worst data take too long to find
+    value = (
+        worst if T <= SMALL and population != SPREAD else usual
+    )  # where tables are large, the worst data take too long to find
     able = [(value(s, queries), s) for s in found if tells(s, rows)]
     least = min(value for value, _ in able)
     return next(s for value, s in able if value <= TIE * least)  # simple ones come first

@@ -75,7 +75,16 @@ def _plan_from(header: Mapping[str, Any], arrays: Arrays) -> LocalPlan:
         carries = None if record["carries"] is None else tuple(tuple(c) for c in record["carries"])
         shape = tuple(workload.domain.shape[a] for a in attributes)
         parts.append(Part(attributes, shape, int(record["share"]), carries, made[record["randomizer"]]))
-    return LocalPlan(workload, read_fraction(header["epsilon"]), header["delta"], tuple(parts), header["layout"])
+    answered = [None if i is None else arrays[f"answered{i}"] for i in header.get("approximations", ())]
+    return LocalPlan(
+        workload,
+        read_fraction(header["epsilon"]),
+        header["delta"],
+        tuple(parts),
+        header["layout"],
+        float(header.get("bias", 0.0)),
+        tuple(answered),
+    )
 
 
 def _number(name: str) -> int:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.local.intervals import half_widths
 from leastnoise.local.odds import below
 from leastnoise.local.randomizer import Arrays, Randomizer, randomizer_data
 from leastnoise.local.tables import Attributes, Queries, cells_of, lifted, queries_of
@@ -90,7 +91,10 @@ class LocalPlan:
 
     Devices need not trust who made a plan: one that spends more than it says cannot be made or loaded.
 
-    Guarantees: fingerprints_differ; variances_match_a_simulation; plans_that_spend_more_are_refused.
+    A plan with a bias answers, in place of some queries, others that differ by no more than that in every entry.
+
+    Guarantees: fingerprints_differ; variances_match_a_simulation; plans_that_spend_more_are_refused;
+    biased_answers_are_within_the_bias.
     """
 
     workload: Workload
@@ -98,6 +102,8 @@ class LocalPlan:
     delta: float
     parts: tuple[Part, ...]
     layout: str = "whole"
+    bias: float = 0.0  # how far the mean of an answer may be from what was asked, as a share of the devices
+    approximations: tuple[Array | None, ...] = ()  # rows answered instead, per table of the workload
 
     def __post_init__(self) -> None:
         shares = [p.share for p in self.parts]
@@ -108,6 +114,8 @@ class LocalPlan:
         times = len(self.parts) if self.split else 1
         if not all(p.randomizer.keeps(self.epsilon / times, self.delta / times) for p in self.parts):
             raise LeastnoiseError(f"this plan spends more than its epsilon of {float(self.epsilon):g}; do not use it")
+        if not 0 <= self.bias < inf:
+            raise LeastnoiseError(f"bias {self.bias!r} is not a share of the devices; use a number from 0 on")
 
     @property
     def split(self) -> bool:
@@ -121,8 +129,14 @@ class LocalPlan:
 
     @cached_property
     def queries(self) -> tuple[Queries, ...]:
-        """The tables of the workload."""
-        return tuple(queries_of(self.workload))
+        """The tables of the workload, with what is answered in place of their rows."""
+        asked = tuple(queries_of(self.workload))
+        if not self.approximations:
+            return asked
+        made = tuple(replace(q, answered=rows) for q, rows in zip(asked, self.approximations, strict=True))
+        if any(q.bias.max(initial=0.0) > self.bias for q in made):
+            raise LeastnoiseError(f"this plan answers queries beyond its bias of {self.bias:g}; make it again")
+        return made
 
     # --- identity -----------------------------------------------------------------------------------------------------
 
@@ -146,7 +160,7 @@ class LocalPlan:
             }
             for p in self.parts
         ]
-        return {
+        plain = {
             "version": VERSION,
             "workload": workload_to_json(self.workload),
             "epsilon": fraction_text(self.epsilon),
@@ -154,7 +168,18 @@ class LocalPlan:
             "layout": self.layout,
             "randomizers": kinds,
             "parts": parts,
-        }, arrays
+        }
+        return (plain | self._bias_data(arrays) if self.bias else plain), arrays
+
+    def _bias_data(self, arrays: Arrays) -> dict[str, Any]:
+        """What a bias adds to the header; equal rows join the arrays once."""
+        distinct = {id(rows): rows for rows in self.approximations if rows is not None}
+        numbers = {key: number for number, key in enumerate(distinct)}
+        arrays |= {f"answered{numbers[key]}": rows for key, rows in distinct.items()}
+        return {
+            "bias": self.bias,
+            "approximations": [None if rows is None else numbers[id(rows)] for rows in self.approximations],
+        }
 
     @cached_property
     def fingerprint(self) -> str:
@@ -225,7 +250,7 @@ class LocalPlan:
             known = rows**2 @ share if self.split else (rows @ share) ** 2
             total += n * (part.randomizer.moments(rows) @ share - known) / part.fraction
         if not self.split:
-            total -= n * _variance(queries.rows, cells_of(codes, queries.attributes, queries.shape))
+            total -= n * _variance(queries.told, cells_of(codes, queries.attributes, queries.shape))
         return np.maximum(total, 0.0)
 
     def influence(self, queries: Queries) -> Array:
@@ -243,6 +268,41 @@ class LocalPlan:
         """Standard error of the worst answer for one device; n devices have it times n^(1/2), in counts."""
         found = [float(self.worst_variances(q).max(initial=0.0)) for q in self.queries]
         return float(max(found, default=0.0)) ** 0.5
+
+    @cached_property
+    def weighted_std_error(self) -> float:
+        """Largest root of weight times variance for one device: what planning makes small.
+
+        Guarantees: weights_of_rows_are_honoured.
+        """
+        found = [float((q.weights * self.worst_variances(q)).max(initial=0.0)) for q in self.queries]
+        return float(max(found, default=0.0)) ** 0.5
+
+    @cached_property
+    def usual_std_error(self) -> float:
+        """Largest root of weight times variance for one device, where all records are equally frequent."""
+        found = [float((q.weights * self._usual_variances(q)).max(initial=0.0)) for q in self.queries]
+        return float(max(found, default=0.0)) ** 0.5
+
+    def _usual_variances(self, queries: Queries) -> Array:
+        total = np.zeros(len(queries.rows))
+        for i, rows in targets(self.parts, queries).items():
+            known = np.mean(rows**2, axis=1) if self.split else 0.0  # rows have mean 0
+            total += (self.parts[i].randomizer.moments(rows).mean(axis=1) - known) / self.parts[i].fraction
+        return total if self.split else total - queries.told.var(axis=1)
+
+    def half_width(self, devices: int, confidence: float = 0.95) -> float:
+        """Half of the widest interval among the answers of so many devices, as a share of them: noise and bias.
+
+        Guarantees: half_widths_are_those_of_intervals.
+        """
+        if devices < 1:
+            raise LeastnoiseError(f"{devices} devices report nothing; give a number from 1 on")
+        found = [
+            half_widths(np.sqrt(self.worst_variances(q) / devices), q.bias, confidence).max(initial=0.0)
+            for q in self.queries
+        ]
+        return float(max(found, default=0.0))
 
     def rows_on(self, names: Sequence[str], rows: Any, label: str = "") -> Queries:
         """Queries on named attributes, in the order of the domain; rows may be over the cells of the named order."""

@@ -12,10 +12,12 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.norms import gamma_2
 from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.gram import Dense
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
-from leastnoise.local.design import centred, design
+from leastnoise.local.biased import for_devices, with_bias
+from leastnoise.local.design import POPULATIONS, SPREAD, centred, design
 from leastnoise.local.gauss import GaussianVectors, local_budget
 from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.plan import SHARES, SPLIT, LocalPlan, Part, Seat, targets
@@ -32,6 +34,9 @@ WHOLE_CELLS = 256  # cells up to which all attributes together are tried as one 
 GAP = 1e-3
 LEAST_SPLIT = 1  # epsilon per table below which splitting never pays
 WEAK = 1e-4  # of the strongest direction
+WORST_WORK = 1.2e9  # multiplications of a product, up to which strategies are made for the worst query
+SMALL_ROWS = 2**17  # entries up to which they are made to GAP
+LARGE_GAP = 1e-2
 
 
 def local_plan(
@@ -39,42 +44,88 @@ def local_plan(
     epsilon: float | Fraction,
     delta: float | None = None,
     *,
+    bias: float = 0.0,
+    devices: int | None = None,
     randomizer: str = "auto",
     layout: str = "auto",
+    population: str = "any",
     seed: int = 0,
 ) -> LocalPlan:
     """The plan of least variance for the worst query at `epsilon` per device; a delta allows Gaussian noise, too.
+
+    Variances count times the weights of the workload. With a `bias`, answers may be off by that share of the devices,
+    beside less noise; with a number of `devices`, the bias is chosen that makes the widest interval narrowest, often 0.
+    `population="spread"` plans for values that are about equally frequent, not for the worst data.
 
     >>> from leastnoise.domain import Domain
     >>> plan = local_plan(Workload(Domain.of(answer=["yes", "no"])).marginals(ways=1), 1)
     >>> plan.report_bytes, round(plan.worst_std_error**2, 4)
     (6, 0.9207)
 
-    Guarantees: auto_is_the_best_of_its_choices.
+    Guarantees: auto_is_the_best_of_its_choices; weights_of_rows_are_honoured.
     """
-    exact = checked_epsilon(epsilon)
-    _check_word("randomizer", randomizer, RANDOMIZERS)
-    _check_word("layout", layout, LAYOUTS)
+    _check_word("randomizer", randomizer, ("auto", *RANDOMIZERS))
+    _check_word("layout", layout, ("auto", *LAYOUTS))
+    _check_word("population", population, POPULATIONS)
     if randomizer == "gaussian" and delta is None:
         raise LeastnoiseError(
             "randomizer 'gaussian' needs a delta, because its epsilon alone is never enough; try 1e-9"
         )
-    tables = [q for q in queries_of(workload) if any(q.pieces)]
-    if not tables:
-        raise LeastnoiseError("the workload asks for nothing but the number of devices; add queries on an attribute")
-    plans = []
-    for name in _layouts(tables, exact) if layout == "auto" else [layout]:
-        seats = _seats(tables, name)
-        times = len(seats) if name == SPLIT else 1
-        budget = None if delta is None else local_budget(exact / times, delta / times)
-        parts = _parts(tables, seats, _Maker(exact / times, budget, randomizer, seed))
-        plans.append(LocalPlan(workload, exact, _delta(parts, delta), parts, name))
-    return min(plans, key=lambda p: p.worst_std_error) if len(plans) > 1 else plans[0]
+    settings = _Settings(workload, checked_epsilon(epsilon), delta, randomizer, population, seed)
+    plan = settings.best(layout)
+    if bias != 0 and devices is not None:
+        raise LeastnoiseError("give a bias or a number of devices that chooses one, not both")
+    if devices is not None:
+        return for_devices(plan, devices, lambda tables: settings.made(tables, plan.layout))
+    return plan if bias == 0 else with_bias(plan, bias, lambda tables: settings.made(tables, plan.layout))
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a plan is made from."""
+
+    workload: Workload
+    epsilon: Fraction
+    delta: float | None
+    randomizer: str
+    population: str
+    seed: int
+
+    def best(self, layout: str) -> LocalPlan:
+        """The best plan of a layout, or of all."""
+        tables = list(queries_of(self.workload))
+        if not any(any(q.pieces) for q in tables):
+            raise LeastnoiseError(
+                "the workload asks for nothing but the number of devices; add queries on an attribute"
+            )
+        names = _layouts(_varying(tables), self.epsilon) if layout == "auto" else [layout]
+        plans = [self.made(tables, name) for name in names]
+        return min(plans, key=self.loss) if len(plans) > 1 else plans[0]
+
+    def loss(self, plan: LocalPlan) -> float:
+        """What the best plan has least of."""
+        return plan.usual_std_error if self.population == SPREAD else plan.weighted_std_error
+
+    def made(self, tables: Sequence[Queries], layout: str) -> LocalPlan:
+        """Randomizers for what is answered in these tables."""
+        tables = _varying(tables)
+        seats = _seats(tables, layout)
+        times = len(seats) if layout == SPLIT else 1
+        budget = None if self.delta is None else local_budget(self.epsilon / times, self.delta / times)
+        maker = _Maker(self.epsilon / times, budget, self.randomizer, self.population, self.seed)
+        parts = _parts(tables, seats, maker)
+        return LocalPlan(self.workload, self.epsilon, _delta(parts, self.delta), parts, layout)
+
+
+def _varying(tables: Sequence[Queries]) -> list[Queries]:
+    """Tables with a query that differs between records."""
+    return [q for q in tables if any(q.pieces)]
 
 
 def _check_word(what: str, word: str, words: Sequence[str]) -> None:
-    if word not in ("auto", *words):
-        raise LeastnoiseError(f"unknown {what} {word!r}; use 'auto' or one of {', '.join(map(repr, words))}")
+    if word not in words:
+        first, *others = map(repr, words)
+        raise LeastnoiseError(f"unknown {what} {word!r}; use {first} or one of {', '.join(others)}")
 
 
 def _delta(parts: Sequence[Part], delta: float | None) -> float:
@@ -147,7 +198,7 @@ def _asked(tables: Sequence[Queries], seats: Sequence[Seat]) -> list[Array]:
         for i, rows in targets(seats, q).items():
             own, asked = set(seats[i].attributes), set(q.attributes)
             if asked <= own or own <= asked:
-                scaled = rows * q.weight**0.5
+                scaled = rows * np.sqrt(np.broadcast_to(q.weights, len(rows)))[:, None]
                 found[i].setdefault(np.round(scaled, 10).tobytes(), scaled)
     return [_distinct(np.concatenate(list(f.values()))) for f in found]
 
@@ -164,6 +215,7 @@ class _Maker:
     epsilon: Fraction
     budget: Budget | None
     wanted: str
+    population: str
     seed: int
     made: dict[bytes, Randomizer] = field(default_factory=dict)
     losses: dict[bytes, float] = field(default_factory=dict)
@@ -173,8 +225,12 @@ class _Maker:
         key = _key(seat, rows)
         if key not in self.made:
             made = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
-            self.made[key] = min(made, key=lambda r: _worst(r, rows)) if len(made) > 1 else made[0]
+            self.made[key] = min(made, key=lambda r: self._value(r, rows)) if len(made) > 1 else made[0]
         return self.made[key]
+
+    def _value(self, randomizer: Randomizer, rows: Array) -> float:
+        moments = randomizer.moments(rows)
+        return float((moments.mean(axis=1) if self.population == SPREAD else (moments - rows**2).max(axis=1)).max())
 
     def loss(self, seat: Seat, rows: Array) -> float:
         """Second moments of the rows' estimates, in sum."""
@@ -192,7 +248,7 @@ class _Maker:
                 raise LeastnoiseError(
                     f"{cells:,} values are too many for subsets; use randomizer 'cap' or coarser values"
                 )
-            return [design(rows, seat.shape, odds, self.seed)] if cells <= MOST_SUBSET_CELLS else []
+            return [design(rows, seat.shape, odds, self.seed, self.population)] if cells <= MOST_SUBSET_CELLS else []
         if name == "gaussian":
             return [GaussianVectors.within(_reaching(_strategy(rows)), self.budget)] if self.budget is not None else []
         if self.wanted == "auto" and cells <= MOST_SUBSET_CELLS:
@@ -215,12 +271,13 @@ def _key(seat: Seat, rows: Array) -> bytes:
     return repr(seat.shape).encode() + np.round(rows, 6).tobytes()
 
 
-def _worst(randomizer: Randomizer, rows: Array) -> float:
-    return float((randomizer.moments(rows) - rows**2).max())
-
-
 def _strategy(rows: Array) -> Array:
-    """The optimal strategy of the rows less their constants, which the number of reports tells."""
+    """A strategy for the rows less their constants, which the number of reports tells: the best one for the worst row.
+
+    Where that takes too long, the best one for the sum of all rows.
+    """
     rows = centred(rows)
+    if rows.size * min(rows.shape) <= WORST_WORK:
+        return gamma_2(rows, gap=GAP if rows.size <= SMALL_ROWS else LARGE_GAP).A
     gram = Dense((rows.shape[1],), ("local", rows.tobytes()), lambda: rows.T @ rows)
     return solve_optimal(gram, GAP).strategy.matrix()

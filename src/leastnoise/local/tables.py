@@ -22,7 +22,7 @@ _ZERO = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Rows over the cells of some attributes of a domain.
+    """Rows over the cells of some attributes of a domain, and what is answered in their place where a bias is allowed.
 
     >>> some = Queries((0, 2), (2, 3), np.eye(6)[:1])
     >>> sorted(some.pieces), some.pieces[()].tolist()
@@ -35,7 +35,8 @@ class Queries:
     shape: tuple[int, ...]
     rows: Array
     label: str = ""
-    weight: float = 1.0
+    weights: Array | float = 1.0  # of each row, or of all
+    answered: Array | None = None  # rows that are answered instead; None for the rows themselves
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or self.rows.shape[1] != prod(self.shape):
@@ -43,14 +44,30 @@ class Queries:
                 f"queries on {' x '.join(map(str, self.shape)) or 'no'} values need rows of {prod(self.shape)} "
                 f"numbers, got an array of shape {self.rows.shape}"
             )
-        if not np.isfinite(self.rows).all():
+        if self.answered is not None and self.answered.shape != self.rows.shape:
+            raise LeastnoiseError(
+                f"{self.rows.shape} queries cannot be answered by {self.answered.shape} others; make the plan again"
+            )
+        if not np.isfinite(self.rows).all() or not np.isfinite(self.told).all():
             raise LeastnoiseError("queries must be finite numbers; there is an infinite one or one that is none")
+
+    @property
+    def told(self) -> Array:
+        """The rows whose counts answers are, on average."""
+        return self.rows if self.answered is None else self.answered
+
+    @cached_property
+    def bias(self) -> Array:
+        """How far the mean of each answer is from what was asked at most, as a share of the devices."""
+        if self.answered is None:
+            return np.zeros(len(self.rows))
+        return np.abs(self.rows - self.answered).max(axis=1, initial=0.0)
 
     @cached_property
     def pieces(self) -> dict[Attributes, Array]:
-        """Residual pieces with the uniform prior, by attributes; the constant, and those that do not vanish."""
-        split = pieces(self.rows.reshape(-1, *self.shape), uniform_priors(self.shape))
-        least = _ZERO * np.abs(self.rows).max(initial=0.0)
+        """Residual pieces of what is answered, with the uniform prior; the constant, and those that do not vanish."""
+        split = pieces(self.told.reshape(-1, *self.shape), uniform_priors(self.shape))
+        least = _ZERO * np.abs(self.told).max(initial=0.0)
         return {
             tuple(self.attributes[a] for a in kept): piece.reshape(len(self.rows), -1)
             if kept
@@ -76,7 +93,7 @@ def cells_of(codes: IntArray, attributes: Attributes, shape: Sequence[int]) -> I
 
 def queries_of(workload: Workload) -> Iterator[Queries]:
     """All tables of a workload with their rows."""
-    made: dict[object, Array] = {}
+    made: dict[object, tuple[Array, Array]] = {}
     for block in workload.blocks:
         for attributes in block.subsets():
             shape = tuple(workload.domain.shape[a] for a in attributes)
@@ -84,17 +101,22 @@ def queries_of(workload: Workload) -> Iterator[Queries]:
             key = (kinds, shape)
             if key not in made:
                 made[key] = _rows(block, attributes, shape)
-            yield Queries(attributes, shape, made[key], block.label, block.weight)
+            rows, weights = made[key]
+            yield Queries(attributes, shape, rows, block.label, block.weight * weights)
 
 
-def _rows(block: Block, attributes: Attributes, shape: tuple[int, ...]) -> Array:
+def _rows(block: Block, attributes: Attributes, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Rows, and their weights inside the block."""
     if block.is_product:
         families = [block.family(a) for a in attributes]
         count = prod(f.count(n) for f, n in zip(families, shape, strict=True))
         _check_size(block.label, count, shape)
-        return kron_all([f.rows(n) for f, n in zip(families, shape, strict=True)])
+        rows, weights = (
+            [getattr(f, name)(n) for f, n in zip(families, shape, strict=True)] for name in ("rows", "weights")
+        )
+        return kron_all(rows), kron_all([w[:, None] for w in weights]).ravel()
     _check_size(block.label, block.tensor.count(shape), shape)
-    return block.tensor.rows(shape).reshape(-1, prod(shape))
+    return block.tensor.rows(shape).reshape(-1, prod(shape)), block.tensor.weights(shape)
 
 
 def _check_size(label: str, count: int, shape: tuple[int, ...]) -> None:

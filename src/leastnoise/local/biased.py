@@ -1,0 +1,192 @@
+"""Answers that may be off by a stated bias: other queries W~, at most `bias` from W in every entry, with less variance.
+
+Whatever the records are, the mean of an answer then differs from the truth by at most `bias` times the devices. Given
+the randomizers of a plan, the variance of a query w at equal frequencies is a quadratic form w H w, so each w~ solves
+
+    minimize  w~ H w~   over  |w~ - w| <= bias entry by entry
+
+All queries are solved together by projected gradients with momentum; g = H w~ proves how good a w~ is, because every v
+in the box has  v H v >= 2 g v - w~ H w~ >= 2 (g w - bias |g|_1) - w~ H w~.  The bias holds by construction: a last
+projection puts every entry into its box. Randomizers and W~ are found in turns, beginning with W itself and, where one
+small table is asked, with the matrix of least gamma_2 within the bias (`factorize.norms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.norms import gamma_2_approximate
+from leastnoise.local.ball import Ball
+from leastnoise.local.design import centred
+from leastnoise.local.gauss import GaussianVectors
+from leastnoise.local.plan import LocalPlan, targets
+from leastnoise.local.randomizer import Randomizer
+from leastnoise.local.subsets import Subsets
+from leastnoise.local.tables import Queries
+from leastnoise.local.vectors import centred_inverse
+from leastnoise.workload.families import digest
+
+MOST_CELLS = 2048  # of a table whose queries are replaced
+GAP = 1e-3  # of the largest variance
+MOST_STEPS = 2000
+WORK = 2e11  # multiplications of a search
+NORM_SIZE = 400  # queries and values up to which gamma_2 within the bias is computed
+NORM_GAP, NORM_STEPS = 1e-2, 1000
+SHARES = (1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the half width without bias, to try as bias
+INSIDE = 1 - 1e-12  # of the bias: room for rounding
+_TOLD = 1e-6
+
+Replan = Callable[[Sequence[Queries]], LocalPlan]  # randomizers in the same layout for what is to be answered
+
+
+def cheapest(rows: Array, bias: float, form: Array, gap: float = GAP) -> Array:
+    """Rows within `bias` of the given ones with the least w H w each, to `gap` of the largest or as far as steps reach.
+
+    >>> cheapest(np.array([[1.0, 0.5, 0.2]]), 0.25, np.eye(3)).round(6).tolist()
+    [[0.75, 0.25, 0.0]]
+
+    Guarantees: cheapest_rows_match_a_cone_solver; bias_is_never_exceeded.
+    """
+    low, high = rows - bias * INSIDE, rows + bias * INSIDE
+    rate = 1 / float(np.linalg.eigvalsh(form)[-1])
+    X, Y = rows, rows
+    momentum = np.ones((len(rows), 1))
+    steps = int(np.clip(WORK / (rows.size * len(form)), 100, MOST_STEPS))
+    for step in range(steps):
+        new = np.clip(Y - rate * (Y @ form), low, high)
+        turned = ((Y - new) * (new - X)).sum(axis=1, keepdims=True) > 0  # momentum points uphill: begin anew
+        momentum = np.where(turned, 1.0, momentum)
+        after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        Y = new + (momentum - 1) / after * (new - X)
+        X, momentum = new, after
+        if step % 20 == 19 and _proven(rows, bias, form, X, gap):
+            break
+    return X
+
+
+def _proven(rows: Array, bias: float, form: Array, X: Array, gap: float) -> bool:
+    g = X @ form
+    value = np.einsum("qx,qx->q", X, g)
+    floor = 2 * (np.einsum("qx,qx->q", rows, g) - bias * np.abs(g).sum(axis=1)) - value
+    return bool((value - floor).max() <= gap * value.max())
+
+
+def noise_form(randomizer: Randomizer) -> Array | None:
+    """H of one randomizer, for queries of mean 0; None where its reports do not tell every query."""
+    match randomizer:
+        case Subsets():
+            H, seen = randomizer.inverse, randomizer.inverse @ randomizer.information
+        case Ball():
+            H, seen = _vector_form(randomizer.columns, 1 / randomizer.gain**2)
+        case GaussianVectors():
+            H, seen = _vector_form(randomizer.columns.astype(np.float64), float(randomizer.variance))
+        case _:
+            return None
+    missed = np.abs(seen - centred(np.eye(len(H)))).max()
+    return H if missed <= _TOLD else None
+
+
+def _vector_form(columns: Array, variance: float) -> tuple[Array, Array]:
+    inverse = centred_inverse(columns)
+    return variance * (inverse @ inverse.T), inverse @ (columns - columns.mean(axis=1, keepdims=True))
+
+
+def query_form(plan: LocalPlan, queries: Queries) -> Array | None:
+    """H over the cells of a table, from all parts that tell it; None where some query over them is not told."""
+    cells = Queries(queries.attributes, queries.shape, np.eye(queries.rows.shape[1]))
+    if not all(any(part.can(piece) for part in plan.parts) for piece in cells.pieces if piece):
+        return None
+    total = np.zeros((len(cells.rows), len(cells.rows)))
+    for i, rows in targets(plan.parts, cells).items():
+        form = noise_form(plan.parts[i].randomizer)
+        if form is None:
+            return None
+        total += rows @ form @ rows.T / plan.parts[i].fraction
+    return total
+
+
+def replaced(plan: LocalPlan, bias: float, before: Sequence[Array | None]) -> LocalPlan:
+    """The plan with the cheapest rows in place of its queries; those from before where not every row is told."""
+    made: dict[str, Array] = {}
+    rows: list[Array | None] = []
+    for queries, known in zip(plan.queries, before, strict=True):
+        form = query_form(plan, queries) if any(queries.pieces) else None
+        if form is None:
+            rows.append(known)
+            continue
+        key = digest(queries.rows) + digest(np.round(form / np.abs(form).max(), 9))  # like tables share theirs
+        if key not in made:
+            made[key] = cheapest(queries.rows, bias, form)
+        rows.append(made[key])
+    return replace(plan, bias=bias, approximations=tuple(rows))
+
+
+def with_bias(plan: LocalPlan, bias: float, replan: Replan) -> LocalPlan:
+    """The best plan found whose answers may be off by `bias`, as a share of the devices.
+
+    Guarantees: biased_answers_are_within_the_bias; a_bias_never_adds_variance.
+    """
+    _check(plan, bias)
+    found = [replaced(plan, bias, [None] * len(plan.queries))]
+    starts = [found[0].approximations, _near(plan, bias)]
+    for start in starts:
+        if start is not None:
+            asked = replace(plan, bias=bias, approximations=start).queries
+            found.append(replaced(replan(asked), bias, start))
+    return min(found, key=lambda p: p.weighted_std_error)
+
+
+def _check(plan: LocalPlan, bias: float) -> None:
+    half = half_range(plan)
+    if not 0 < bias < np.inf:
+        raise LeastnoiseError(f"bias {bias!r} is not a share of the devices; use a number above 0, such as 0.01")
+    if bias >= half:
+        raise LeastnoiseError(
+            f"no query differs by more than {2 * half:g} between records, so the middle of its range is within "
+            f"{half:g} of every answer: at a bias of {bias:g} no device needs to report"
+        )
+    cells = max(q.rows.shape[1] for q in plan.queries)
+    if cells > MOST_CELLS:
+        raise LeastnoiseError(f"a table of {cells:,} cells is too large for a bias; use at most {MOST_CELLS:,}")
+
+
+def half_range(plan: LocalPlan) -> float:
+    """Half of how much any query differs between records."""
+    return max(float((q.rows.max(axis=1) - q.rows.min(axis=1)).max()) / 2 for q in plan.queries)
+
+
+def _near(plan: LocalPlan, bias: float) -> tuple[Array | None, ...] | None:
+    """The matrix of least gamma_2 within the bias; None where that is not computed."""
+    if len(plan.queries) > 1:
+        return None
+    (queries,) = plan.queries
+    weights, rows = np.broadcast_to(queries.weights, len(queries.rows)), centred(queries.rows)
+    if sum(rows.shape) > NORM_SIZE or (weights != weights[0]).any() or bias >= np.abs(rows).max():
+        return None
+    near = gamma_2_approximate(rows, bias * INSIDE, NORM_GAP, NORM_STEPS).approximation
+    inside = np.clip(near, rows - bias * INSIDE, rows + bias * INSIDE) + (queries.rows - rows)
+    return (inside,)
+
+
+def for_devices(plan: LocalPlan, devices: int, replan: Replan) -> LocalPlan:
+    """The plan of narrowest intervals for so many devices: without bias, or with the best of some.
+
+    Guarantees: devices_choose_the_bias.
+    """
+    width, half = plan.half_width(devices), half_range(plan)
+    tried = [share * width for share in SHARES if share * width < half]
+    if max(q.rows.shape[1] for q in plan.queries) <= MOST_CELLS and tried:
+        nothing = [None] * len(plan.queries)
+        best = min(tried, key=lambda bias: replaced(plan, bias, nothing).half_width(devices))
+        plan = min(plan, with_bias(plan, best, replan), key=lambda p: p.half_width(devices))
+    if plan.half_width(devices) >= half:
+        raise LeastnoiseError(
+            f"{devices:,} devices are too few: 95% intervals would be within {plan.half_width(devices):.3g} of the "
+            f"truth, and the middle of each query's range is within {half:g} of it; ask more devices or raise epsilon"
+        )
+    return plan

@@ -7,8 +7,8 @@ the randomizers of a plan, the variance of a query w at equal frequencies is a q
 
 All queries are solved together by projected gradients with momentum; g = H w~ proves how good a w~ is, because every v
 in the box has  v H v >= 2 g v - w~ H w~ >= 2 (g w - bias |g|_1) - w~ H w~.  The bias holds by construction: a last
-projection puts every entry into its box. Randomizers and W~ are found in turns, beginning with W itself and, where one
-small table is asked, with the matrix of least gamma_2 within the bias (`factorize.norms`).
+projection puts every entry into its box, with room for rounding. Randomizers and W~ are found in turns, beginning with
+W itself and, where one small table is asked, with the matrix of least gamma_2 within the bias (`factorize.norms`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.plan import LocalPlan, targets
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.subsets import Subsets
-from leastnoise.local.tables import Queries
+from leastnoise.local.tables import ROOM, Queries
 from leastnoise.local.vectors import centred_inverse
 from leastnoise.workload.families import digest
 
@@ -38,7 +38,7 @@ WORK = 2e11  # multiplications of a search
 NORM_SIZE = 400  # queries and values up to which gamma_2 within the bias is computed
 NORM_GAP, NORM_STEPS = 1e-2, 1000
 SHARES = (1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the half width without bias, to try as bias
-INSIDE = 1 - 1e-12  # of the bias: room for rounding
+WORTH = 0.98  # of the half width without bias, from which a bias is worth its name
 _TOLD = 1e-6
 
 Replan = Callable[[Sequence[Queries]], LocalPlan]  # randomizers in the same layout for what is to be answered
@@ -52,7 +52,8 @@ def cheapest(rows: Array, bias: float, form: Array, gap: float = GAP) -> Array:
 
     Guarantees: cheapest_rows_match_a_cone_solver; bias_is_never_exceeded.
     """
-    low, high = rows - bias * INSIDE, rows + bias * INSIDE
+    bias = _inside(rows, bias)
+    low, high = rows - bias, rows + bias
     rate = 1 / float(np.linalg.eigvalsh(form)[-1])
     X, Y = rows, rows
     momentum = np.ones((len(rows), 1))
@@ -67,6 +68,11 @@ def cheapest(rows: Array, bias: float, form: Array, gap: float = GAP) -> Array:
         if step % 20 == 19 and _proven(rows, bias, form, X, gap):
             break
     return X
+
+
+def _inside(rows: Array, bias: float) -> float:
+    """The bias less some room for the rounding of boxes and the decoding of answers."""
+    return max(bias - 2 * ROOM * float(np.abs(rows).max()), 0.0)
 
 
 def _proven(rows: Array, bias: float, form: Array, X: Array, gap: float) -> bool:
@@ -119,7 +125,7 @@ def replaced(plan: LocalPlan, bias: float, before: Sequence[Array | None]) -> Lo
         if form is None:
             rows.append(known)
             continue
-        key = digest(queries.rows) + digest(np.round(form / np.abs(form).max(), 9))  # like tables share theirs
+        key = digest(queries.rows) + digest(np.round(form / np.abs(form).max(), 6) + 0.0)  # like tables share theirs
         if key not in made:
             made[key] = cheapest(queries.rows, bias, form)
         rows.append(made[key])
@@ -168,13 +174,12 @@ def _near(plan: LocalPlan, bias: float) -> tuple[Array | None, ...] | None:
     weights, rows = np.broadcast_to(queries.weights, len(queries.rows)), centred(queries.rows)
     if sum(rows.shape) > NORM_SIZE or (weights != weights[0]).any() or bias >= np.abs(rows).max():
         return None
-    near = gamma_2_approximate(rows, bias * INSIDE, NORM_GAP, NORM_STEPS).approximation
-    inside = np.clip(near, rows - bias * INSIDE, rows + bias * INSIDE) + (queries.rows - rows)
-    return (inside,)
+    bias = _inside(queries.rows, bias)
+    return (gamma_2_approximate(rows, bias, NORM_GAP, NORM_STEPS).approximation + (queries.rows - rows),)
 
 
 def for_devices(plan: LocalPlan, devices: int, replan: Replan) -> LocalPlan:
-    """The plan of narrowest intervals for so many devices: without bias, or with the best of some.
+    """The plan of narrowest intervals for so many devices: without bias, or with the best of some where that gains 2%.
 
     Guarantees: devices_choose_the_bias.
     """
@@ -183,7 +188,9 @@ def for_devices(plan: LocalPlan, devices: int, replan: Replan) -> LocalPlan:
     if max(q.rows.shape[1] for q in plan.queries) <= MOST_CELLS and tried:
         nothing = [None] * len(plan.queries)
         best = min(tried, key=lambda bias: replaced(plan, bias, nothing).half_width(devices))
-        plan = min(plan, with_bias(plan, best, replan), key=lambda p: p.half_width(devices))
+        biased = with_bias(plan, best, replan)
+        if biased.half_width(devices) <= WORTH * width:
+            plan = biased
     if plan.half_width(devices) >= half:
         raise LeastnoiseError(
             f"{devices:,} devices are too few: 95% intervals would be within {plan.half_width(devices):.3g} of the "

@@ -38,8 +38,12 @@ class Learned:
     confidence: float
 
 
-def learning_plan(concepts: npt.ArrayLike, epsilon: float, randomizer: str = "auto", seed: int = 0) -> LocalPlan:
+def learning_plan(
+    concepts: npt.ArrayLike, epsilon: float, randomizer: str = "auto", seed: int = 0, bias: float = 0.0
+) -> LocalPlan:
     """A plan for examples {"value": ..., "label": -1 or 1}; concepts are rows of -1 and 1 over the values.
+
+    A `bias` allows estimated losses to be off by half of it, beside less noise.
 
     >>> plan = learning_plan(thresholds(4), 1)
     >>> plan.domain.shape
@@ -51,14 +55,15 @@ def learning_plan(concepts: npt.ArrayLike, epsilon: float, randomizer: str = "au
     domain = Domain.of(value=range(C.shape[1]), label=list(LABELS))
     rows = C[:, :, None] * np.array(LABELS)
     work = Workload(domain).add({"matrix": rows.reshape(len(C), -1)}, on=["value", "label"])
-    return local_plan(work, checked_epsilon(epsilon), randomizer=randomizer, layout="whole", seed=seed)
+    return local_plan(work, checked_epsilon(epsilon), bias=bias, randomizer=randomizer, layout="whole", seed=seed)
 
 
 def learn(collector: Collector, confidence: float = 0.95) -> Learned:
     """The concept of least estimated loss.
 
     With this confidence (Bernstein's inequality and a union over concepts, for examples drawn independently) every
-    estimated q is within t of the true one, so the loss exceeds the best one by t at most, and is off by t/2.
+    estimated q is within t of the true one, a bias of the plan included, so the loss exceeds the best one by t at most,
+    and is off by t/2.
 
     Guarantees: excess_loss_is_within_the_bound.
     """
@@ -67,7 +72,7 @@ def learn(collector: Collector, confidence: float = 0.95) -> Learned:
     (queries,) = collector.plan.queries
     q = collector.totals(queries) / collector.reports
     best = int(np.argmax(q))
-    t = _deviation(collector.plan, collector.reports, 1 - confidence)
+    t = _deviation(collector.plan, collector.reports, 1 - confidence) + float(queries.bias.max())
     return Learned(best, float(1 - q[best]) / 2, t, t / 2, confidence)
 
 
@@ -81,15 +86,18 @@ def examples_needed(plan: LocalPlan, excess: float, failure: float = 0.05) -> in
             f"excess {excess!r} and failure {failure!r} must lie between 0 and 1, as in 0.05 and 0.05"
         )
     square, largest, concepts = _tails(plan)
-    return ceil(2 * (square + largest * excess / 3) / excess**2 * log(2 * concepts / failure))
+    left = excess - float(plan.queries[0].bias.max())
+    if left <= 0:
+        raise LeastnoiseError(f"no number of devices reaches an excess of {excess:g} with a bias of {plan.bias:g}")
+    return ceil(2 * (square + largest * left / 3) / left**2 * log(2 * concepts / failure))
 
 
 @lru_cache(maxsize=8)  # of large plans they take long, and plans do not change
 def _tails(plan: LocalPlan) -> tuple[float, float, int]:
     """Largest second moment and largest size of what one report says about a concept, and the number of concepts."""
     (queries,), (part,) = plan.queries, plan.parts
-    moments = part.randomizer.moments(queries.rows)
-    return float(moments.max()), float(part.randomizer.influence(queries.rows).max()) + 1, len(queries.rows)
+    moments = part.randomizer.moments(queries.told)
+    return float(moments.max()), float(part.randomizer.influence(queries.told).max()) + 1, len(queries.rows)
 
 
 def _deviation(plan: LocalPlan, reports: int, failure: float) -> float:

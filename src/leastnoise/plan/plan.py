@@ -35,6 +35,7 @@ from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Structure, build_structure
 from leastnoise.plan.variance import Variances
 from leastnoise.privacy import Budget
+from leastnoise.privacy.gaussian import divergence
 from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load
 
@@ -171,6 +172,14 @@ class Plan:
     def floor_value(self) -> float:
         """Best known floor of `value` over all factorization mechanisms."""
         return self._scaled(self.floor.value)
+
+    @property
+    def worst_case_floor(self) -> float:
+        """No mechanism of any kind with the same Gaussian privacy has a smaller `value` on all data (docs/theory.md).
+
+        Guarantees: floor_is_below_the_best_mechanism_there_is.
+        """
+        return self.floor_value * self.budget.mu / sqrt(divergence(self.budget.mu))
 
     @property
     def gap(self) -> float:

@@ -44,7 +44,8 @@ def summary(plan: Plan) -> str:
     ]
     lines.append(f"{plan.queries:>14,}  {number(plan.rmse):>10}  {number(plan.max_std_error):>10}  all")
     lines.append(
-        f"{plan.unit}: {number(plan.value)}; floor for any mechanism: {number(plan.floor_value)} ({plan.floor.kind})"
+        f"{plan.unit}: {number(plan.value)}; "
+        f"floor for any factorization: {number(plan.floor_value)} ({plan.floor.kind})"
     )
     if plan.gap < inf:
         lines.append(f"within {percent_above(1 + plan.gap)} of the best strategies in these residual spaces (proven)")
@@ -66,6 +67,10 @@ def explain(plan: Plan) -> str:
         f"No factorization mechanism can bring the {plan.unit} below {number(plan.floor_value)} "
         f"({plan.floor.kind}); this plan is at {number(plan.value)}, {above} above that floor.",
     ]
+    if plan.floor_value > 0:
+        parts.append(
+            f"No mechanism of any kind with this privacy keeps it below {number(plan.worst_case_floor)} on all data."
+        )
     if plan.gap < inf:
         parts.append(
             f"Within its own class (one strategy per residual) it is optimal to {percent_above(1 + plan.gap)}."
@@ -91,6 +96,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "objective_value": plan.value,
         "unit": plan.unit,
         "floor": {"value": plan.floor_value, "kind": plan.floor.kind, "unit": plan.unit},
+        "worst_case_floor": plan.worst_case_floor if plan.floor_value > 0 else None,
         "class_floor": plan.class_floor if plan.class_floor > 0 else None,
         "gap": plan.gap if plan.gap < inf else None,
         "ratio": plan.value / plan.floor_value if plan.floor_value > 0 else None,

@@ -57,6 +57,15 @@ def epsilon_for(mu: float, delta: float) -> float:
     return _root(excess, 0.0, high) * (1 + SAFETY)
 
 
+def divergence(mu: float) -> float:
+    """Chi-square divergence of two Gaussians of variance 1, mu apart: the most that mu-Gaussian privacy allows.
+
+    >>> round(divergence(0.1), 6)
+    0.01005
+    """
+    return math.expm1(mu * mu)
+
+
 def _excess(mu: float, epsilon: float, delta: float) -> float:
     """Positive where the mechanism's delta exceeds the target; increases with mu, falls with epsilon."""
     if delta > 0.5:

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_array
 
 import leastnoise as ln
-from leastnoise.privacy.gaussian import divergence
+from leastnoise.privacy.gaussian import contrast
 
 
 def least_worst_error(epsilon: float, most: int) -> float:
@@ -42,9 +42,9 @@ def least_worst_error(epsilon: float, most: int) -> float:
 
 @pytest.mark.parametrize(("epsilon", "most"), [(0.3, 4), (0.3, 16), (1.0, 4), (1.0, 16), (2.0, 10)])
 def test_floor_is_below_the_best_mechanism_there_is(epsilon: float, most: int) -> None:
-    floor = 1 / sqrt(4 * sinh(epsilon / 2) ** 2 + 4 * tan(pi / (most + 2)) ** 2)
+    floor = 1 / (2 * sinh(epsilon / 2) + 2 * tan(pi / (most + 2)))
     best = least_worst_error(epsilon, most)
-    assert floor <= best <= 2.5 * floor  # not tight with epsilon alone: of any size, geometric noise has 2^1/2 times it
+    assert floor <= best <= 3 * floor  # not tight with epsilon alone: of any size, geometric noise has 2^1/2 times it
 
 
 def test_random_data_of_the_proof() -> None:
@@ -88,14 +88,24 @@ def test_clipped_noise_obeys_the_theorem(most: int) -> None:
         worst = max(worst, sum(float(chance @ e @ chance) for e in errors))
     s = np.array([0.6, 0.4])
     trace = float(np.linalg.norm(W * np.sqrt(s), "nuc"))
-    assert sqrt(worst) >= trace / sqrt(divergence(mu) + 4 * tan(pi / (most + 2)) ** 2)
+    assert sqrt(worst) >= trace / (contrast(mu) + 2 * tan(pi / (most + 2)))
+
+
+def test_contrast_is_that_of_two_gaussians() -> None:
+    x = np.linspace(-12, 13, 200_001)
+    for mu in (0.05, 0.5, 1.0, 3.0):
+        P, Q = np.exp(-(x**2) / 2), np.exp(-((x - mu) ** 2) / 2)
+        H = float(np.sum(2 * P * Q / (P + Q)) / np.sum(P))
+        assert contrast(mu) == pytest.approx(2 * sqrt(1 / H - 1), rel=1e-6)
+        assert mu < contrast(mu) < sqrt(exp(mu * mu) - 1)  # the mean itself has mu; chi-square allows more
+    assert contrast(40.0) == inf
 
 
 def test_plans_state_it() -> None:
     domain = ln.Domain.of(a=ln.sized(4, ordered=True))
     work = ln.Workload(domain).prefix("a")
     plan = ln.plan(work, ln.Budget(mu=0.5))
-    assert plan.worst_case_floor == pytest.approx(plan.floor_value * 0.5 / sqrt(exp(0.25) - 1))
+    assert plan.worst_case_floor == pytest.approx(plan.floor_value * 0.5 / contrast(0.5))
     assert plan.worst_case_floor < plan.floor_value < inf
     assert f"below {plan.worst_case_floor:.4g} on all data" in plan.explain()
     several = ln.plan(work, ln.Budget(mu=0.5, rows_per_person=3))

@@ -35,7 +35,7 @@ from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Structure, build_structure
 from leastnoise.plan.variance import Variances
 from leastnoise.privacy import Budget
-from leastnoise.privacy.gaussian import divergence
+from leastnoise.privacy.gaussian import contrast
 from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load
 
@@ -179,7 +179,7 @@ class Plan:
 
         Guarantees: floor_is_below_the_best_mechanism_there_is.
         """
-        return self.floor_value * self.budget.mu / sqrt(divergence(self.budget.mu))
+        return self.floor_value * self.budget.mu / contrast(self.budget.mu)
 
     @property
     def gap(self) -> float:

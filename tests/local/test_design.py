@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise.local.design import centred, design, mixture, most, tells, usual, worst
+from leastnoise.local.design import balanced, centred, design, mixture, most, tells, usual, worst
 from leastnoise.local.odds import Odds
 from leastnoise.local.subsets import Subsets
 from tests.local.cases import ODDS
@@ -127,3 +127,27 @@ def test_small_and_large_epsilon(epsilon):
     # a prefix alone has variance r / (r - 1)^2 at best; twelve of them together no more than 20 times that
     assert r / (r - 1) ** 2 <= worst(subsets, queries) * (1 + 1e-6) + 1e-12
     assert worst(subsets, queries) < 20 * r / (r - 1) ** 2 + 0.01
+
+
+@pytest.mark.parametrize("cells", [3, 8, 31, 64, 300])
+@pytest.mark.parametrize("share", [0.01, 0.27, 0.4])
+def test_balanced_designs_meet_every_two_values_equally_often(cells, share):
+    members = balanced(cells, share)
+    together = members.T.astype(float) @ members
+    assert len(np.unique(np.diagonal(together))) == 1
+    assert len(np.unique(together[~np.eye(cells, dtype=bool)])) == 1
+    if cells >= 31 and share > 0.1:
+        assert members.mean() == pytest.approx(share, abs=0.04)
+    assert len(members) <= 2**13
+
+
+def test_histograms_are_told_as_well_as_by_subset_selection():
+    """Covariances of a balanced design are those of all subsets of one size (Ye and Barg 2018), here of 67 values."""
+    q = 18 / 67
+    c = (R - 1) / (q * R + 1 - q)
+    best = (63 / 64) ** 2 / (c**2 * q * (1 - q))
+    spread = design(np.eye(64), (64,), ODDS, population="spread")
+    assert usual(spread, np.eye(64)) == pytest.approx(best, rel=0.01)
+    any_data = design(np.eye(64), (64,), ODDS)
+    assert worst(any_data, np.eye(64)) < 0.9 * worst(spread, np.eye(64))
+    assert usual(any_data, np.eye(64)) > 1.02 * usual(spread, np.eye(64))

@@ -286,6 +286,47 @@ def test_weights_move_accuracy():
     assert uneven[1] > even[1]
 
 
+@pytest.mark.parametrize("kind", ["subsets", "cap"])
+def test_weights_of_rows_are_honoured(kind):
+    """The worst root of weight times variance is what counts: heavy rows get less noise, inside one table, too."""
+    domain = Domain.of(x=range(12))
+    heavy = np.where(np.arange(12) < 3, 16.0, 1.0)
+    even = local_plan(Workload(domain).prefix("x"), 1, randomizer=kind)
+    uneven = local_plan(Workload(domain).add("prefix", on=["x"], weights=heavy), 1, randomizer=kind)
+    (queries,) = uneven.queries
+    assert_allclose(queries.weights, heavy)
+    before, after = (p.worst_variances(queries) for p in (even, uneven))
+    assert after[:3].max() < 0.9 * before[:3].max()
+    assert after[3:].max() > before[3:].max()
+    assert uneven.weighted_std_error == pytest.approx((heavy * after).max() ** 0.5)
+    assert uneven.weighted_std_error < 0.95 * (heavy * before).max() ** 0.5
+    assert uneven.worst_std_error == pytest.approx(after.max() ** 0.5)
+
+
+def test_weights_of_rows_multiply():
+    domain = Domain.of(a=range(2), b=range(3))
+    block = {"a": {"of": "marginal", "weights": [1, 4]}, "b": {"of": "marginal", "weights": [1, 2, 3]}}
+    (queries,) = local_plan(Workload(domain).add(block, on=["a", "b"], weight=5), 1).queries
+    assert_allclose(queries.weights, 5 * np.array([1, 2, 3, 4, 8, 12]))
+
+
+def test_layouts_are_chosen_by_weight():
+    domain = Domain.of(a=range(6), b=range(6))
+    work = Workload(domain).marginals("a", weight=100).marginals("a", "b")
+    plans = [local_plan(work, 1, layout=name) for name in ("whole", "tables", "residuals")]
+    assert local_plan(work, 1).weighted_std_error == min(p.weighted_std_error for p in plans)
+
+
+def test_spread_populations():
+    work = Workload(Domain.of(x=range(32))).marginals("x")
+    worst, spread = (local_plan(work, 1, population=name) for name in ("any", "spread"))
+    assert spread.usual_std_error < 0.99 * worst.usual_std_error
+    assert spread.worst_std_error > 1.02 * worst.worst_std_error
+    codes = np.arange(32_000)[:, None] % 32
+    variances = spread.variances(spread.queries[0], codes)
+    assert (variances.max() / 32_000) ** 0.5 == pytest.approx(spread.usual_std_error)
+
+
 def test_nothing_of_the_size_of_the_domain():
     domain = Domain.of({f"q{i}": range(5) for i in range(12)})  # 2 * 10^8 cells
     plan = local_plan(Workload(domain).marginals(ways=2), 1)
@@ -492,6 +533,10 @@ DOMAIN = Domain.of(x=range(6), y=range(4))
         (lambda: local_plan(Workload(DOMAIN).prefix("x"), 0), "epsilon 0 is not a number"),
         (lambda: local_plan(Workload(DOMAIN).prefix("x"), 1, randomizer="magic"), "unknown randomizer 'magic'; use"),
         (lambda: local_plan(Workload(DOMAIN).prefix("x"), 1, layout="magic"), "unknown layout 'magic'; use"),
+        (
+            lambda: local_plan(Workload(DOMAIN).prefix("x"), 1, population="magic"),
+            "unknown population 'magic'; use one of 'any', 'spread'",
+        ),
         (lambda: local_plan(Workload(DOMAIN).prefix("x"), 1, randomizer="gaussian"), "'gaussian' needs a delta"),
         (
             lambda: local_plan(Workload(Domain.of(x=range(20_000))).marginals("x"), 1),

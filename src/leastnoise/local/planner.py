@@ -124,8 +124,7 @@ def _varying(tables: Sequence[Queries]) -> list[Queries]:
 
 def _check_word(what: str, word: str, words: Sequence[str]) -> None:
     if word not in words:
-        first, *others = map(repr, words)
-        raise LeastnoiseError(f"unknown {what} {word!r}; use {first} or one of {', '.join(others)}")
+        raise LeastnoiseError(f"unknown {what} {word!r}; use one of {', '.join(map(repr, words))}")
 
 
 def _delta(parts: Sequence[Part], delta: float | None) -> float:

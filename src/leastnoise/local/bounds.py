@@ -7,7 +7,7 @@ Ullman 2020, ENU). Every bound has its constant: exact Gaussian privacy and tail
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod, sqrt
@@ -23,6 +23,7 @@ from leastnoise.factorize.differences import centred_trace, difference_floor, la
 from leastnoise.factorize.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
 from leastnoise.factorize.norms_checks import checked_matrices
 from leastnoise.gram import kron_all
+from leastnoise.local import pairs
 from leastnoise.local.ball import Ball, cap, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.floors import added_noise, two_datasets, two_populations, unbiased_reports
@@ -110,7 +111,7 @@ class Bounds:
         return "\n".join([head, f"{said}, neighbours replace one person", *map(str, self.all)])
 
 
-ANY = "any mechanism"
+ANY, GAUSSIAN = "any mechanism", "any mechanism with Gaussian privacy"
 EXACT, NEAR = "factorization mechanism", "approximate factorization mechanism"
 
 
@@ -258,6 +259,22 @@ class Question:
         low = max(difference_floor(parts, norm) for parts, norm in self.solved)
         return low / sqrt(self._count) if self.error.kind == "rms" else low
 
+    @cached_property
+    def pairs(self) -> list[pairs.Pairs]:
+        """Weights that bound any central mechanism: those of the norm, and where queries are few better ones."""
+        if self.constant:
+            return []
+        fixed, (parts, norm) = self.error.kind == "rms", self.solved[0]
+        weights = [(part.queries / part.queries.sum(), pairs.mixed(part.cells)) for part in norm.parts]
+        if len(parts) == 1:
+            found = [pairs.weighted(parts[0], *weights[0])]
+        else:
+            found = [pairs.product_pairs(parts, weights, float(self.ranges.max()))]
+        if self.dense is not None:
+            p = kron_all([p[None] for p, _ in weights])[0]
+            found += pairs.candidates(self.dense, p if fixed else pairs.mixed(p), fixed)
+        return found
+
     def _near(self, alpha: float) -> Iterator[tuple[float, Array, Array]]:
         """(share of alpha, R, A) of matrices within so much of the queries, for "max" and where the queries are few."""
         if self.dense is None or sum(self.dense.shape) > MOST_APPROXIMATE or self.error.kind != "max":
@@ -286,13 +303,18 @@ class Question:
         if not self.constant:
             yield from self._gaussian("central", privacy, alpha, 1.0)
         low = two_datasets(*self._moved, alpha, epsilon, self.delta, self.error)
+        low = max(low, pairs.people(self.pairs, alpha, pairs.contrast(epsilon, self.delta), self.error))
         yield Bound("central", "too few", ANY, privacy, low)
         if self.constant:
             return
         if self.error.kind != "max":
-            low = added_noise(self.floor, alpha, epsilon, self.delta)
-            yield Bound("central", "too few", "noise that does not depend on the data", privacy, low)
-        yield self._least("central", privacy, alpha, 1.0)
+            added = max(low, added_noise(self.floor, alpha, epsilon, self.delta))
+            yield Bound("central", "too few", "noise that does not depend on the data", privacy, added)
+        low = max(low, pairs.two_datasets(*self._moved, alpha, self.mu, self.error))
+        low = max(low, pairs.people(self.pairs, alpha, pairs.gaussian_contrast(self.mu), self.error))
+        yield Bound("central", "too few", GAUSSIAN, f"mu = {self.mu:.2g}", low)
+        least = self._least("central", privacy, alpha, 1.0)
+        yield replace(least, people=max(low, least.people))
 
     def _gaussian(self, model: Model, privacy: str, alpha: float, power: float) -> Iterator[Bound]:
         """Gaussian noise, added once or by everybody."""

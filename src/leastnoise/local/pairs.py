@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, inf, pi, sinh, sqrt
+from math import ceil, inf, isqrt, pi, sinh, sqrt
 
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri
@@ -21,7 +21,7 @@ STEPS = 30  # towards better weights
 MIXED = 0.1  # share of uniform weights, so that none is tiny
 MOST_SOLVED = 2**16  # entries of a matrix whose weights are improved
 MOST_COMPARED = 2**24  # queries times pairs of values that are followed when some answers fail
-URNS, SIZES = 60, 60  # kappas and numbers of people that are tried
+URNS = 60  # kappas that are tried
 LEAST_COUNT = 0.75  # of kappa s, for which the proof holds
 LARGE = 1e3  # beyond, bounds of gamma functions are as good as their values
 MOST_EXACT = 1e6  # people up to which the chance that nobody holds a value is computed
@@ -133,21 +133,21 @@ def people(pairs: Sequence[Pairs], alpha: float, K: float, error: Error) -> int:
     Guarantees: floors_are_below_mechanisms_computed_exactly; floors_approach_their_limit; floors_fall_in_alpha.
     """
     failing = 1 - error.confidence if error.kind == "max" else 0.0
-    return max((_people(one, alpha, K, failing) for one in pairs), default=1)
+    found = 0
+    for one in pairs if 0 < K < inf else ():
+        found = _most(one, found, alpha, K, failing)
+    return found + 1
 
 
-def _people(pairs: Pairs, alpha: float, K: float, failing: float) -> int:
-    if not 0 < K < inf:
-        return 1
-    tried = np.geomspace(min(1.1 * pairs.limit(K) / alpha + 2, MOST_PEOPLE), 1, SIZES)
-    few = next((i for i, n in enumerate(tried) if pairs.too_few(float(int(n)), alpha, K, failing)), None)
-    if few is None:
-        return 1
-    low, high = int(tried[few]), int(tried[max(few - 1, 0)])
+def _most(pairs: Pairs, found: int, alpha: float, K: float, failing: float) -> int:
+    """A larger number of people that is not enough, if there is one; the largest, if floors grow slower than n."""
+    low, high = found + 1, int(min(1.1 * pairs.limit(K) / alpha + 2, MOST_PEOPLE))
+    if low >= high or not pairs.too_few(low, alpha, K, failing):
+        return found
     while high - low > max(1, low * _SAFE):
-        middle = (low + high) // 2
-        low, high = (middle, high) if pairs.too_few(float(middle), alpha, K, failing) else (low, middle)
-    return low + 1
+        middle = max(isqrt(low * high), low + 1)
+        low, high = (middle, high) if pairs.too_few(middle, alpha, K, failing) else (low, middle)
+    return low
 
 
 def two_datasets(r: float, together: float, alpha: float, mu: float, error: Error) -> int:

@@ -34,8 +34,11 @@ class Device:
 
     def report(self, record: Mapping[str, object]) -> bytes:
         """The report of a record given by attribute names; every further report of it spends epsilon again."""
-        codes = [self._code(record, a) for a in range(len(self.plan.domain))]
-        return simulate(self.plan, np.array([codes], dtype=np.int64), self._bits)
+        return simulate(self.plan, np.array([self.codes(record)], dtype=np.int64), self._bits)
+
+    def codes(self, record: Mapping[str, object]) -> list[int]:
+        """The record in codes, one per attribute of the plan, for `simulate`."""
+        return [self._code(record, a) for a in range(len(self.plan.domain))]
 
     def _code(self, record: Mapping[str, object], attribute: int) -> int:
         known = self.plan.domain.attributes[attribute]

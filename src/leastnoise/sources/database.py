@@ -58,6 +58,17 @@ class Database:
         """One fresh array of exact counts per attribute set, in the order asked."""
         return self._stream(checked_sets(self.domain, sets))
 
+    def rows(self) -> Iterator[IntArray]:
+        """Rows of codes, some at a time, in no particular order.
+
+        Guarantees: rows_are_those_that_are_counted.
+        """
+        if not self._rows:  # which refuses what no rule covers, before the first row
+            return
+        for columns in self._engine.run(self._query.rows(range(len(self.domain)))):
+            narrow = [_codes(column, n) for column, n in zip(columns, self.domain.shape, strict=True)]
+            yield np.stack(narrow, axis=1).astype(np.int64)
+
     def expect(self, sets: Sequence[Axes]) -> None:
         """Tell which sets will be asked for, in which order, so that one pass counts for several calls of `count`."""
         self._expected.clear()

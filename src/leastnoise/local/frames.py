@@ -1,0 +1,46 @@
+"""Answers of a collector as data frames, every query in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from leastnoise.local.collector import Collector
+from leastnoise.release.frames import row_labels, table_frame
+
+
+def answers_frame(collector: Collector, confidence: float = 0.95) -> pd.DataFrame:
+    """All queries of the plan's workload: what is asked, the answer, its errors, and what a forged report can do.
+
+    `influence` is how far one forged report moves the answer at most; `bias` is there where the plan allows one.
+
+    Guarantees: frames_are_the_answers_of_the_collector.
+    """
+    plan = collector.plan
+    asked = [(block, subset) for block in plan.workload.blocks for subset in block.subsets()]
+    frames = []
+    for (block, subset), queries, found in zip(asked, plan.queries, collector.answers(confidence), strict=True):
+        columns = {
+            "family": found.label,
+            "attributes": ", ".join(found.names),
+            "query": row_labels(plan.domain, block, subset),
+            "answer": found.values,
+            "std_error": found.std_errors,
+            "low": found.low,
+            "high": found.high,
+            "influence": plan.influence(queries),
+        }
+        frames.append(pd.DataFrame(columns | ({"bias": found.biases} if plan.bias else {})))
+    return pd.concat(frames, ignore_index=True)
+
+
+def counts_frame(collector: Collector, names: Sequence[str], confidence: float = 0.95) -> pd.DataFrame:
+    """The counts of a table, one row per cell; the last attribute varies fastest."""
+    domain = collector.plan.domain
+    found = collector.table(*names, confidence=confidence)
+    attributes = [domain.index(name) for name in names]
+    shape = [domain.shape[a] for a in attributes]
+    counts, errors = (np.reshape(a, shape) for a in (found.values, found.std_errors))
+    return table_frame(domain, attributes, counts, errors, confidence, simultaneous=False)

@@ -1,0 +1,179 @@
+"""The report of a collector: what devices sent, and the answers with their intervals, in one page without script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.metadata import version
+from math import exp
+from pathlib import Path
+from typing import Any
+
+from leastnoise.local import Collector, LocalPlan
+from leastnoise.local.frames import answers_frame
+from leastnoise.plan.words import number
+from leastnoise.report.document import FALSE_ALARMS
+from leastnoise.report.frame import checked_page, filled, framed, write_page
+
+ROWS = 2_000  # queries in the page
+CHART = 8  # queries of a table from which on it has a chart
+WIDTH, HEIGHT = 640, 160  # of a chart
+
+
+def document(collector: Collector, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
+    """Everything the page shows, as plain data.
+
+    Guarantees: numbers_are_those_of_the_collector; long_answers_are_cut.
+    """
+    plan, frame = collector.plan, answers_frame(collector, confidence)
+    shown = frame.head(rows)
+    return {
+        "software": f"leastnoise {version('leastnoise')}",
+        "dataset": None,
+        "warning": None,
+        "made": [],
+        "privacy": {
+            "epsilon": float(plan.epsilon),
+            "delta": plan.delta,
+            "statement": statement(plan),
+            "change": "the record of one device",
+            "caught": caught(float(plan.epsilon), plan.delta),
+        },
+        "confidence": confidence,
+        "fingerprint": plan.fingerprint,
+        "reports": collector.reports,
+        "rejected": dict(collector.rejected),
+        "report_bytes": plan.report_bytes,
+        "queries": len(frame),
+        "bias": plan.bias,
+        "max_std_error": float(frame["std_error"].max()),
+        "influence": float(frame["influence"].max()),
+        "tables": [
+            {"family": family, "attributes": attributes, "rows": some.to_dict("records")}
+            for (family, attributes), some in shown.groupby(["family", "attributes"], sort=False)
+        ],
+    }
+
+
+def statement(plan: LocalPlan) -> str:
+    """What a device spends."""
+    delta = f" and delta {plan.delta:g}" if plan.delta else ""
+    return (
+        f"Every report satisfies local differential privacy with epsilon {float(plan.epsilon):g}{delta}: whoever reads "
+        "it, it is about as likely under any other record of its device. A device that reports twice spends it twice."
+    )
+
+
+def caught(epsilon: float, delta: float) -> float:
+    """The best chance to notice another record, where 5% false alarms are accepted (Kairouz, Oh and Viswanath 2017).
+
+    >>> round(caught(1, 0), 4)
+    0.1359
+    """
+    return min(exp(epsilon) * FALSE_ALARMS + delta, 1 - exp(-epsilon) * (1 - FALSE_ALARMS - delta))
+
+
+def write(collector: Collector, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
+    """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
+    path = checked_page(Path(path))
+    told = document(collector, confidence=confidence, rows=rows)
+    write_page(path, render(told))
+    return told
+
+
+def render(told: dict[str, Any]) -> str:
+    """The page for a document.
+
+    Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
+    """
+    body = {
+        "reports": _table(["reports", "number"], _reports(told)),
+        "confidence": f"{100 * told['confidence']:.4g}%",
+        "answers": "".join(_answers(table, told["reports"]) for table in told["tables"]),
+    }
+    return framed(
+        told,
+        kind="Local collection report",
+        name="Counts from devices that trust nobody",
+        glance=_glance(told),
+        sections={"reports": "Reports", "answers": "Answers"},
+        body=filled("local.html", body),
+        notes=_notes(told),
+        styles=("style.css",),
+    )
+
+
+def _glance(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    delta = f" at δ {told['privacy']['delta']:g}" if told["privacy"]["delta"] else ""
+    yield "Spent by each device", f"ε {told['privacy']['epsilon']:.4g}{delta}"
+    yield "Reports", f"{told['reports']:,}"
+    yield "Statistics asked for", f"{told['queries']:,}"
+    yield "Largest standard error", f"{number(told['max_std_error'])} ({told['max_std_error'] / told['reports']:.2%})"
+    yield "One forged report moves", f"{number(told['influence'])} at most"
+
+
+def _reports(told: dict[str, Any]) -> list[list[str]]:
+    taken = [[f"taken, {told['report_bytes']} bytes each", f"{told['reports']:,}"]]
+    return taken + [[f"rejected for their {reason}", f"{count:,}"] for reason, count in told["rejected"].items()]
+
+
+def _answers(table: dict[str, Any], reports: int) -> str:
+    name = f"{table['family']} of {table['attributes']}" if table["attributes"] else table["family"]
+    rows = table["rows"]
+    heads = ["query", "answer", "of devices", "s.e.", "from", "to"]
+    cells = [
+        [
+            row["query"],
+            f"{row['answer']:,.0f}",
+            f"{row['answer'] / reports:.2%}",
+            number(row["std_error"]),
+            f"{row['low']:,.0f}",
+            f"{row['high']:,.0f}",
+        ]
+        for row in rows
+    ]
+    chart = _chart(name, rows) if len(rows) >= CHART else ""
+    region = f'<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">'
+    return f"<h3>{escape(name)}</h3>{chart}{region}{_table(heads, cells)}</div>"
+
+
+def _chart(name: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Answers in the order of the queries, with a band for the intervals."""
+    low, high = min(0.0, *(r["low"] for r in rows)), max(r["high"] for r in rows)
+    scale = HEIGHT / ((high - low) or 1.0)
+
+    def points(key: str, order: Sequence[int]) -> str:
+        return " ".join(f"{(i + 0.5) * WIDTH / len(rows):.1f},{(high - rows[i][key]) * scale:.1f}" for i in order)
+
+    there = range(len(rows))
+    band = f"{points('low', there)} {points('high', there[::-1])}"
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(name)}, with intervals">'
+        f'<polygon points="{band}" fill="currentColor" opacity="0.2"/>'
+        f'<polyline points="{points("answer", there)}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
+    )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    kinds = ["", *[' class="number"'] * (len(heads) - 1)]
+    head = "".join(f'<th scope="col"{k}>{escape(h)}</th>' for h, k in zip(heads, kinds, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{k}>{escape(c)}</td>" for c, k in zip(row, kinds, strict=True)) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _notes(told: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"Intervals hold with {100 * told['confidence']:.4g}% confidence each, for the devices that reported and for "
+        "those that might have come instead. Devices that stayed silent are not counted."
+    )
+    if told["bias"]:
+        yield f"Answers may be off by {told['bias']:.4g} of the devices beside the noise; intervals make room for that."
+    else:
+        yield "Answers are unbiased, so they may be negative or fractions, and need not agree with each other."
+    yield "Devices may lie about their records or forge reports; what one of them can do is stated above."
+    shown = sum(len(table["rows"]) for table in told["tables"])
+    if shown < told["queries"]:
+        yield f"The first {shown:,} of {told['queries']:,} answers are shown; leastnoise local answers --csv has all."
+    yield f"Plan {told['fingerprint']}."

@@ -15,6 +15,7 @@ from leastnoise.cli.cascade import cascade
 from leastnoise.cli.demo import demo
 from leastnoise.cli.init import init
 from leastnoise.cli.ledger import ledger
+from leastnoise.cli.local import local
 from leastnoise.cli.plan import plan, schema
 from leastnoise.cli.release import StoppedError, release
 from leastnoise.cli.report import report
@@ -49,6 +50,7 @@ app.command(epilog="Example: leastnoise audit examples/survey.yaml --runs 1000 -
 app.command(epilog="Example: leastnoise report out --out report.html")(report)
 app.command(epilog="Example: leastnoise synth out --rows 1000 --out rows.parquet")(synth)
 app.add_typer(ledger, name="ledger")
+app.add_typer(local, name="local")
 
 
 def _version(asked: bool) -> None:

@@ -199,6 +199,47 @@ def test_poisoned_batch_moves_answers_no_further_than_stated():
     assert moved[0] > 0.5 * bound[0]
 
 
+@pytest.mark.parametrize("kind", ["subsets", "cap", "gaussian"])
+def test_influence_of_forged_reports_is_exact(kind):
+    """Of a plan with one table: m forged reports add m times what one says; no report says more than stated."""
+    plan = prefix_plan() if kind == "subsets" else local_plan(prefix_plan().workload, 1, 1e-5, randomizer=kind)
+    (queries,), (part,) = plan.queries, plan.parts
+    codes = records(plan, 2_000)
+    before = collected(plan, codes).answers()[0].values
+    rng, stated = np.random.default_rng(0), plan.influence(queries)
+    moved = []
+    for _ in range(40):
+        forged = plan.prefix + _any_payload(part.randomizer, rng)
+        attacked = collected(plan, codes)
+        attacked.add_block(forged * 300)
+        assert attacked.reports == 2_300
+        tally = part.randomizer.tally(np.frombuffer(forged[5:], dtype=np.uint8)[None])
+        says = part.randomizer.totals(queries.rows, tally)
+        moved.append(attacked.answers()[0].values - before)
+        assert_allclose(moved[-1], 300 * says, rtol=1e-9, atol=1e-6)
+        # `influence` is about what is left when the constant is told by the number of reports
+        assert (np.abs(moved[-1] - 300 * queries.pieces[()]) <= 300 * stated * (1 + 1e-9)).all()
+    if kind == "subsets":
+        h = part.randomizer.estimators(queries.rows - queries.rows.mean(axis=1, keepdims=True))
+        assert_allclose(np.abs(h).max(axis=1), stated)  # attained by some subset
+
+
+def _any_payload(randomizer, rng):
+    """A report that devices could have sent, of no record."""
+    if isinstance(randomizer, Subsets):
+        return int(rng.integers(randomizer.tallies)).to_bytes(randomizer.payload, "little")
+    if isinstance(randomizer, Ball):
+        return rng.bytes(8) + bytes([int(rng.integers(randomizer.choice.candidates))])
+    signs = rng.choice([-1, 1], len(randomizer.columns))
+    return (signs * randomizer.bound).astype("<i4").tobytes()
+
+
+def test_forged_reports_on_prefixes_in_persons():
+    """The figure of the guide."""
+    plan = prefix_plan(32)
+    assert 8 < plan.influence(plan.queries[0]).max() < 10
+
+
 def test_asking_for_more():
     plan = pairs_plan()
     codes = records(plan, 40_000)
@@ -487,6 +528,45 @@ def test_flipped_bytes_are_noticed(tmp_path):
             except LeastnoiseError:
                 continue
             assert (back if name == "plan" else back.plan).fingerprint == plan.fingerprint
+
+
+@pytest.mark.parametrize("name", ["plan", "counts"])
+def test_truncated_files_are_told_in_one_line(tmp_path, name):
+    plan = prefix_plan()
+    save_plan(plan, tmp_path / "plan")
+    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
+    whole = (tmp_path / name).read_bytes()
+    for length in {0, 1, 30, len(whole) - 1, *range(0, len(whole), max(len(whole) // 40, 1))}:
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with pytest.raises(LeastnoiseError) as error:
+            load_plan(tmp_path / "cut") if name == "plan" else load_collector(tmp_path / "cut", plan)
+        assert "\n" not in str(error.value)
+        assert "get it anew" in str(error.value)
+
+
+def test_saving_is_all_or_nothing(tmp_path, monkeypatch):
+    plan = prefix_plan()
+    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
+    before = (tmp_path / "counts").read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.np, "save", full)
+    with pytest.raises(LeastnoiseError, match="counts: No space left on device; nothing was changed"):
+        save_collector(collected(plan, records(plan, 200)), tmp_path / "counts")
+    monkeypatch.undo()
+    assert (tmp_path / "counts").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["counts"]
+    with pytest.raises(LeastnoiseError, match="No such file or directory; nothing was changed"):
+        save_plan(plan, tmp_path / "nowhere" / "plan")
+
+
+def test_files_without_a_fingerprint(tmp_path):
+    header, arrays = prefix_plan().data()
+    files._write(tmp_path / "plan", {"kind": "local plan", **header}, arrays)
+    with pytest.raises(LeastnoiseError, match="its fingerprint does not fit"):
+        load_plan(tmp_path / "plan")
 
 
 def test_changed_plans_are_refused(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import secrets
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -30,17 +31,30 @@ DAMAGED = (  # all that a file which somebody changed can make Python say
 def save_plan(plan: LocalPlan, path: str | Path) -> None:
     """Write a plan, for devices and collectors to load.
 
-    Guarantees: saved_plans_come_back_the_same.
+    >>> from leastnoise.domain import Domain
+    >>> from leastnoise.local.planner import local_plan
+    >>> from leastnoise.workload import Workload
+    >>> plan = local_plan(Workload(Domain.of(answer=["yes", "no"])).marginals(ways=1), 1)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_plan(plan, f"{folder}/plan")
+    ...     load_plan(f"{folder}/plan").fingerprint == plan.fingerprint
+    True
+
+    Guarantees: saved_plans_come_back_the_same; saving_is_all_or_nothing.
     """
     header, arrays = plan.data()
     _write(path, {"kind": "local plan", "fingerprint": plan.fingerprint, **header}, arrays)
 
 
 def load_plan(path: str | Path) -> LocalPlan:
-    """Read what `save_plan` wrote; a file that was changed is refused."""
+    """Read what `save_plan` wrote; a file that was changed is refused.
+
+    Guarantees: truncated_files_are_told_in_one_line.
+    """
     header, arrays = _read(path, "local plan")
     plan = _checked(path, _plan_from, header, arrays)
-    if plan.fingerprint != header["fingerprint"]:
+    if plan.fingerprint != header.get("fingerprint"):
         raise DataError(f"{path} was changed after it was saved: its fingerprint does not fit; get it anew")
     return plan
 
@@ -48,7 +62,7 @@ def load_plan(path: str | Path) -> LocalPlan:
 def save_collector(collector: Collector, path: str | Path) -> None:
     """Write what a collector has, without its plan.
 
-    Guarantees: saved_collectors_come_back_the_same.
+    Guarantees: saved_collectors_come_back_the_same; saving_is_all_or_nothing.
     """
     header = {"kind": "local collector", "version": VERSION, "fingerprint": collector.plan.fingerprint}
     arrays: Arrays = {f"tally{i}": tally for i, tally in enumerate(collector.tallies)}
@@ -110,16 +124,24 @@ def _checked(path: str | Path, make: Any, header: Mapping[str, Any], arrays: Arr
 
 
 def _write(path: str | Path, header: Mapping[str, Any], arrays: Arrays) -> None:
-    """All or nothing: a new file takes the place of the old one when it is complete."""
+    """All or nothing: a new file takes the place of the old one when it is complete and on the disk."""
     path = Path(path)
-    partial = path.with_name(path.name + ".part")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(_HEADER, json.dumps(header, sort_keys=True))
-        for name, array in arrays.items():
-            buffer = io.BytesIO()
-            np.save(buffer, array, allow_pickle=False)
-            file.writestr(f"{name}.npy", buffer.getvalue())
-    os.replace(partial, path)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # others may write the same file
+    try:
+        with open(partial, "xb") as raw:
+            with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as file:
+                file.writestr(_HEADER, json.dumps(header, sort_keys=True))
+                for name, array in arrays.items():
+                    buffer = io.BytesIO()
+                    np.save(buffer, array, allow_pickle=False)
+                    file.writestr(f"{name}.npy", buffer.getvalue())
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        raise LeastnoiseError(f"cannot write {path}: {error.strerror}; nothing was changed") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _read(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:

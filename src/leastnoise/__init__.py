@@ -1,6 +1,6 @@
 """leastnoise: differentially private answers to linear queries with the least noise provably possible."""
 
-from leastnoise import estimate, report
+from leastnoise import cascade, estimate, report
 from leastnoise.adaptive import Adaptive, Completion, adapt
 from leastnoise.adaptive.from_spec import release_spec
 from leastnoise.domain import Domain, bins, hierarchy, sized
@@ -11,6 +11,7 @@ from leastnoise.plan.from_spec import plan_spec
 from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
 from leastnoise.release import Answer, Linear, Release, merge
+from leastnoise.release.kinds import load
 from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.stream import Stream
 from leastnoise.sources import Rules, Unit, source_of
@@ -43,10 +44,12 @@ __all__ = [
     "adapt",
     "bins",
     "bounds",
+    "cascade",
     "curves",
     "estimate",
     "factorize",
     "hierarchy",
+    "load",
     "load_spec",
     "merge",
     "plan",

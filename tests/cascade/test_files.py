@@ -10,12 +10,12 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.cascade import CascadeRelease, Tree, cascade_plan, cascade_release
-from leastnoise.cascade.files import is_cascade
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import digest_of
 from leastnoise.privacy import Budget
 from leastnoise.release import folders
+from leastnoise.release.folders import mark_of
 from leastnoise.sources import Table
 
 PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e"), ("west",)]
@@ -98,22 +98,28 @@ def test_every_release_comes_back(name, out):
     for level in range(made.trees[0].depth + 1):
         levels = [level] + [0] * (len(made.trees) - 1)
         assert found.level(*levels).equals(made.level(*levels))
-    assert is_cascade(out)
+    assert mark_of(out) == "leastnoise_cascade"
     again = out.with_name("again")
     found.save(again)
     for file in out.iterdir():
         assert file.read_bytes() == (again / file.name).read_bytes()
 
 
-def test_other_folders_are_no_cascades(out, tmp_path):
-    assert not is_cascade(tmp_path)
+def test_every_kind_is_opened(out, tmp_path):
+    assert mark_of(tmp_path) is None
     work = ln.Workload(ln.Domain.of(a=3)).marginals()
     ln.plan(work, Budget(rho=1)).run(np.array([1, 2, 3]), bits=SeededBits(1)).save(out)
-    assert not is_cascade(out)
-    assert "it is of another kind of release" in refused(out)
     regions().save(tmp_path / "cascade")
-    with pytest.raises(LeastnoiseError, match="it is of another kind of release"):
-        ln.Release.load(tmp_path / "cascade")
+    ln.factorize(np.eye(2), Budget(rho=1)).run([1, 2], bits=SeededBits(1)).save(tmp_path / "matrix")
+    kinds = {out: ln.Release, tmp_path / "cascade": CascadeRelease, tmp_path / "matrix": ln.MatrixRelease}
+    for folder, kind in kinds.items():
+        assert type(ln.load(folder)) is kind
+        for other in kinds.values():
+            if other is not kind:
+                with pytest.raises(
+                    LeastnoiseError, match=rf"^{folder} is a .*release.*; open it with leastnoise\.load$"
+                ):
+                    other.load(folder)
 
 
 def test_existing_folders_are_kept(out):

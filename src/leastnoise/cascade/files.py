@@ -22,14 +22,12 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe_store import Arrays, digest_of
 from leastnoise.privacy.cost import fraction_text
 from leastnoise.release import folders
-from leastnoise.release.folders import ARRAYS, HEADER, Once
+from leastnoise.release.folders import ARRAYS, HEADER, NAMES, Once
 from leastnoise.release.statement import Record, Text
 from leastnoise.tree import Counts, Tree
 
 if TYPE_CHECKING:
     from leastnoise.cascade.release import CascadeRelease
-
-NAMES = "names.json"
 
 
 class SavedSpread(Record):
@@ -63,15 +61,6 @@ class Names(Record):
 
     nodes: list[list[str] | None]
     values: list[list[str | int | float | bool] | None]
-
-
-def is_cascade(path: Path) -> bool:
-    """Whether a folder holds a cascade release, without checking it."""
-    try:
-        with (path / HEADER).open("rb") as file:
-            return Header.mark.encode() in file.read(64)
-    except OSError:
-        return False
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

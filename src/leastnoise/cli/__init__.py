@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from leastnoise import __version__
+from leastnoise.cli.about import about
 from leastnoise.cli.ask import ask
 from leastnoise.cli.audit import audit
 from leastnoise.cli.bounds import bounds
@@ -16,6 +17,7 @@ from leastnoise.cli.demo import demo
 from leastnoise.cli.init import init
 from leastnoise.cli.ledger import ledger
 from leastnoise.cli.local import local
+from leastnoise.cli.matrix import matrix
 from leastnoise.cli.plan import plan, schema
 from leastnoise.cli.release import StoppedError, release
 from leastnoise.cli.report import report
@@ -43,7 +45,9 @@ app.command(epilog="Example: leastnoise release people.yaml --data people.parque
 app.command(epilog="Example: leastnoise cascade geo=regions.csv --targets 10,20,50 --data people.csv --out out")(
     cascade
 )
+app.command(epilog="Example: leastnoise matrix queries.csv --item page --mu 1 --data visits.csv --out out")(matrix)
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
+app.command("show", epilog="Example: leastnoise show out")(about)
 app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)
 app.command(epilog="Example: leastnoise table out age sex --csv age-sex.csv")(table)
 app.command(epilog="Example: leastnoise audit examples/survey.yaml --runs 1000 --confidence 0.99")(audit)

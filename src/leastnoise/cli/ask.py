@@ -10,29 +10,28 @@ from typing import Annotated, Any
 import typer
 
 from leastnoise.cascade import CascadeRelease
-from leastnoise.cascade.files import is_cascade
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Answer, Linear, Release
+from leastnoise.release.kinds import kind_of, load
+from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.reach import MANY
 from leastnoise.release.statement import INSECURE
 
 
-def opened(path: Path) -> Release:
-    """A release from its folder; seeded noise is told on stderr."""
-    if is_cascade(path):
-        raise LeastnoiseError(f"{path} is a cascade release; ask, table and report take it")
-    return _warned(Release.load(path))
-
-
-def opened_cascade(path: Path) -> CascadeRelease:
-    """The same for a cascade release."""
-    return _warned(CascadeRelease.load(path))
-
-
-def _warned(release: Any) -> Any:
+def opened(path: Path) -> Any:
+    """A release of any kind from its folder; seeded noise is told on stderr."""
+    release = load(path)
     if release.insecure:
         typer.echo(INSECURE, err=True)
+    return release
+
+
+def opened_tables(path: Path) -> Release:
+    """The same for commands that need a release of tables."""
+    release = opened(path)
+    if not isinstance(release, Release):
+        raise LeastnoiseError(f"{path} is a {kind_of(path)}; ask, table, show and report take it")
     return release
 
 
@@ -58,17 +57,21 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Ask a release any questions: counts with their standard errors and intervals. Costs no privacy, needs no data."""
-    if is_cascade(path):
-        cascade = opened_cascade(path)
+    release = opened(path)
+    if isinstance(release, CascadeRelease):
         if simultaneous:
             raise LeastnoiseError("nodes of a cascade have intervals of their own; leave --simultaneous out")
-        _tell(questions, [_node(cascade, q, confidence) for q in questions], cascade.insecure, simultaneous, as_json)
-        return
-    release = opened(path)
-    queries = [_query(release, question) for question in questions]
-    tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
-    with completing(release, path, tables):
-        found = list(release.asks(queries, confidence, simultaneous))
+        found = [_node(release, q, confidence) for q in questions]
+    elif isinstance(release, MatrixRelease):
+        for question in questions:
+            with _naming(question):
+                release.check(question)
+        found = list(release.asks(questions, confidence, simultaneous))
+    else:
+        queries = [_query(release, question) for question in questions]
+        tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
+        with completing(release, path, tables):
+            found = list(release.asks(queries, confidence, simultaneous))
     _tell(questions, found, release.insecure, simultaneous, as_json)
 
 

@@ -11,14 +11,12 @@ from leastnoise.cascade import CascadePlan, CascadeRelease, cascade_plan
 from leastnoise.cascade.aims import Kind
 from leastnoise.cli.options import DATA, Json, Shown, Table
 from leastnoise.cli.progress import ProgressBar
-from leastnoise.cli.release import NO_LEDGER, stopping
+from leastnoise.cli.release import last_words, ledger_at, stopping, summed_up
 from leastnoise.domain import hierarchy
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
-from leastnoise.privacy import Budget, Ledger
+from leastnoise.privacy import Budget
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.privacy.units import say
-from leastnoise.release.folders import HEADER
 
 PER_LEVEL = "From the root's level down, such as 10,20,50; with several trees NAME=10,20,50 for each."
 
@@ -85,9 +83,7 @@ def cascade(
         return
     if out is None:
         raise LeastnoiseError("say where the release goes, with --out FOLDER")
-    book = None if ledger is None else Ledger.open(ledger)
-    if book is None:
-        typer.echo(NO_LEDGER, err=True)
+    book = ledger_at(ledger)
     with ProgressBar(progress) as bar, stopping(book):
         made: CascadeRelease = plan.run(
             data,
@@ -99,8 +95,9 @@ def cascade(
             table=table,
             progress=bar,
         )
-    told = _summary(made, out, book)
-    typer.echo(json.dumps(told, indent=2) if as_json else _words(made, told))
+    told = summed_up(made, out, book, made.ledger_entry, {"method": "cascade", **_plan_json(plan)})
+    words = [str(plan), f"released to {out}", *last_words(told)]
+    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(words))
 
 
 def _trees(given: Sequence[str], digits: str | None) -> dict[str, Hierarchy]:
@@ -147,27 +144,3 @@ def _plan_json(plan: CascadePlan) -> dict[str, Any]:
     privacy = plan.cost.to_json() | {"epsilon": plan.cost.epsilon_at(plan.delta), "delta": plan.delta}
     exact = None if plan.exact is None else plan.exact.listed()
     return {"trees": list(plan.names), "levels": levels, "privacy": privacy, "exact": exact}
-
-
-def _summary(made: CascadeRelease, out: Path, ledger: Ledger | None) -> dict[str, Any]:
-    told = {
-        "release": str(out),
-        "id": json.loads((out / HEADER).read_text())["id"],
-        "dataset": made.dataset,
-        "method": "cascade",
-        **_plan_json(made.plan),
-        "privacy": made.privacy.model_dump(),
-        "insecure": made.insecure,
-        "ledger": None,
-    }
-    if ledger is not None:
-        left = say(ledger.left, ledger.total, up=False)
-        told["ledger"] = {"path": str(ledger.path), "entry": made.ledger_entry, "left": left}
-    return told
-
-
-def _words(made: CascadeRelease, told: dict[str, Any]) -> str:
-    lines = [str(made.plan), f"released to {told['release']}"]
-    if told["ledger"]:
-        lines.append(f"left in the ledger: {told['ledger']['left']} (entry {told['ledger']['entry']})")
-    return "\n".join([*lines, f"look at it with: leastnoise report {told['release']}"])

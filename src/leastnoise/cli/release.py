@@ -45,9 +45,7 @@ def release(
 ) -> None:
     """Measure data once by a spec, and save what may be published. This is the only command that spends privacy."""
     wanted = load_spec(spec)
-    book = None if ledger is None else Ledger.open(ledger)
-    if book is None:
-        typer.echo(NO_LEDGER, err=True)
+    book = ledger_at(ledger)
     with ProgressBar(progress) as bar, stopping(book):
         made = release_spec(wanted, progress=bar).run(
             data,
@@ -65,6 +63,14 @@ def release(
         )
     told = summary(made, out, book)
     typer.echo(json.dumps(told, indent=2) if as_json else words(told))
+
+
+def ledger_at(path: Path | None) -> Ledger | None:
+    """The ledger, if there is one; without, it is told how to start one."""
+    if path is None:
+        typer.echo(NO_LEDGER, err=True)
+        return None
+    return Ledger.open(path)
 
 
 class StoppedError(LeastnoiseError):
@@ -86,20 +92,28 @@ def stopping(ledger: Ledger | None) -> Iterator[None]:
 
 def summary(release: Release, out: Path, ledger: Ledger | None) -> dict[str, Any]:
     """What was released, at which cost, and where it is."""
-    header = json.loads((out / HEADER).read_text())
     (origin,) = release.origins
+    fields = _planned(origin) if origin.adaptive is None else _adaptive(release, origin.adaptive)
+    return summed_up(release, out, ledger, origin.ledger_entry, fields)
+
+
+def summed_up(
+    release: Any, out: Path, ledger: Ledger | None, entry: int | None, fields: dict[str, Any]
+) -> dict[str, Any]:
+    """The same for a release of any kind; `fields` are what only its kind has."""
+    header = json.loads((out / HEADER).read_text())
     told = {
         "release": str(out),
         "id": header["id"],
         "dataset": release.dataset,
-        **(_planned(origin) if origin.adaptive is None else _adaptive(release, origin.adaptive)),
+        **fields,
         "privacy": header["privacy"],
         "insecure": release.insecure,
         "ledger": None,
     }
     if ledger is not None:
         left = say(ledger.left, ledger.total, up=False)
-        told["ledger"] = {"path": str(ledger.path), "entry": origin.ledger_entry, "left": left}
+        told["ledger"] = {"path": str(ledger.path), "entry": entry, "left": left}
     return told
 
 
@@ -127,10 +141,14 @@ def _adaptive(release: Release, made: Adaptivity) -> dict[str, Any]:
 def words(told: dict[str, Any]) -> str:
     """The same for people to read."""
     lines = [*(_adaptive_words(told) if told["method"] == "adaptive" else _planned_words(told))]
-    lines.append(f"spent {privacy(told['privacy'])}")
+    return "\n".join([*lines, f"spent {privacy(told['privacy'])}", *last_words(told)])
+
+
+def last_words(told: dict[str, Any]) -> Iterator[str]:
+    """What is left, and what to do next."""
     if told["ledger"]:
-        lines.append(f"left in the ledger: {told['ledger']['left']} (entry {told['ledger']['entry']})")
-    return "\n".join([*lines, f"look at it with: leastnoise report {told['release']}"])
+        yield f"left in the ledger: {told['ledger']['left']} (entry {told['ledger']['entry']})"
+    yield f"look at it with: leastnoise report {told['release']}"
 
 
 def _planned_words(told: dict[str, Any]) -> Iterator[str]:

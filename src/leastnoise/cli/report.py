@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.cascade.files import is_cascade
-from leastnoise.cli.ask import opened, opened_cascade
+from leastnoise.cascade import CascadeRelease
+from leastnoise.cli.ask import opened
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
+from leastnoise.release.matrix import MatrixRelease
 from leastnoise.report.cascade import write as write_cascade
+from leastnoise.report.matrix import write as write_matrix
 from leastnoise.report.page import write
+
+OTHERS = {"tables": "larger", "nodes": "lower", "queries": "other"}
 
 
 def report(
@@ -20,18 +24,21 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write a page to look at: tables, errors, budget. Costs no privacy, needs no data and no network."""
-    if is_cascade(path):
-        cascade = opened_cascade(path)
-        shown = write_cascade(cascade, out, confidence=confidence)["trees"]
-        what, many = "nodes", sum(len(tree["names"]) for tree in shown)
-        left_out, insecure = sum(tree["nodes"] for tree in shown) - many, cascade.insecure
+    release = opened(path)
+    if isinstance(release, CascadeRelease):
+        shown = write_cascade(release, out, confidence=confidence)["trees"]
+        many = sum(len(tree["names"]) for tree in shown)
+        what, left_out = "nodes", sum(tree["nodes"] for tree in shown) - many
+    elif isinstance(release, MatrixRelease):
+        rows = write_matrix(release, out, confidence=confidence)
+        what, many, left_out = "queries", len(rows["rows"]), rows["queries"] - len(rows["rows"])
     else:
-        release = opened(path)
         told = write(release, out, confidence=confidence)
-        what, many, left_out, insecure = "tables", len(told["tables"]), told["left_out"], release.insecure
+        what, many, left_out = "tables", len(told["tables"]), told["left_out"]
     if as_json:
-        made = {"page": str(out), "bytes": out.stat().st_size, what: many, "left_out": left_out, "insecure": insecure}
+        made = {"page": str(out), "bytes": out.stat().st_size, what: many, "left_out": left_out}
+        made["insecure"] = release.insecure
         typer.echo(json.dumps(made, indent=2))
     else:
-        left = f", {left_out:,} {'larger' if what == 'tables' else 'lower'} ones left out" if left_out else ""
+        left = f", {left_out:,} {OTHERS[what]} ones left out" if left_out else ""
         typer.echo(f"wrote {out}: {many:,} {what}{left}; open it in a browser")

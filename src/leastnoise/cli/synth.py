@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.cli.ask import opened
+from leastnoise.cli.ask import opened_tables
 from leastnoise.cli.options import Json, ReleaseArgument, Shown
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
@@ -26,7 +26,7 @@ def synth(
 ) -> None:
     """Write synthetic rows from a distribution fitted to a release. Costs no privacy, needs no data."""
     format = _format(out)
-    release = opened(path)
+    release = opened_tables(path)
     with ProgressBar(shown) as bar:
         estimate = fit(release, seed=seed, progress=bar)
     frame = estimate.to_pandas(rows, seed)

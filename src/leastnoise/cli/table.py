@@ -8,19 +8,22 @@ import pandas as pd
 import typer
 
 from leastnoise.cascade import CascadeRelease
-from leastnoise.cascade.files import is_cascade
-from leastnoise.cli.ask import completing, opened, opened_cascade
+from leastnoise.cli.ask import completing, opened
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release
 from leastnoise.release.export import Format, about, write_table
+from leastnoise.release.matrix import MatrixRelease
 
 COMPLETED = "completed from what was measured: a biased guess, without intervals"
 
 
 def table(
     path: ReleaseArgument,
-    attributes: Annotated[list[str] | None, typer.Argument(metavar="[ATTRIBUTE]...", help="Its attributes.")] = None,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ATTRIBUTE]...", help="Its attributes; levels of a cascade, queries of a matrix."),
+    ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write the table to this Parquet file.")] = None,
     complete: Annotated[
@@ -30,10 +33,11 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Show a table of a release, or without attributes the tables in reach. Costs no privacy, needs no data."""
-    if is_cascade(path):
-        _levels(opened_cascade(path), attributes or [], _files(csv, parquet), confidence, as_json)
-        return
     release = opened(path)
+    if not isinstance(release, Release):
+        shown = _levels if isinstance(release, CascadeRelease) else _queries
+        _show_whole(release, *shown(release, attributes or [], confidence), _files(csv, parquet), as_json)
+        return
     if not attributes:
         _check_alone(csv, parquet)
         (_list_asked if complete else _list_tables)(release, as_json)
@@ -100,17 +104,34 @@ def _json(insecure: bool, frame: pd.DataFrame, told: dict[str, Any]) -> str:
     return json.dumps(told | {"insecure": insecure, "rows": rows}, indent=2)
 
 
-def _levels(
-    release: CascadeRelease, levels: list[str], files: list[tuple[Path, Format]], confidence: float, as_json: bool
+def _show_whole(
+    release: CascadeRelease | MatrixRelease,
+    frame: pd.DataFrame,
+    told: dict[str, Any],
+    files: list[tuple[Path, Format]],
+    as_json: bool,
 ) -> None:
+    """The table of a release that is one table."""
+    for file, format in files:
+        write_table(frame, file, format, {"privacy": release.privacy.model_dump(), "insecure": release.insecure})
+    if as_json:
+        typer.echo(_json(release.insecure, frame, told))
+    elif not files:
+        typer.echo(frame.to_string(index=False, float_format="{:,.1f}".format))
+
+
+def _levels(release: CascadeRelease, levels: list[str], confidence: float) -> tuple[pd.DataFrame, dict[str, Any]]:
     """A level of a cascade release, by its number; by default the leaves."""
     deepest = max(tree.depth for tree in release.trees)
     if odd := [level for level in levels if not level.isdecimal()]:
         raise LeastnoiseError(f"{odd[0]!r} is no level of this release; give numbers from 0 to {deepest}")
     frame = release.level(*map(int, levels), confidence=confidence) if levels else release.to_pandas(confidence)
-    for file, format in files:
-        write_table(frame, file, format, {"privacy": release.privacy.model_dump(), "insecure": release.insecure})
-    if as_json:
-        typer.echo(_json(release.insecure, frame, {"levels": [*map(int, levels)], "confidence": confidence}))
-    elif not files:
-        typer.echo(frame.to_string(index=False, float_format="{:,.1f}".format))
+    return frame, {"levels": [*map(int, levels)], "confidence": confidence}
+
+
+def _queries(release: MatrixRelease, queries: list[str], confidence: float) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Some queries of a matrix release, by name or number; by default all."""
+    frame = release.to_pandas(confidence)
+    if queries:
+        frame = frame.iloc[release.plan.places(queries)]
+    return frame, {"queries": [release.plan.label(place) for place in frame.index], "confidence": confidence}

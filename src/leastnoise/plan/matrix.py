@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Domain
+from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.differences import difference_floor
 from leastnoise.factorize.integer import IntegerStrategy
@@ -25,6 +25,7 @@ from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, Syst
 from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.noise import Bits
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
+from leastnoise.plan.matrix_names import Items, Names, checked_names, counted, places_of, too_large, unwrapped
 from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
 from leastnoise.plan.words import number, percent_above
 from leastnoise.privacy.budget import Budget
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from leastnoise.release.matrix import MatrixRelease
     from leastnoise.release.stream import Stream
 
-ITEM = "item"  # the only attribute of the data
 DENSE_TOTALS = 1_024  # items up to which running totals get the optimal matrix
 GAP = 1e-4
 Objective = Literal["sum", "max"]
@@ -75,6 +75,8 @@ class MatrixPlan:
     objective: Objective
     variance: Fraction
     floor: float  # no factorization mechanism has a smaller value of the objective; 0 where none is known
+    counted: Attribute  # the column of the data whose values are the items
+    names: Names | None = None  # of the queries, where they have some
 
     # later layers measure; they put themselves here when they are imported
     runner: ClassVar[Callable[..., MatrixRelease]]
@@ -92,8 +94,21 @@ class MatrixPlan:
 
     @cached_property
     def domain(self) -> Domain:
-        """One attribute, `item`, with the values 0, 1, ..."""
-        return Domain.of(**{ITEM: self.items})
+        """The attribute that is counted: `item` with the values 0, 1, ... unless items were named."""
+        return Domain((self.counted,))
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each query that has a name."""
+        return {name: place for place, name in enumerate(self.names or ())}
+
+    def places(self, queries: npt.ArrayLike) -> IntArray:
+        """The numbers of some queries, from their numbers or their names."""
+        return places_of(queries, self.queries, self.numbers)
+
+    def label(self, place: int) -> str:
+        """What a query is called."""
+        return str(place) if self.names is None else self.names[place]
 
     @cached_property
     def cost(self) -> Cost:
@@ -131,9 +146,9 @@ class MatrixPlan:
         """Whether each answer can be told as soon as its item has come."""
         return not isinstance(self.system, Measured) or self.system.lower
 
-    def covariance(self, places: npt.ArrayLike) -> Array:
-        """Joint covariance of some queries, by their numbers."""
-        rows = self.noise * self.system.coordinates(checked_places(places, self.queries))
+    def covariance(self, queries: npt.ArrayLike) -> Array:
+        """Joint covariance of some queries, by their numbers or names."""
+        rows = self.noise * self.system.coordinates(self.places(queries))
         return rows @ rows.T
 
     def run(
@@ -148,7 +163,7 @@ class MatrixPlan:
         bits: Bits | None = None,
         **reading: Any,
     ) -> MatrixRelease:
-        """Measure data once: a vector of counts, or rows with a column `item` (whatever `source_of` takes).
+        """Measure data once: a vector of counts, or rows with the column that is counted (whatever `source_of` takes).
 
         With a ledger the exact cost is debited before the first number is drawn; with `out` the release is saved.
         """
@@ -174,6 +189,7 @@ class MatrixPlan:
         return {
             "queries": self.queries,
             "items": self.items,
+            "counted": self.counted.name,
             "objective": self.objective,
             "rmse": self.rmse,
             "max_std_error": self.max_std_error,
@@ -209,11 +225,16 @@ def factorize(
     objective: Objective = "sum",
     weights: Weights = None,
     gap: float = GAP,
+    items: Items | None = None,
+    names: Sequence[str] | None = None,
 ) -> MatrixPlan:
     """The plan of least error for a matrix of queries: one row per query, one column per item that is counted.
 
     `objective` is the mean squared error ("sum", the norm gamma_F) or the largest standard error ("max", gamma_2);
     `weights` say how much each query counts in it. Lower-triangular queries can be answered as items come.
+
+    `items` says which column of the data is counted and what its values are, such as {"page": ["home", "shop"]};
+    `names` are those of the queries. A data frame brings both along: its columns and its index.
 
     >>> from leastnoise.noise import SeededBits
     >>> plan = factorize([[1, 1, 0], [0, 1, 1]], Budget(epsilon=1, delta=1e-9))
@@ -228,15 +249,19 @@ def factorize(
     if not isinstance(budget, Budget):
         raise LeastnoiseError(f"a budget is needed, got {budget!r}; give Budget(epsilon=1, delta=1e-9)")
     if isinstance(queries, RunningTotals):
+        attribute = counted(items, queries.items)
+        if names is None and items is not None:  # a total is called by its last item
+            names = [attribute.label(code) for code in range(attribute.size)]
+        named = checked_names(names, queries.items)
         if queries.items > DENSE_TOTALS:
-            return _long(queries, budget, objective, weights)
-        queries = np.tri(queries.items)
-    W = checked_matrix(queries)
+            return _long(queries, budget, objective, weights, attribute, named)
+        W = np.tri(queries.items)
+    else:
+        given, items, names = unwrapped(queries, items, names)
+        W = checked_matrix(given)
+        attribute, named = counted(items, W.shape[1]), checked_names(names, len(W))
     if W.shape[1] > MOST_ITEMS or W.size > MOST_ENTRIES:
-        raise LeastnoiseError(
-            f"a {W.shape[0]:,} x {W.shape[1]:,} matrix is too large to factorize; use at most {MOST_ITEMS:,} items "
-            f"and {MOST_ENTRIES:,} entries, or running_totals for prefixes"
-        )
+        raise too_large(*W.shape)
     if budget.neighbours == "replace" and budget.rows_per_person == 1 and not np.ptp(W, axis=1).any():
         raise LeastnoiseError(
             "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
@@ -246,10 +271,18 @@ def factorize(
     system = _system(W, norm.A)
     low = norm.lower if budget.neighbours == "add-remove" else difference_floor([W], norm)
     floor = budget.rows_per_person * low / budget.mu if (w == 1).all() else 0.0
-    return MatrixPlan(system, budget, objective, _variance(system, budget), _per_query(floor, objective, len(W)))
+    each = _per_query(floor, objective, len(W))
+    return MatrixPlan(system, budget, objective, _variance(system, budget), each, attribute, named)
 
 
-def _long(totals: RunningTotals, budget: Budget, objective: Objective, weights: Weights) -> MatrixPlan:
+def _long(
+    totals: RunningTotals,
+    budget: Budget,
+    objective: Objective,
+    weights: Weights,
+    attribute: Attribute,
+    names: Names | None,
+) -> MatrixPlan:
     """Running totals too long for a matrix; the floor is that of the trace norm, which has a closed form."""
     if weights is not None:
         raise LeastnoiseError(f"running totals of more than {DENSE_TOTALS:,} items have no weights; leave them out")
@@ -259,7 +292,7 @@ def _long(totals: RunningTotals, budget: Budget, objective: Objective, weights: 
     low = float(singular.sum()) / n  # of gamma_2, and of gamma_F over the root of the number of queries
     known = budget.neighbours == "add-remove"
     floor = budget.rows_per_person * low / budget.mu if known else 0.0
-    return MatrixPlan(system, budget, objective, _variance(system, budget), floor)
+    return MatrixPlan(system, budget, objective, _variance(system, budget), floor, attribute, names)
 
 
 def _per_query(floor: float, objective: Objective, queries: int) -> float:
@@ -291,11 +324,3 @@ def _variance(system: System, budget: Budget) -> Fraction:
     if variance < LEAST_DEVIATION**2:
         raise LeastnoiseError(f"mu {budget.mu:.3g} leaves hardly any noise; use a smaller budget")
     return variance
-
-
-def checked_places(places: npt.ArrayLike, queries: int) -> IntArray:
-    """Numbers of queries."""
-    found = np.atleast_1d(np.asarray(places))
-    if found.dtype.kind not in "iu" or found.ndim != 1 or ((found < 0) | (found >= queries)).any():
-        raise LeastnoiseError(f"queries are numbered from 0 to {queries - 1:,}; give a list of such numbers")
-    return found.astype(np.int64)

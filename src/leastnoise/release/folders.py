@@ -30,8 +30,14 @@ from leastnoise.plan.store import UNREADABLE
 from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.release.statement import INSECURE, Privacy, Record, Text, Time
 
-HEADER, ARRAYS = "release.json", "measurements.npz"
+HEADER, ARRAYS, NAMES = "release.json", "measurements.npz", "names.json"
 NOTES, TABLES = "README.txt", (".csv", ".parquet")  # of exported tables
+KINDS = {  # first field of release.json, and what the folder then holds
+    "leastnoise_release": "release of tables",
+    "leastnoise_cascade": "cascade release",
+    "leastnoise_matrix": "matrix release",
+}
+_MARK = re.compile(rb'\{\s*"(\w+)"')
 WIDTHS = ("<i2", "<i4", "<i8")
 BATCH_BYTES = 2**20
 DRAFT, ASIDE = ".part", ".old"  # ends of the hidden names that a folder has before it is complete, or when replaced
@@ -281,6 +287,17 @@ def check_folder(path: Path) -> None:
     check_there(path, HEADER)
 
 
+def mark_of(path: Path) -> str | None:
+    """The kind of a folder, unchecked; None where it is no release or of no known kind."""
+    try:
+        with (path / HEADER).open("rb") as file:
+            found = _MARK.match(file.read(64))
+    except OSError:
+        return None
+    mark = "" if found is None else found[1].decode(errors="replace")
+    return mark if mark in KINDS else None
+
+
 def check_there(path: Path, name: str) -> None:
     """Refuse a release that lacks a file."""
     if not (path / name).is_file():
@@ -332,7 +349,9 @@ def read_header(file: Path, text: bytes, kind: type[Kind], remedy: str = RESTORE
 def opened(path: Path, kind: type[HeadKind], needs: Sequence[str] = ()) -> tuple[HeadKind, Arrays]:
     """The header and the arrays of a folder whose files are those that were written."""
     check_folder(path)
-    file = path / HEADER
+    file, mark = path / HEADER, mark_of(path)
+    if mark not in (None, kind.mark):
+        raise LeastnoiseError(f"{path} is a {KINDS[mark or '']}, no {KINDS[kind.mark]}; open it with leastnoise.load")
     with reading(file):
         text = file.read_bytes()
     header = read_header(file, text, kind)

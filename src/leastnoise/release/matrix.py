@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,10 @@ import pandas as pd
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import Bits, rounded_gaussian
-from leastnoise.plan.matrix import MatrixPlan, checked_places
+from leastnoise.plan.matrix import MatrixPlan
+from leastnoise.plan.matrix_names import Place, parsed, place_of
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import folders
+from leastnoise.release import folders, kinds
 from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import with_errors
@@ -67,26 +69,49 @@ class MatrixRelease:
         """Their standard errors."""
         return self.plan.std_errors
 
-    def answer(self, query: int, confidence: float = 0.95) -> Answer:
-        """The answer to one query, by its number."""
-        (place,) = checked_places([query], self.plan.queries).tolist()
+    def answer(self, query: Place, confidence: float = 0.95) -> Answer:
+        """The answer to one query, by its number or its name."""
+        place = place_of(query, self.plan.queries, self.plan.numbers)
         return Answer(float(self.values[place]), float(self.std_errors[place]), confidence)
 
-    def answers(self, places: npt.ArrayLike, confidence: float = 0.95, *, simultaneous: Together = False) -> Joint:
+    def answers(self, queries: npt.ArrayLike, confidence: float = 0.95, *, simultaneous: Together = False) -> Joint:
         """Answers to some queries with their joint covariance; `combine` has weighted sums such as differences."""
-        found = checked_places(places, self.plan.queries)
-        if len(found) * self.plan.items > MOST_JOINT:
+        places = self.plan.places(queries)
+        return self._joint(self.values[places], self._coordinates(places), confidence, simultaneous)
+
+    def ask(self, question: str, confidence: float = 0.95) -> Answer:
+        """A query by its name or number, or sums and differences of some: "north - south" (spaces around signs)."""
+        return self.asks([question], confidence)[0]
+
+    def asks(self, questions: Sequence[str], confidence: float = 0.95, simultaneous: Together = False) -> Joint:
+        """Several such questions with their joint covariance."""
+        asked = [self.check(question) for question in questions]
+        places = sorted({place for weights in asked for place in weights})
+        combined = np.array([[weights.get(place, 0.0) for place in places] for weights in asked])
+        coordinates = self._coordinates(np.array(places, dtype=np.int64))
+        return self._joint(combined @ self.values[places], combined @ coordinates, confidence, simultaneous)
+
+    def check(self, question: str) -> dict[int, float]:
+        """The weights of a question by number; refused where it names what is not there."""
+        return parsed(question, self.plan.queries, self.plan.numbers)
+
+    def _coordinates(self, places: IntArray) -> Array:
+        if len(places) * self.plan.items > MOST_JOINT:
             raise LeastnoiseError(
-                f"{len(found):,} queries on {self.plan.items:,} items are too many at once; ask fewer"
+                f"{len(places):,} queries on {self.plan.items:,} items are too many at once; ask fewer"
             )
-        coordinates = self.plan.noise * self.plan.system.coordinates(found)
+        return self.plan.noise * self.plan.system.coordinates(places)
+
+    @staticmethod
+    def _joint(values: Array, coordinates: Array, confidence: float, simultaneous: Together) -> Joint:
         width = half_width(coordinates, confidence, simultaneous) if simultaneous else None
-        return Joint(self.values[found], coordinates, confidence, width)
+        return Joint(values, coordinates, confidence, width)
 
     def to_pandas(self, confidence: float = 0.95, *, simultaneous: bool = False) -> pd.DataFrame:
         """All queries: query, answer, std_error, low, high."""
         width = quantile(confidence, self.plan.queries if simultaneous else 1)
-        start = {"query": np.arange(self.plan.queries)}
+        names = self.plan.names
+        start = {"query": np.arange(self.plan.queries) if names is None else list(names)}
         return with_errors(start, "answer", self.values, self.std_errors, width)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -112,17 +137,23 @@ def run(plan: MatrixPlan, data: Any, **options: Unpack[Options]) -> MatrixReleas
 
     def carry_out(source: Source, bits: Bits, name: str | None, entry: int | None) -> MatrixRelease:
         (counts,) = source.count([(0,)])
-        exact = plan.system.apply(counts)
-        published = exact + rounded_gaussian(bits, plan.variance, len(exact))
-        published.flags.writeable = False
-        return MatrixRelease(plan, published, name, bits.insecure, entry)
+        return MatrixRelease(plan, measured(plan, counts, bits), name, bits.insecure, entry)
 
     def room() -> int:
-        return files.plan_bytes(plan) + 20 * max(plan.items, plan.queries) + FILE_BYTES
+        return files.room(plan) + FILE_BYTES
 
     rows = plan.budget.rows_per_person
     task = Task(plan.domain, rows, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
     return spend(task, data, **options)
 
 
+def measured(plan: MatrixPlan, counts: IntArray, bits: Bits) -> IntArray:
+    """Exact integer answers with their noise: the step that sees data."""
+    exact = plan.system.apply(counts)
+    published = exact + rounded_gaussian(bits, plan.variance, len(exact))
+    published.flags.writeable = False
+    return published
+
+
 MatrixPlan.runner = staticmethod(run)
+kinds.LOADERS[files.Header.mark] = MatrixRelease.load

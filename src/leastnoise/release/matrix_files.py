@@ -1,27 +1,30 @@
 """Releases of plain matrices as folders: written whole or not at all, refused where anything is wrong.
 
-`release.json` says what was done and has a checksum of `measurements.npz`, which has the noisy integers, the queries
-and the integers that were measured for them. Running totals over long horizons need one column of the latter only.
+`measurements.npz` has the noisy integers, the queries and the integers that were measured for them; running totals over
+long horizons need one column of the latter only. `names.json` says what items and queries are called.
 """
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from leastnoise.domain import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.system import Measured, System
 from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.plan.matrix import MatrixPlan
+from leastnoise.plan.matrix_names import checked_names, counted
 from leastnoise.plan.recipe_store import Arrays, digest_of
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import fraction_text
 from leastnoise.release import folders
-from leastnoise.release.folders import ARRAYS, HEADER, Once
-from leastnoise.release.statement import Figure, Text
+from leastnoise.release.folders import ARRAYS, HEADER, NAMES, Once
+from leastnoise.release.statement import Figure, Record, Text
 
 if TYPE_CHECKING:
     from leastnoise.release.matrix import MatrixRelease
@@ -38,6 +41,13 @@ class Header(Once):
     variance: Text
 
 
+class Called(Record):
+    """names.json: the column that is counted with its values, and the names of queries, where they have some."""
+
+    counted: dict[str, Any]
+    queries: list[str] | None
+
+
 def save(release: MatrixRelease, path: Path, overwrite: bool) -> str:
     """Write a release to a new folder; returns its id."""
     with folders.drafted(path, overwrite) as draft:
@@ -48,12 +58,23 @@ def write(release: MatrixRelease, folder: Path) -> str:
     """Write a release into an empty folder; returns its id."""
     plan = release.plan
     with folders.writing(folder):
-        folders.write_arrays(folder, _plan_arrays(plan) | {"measured": folders.narrow(release.measured)})
-        told = folders.told_once(release, folder, [ARRAYS], fingerprint(plan))
-        return folders.write_header(folder, Header(**told, **_plan_fields(plan)))
+        folders.write_arrays(folder, plan_arrays(plan) | {"measured": folders.narrow(release.measured)})
+        write_names(plan, folder)
+        told = folders.told_once(release, folder, [ARRAYS, NAMES], fingerprint(plan))
+        return folders.write_header(folder, Header(**told, **plan_fields(plan)))
 
 
-def _plan_fields(plan: MatrixPlan) -> dict[str, Any]:
+def write_names(plan: MatrixPlan, folder: Path) -> None:
+    """Write names.json."""
+    (folder / NAMES).write_text(_called(plan).model_dump_json(), encoding="utf-8")
+
+
+def _called(plan: MatrixPlan) -> Called:
+    return Called(counted=plan.counted.to_json(), queries=None if plan.names is None else list(plan.names))
+
+
+def plan_fields(plan: MatrixPlan) -> dict[str, Any]:
+    """The fields of a header that are those of the plan."""
     return {
         "budget": plan.budget.to_json(),
         "objective": plan.objective,
@@ -62,7 +83,8 @@ def _plan_fields(plan: MatrixPlan) -> dict[str, Any]:
     }
 
 
-def _plan_arrays(plan: MatrixPlan) -> Arrays:
+def plan_arrays(plan: MatrixPlan) -> Arrays:
+    """The matrices of a plan."""
     if isinstance(plan.system, Toeplitz):
         return {"column": folders.narrow(plan.system.column)}
     assert isinstance(plan.system, Measured)
@@ -70,14 +92,21 @@ def _plan_arrays(plan: MatrixPlan) -> Arrays:
     return {"queries": np.ascontiguousarray(plan.system.queries, "<f8"), "strategy": strategy}
 
 
-def plan_bytes(plan: MatrixPlan) -> int:
-    """Bytes that a plan needs on disk."""
-    return sum(array.nbytes for array in _plan_arrays(plan).values())
+def room(plan: MatrixPlan) -> int:
+    """Bytes that a release of a plan needs on disk."""
+    names = sum(6 * len(name) + 3 for name in plan.names or ())  # as JSON escapes them at worst
+    items = len(json.dumps(plan.counted.to_json()))
+    answers = 20 * max(plan.items, plan.queries)
+    return sum(array.nbytes for array in plan_arrays(plan).values()) + names + items + answers
 
 
 def fingerprint(plan: MatrixPlan) -> str:
     """sha256 of all that decides what is measured."""
-    return digest_of({"variance": fraction_text(plan.variance)}, _plan_arrays(plan))
+    return _digest(fraction_text(plan.variance), plan.counted.to_json(), plan_arrays(plan))
+
+
+def _digest(variance: str, counted: dict[str, Any], arrays: Arrays) -> str:
+    return digest_of({"variance": variance, "counted": counted}, arrays)
 
 
 def load(path: Path) -> tuple[Header, dict[str, Any]]:
@@ -85,21 +114,33 @@ def load(path: Path) -> tuple[Header, dict[str, Any]]:
 
     Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
     """
-    header, arrays = folders.opened(path, Header)
+    header, arrays = folders.opened(path, Header, [NAMES])
+    called = read_names(path)
     with folders.understanding(path / HEADER):
         measured = folders.integers(arrays.pop("measured"), "measured")
-        plan = _plan(header, arrays)
+        plan = plan_from(header, called, arrays)
         answers = plan.items if isinstance(plan.system, Toeplitz) else len(arrays["strategy"])
         if measured.shape != (answers,):
             raise LeastnoiseError("it does not have an answer for each row that was measured")
     return header, {"plan": plan, "measured": measured}
 
 
-def _plan(header: Header, arrays: Arrays) -> MatrixPlan:
-    if header.fingerprint != digest_of({"variance": header.variance}, arrays):
+def read_names(path: Path) -> Called:
+    """Read names.json."""
+    with folders.reading(path / NAMES):
+        return Called.model_validate_json((path / NAMES).read_bytes())
+
+
+def plan_from(header: Header, called: Called, arrays: Arrays) -> MatrixPlan:
+    """The plan of a folder; refused where it is not the one that was written."""
+    if header.fingerprint != _digest(header.variance, called.counted, arrays):
         raise LeastnoiseError("its noise does not have its fingerprint")
-    budget, variance = Budget.from_json(header.budget), folders.positive(header.variance)
-    plan = MatrixPlan(_system(arrays), budget, header.objective, variance, header.floor)
+    budget, variance, system = Budget.from_json(header.budget), folders.positive(header.variance), _system(arrays)
+    attribute = Attribute.from_json(called.counted)
+    if attribute.to_json() != called.counted:
+        raise LeastnoiseError("its items have fields that do not belong there")
+    names = checked_names(called.queries, len(system.variances))
+    plan = MatrixPlan(system, budget, header.objective, variance, header.floor, counted(attribute, system.items), names)
     if plan.cost.mu_squared > plan.budget.exact_cost * (1 + Fraction(1, 10**9)):
         raise LeastnoiseError("it costs more than its budget")
     return plan

@@ -20,7 +20,7 @@ from leastnoise.plan.adhoc import pieces
 from leastnoise.plan.structure import Orbit
 from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import export, files, interop, postprocess, statistics
+from leastnoise.release import export, files, interop, kinds, postprocess, statistics
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
@@ -249,3 +249,6 @@ class Release:
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""
         return f"<Release of {', '.join(self.domain.names)}; {self.cost}{marks}>"
+
+
+kinds.LOADERS[files.Header.mark] = Release.load

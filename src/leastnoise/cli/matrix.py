@@ -1,0 +1,108 @@
+"""`leastnoise matrix`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+
+from leastnoise.cli.options import DATA, Json, Shown, Table
+from leastnoise.cli.progress import ProgressBar
+from leastnoise.cli.release import last_words, ledger_at, stopping, summed_up
+from leastnoise.errors import LeastnoiseError
+from leastnoise.plan.matrix import MatrixPlan, Objective, factorize, running_totals
+from leastnoise.plan.matrix_file import KINDS, read_matrix
+from leastnoise.plan.matrix_names import ITEM
+from leastnoise.privacy import Budget
+from leastnoise.privacy.neighbours import Neighbours
+from leastnoise.release.matrix import MatrixRelease
+from leastnoise.sources import Rules
+from leastnoise.sources.rules import Unit
+
+
+def matrix(
+    queries: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[MATRIX]",
+            help=f"The queries: a file ({', '.join(KINDS)}) with a row per query and a column per item.",
+            show_default=False,
+        ),
+    ] = None,
+    totals: Annotated[
+        int | None, typer.Option(help="Instead of a file: the running totals of so many items.", show_default=False)
+    ] = None,
+    item: Annotated[str, typer.Option(help="The column of the data that is counted.")] = ITEM,
+    objective: Annotated[Objective, typer.Option(help="What is made small: mean squared or largest error.")] = "sum",
+    epsilon: Annotated[float | None, typer.Option(help="Budget: epsilon, with delta.", show_default=False)] = None,
+    delta: Annotated[float | None, typer.Option(help="Budget: delta.", show_default=False)] = None,
+    mu: Annotated[float | None, typer.Option(help="Budget: mu of Gaussian privacy.", show_default=False)] = None,
+    rho: Annotated[float | None, typer.Option(help="Budget: rho of zCDP.", show_default=False)] = None,
+    neighbours: Annotated[Neighbours, typer.Option(help="The change that stays hidden.")] = "add-remove",
+    rows_per_person: Annotated[int, typer.Option(help="Rows of one person that are hidden together.")] = 1,
+    person: Annotated[
+        str | None,
+        typer.Option(help="The column that tells people apart; of each, so many rows are counted.", show_default=False),
+    ] = None,
+    outside: Annotated[
+        Literal["error", "drop"], typer.Option(help="Rows whose value is no item, or is missing.")
+    ] = "error",
+    data: Annotated[
+        str | None, typer.Option(help=f"The data: {DATA} Without it, only the plan is shown.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The release's new folder.", show_default=False)] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The dataset's ledger, debited before any noise is drawn.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="The dataset's name.", show_default="the ledger's")] = None,
+    table: Table = None,
+    note: Annotated[str, typer.Option(help="A line to remember in the ledger.", show_default=False)] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release that has this name.")] = False,
+    memory: Annotated[str | None, typer.Option(help="The most memory for DuckDB, for example 2GB.")] = None,
+    as_json: Json = False,
+    progress: Shown = None,
+) -> None:
+    """Any matrix of queries on the counts of one column: show its least error, or with data make a release."""
+    budget = Budget(
+        epsilon=epsilon, delta=delta, mu=mu, rho=rho, neighbours=neighbours, rows_per_person=rows_per_person
+    )
+    with ProgressBar(progress) as bar:
+        bar(0, 0, "planning")
+        plan = _planned(queries, totals, item, budget, objective)
+    if data is None:
+        typer.echo(json.dumps(plan.to_json(), indent=2) if as_json else str(plan))
+        return
+    if out is None:
+        raise LeastnoiseError("say where the release goes, with --out FOLDER")
+    book = ledger_at(ledger)
+    with ProgressBar(progress) as bar, stopping(book):
+        made: MatrixRelease = plan.run(
+            data,
+            ledger=book,
+            dataset=dataset or (book.dataset if book else None),
+            note=note,
+            out=out,
+            overwrite=overwrite,
+            rules={item: Rules(outside="drop", missing="drop")} if outside == "drop" else None,
+            unit=None if person is None else Unit(person, rows_per_person),
+            table=table,
+            memory=memory,
+            progress=bar,
+        )
+    told = summed_up(made, out, book, made.ledger_entry, {"method": "matrix", **plan.to_json()})
+    words = [str(plan), f"released to {out}", *last_words(told)]
+    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(words))
+
+
+def _planned(queries: Path | None, totals: int | None, item: str, budget: Budget, objective: Objective) -> MatrixPlan:
+    if (queries is None) == (totals is None):
+        raise LeastnoiseError("give a file with a matrix of queries, or --totals N for running totals of N items")
+    options: dict[str, Any] = {"objective": objective}
+    if totals is not None:
+        return factorize(running_totals(totals), budget, items={item: range(totals)}, **options)
+    assert queries is not None
+    found = read_matrix(queries)
+    shape = np.shape(found.queries)
+    items = range(shape[1]) if found.items is None and len(shape) == 2 else found.items or []
+    return factorize(found.queries, budget, items={item: items}, names=found.names, **options)

@@ -1,0 +1,112 @@
+"""Matrices of queries from files: text, NumPy arrays, sparse matrices."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import mmread
+from scipy.sparse import issparse, load_npz
+
+from leastnoise.errors import LeastnoiseError
+from leastnoise.plan.matrix_names import unwrapped
+
+KINDS = (".csv", ".npy", ".npz", ".mtx")
+CORNERS = ("", "query")  # first fields of a file whose first line names the items
+_WRONG = (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, NotImplementedError, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixFile:
+    """A matrix of queries, and what its file calls items and queries."""
+
+    queries: Any
+    items: list[Any] | None = None
+    names: list[str] | None = None
+
+
+def read_matrix(path: str | Path) -> MatrixFile:
+    """A matrix from a file: .csv, perhaps with names in the first line and column; .npy; .npz of NumPy (queries, and
+    perhaps items and names) or SciPy (sparse); .mtx of Matrix Market.
+
+    Guarantees: files_and_arrays_are_planned_alike.
+    """
+    file = Path(path)
+    if file.suffix not in KINDS:
+        raise LeastnoiseError(f"cannot read a matrix from {file.name!r}; use a file that ends in {', '.join(KINDS)}")
+    try:
+        return READERS[file.suffix](file)
+    except OSError as error:
+        raise LeastnoiseError(f"cannot read the matrix {str(file)!r}: {error.strerror or error}") from None
+    except LeastnoiseError:
+        raise
+    except _WRONG as error:
+        why = " ".join(str(error).split())[:120]
+        raise LeastnoiseError(f"{file.name!r} does not hold a matrix of numbers ({why})") from None
+
+
+def _csv(path: Path) -> MatrixFile:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = [row for row in csv.reader(file) if row]
+    if not rows:
+        raise LeastnoiseError(f"{path.name!r} is empty; write a line for each query")
+    head = rows.pop(0) if rows[0][0].strip() in CORNERS or not all(map(_is_number, rows[0][1:] or rows[0])) else None
+    named = bool(rows) and not all(_is_number(row[0]) for row in rows)
+    named = named or (head is not None and head[0].strip() in CORNERS)
+    names = [row[0].strip() for row in rows] if named else None
+    body = [row[1:] if named else row for row in rows]
+    items = None if head is None else _values(head[1:] if named else head)
+    if len({len(row) for row in body} | ({len(items)} if items else set())) > 1:
+        raise LeastnoiseError(f"the lines of {path.name!r} have different lengths; give each query an entry per item")
+    return MatrixFile(np.array([[_number(path, x) for x in row] for row in body]), items, names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(path: Path, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise LeastnoiseError(f"{path.name!r} has {text[:40]!r} where a number belongs") from None
+
+
+def _values(texts: Sequence[str]) -> list[Any]:
+    """Names of items as data has them: whole numbers where all are."""
+    names = [text.strip() for text in texts]
+    return [int(name) for name in names] if all(n.removeprefix("-").isdecimal() for n in names) else names
+
+
+def _npy(path: Path) -> MatrixFile:
+    return MatrixFile(np.load(path, allow_pickle=False))
+
+
+def _npz(path: Path) -> MatrixFile:
+    with np.load(path, allow_pickle=False) as arrays:
+        if not isinstance(arrays, Mapping):
+            raise LeastnoiseError(f"{path.name!r} is no archive of arrays; save it with numpy.savez")
+        if "format" in arrays:
+            return MatrixFile(unwrapped(load_npz(path), None, None)[0])
+        others = [name for name in arrays if name not in ("items", "names")]
+        if len(others) != 1:
+            raise LeastnoiseError(f"{path.name!r} has {len(others)} matrices; save one, and perhaps items and names")
+        named = {name: arrays[name].tolist() for name in ("items", "names") if name in arrays}
+        return MatrixFile(arrays[others[0]], **named)
+
+
+def _mtx(path: Path) -> MatrixFile:
+    found = mmread(path)
+    return MatrixFile(unwrapped(found, None, None)[0] if issparse(found) else found)
+
+
+READERS = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".mtx": _mtx}

@@ -1,0 +1,28 @@
+"""Which kind of release a folder holds, and how to open it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from leastnoise.release import folders
+from leastnoise.release.folders import KINDS, mark_of
+
+LOADERS: dict[str, Callable[[Path], Any]] = {}  # by mark; every kind puts itself here when it is imported
+TABLES = "leastnoise_release"
+
+
+def kind_of(path: Path) -> str:
+    """What a folder holds, in words."""
+    return KINDS[mark_of(path) or TABLES]
+
+
+def load(path: str | Path) -> Any:
+    """A release from its folder, whatever its kind: of tables, of a matrix, a cascade. A damaged one is refused.
+
+    Guarantees: every_kind_is_opened; fails_only_with_a_message_in_one_line.
+    """
+    path = Path(path)
+    folders.check_folder(path)
+    return LOADERS[mark_of(path) or TABLES](path)

@@ -1,0 +1,191 @@
+"""The report of a matrix release: every answer with its interval, drawn and listed, in one page without script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.metadata import version
+from math import floor, log10
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leastnoise.plan.words import number, percent_above
+from leastnoise.release.answers import quantile
+from leastnoise.release.matrix import MatrixRelease
+from leastnoise.release.statement import INSECURE
+from leastnoise.report.document import caught
+from leastnoise.report.frame import checked_page, filled, framed, spent, write_page
+
+ROWS = 2_000  # of the table of answers
+POINTS = 400  # of the chart
+BARS = 60  # answers up to which each has its own whisker
+WIDE, HIGH, LEFT, BASE = 960, 300, 70, 24  # of the chart, in its own units
+
+
+def document(release: MatrixRelease, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
+    """Everything the page shows, as plain data.
+
+    Guarantees: numbers_are_those_of_the_release; long_lists_are_thinned.
+    """
+    plan, privacy, width = release.plan, release.privacy.model_dump(), quantile(confidence)
+    return {
+        "software": f"leastnoise {version('leastnoise')}",
+        "dataset": release.dataset,
+        "warning": INSECURE if release.insecure else None,
+        "made": [{"created": release.created, "ledger_entry": release.ledger_entry}],
+        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
+        "confidence": confidence,
+        "width": width,
+        "queries": plan.queries,
+        "items": plan.items,
+        "counted": plan.counted.name,
+        "objective": plan.objective,
+        "value": plan.value,
+        "rmse": plan.rmse,
+        "max_std_error": plan.max_std_error,
+        "floor": plan.floor or None,
+        "rows": [_row(release, place) for place in spaced(plan.queries, rows)],
+        "points": [_row(release, place) for place in spaced(plan.queries, POINTS)],
+    }
+
+
+def spaced(count: int, most: int) -> list[int]:
+    """At most so many numbers below `count`: the first, the last, and others evenly in between.
+
+    >>> spaced(9, 3)
+    [0, 4, 8]
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
+
+
+def _row(release: MatrixRelease, place: int) -> dict[str, Any]:
+    value, error = float(release.values[place]), float(release.std_errors[place])
+    return {"place": place, "query": release.plan.label(place), "answer": value, "std_error": error}
+
+
+def write(release: MatrixRelease, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
+    """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
+    path = checked_page(Path(path))
+    told = document(release, confidence=confidence, rows=rows)
+    write_page(path, render(told))
+    return told
+
+
+def render(told: dict[str, Any]) -> str:
+    """The page for a document.
+
+    Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
+    """
+    percent = f"{100 * told['confidence']:.4g}%"
+    body = {
+        "lead": f"Each answer with its {percent} interval. They are unbiased, so they may be negative or fractions.",
+        "chart": _chart(told),
+        "rows": _answers(told, percent),
+        "errors": _errors(told),
+    }
+    return framed(
+        told,
+        kind="Matrix release report",
+        name="Differentially private answers",
+        glance=_glance(told),
+        sections={"answers": "Answers", "errors": "Accuracy"},
+        body=filled("matrix.html", body),
+        notes=_notes(told),
+        styles=("style.css", "matrix.css"),
+    )
+
+
+def _glance(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from spent(told)
+    yield "Queries", f"{told['queries']:,} on {told['items']:,} items"
+    yield "Typical error (RMSE)", number(told["rmse"])
+    yield "Largest standard error", number(told["max_std_error"])
+    if told["floor"]:
+        yield "Above the proven floor", percent_above(told["value"] / told["floor"])
+
+
+def _answers(told: dict[str, Any], percent: str) -> str:
+    body = []
+    for row in told["rows"]:
+        reach, value = told["width"] * row["std_error"], row["answer"]
+        digits = max(0, 1 - floor(log10(row["std_error"]))) if row["std_error"] else 1
+        cells = (f"{x:,.{digits}f}" for x in (value, row["std_error"], value - reach, value + reach))
+        body.append([row["query"], *cells])
+    return _table(["query", "answer", "s.e.", f"low ({percent})", f"high ({percent})"], body)
+
+
+def _errors(told: dict[str, Any]) -> str:
+    aims = {"sum": "typical error", "max": "largest standard error"}
+    rows = [["typical error (RMSE)", number(told["rmse"])], ["largest standard error", number(told["max_std_error"])]]
+    if told["floor"]:
+        rows.append([f"floor of the {aims[told['objective']]}, which was made small", number(told["floor"])])
+    return _table(["", "of all queries"], rows)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text in the first column, numbers in the others."""
+    first, *others = (escape(h) for h in heads)
+    head = f'<th scope="col">{first}</th>' + "".join(f'<th scope="col" class="number">{h}</th>' for h in others)
+    lines = (
+        f'<tr><th scope="row">{escape(name)}</th>'
+        + "".join(f'<td class="number">{escape(c)}</td>' for c in cells)
+        + "</tr>"
+        for name, *cells in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+# --- the chart --------------------------------------------------------------------------------------------------------
+
+
+def _chart(told: dict[str, Any]) -> str:
+    """Answers from left to right: whiskers where they are few, else a line with a band."""
+    rows = told["points"]
+    values, reach = np.array([r["answer"] for r in rows]), told["width"] * np.array([r["std_error"] for r in rows])
+    low, high = min(float((values - reach).min()), 0.0), max(float((values + reach).max()), 0.0)
+    places = np.array([r["place"] for r in rows])
+    x = LEFT + (places + 0.5) / told["queries"] * (WIDE - LEFT)
+
+    def y(v: Any) -> Any:
+        return (HIGH - BASE) * (high - v) / ((high - low) or 1.0) + 8
+
+    marks = sorted({low, 0.0, high})
+    parts = [_line("axis", LEFT, y(mark), WIDE, y(mark)) for mark in marks]
+    parts += [_text(LEFT - 8, y(mark) + 4, f"{mark:,.4g}", "end") for mark in marks]
+    ends = [(x[0], rows[0]["query"], "start")] + ([(x[-1], rows[-1]["query"], "end")] if len(rows) > 1 else [])
+    parts += [_text(place, HIGH + 4, label[:24], anchor) for place, label, anchor in ends]
+    if told["queries"] <= BARS:
+        parts += [_line("whisker", a, y(v - r), a, y(v + r)) for a, v, r in zip(x, values, reach, strict=True)]
+        parts += [f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b in zip(x, y(values), strict=True)]
+    else:
+        upper, lower = _points(x, y(values + reach)), _points(x[::-1], y(values - reach)[::-1])
+        parts.append(f'<polygon class="band" points="{upper} {lower}"/>')
+        parts.append(f'<polyline class="middle" points="{_points(x, y(values))}"/>')
+    label = f'role="img" aria-label="Answers with intervals, from the first query to the last; {len(rows):,} shown"'
+    return f'<svg class="line" viewBox="0 0 {WIDE} {HIGH + 10}" {label}>{"".join(parts)}</svg>'
+
+
+def _points(x: Any, y: Any) -> str:
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _notes(told: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"Intervals hold with {100 * told['confidence']:.4g}% confidence each. The noise is Gaussian but for rounding "
+        "to whole numbers, which standard errors allow for; its size does not depend on the data."
+    )
+    yield f"Each query is a weighted sum of the counts of {told['items']:,} values of {told['counted']!r}."
+    yield "Sums and differences of answers have exact errors of their own, not those of the parts; see leastnoise ask."
+    if len(told["rows"]) < told["queries"]:
+        yield f"{len(told['rows']):,} of {told['queries']:,} answers are listed, evenly spaced; the release has all."
+    yield "Errors are those of the noise alone; sampling and response errors of the data come on top."

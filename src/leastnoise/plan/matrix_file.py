@@ -56,7 +56,9 @@ def _csv(path: Path) -> MatrixFile:
     if not rows:
         raise LeastnoiseError(f"{path.name!r} is empty; write a line for each query")
     head = rows.pop(0) if rows[0][0].strip() in CORNERS or not all(map(_is_number, rows[0][1:] or rows[0])) else None
-    named = bool(rows) and not all(_is_number(row[0]) for row in rows)
+    if not rows:
+        raise LeastnoiseError(f"{path.name!r} has names but no queries; write a line for each query")
+    named = not all(_is_number(row[0]) for row in rows)
     named = named or (head is not None and head[0].strip() in CORNERS)
     names = [row[0].strip() for row in rows] if named else None
     body = [row[1:] if named else row for row in rows]

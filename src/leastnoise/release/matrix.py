@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from leastnoise._types import Array, IntArray
+from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
@@ -43,6 +44,11 @@ class MatrixRelease:
     insecure: bool = False
     ledger_entry: int | None = None
     created: str = field(default_factory=now)
+
+    @property
+    def domain(self) -> Domain:
+        """The column that was counted."""
+        return self.plan.domain
 
     @property
     def cost(self) -> Cost:

@@ -1,0 +1,281 @@
+"""`leastnoise matrix`, and `ask`, `table`, `show`, `report` and `audit` on what it makes."""
+
+import json
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.io import mmwrite
+
+import leastnoise as ln
+from leastnoise.errors import LeastnoiseError
+from leastnoise.noise import SeededBits
+from leastnoise.plan.matrix_file import read_matrix
+from leastnoise.release.statement import INSECURE
+from tests.shell import call
+
+PAGES = ["home", "shop", "help", "blog"]
+W = np.array([[1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 1]])
+NAMES = ["all", "sales", "info"]
+COUNTS = [220, 81, 77, 120]
+QUERIES = "query,home,shop,help,blog\nall,1,1,1,1\nsales,0,1,0,0\ninfo,0,0,1,1\n"
+SHARP = ("--mu", "1024")  # noise that rounds to nothing, so that releases show the truth
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "W.csv").write_text(QUERIES)
+    visits().to_csv("visits.csv", index=False)
+    return tmp_path
+
+
+def visits():
+    return pd.DataFrame({"page": np.repeat(PAGES, COUNTS), "visitor": np.arange(sum(COUNTS)) % 100})
+
+
+def made(capsys, *more, queries="W.csv", data="visits.csv"):
+    given = ("matrix", queries, "--item", "page", *SHARP, "--data", data, "--out", "out", *more)
+    code, out, err = call(capsys, *given)
+    assert code == 0, err
+    return out, err
+
+
+def fail(capsys, *arguments):
+    code, out, err = call(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    return err.removeprefix("leastnoise: ").removesuffix("\n")
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def saved(kind):
+    match kind:
+        case "csv with names":
+            return "W.csv"
+        case "plain csv":
+            np.savetxt("plain.csv", W, delimiter=",", fmt="%d")
+            return "plain.csv"
+        case "npy":
+            np.save("W.npy", W)
+            return "W.npy"
+        case "npz":
+            np.savez("W.npz", W=W, items=np.array(PAGES), names=np.array(NAMES))
+            return "W.npz"
+        case "sparse":
+            sparse.save_npz("S.npz", sparse.csr_array(W))
+            return "S.npz"
+        case "mtx":
+            mmwrite("W.mtx", sparse.coo_array(W))
+            return "W.mtx"
+
+
+@pytest.mark.parametrize("kind", ["csv with names", "plain csv", "npy", "npz", "sparse", "mtx"])
+def test_files_and_arrays_are_planned_alike(kind, capsys):
+    found = read_matrix(saved(kind))
+    assert (np.asarray(found.queries) == W).all()
+    named = kind in ("csv with names", "npz")
+    assert (found.items, found.names) == ((PAGES, NAMES) if named else (None, None))
+    code, out, _ = call(capsys, "matrix", saved(kind), "--epsilon", 1, "--delta", 1e-9)
+    assert code == 0
+    assert out == f"{ln.factorize(W, ln.Budget(epsilon=1, delta=1e-9))}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "items", "names"),
+    [
+        (",2019,2020\na,1,0\nb,1,1\n", [2019, 2020], ["a", "b"]),
+        ("x,y\n1,0\n1,1\n", ["x", "y"], None),
+        ("a,1,0\nb,1,1\n", None, ["a", "b"]),
+        ("1,0\n\n1,1\n", None, None),
+        ("query,x,y\n1,1,0\n2,1,1\n", ["x", "y"], ["1", "2"]),
+    ],
+)
+def test_names_in_text_files_are_found(text, items, names, folder):
+    (folder / "a.csv").write_text(text)
+    found = read_matrix("a.csv")
+    assert found.queries.tolist() == [[1, 0], [1, 1]]
+    assert (found.items, found.names) == (items, names)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", b"", "'a.csv' is empty; write a line for each query"),
+        ("a.csv", b"1,2\n3\n", "the lines of 'a.csv' have different lengths; give each query an entry per item"),
+        ("a.csv", b"1,2\n3,x\n", "'a.csv' has 'x' where a number belongs"),
+        ("a.csv", b"a,b\n", "'a.csv' has names but no queries; write a line for each query"),
+        ("a.npy", b"", "'a.npy' does not hold a matrix of numbers (No data left in file)"),
+        ("a.npz", b"x", "'a.npz' does not hold a matrix of numbers"),
+        ("a.mtx", b"x", "'a.mtx' does not hold a matrix of numbers"),
+        ("a.txt", b"1", "cannot read a matrix from 'a.txt'; use a file that ends in .csv, .npy, .npz, .mtx"),
+        ("b.csv", None, "cannot read the matrix 'b.csv': No such file or directory"),
+    ],
+)
+def test_bad_files_are_told(name, content, said, capsys, folder):
+    if content is not None:
+        (folder / name).write_bytes(content)
+    assert fail(capsys, "matrix", name, *SHARP).startswith(said)
+
+
+def test_archives_need_one_matrix(capsys):
+    np.savez("two.npz", a=W, b=W)
+    assert (
+        fail(capsys, "matrix", "two.npz", *SHARP) == "'two.npz' has 2 matrices; save one, and perhaps items and names"
+    )
+
+
+def test_names_and_items_are_checked():
+    for options, message in [
+        ({"names": ["a"]}, "there are 1 names for 3 queries; give one for each"),
+        ({"names": ["a", "b", "a"]}, "two queries are named 'a'; names must differ"),
+        ({"names": ["a", "b", ""]}, "'' cannot name a query; give a line of at most 200 characters"),
+        ({"names": "abc"}, "names are a list with a text for each query"),
+        ({"items": ["x"]}, "'item' has 1 values but the queries have 4 items; give one value per item"),
+        ({"items": {"a": 4, "b": 4}}, 'items are the values of one column; write {"page": ["home", "shop"]}'),
+    ]:
+        with pytest.raises(LeastnoiseError) as error:
+            ln.factorize(W, ln.Budget(mu=1), **options)
+        assert str(error.value) == message
+    with pytest.raises(LeastnoiseError, match=r"^a 10,000 x 2,000 matrix is too large"):
+        ln.factorize(sparse.coo_array((10_000, 2_000)), ln.Budget(mu=1))
+
+
+def test_data_frames_bring_their_names():
+    plan = ln.factorize(pd.DataFrame(W, index=NAMES, columns=PAGES), ln.Budget(mu=1))
+    assert plan.names == tuple(NAMES)
+    assert plan.domain == ln.Domain.of(item=PAGES)
+    bare = ln.factorize(pd.DataFrame(W), ln.Budget(mu=1))
+    assert bare.names is None
+
+
+# --- from rows to answers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
+def test_rows_become_answers(kind, capsys):
+    data, more = "visits.csv", ()
+    if kind == "parquet":
+        data = "visits.parquet"
+        visits().to_parquet(data)
+    elif kind == "duckdb":
+        with duckdb.connect("visits.db") as connection:
+            connection.execute("CREATE TABLE visits AS SELECT * FROM 'visits.csv'")
+        data, more = f"duckdb:///{Path.cwd()}/visits.db", ("--table", "visits")
+    made(capsys, *more, data=data)
+    release = ln.load("out")
+    np.testing.assert_allclose(release.values, W @ COUNTS, atol=0.1)
+    assert release.plan.names == tuple(NAMES)
+    assert release.domain == ln.Domain.of(page=PAGES)
+
+
+def test_questions(capsys):
+    made(capsys)
+    code, out, _ = call(capsys, "ask", "out", "all", "sales - info", "2")
+    assert code == 0
+    assert [line.split(" (")[0] for line in out.splitlines()] == ["all: 498.0", "sales - info: -116.0", "2: 197.0"]
+    _, out, _ = call(capsys, "ask", "out", "all", "sales - sales", "--simultaneous", "--json")
+    told = json.loads(out)
+    assert told["simultaneous"]
+    assert told["answers"][1]["std_error"] == 0
+    assert fail(capsys, "ask", "out", "sale") == "'sale': no query is named 'sale'; did you mean 'sales'?"
+    assert fail(capsys, "ask", "out", "zz") == "'zz': no query is named 'zz'; queries are numbered from 0 to 2"
+    assert fail(capsys, "ask", "out", "3").startswith("'3': queries are numbered from 0 to 2")
+
+
+def test_answers_of_sums_have_their_covariance():
+    release = ln.factorize(W, ln.Budget(mu=1), names=NAMES).run(COUNTS, bits=SeededBits(1))
+    asked, joint = release.ask("all - sales + info"), release.answers(["all", "sales", "info"])
+    assert asked.value == pytest.approx(joint.combine([1, -1, 1]).value)
+    assert asked.std_error == pytest.approx(joint.combine([1, -1, 1]).std_error)
+    assert release.answer("sales") == release.answer(1)
+    (wide, _), narrow = release.asks(["all", "info"], simultaneous=True), release.ask("all")
+    assert wide.high > narrow.high
+
+
+def test_tables(capsys):
+    made(capsys)
+    code, out, _ = call(capsys, "table", "out", "info", "all", "--json")
+    told = json.loads(out)
+    assert (code, told["queries"]) == (0, ["info", "all"])
+    assert [round(row["answer"]) for row in told["rows"]] == [197, 498]
+    assert call(capsys, "table", "out", "--parquet", "all.parquet")[0] == 0
+    frame = pd.read_parquet("all.parquet")
+    assert frame["query"].tolist() == NAMES
+    assert frame.attrs["privacy"]["mu"] == pytest.approx(1024)
+
+
+def test_show_tells_what_a_folder_holds(capsys):
+    made(capsys, "--dataset", "visits")
+    code, out, _ = call(capsys, "show", "out")
+    assert code == 0
+    kind, holds, privacy = out.splitlines()
+    assert kind.startswith("matrix release of visits, measured 20")
+    assert holds.startswith("3 queries on 4 values of page: rmse ")
+    assert privacy == ln.load("out").privacy.statement
+    told = json.loads(call(capsys, "show", "out", "--json")[1])
+    assert (told["kind"], told["names"], told["insecure"]) == ("matrix release", NAMES, False)
+    ln.plan(ln.Workload(ln.Domain.of(a=3)).marginals(), ln.Budget(mu=1)).run([1, 2, 3], bits=SeededBits(1)).save("b")
+    _, out, err = call(capsys, "show", "b")
+    assert out.splitlines()[1] == "3 statistics of a"
+    assert err == f"{INSECURE}\n"
+
+
+def test_reports(capsys, folder):
+    made(capsys)
+    code, out, _ = call(capsys, "report", "out", "--out", "page.html")
+    assert (code, out) == (0, "wrote page.html: 3 queries; open it in a browser\n")
+    assert "sales" in (folder / "page.html").read_text()
+
+
+def test_other_commands_say_what_to_use(capsys):
+    made(capsys)
+    assert fail(capsys, "synth", "out") == "out is a matrix release; ask, table, show and report take it"
+
+
+def test_people_with_several_rows(capsys):
+    made(capsys, "--person", "visitor", "--rows-per-person", "3")
+    release = ln.load("out")
+    assert release.cost.rows_per_person == 3
+    assert release.answer("all").value == pytest.approx(300, abs=0.5)  # of 100 visitors
+
+
+def test_rows_outside_are_told_or_dropped(capsys, folder):
+    with (folder / "visits.csv").open("a") as file:
+        file.write("cart,1\n")
+    code, _, err = call(capsys, "matrix", "W.csv", "--item", "page", *SHARP, "--data", "visits.csv", "--out", "out")
+    assert code == 3
+    assert "cart" not in err
+    made(capsys, "--outside", "drop")
+    assert ln.load("out").answer("all").value == pytest.approx(498, abs=0.5)
+
+
+def test_totals(capsys, folder):
+    (folder / "days.csv").write_text("day\n" + "0\n" * 4 + "2\n" * 7)
+    given = ("matrix", "--totals", 3, "--item", "day", *SHARP, "--data", "days.csv", "--out", "out", "--json")
+    code, out, _ = call(capsys, *given)
+    assert (code, json.loads(out)["streams"]) == (0, True)
+    np.testing.assert_allclose(ln.load("out").values, [4, 4, 11], atol=0.1)
+
+
+def test_the_ledger_is_debited(capsys):
+    ln.Ledger.create("visits.ledger", ln.Budget(mu=1025), "visits")
+    out, err = made(capsys, "--ledger", "visits.ledger", "--note", "first")
+    assert err == ""
+    assert "left in the ledger: mu" in out
+    again = ("matrix", "W.csv", "--item", "page", *SHARP, "--data", "visits.csv", "--out", "b")
+    assert "is left" in fail(capsys, *again, "--ledger", "visits.ledger")
+
+
+def test_mistakes_are_told(capsys):
+    either = "give a file with a matrix of queries, or --totals N for running totals of N items"
+    assert fail(capsys, "matrix", *SHARP) == either
+    assert fail(capsys, "matrix", "W.csv", "--totals", 3, *SHARP) == either
+    assert fail(capsys, "matrix", "W.csv", *SHARP, "--data", "visits.csv") == (
+        "say where the release goes, with --out FOLDER"
+    )
+    assert fail(capsys, "matrix", "W.csv") == "a budget is epsilon and delta, or mu, or rho; got nothing"

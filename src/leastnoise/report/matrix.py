@@ -21,6 +21,7 @@ from leastnoise.report.frame import checked_page, filled, framed, spent, write_p
 ROWS = 2_000  # of the table of answers
 POINTS = 400  # of the chart
 BARS = 60  # answers up to which each has its own whisker
+NAMED = 10  # answers up to which each has its name below
 WIDE, HIGH, LEFT, BASE = 960, 300, 70, 24  # of the chart, in its own units
 
 
@@ -151,11 +152,14 @@ def _chart(told: dict[str, Any]) -> str:
     def y(v: Any) -> Any:
         return (HIGH - BASE) * (high - v) / ((high - low) or 1.0) + 8
 
-    marks = sorted({low, 0.0, high})
+    marks = [m for m in (low, high) if abs(m) > (high - low) / 16] + [0.0]  # labels must not overlap
     parts = [_line("axis", LEFT, y(mark), WIDE, y(mark)) for mark in marks]
     parts += [_text(LEFT - 8, y(mark) + 4, f"{mark:,.4g}", "end") for mark in marks]
-    ends = [(x[0], rows[0]["query"], "start")] + ([(x[-1], rows[-1]["query"], "end")] if len(rows) > 1 else [])
-    parts += [_text(place, HIGH + 4, label[:24], anchor) for place, label, anchor in ends]
+    if len(rows) <= NAMED:
+        labels = [(place, row["query"][:12], "middle") for place, row in zip(x, rows, strict=True)]
+    else:
+        labels = [(x[0], rows[0]["query"][:24], "start"), (x[-1], rows[-1]["query"][:24], "end")]
+    parts += [_text(place, HIGH + 4, label, anchor) for place, label, anchor in labels]
     if told["queries"] <= BARS:
         parts += [_line("whisker", a, y(v - r), a, y(v + r)) for a, v, r in zip(x, values, reach, strict=True)]
         parts += [f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b in zip(x, y(values), strict=True)]

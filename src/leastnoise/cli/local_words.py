@@ -41,7 +41,6 @@ def plan_json(plan: LocalPlan, path: Path, devices: int | None) -> dict[str, Any
     }
     if devices is not None:
         told |= {"devices": devices, "std_error": plan.worst_std_error * sqrt(devices)}
-        told["half_width"] = devices * plan.half_width(devices)
     return told
 
 
@@ -69,9 +68,8 @@ def plan_words(told: Mapping[str, Any]) -> Iterator[str]:
     each = f"largest standard error {figure(told['std_error_per_device'])} times the root of the number of devices"
     yield each + (f"; answers may be off by {told['bias']:.4g} of the devices beside that" if told["bias"] else "")
     if "devices" in told:
-        error, width, n = told["std_error"], told["half_width"], told["devices"]
-        within = f"95% intervals of {figure(width)} to either side at most ({100 * width / n:.3g}%)"
-        yield f"with {n:,} devices: standard error {figure(error)} ({100 * error / n:.3g}% of them), {within}"
+        error, n = told["std_error"], told["devices"]
+        yield f"with {n:,} devices: standard error {figure(error)} ({100 * error / n:.3g}% of them)"
     yield f"one forged report moves an answer by {figure(told['influence'])} at most"
 
 

@@ -26,6 +26,7 @@ from leastnoise.factorize.norms_approximate import approximate
 from leastnoise.factorize.norms_checks import Weights, checked_gap, checked_matrices, checked_matrix, checked_weights
 from leastnoise.factorize.norms_dual import climb_dual
 from leastnoise.factorize.norms_search import MAX_STEPS, Lines, climb, conjugate, power
+from leastnoise.factorize.norms_splitting import Start
 from leastnoise.factorize.threads import across_cores, one_blas_thread
 
 GAP = 1e-6
@@ -250,7 +251,9 @@ def gamma_2_curve(
     for alpha in alphas:
         if not alpha >= 0:
             raise LeastnoiseError(f"alpha is {alpha}; give a number of at least 0")
-    found = _each_once(list(alphas), lambda i: _at(matrix, float(alphas[i]), gap, max_steps))
+    between = [alpha for alpha in alphas if 0 < alpha < np.abs(matrix).max()]
+    reduced = _Reduced.of(matrix) if between else None
+    found = _each_once(list(alphas), lambda i: _at(matrix, reduced, float(alphas[i]), gap, max_steps))
     order = sorted(range(len(alphas)), key=lambda i: alphas[i])
     best = dict(enumerate(found))
     for before, after in pairwise(order):  # what is close enough at a smaller alpha is at a larger one
@@ -269,31 +272,44 @@ def _witnessed(W: Array, one: ApproximateNorm, other: ApproximateNorm) -> Approx
     return replace(one, lower=min(lower, one.upper), U=other.U, queries=other.queries, cells=other.cells)
 
 
-def _at(W: Array, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
+@dataclass(frozen=True)
+class _Reduced:
+    """A matrix of largest entry 1 without repeated queries and cells, and what a search at any alpha starts from."""
+
+    scale: float
+    rows: Lines
+    columns: Lines
+    start: Start
+
+    @classmethod
+    def of(cls, W: Array) -> _Reduced:
+        scale = float(np.abs(W).max())
+        rows, columns, reduced = _distinct(W / scale)
+        with one_blas_thread():
+            return cls(scale, rows, columns, Start.of(reduced))
+
+
+def _at(W: Array, reduced: _Reduced | None, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
     m, n = W.shape
     if alpha >= np.abs(W).max():
         return ApproximateNorm(0.0, 0.0, alpha, np.zeros((m, 1)), np.zeros((1, n)), 0 * W, np.zeros(m), np.zeros(n))
-    if alpha == 0:
+    if reduced is None or alpha == 0:
         part = _part(W, np.ones(m), inf, gap, MAX_STEPS)
         return ApproximateNorm(part.upper, part.lower, 0.0, part.R, part.A, part.U, part.queries, part.cells)
-    return _approximate(W, alpha, gap, max_steps)
+    return _approximate(reduced, alpha, gap, max_steps)
 
 
-def _approximate(W: Array, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
-    scale = float(np.abs(W).max())
-    rows, columns, reduced = _distinct(W / scale)
-    best = approximate(reduced, alpha / scale, gap, max_steps)
-    if best.R is None or best.A is None or best.U is None or best.p is None or best.s is None:
-        raise LeastnoiseError(f"no certificate after {max_steps} steps; give more, at least 100")
+def _approximate(reduced: _Reduced, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
+    rows, columns, scale = reduced.rows, reduced.columns, reduced.scale
+    best = approximate(reduced.start, alpha / scale, gap, max_steps)
     size = float(np.linalg.norm(best.A, axis=0).max())
-    U = _expanded(rows, columns, best.U / rows.count[:, None] / columns.count)
     return ApproximateNorm(
         upper=best.upper * scale,
         lower=min(best.lower, best.upper) * scale,
         alpha=alpha,
         R=rows.expand(best.R) * (size * scale),
         A=columns.expand(best.A.T).T / size,
-        U=U,
+        U=_expanded(rows, columns, best.U / rows.count[:, None] / columns.count),
         queries=rows.spread(best.p / rows.count),
         cells=columns.spread(best.s / columns.count),
     )

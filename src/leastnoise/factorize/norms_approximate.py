@@ -1,16 +1,16 @@
-"""Approximate gamma_2 of one dense matrix by a first-order method that certifies its gap.
+"""Approximate gamma_2 of one dense matrix, certified at every few steps of a first-order method.
 
     gamma_2(W, alpha) = min gamma_2(V) over |W - V| <= alpha entrywise
                       = max over U of (W . U - alpha |U|_1) / gamma_2*(U)                             (ENU Lemma 12)
 
-As a semidefinite program: the least c such that some X = [[., V], [V^T, .]] is positive semidefinite, has a diagonal of
-at most c, and |W - V| <= alpha. The alternating direction method keeps two copies of X, one positive semidefinite (an
-eigendecomposition of size m + n per step), one within the bounds (entry by entry), and a multiplier that pulls them
-together. The multiplier tends to the dual witness:  [[diag p, -U], [-U^T, diag s]] / 2.  No copy need be exact:
+The copies of the splitting (norms_splitting.py) need not be exact. The certificates get by with copies that are still
+far from the optimum, so that no more than fifty steps usually reach a gap of 1e-2:
 
-    upper bound   the positive semidefinite copy factors as V = R A; what is missing to the box, a small matrix E, is
-                  added as one more block, V + E = [R, aI] [A; E/a], and costs at most the largest column norm of E
-    lower bound   any U and any p, s on the simplex: gamma_2*(U) <= | P^-1/2 U S^-1/2 |_op            (ENU Lemma 13)
+    upper bound   the bounded copy V is within alpha of W; a few steps from p and s towards gamma_2(V) yield V = R A.
+                  Or the semidefinite copy: what keeps it from the box, a small matrix E, is one more block,
+                  V + E = [R, aI] [A; E/a], and costs at most the largest column norm of E
+    lower bound   any U and any p, s on the simplex with |P^-1/2 U S^-1/2|_op <= 1 (ENU Lemma 13). Singular values
+                  above 1 are cut: the few largest are noise, and to divide all by the largest would give most away
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from math import inf
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.factorize.norms_dual import spectral_bound
 from leastnoise.factorize.norms_search import climb
+from leastnoise.factorize.norms_splitting import Splitting, Start
 
 MAX_STEPS = 5000
-EVERY = 10  # steps between certificates
-ADAPT = (20, 600)  # steps between changes of the penalty, and the last step that may change it
-RELAX = 1.6
-START = 3.0  # the first penalty, in units that balance the two copies
+EVERY = 5  # steps between certificates, at least; a fifth of the steps so far if that is more
+ADAPT = (10, 600)  # steps between changes of the penalty, and the last step that may change it
+CLIMB = 20  # steps towards gamma_2 of the bounded copy; the first shows whether more are worth it
+CUTS = (0.05, 0.15, 0.3, 0.6, 0.8, 0.95)  # shares of the singular values below the cut of a witness, to try
+SHARE = (1e-8, 0.2, 1e-2)  # uniform weight mixed into p and s: at least, as a share of the gap, at most
+SAFE = 1e-12  # a witness is shrunk by this share, more than the rounding of its singular values
 MARGIN = 1e-13  # of the largest entry: stay inside the box by more than the rounding of a product
 
 
@@ -36,96 +38,118 @@ MARGIN = 1e-13  # of the largest entry: stay inside the box by more than the rou
 class Approximation:
     """The best bounds so far and what attains them."""
 
-    upper: float = inf
-    lower: float = 0.0
-    R: Array | None = None
-    A: Array | None = None
-    U: Array | None = None
-    p: Array | None = None
-    s: Array | None = None
+    W: Array
+    alpha: float
+    R: Array
+    A: Array
+    upper: float
+    U: Array
+    p: Array
+    s: Array
+    lower: float
     steps: int = 0
+
+    @classmethod
+    def begin(cls, start: Start, alpha: float) -> Approximation:
+        """The matrix moved towards the middle of its range, and its largest entry alone.
+
+        gamma_2(V) >= |V_qx| >= |W_qx| - alpha.
+        """
+        W = start.W
+        R, A = repaired(W, alpha, *towards_the_middle(W, alpha, start.R, start.A))
+        q, x = np.unravel_index(int(np.abs(W).argmax()), W.shape)
+        U, p, s = np.zeros_like(W), np.zeros(W.shape[0]), np.zeros(W.shape[1])
+        U[q, x], p[q], s[x] = np.sign(W[q, x]), 1.0, 1.0
+        return cls(W, alpha, R, A, _size(R, A), U, p, s, float(np.abs(W[q, x]) - alpha))
 
     @property
     def gap(self) -> float:
         """Relative distance of the bounds."""
-        return self.upper / self.lower - 1 if self.lower > 0 else inf
+        return self.upper / self.lower - 1
 
+    def offer(self, R: Array, A: Array) -> None:
+        """A factorization close to W, repaired and kept where it is better."""
+        if _size(R, A) < self.upper:
+            R, A = repaired(self.W, self.alpha, R, A)
+            if _size(R, A) < self.upper:
+                self.upper, self.R, self.A = _size(R, A), R, A
 
-@dataclass
-class _Splitting:
-    """The two copies of X and the multiplier (scaled by the penalty)."""
-
-    W: Array
-    alpha: float
-    bounded: Array
-    multiplier: Array
-    penalty: float
-    factor: Array  # F with F F^T the semidefinite copy
-
-    @classmethod
-    def start(cls, W: Array, alpha: float) -> _Splitting:
-        """From gamma_2(W): its factorization, shrunk, and its dual witness."""
-        search = climb(W, inf, 1e-3)
-        point, (p, s), U = search.best, search.dual, search.witness()
-        assert point is not None
-        balance = (point.columns.max() / point.rows.max()) ** 0.25
-        F = np.vstack([point.R * balance, point.A.T / balance]) * np.sqrt(1 - alpha / np.abs(W).max())
-        X, dual = F @ F.T, np.diag(np.concatenate([p, s])) / 2
-        dual[: len(W), len(W) :] = -U / 2
-        dual[len(W) :, : len(W)] = -U.T / 2
-        penalty = START * float(np.linalg.norm(dual) / np.linalg.norm(X))
-        return cls(W, alpha, X, dual / penalty, penalty, F)
-
-    def step(self) -> tuple[float, float]:
-        """One round; the relative distances of the two copies and of the bounded copy from its last value."""
-        m, before = len(self.W), self.bounded
-        self.factor, semidefinite = _nearest_semidefinite(before - self.multiplier)
-        pulled = RELAX * semidefinite + (1 - RELAX) * before + self.multiplier
-        bounded = pulled.copy()
-        box = np.clip(pulled[:m, m:], self.W - self.alpha, self.W + self.alpha)
-        bounded[:m, m:], bounded[m:, :m] = box, box.T
-        diagonal = np.diagonal(pulled)
-        np.fill_diagonal(bounded, np.minimum(diagonal, _level(diagonal, 1 / self.penalty)))
-        self.bounded, self.multiplier = bounded, pulled - bounded
-        apart = np.linalg.norm(semidefinite - bounded) / np.linalg.norm(bounded)
-        moved = np.linalg.norm(bounded - before) / np.linalg.norm(self.multiplier)
-        return float(apart), float(moved)
-
-    def adapt(self, apart: float, moved: float) -> None:
-        """A larger penalty where the copies stay apart, a smaller one where they move too little."""
-        factor = float(np.clip(np.sqrt(apart / max(moved, 1e-300)), 0.3, 3.0))
-        if not 2 / 3 < factor < 3 / 2:
-            self.penalty *= factor
-            self.multiplier = self.multiplier / factor
-
-    def improve(self, best: Approximation) -> None:
+    def improve(self, splitting: Splitting, gap: float) -> None:
         """Both certificates at the present copies, kept where they are better."""
+        U, p, s = splitting.witness
+        least, share, most = SHARE
+        p, s = (_mixed(x, min(max(share * self.gap, least), most)) for x in (p, s))
+        U, lower = cut_witness(self.W, self.alpha, U, p, s)
+        if lower > self.lower:
+            self.lower, self.U, self.p, self.s = lower, U, p, s
         m = len(self.W)
-        R, A = repaired(self.W, self.alpha, self.factor[:m], self.factor[m:].T)
-        upper = float(np.sqrt(np.sum(R**2, axis=1).max() * np.sum(A**2, axis=0).max()))
-        if upper < best.upper:
-            best.upper, best.R, best.A = upper, R, A
-        weights = np.maximum(np.diagonal(self.multiplier), 0.0)
-        U = -self.multiplier[:m, m:]
-        if weights[:m].any() and weights[m:].any() and U.any():
-            bound, p, s = spectral_bound(U, weights[:m], weights[m:])
-            lower = float(np.vdot(self.W, U) - self.alpha * np.abs(U).sum()) / bound
-            if lower > best.lower:
-                best.lower, best.U, best.p, best.s = lower, U / bound, p, s
+        self.offer(splitting.factor[:m], splitting.factor[m:].T)
+        if self.gap > gap:
+            start, target = (_mixed(p, most), _mixed(s, most)), self.lower * (1 + gap)
+            point = climb(splitting.approximation, inf, gap / 10, CLIMB, start, target).best
+            assert point is not None
+            self.offer(point.R, point.A)
+
+    def flipped(self) -> Approximation:
+        """The same for the matrix with its columns reversed."""
+        self.W, self.A, self.U, self.s = self.W[:, ::-1], self.A[:, ::-1], self.U[:, ::-1], self.s[::-1]
+        return self
 
 
-def _nearest_semidefinite(X: Array) -> tuple[Array, Array]:
-    """F with few columns and F F^T, the nearest positive semidefinite matrix."""
-    w, Q = np.linalg.eigh(X)
-    F = Q[:, w > 0] * np.sqrt(w[w > 0])
-    return F, F @ F.T
+def approximate(start: Start, alpha: float, gap: float, max_steps: int = MAX_STEPS) -> Approximation:
+    """Search until the bounds on gamma_2(W, alpha) meet to the relative `gap`, or the steps are used up.
+
+    0 < alpha < max |W|. Guarantees: norms_match_a_cone_solver; approximation_is_within_alpha.
+    """
+    best, splitting = Approximation.begin(start, alpha), Splitting.begin(start, alpha)
+    best.improve(splitting, gap)
+    certify = EVERY
+    while best.gap > gap and best.steps < max_steps:
+        apart, moved = splitting.step()
+        best.steps += 1
+        if best.steps in (certify, max_steps):
+            certify += max(EVERY, best.steps // EVERY)
+            best.improve(splitting, gap)
+        if best.steps % ADAPT[0] == 0 and best.steps <= ADAPT[1]:
+            splitting.adapt(apart, moved)
+    return best.flipped() if start.flipped else best
 
 
-def _level(values: Array, excess: float) -> float:
-    """c with sum of max(values - c, 0) = excess."""
-    u = np.sort(values)[::-1]
-    levels = (np.cumsum(u) - excess) / np.arange(1, len(u) + 1)
-    return float(levels[np.flatnonzero(u > levels)[-1]])
+def cut_witness(W: Array, alpha: float, U: Array, p: Array, s: Array) -> tuple[Array, float]:
+    """The best witness with weights p and s among U with its singular values cut at several heights; its bound."""
+    scale = np.sqrt(np.outer(p, s))
+    Y, d, Z = np.linalg.svd(U / scale, full_matrices=False)
+    best, lower = np.zeros_like(U), 0.0
+    for cut in {float(d[0]), *np.quantile(d, CUTS).tolist()} - {0.0}:
+        trial = (Y * np.minimum(d / cut, 1.0)) @ Z * scale * (1 - SAFE)
+        value = float(np.vdot(W, trial) - alpha * np.abs(trial).sum())
+        if value > lower:
+            best, lower = trial, value
+    return best, lower
+
+
+def _mixed(weights: Array, share: float) -> Array:
+    """Weights of sum 1, with a share of uniform ones; all uniform if there are none."""
+    total = float(weights.sum())
+    return (
+        (1 - share) * weights / total + share / len(weights) if total > 0 else np.full(len(weights), 1 / len(weights))
+    )
+
+
+def _size(R: Array, A: Array) -> float:
+    return float(np.sqrt(np.sum(R**2, axis=1).max() * np.sum(A**2, axis=0).max()))
+
+
+def towards_the_middle(W: Array, alpha: float, R: Array, A: Array) -> tuple[Array, Array]:
+    """Factors R A of W, equally large, moved by alpha towards one constant, the middle of the range of W.
+
+    For queries of 0 and 1 that is (1 - 2 alpha) W + alpha, cheaper than (1 - alpha) W where gamma_2(W) > 1.
+    """
+    middle, half = float(W.max() + W.min()) / 2, float(W.max() - W.min()) / 2
+    share = min(alpha / half, 1.0) if half > 0 else 1.0
+    left, right = np.full((len(R), 1), np.sqrt(abs(middle))), np.full((1, A.shape[1]), np.sqrt(abs(middle)))
+    keep, move = np.sqrt(1 - share), np.sqrt(share)
+    return np.hstack([keep * R, move * left]), np.vstack([keep * A, np.sign(middle) * move * right])
 
 
 def repaired(W: Array, alpha: float, R: Array, A: Array) -> tuple[Array, Array]:
@@ -136,7 +160,7 @@ def repaired(W: Array, alpha: float, R: Array, A: Array) -> tuple[Array, Array]:
     by_column, by_row = (float(np.linalg.norm(missing, axis=k).max()) for k in (0, 1))
     least = min(by_column, by_row)
     if least > 0:
-        share = least * np.linalg.norm(R, axis=1).max() / np.linalg.norm(A, axis=0).max()
+        share = least * np.linalg.norm(R, axis=1).max() / np.linalg.norm(A, axis=0).max() if V.any() else least
         a = np.sqrt(share)
         if by_column <= by_row:
             R, A = np.hstack([R, a * np.eye(len(R))]), np.vstack([A, missing / a])
@@ -156,22 +180,3 @@ def _compressed(R: Array, A: Array) -> tuple[Array, Array]:
         return R @ Q, triangle
     Q, triangle = np.linalg.qr(R.T)
     return triangle.T, Q.T @ A
-
-
-def approximate(W: Array, alpha: float, gap: float, max_steps: int = MAX_STEPS) -> Approximation:
-    """Search until the bounds on gamma_2(W, alpha) meet to the relative `gap`, or the steps are used up.
-
-    W has neither zero rows nor zero columns, and 0 < alpha < max |W|.
-    Guarantees: norms_match_a_cone_solver; approximation_is_within_alpha.
-    """
-    best, splitting = Approximation(), _Splitting.start(W, alpha)
-    while best.steps < max_steps:
-        apart, moved = splitting.step()
-        best.steps += 1
-        if best.steps % EVERY == 0:
-            splitting.improve(best)
-            if best.gap <= gap:
-                break
-        if best.steps % ADAPT[0] == 0 and best.steps <= ADAPT[1]:
-            splitting.adapt(apart, moved)
-    return best

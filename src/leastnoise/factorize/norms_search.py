@@ -45,10 +45,11 @@ class Lines:
         kept = np.flatnonzero(sign)
         turned = matrix[kept] * sign[kept, None] + 0.0  # no negative zeros: unique compares bytes
         _, first, inverse, count = np.unique(turned, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        order = np.argsort(first)  # as they occur: symmetries survive
         class_of = np.zeros(len(matrix), dtype=np.int64)
-        class_of[kept] = inverse.ravel()
-        first = kept[first]
-        return cls(first, class_of, sign * sign[first][class_of], count.astype(np.float64))
+        class_of[kept] = np.argsort(order)[inverse.ravel()]
+        first = kept[first[order]]
+        return cls(first, class_of, sign * sign[first][class_of], count[order].astype(np.float64))
 
     def expand(self, rows: Array) -> Array:
         """One row per original row, with its sign."""
@@ -108,6 +109,7 @@ class Search:
     W: Array
     r: float
     gap: float
+    target: float = 0.0  # an upper bound that is good enough, whatever the gap
     lower: float = 0.0
     upper: float = inf
     best: Point | None = None  # of the upper bound
@@ -120,7 +122,8 @@ class Search:
 
     @property
     def done(self) -> bool:
-        return self.upper <= self.lower * (1 + self.gap)
+        """Whether the bounds meet, or the target is reached, or cannot be."""
+        return self.upper <= max(self.lower * (1 + self.gap), self.target) or self.lower > self.target > 0
 
     def mixed(self, p: Array, s: Array) -> tuple[Array, Array]:
         """p and s with a little weight everywhere, on their unit spheres."""
@@ -173,12 +176,21 @@ def triangle(matrix: Array) -> Array:
     return factor
 
 
-def climb(W: Array, r: float, gap: float, max_steps: int = MAX_STEPS) -> Search:
+def climb(
+    W: Array,
+    r: float,
+    gap: float,
+    max_steps: int = MAX_STEPS,
+    start: tuple[Array, Array] | None = None,
+    target: float = 0.0,
+) -> Search:
     """Search for p and s until the bounds meet to the relative `gap`, or the steps are used up.
 
-    W has neither zero rows nor zero columns. Guarantees: norms_match_a_cone_solver; search_stops_on_the_gap.
+    W has neither zero rows nor zero columns. `start` are the first p and s; a `target` ends the search where the upper
+    bound is as low, or the lower bound shows that it never will be.
+    Guarantees: norms_match_a_cone_solver; search_stops_on_the_gap.
     """
-    search = Search(W, r, gap)
+    search = Search(W, r, gap, target)
     m, n = W.shape
     fixed = search.conjugate == inf  # gamma_F: p = 1 throughout
 
@@ -196,9 +208,8 @@ def climb(W: Array, r: float, gap: float, max_steps: int = MAX_STEPS) -> Search:
             slope = np.concatenate([slope, phi / norm * pull])
         return -float(np.log(point.t)), -slope
 
-    start = np.full(n if fixed else n + m, n**-0.5)
-    start[n:] = m**-0.5
-    descend(objective, start, max_steps)
+    p, s = start or (np.full(m, 1 / m), np.full(n, 1 / n))
+    descend(objective, np.sqrt(s if fixed else np.concatenate([s, p])), max_steps)
     if not search.done:  # the line search stalled at rounding level: plain steps still climb
         _fixed_point(search, min(search.steps + FALLBACK_STEPS, max_steps))
     return search

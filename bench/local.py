@@ -286,11 +286,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             found = shown(runs[0][0], [float(np.abs(errors).max()) for _, errors in runs], options.devices)
             best = min(best, found["worst"])
             report.add({"workload": name, "method": method} | found)
-        for kind in options.randomizers if name in ("cdf", "long cdf") else ():
-            if kind == "cap" and name == "long cdf":
-                continue  # 16 directions of 1,024 entries per device: ten minutes
+        for kind in options.randomizers if name in ("cdf", "long cdf", "ranges") else ():
             figure, _ = ours(task, options.epsilon, options.seeds[:1], randomizer=kind)
             report.add({"workload": name, "method": f"ours, {kind}"} | figure)
+        if name == "histogram":
+            figure, _ = ours(task, options.epsilon, options.seeds, population="spread")
+            report.add({"workload": name, "method": "ours, for spread data"} | figure)
         figure, plan = ours(task, options.epsilon, options.seeds)
         report.add({"workload": name, "method": f"ours ({plan.layout})"} | figure)
         won += figure["worst"] < best

@@ -186,9 +186,7 @@ def for_devices(plan: LocalPlan, devices: int, replan: Replan) -> LocalPlan:
     width, half = plan.half_width(devices), half_range(plan)
     tried = [share * width for share in SHARES if share * width < half]
     if max(q.rows.shape[1] for q in plan.queries) <= MOST_CELLS and tried:
-        nothing = [None] * len(plan.queries)
-        best = min(tried, key=lambda bias: replaced(plan, bias, nothing).half_width(devices))
-        biased = with_bias(plan, best, replan)
+        biased = _best(plan, devices, tried, replan)
         if biased.half_width(devices) <= WORTH * width:
             plan = biased
     if plan.half_width(devices) >= half:
@@ -197,3 +195,17 @@ def for_devices(plan: LocalPlan, devices: int, replan: Replan) -> LocalPlan:
             f"truth, and the middle of each query's range is within {half:g} of it; ask more devices or raise epsilon"
         )
     return plan
+
+
+def _best(plan: LocalPlan, devices: int, biases: Sequence[float], replan: Replan) -> LocalPlan:
+    """The narrowest of some biases: from the best one for the present randomizers, up or down while it gets better."""
+    nothing = [None] * len(plan.queries)
+    start = int(np.argmin([replaced(plan, bias, nothing).half_width(devices) for bias in biases]))
+    best = with_bias(plan, biases[start], replan)
+    for way in (biases[start + 1 :], biases[:start][::-1]):
+        for bias in way:
+            other = with_bias(plan, bias, replan)
+            if other.half_width(devices) >= best.half_width(devices):
+                break
+            best = other
+    return best

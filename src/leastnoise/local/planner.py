@@ -36,7 +36,7 @@ LEAST_SPLIT = 1  # epsilon per table below which splitting never pays
 WEAK = 1e-4  # of the strongest direction
 WORST_WORK = 1.2e9  # multiplications of a product, up to which strategies are made for the worst query
 SMALL_ROWS = 2**17  # entries up to which they are made to GAP
-LARGE_GAP = 1e-2
+LARGE_GAP = 3e-3
 
 
 def local_plan(

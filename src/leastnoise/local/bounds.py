@@ -23,12 +23,14 @@ from leastnoise.factorize.differences import centred_trace, difference_floor, la
 from leastnoise.factorize.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
 from leastnoise.factorize.norms_checks import checked_matrices
 from leastnoise.gram import kron_all
-from leastnoise.local import pairs
+from leastnoise.local import pairs, urns
 from leastnoise.local.ball import Ball, cap, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.floors import added_noise, two_datasets, two_populations, unbiased_reports
+from leastnoise.local.ladder import Ladder, alone
 from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
+from leastnoise.local.sphere import Spectrum, any_reports, spectra
 from leastnoise.local.tables import lifted, queries_of
 from leastnoise.local.tails import Error, Kind, at_least, bounded_people, people
 from leastnoise.privacy import gaussian
@@ -112,6 +114,7 @@ class Bounds:
 
 
 ANY, GAUSSIAN = "any mechanism", "any mechanism with Gaussian privacy"
+UNBIASED = "unbiased reports that do not wait for others"
 EXACT, NEAR = "factorization mechanism", "approximate factorization mechanism"
 
 
@@ -257,7 +260,8 @@ class Question:
     def floor(self) -> float:
         """The norm by differences, of one query or per query."""
         low = max(difference_floor(parts, norm) for parts, norm in self.solved)
-        return low / sqrt(self._count) if self.error.kind == "rms" else low
+        low = low / sqrt(self._count) if self.error.kind == "rms" else low
+        return max([low, *(one.limit(1.0) for one in self.pairs)])
 
     @cached_property
     def pairs(self) -> list[pairs.Pairs]:
@@ -265,14 +269,16 @@ class Question:
         if self.constant:
             return []
         fixed, (parts, norm) = self.error.kind == "rms", self.solved[0]
-        weights = [(part.queries / part.queries.sum(), pairs.mixed(part.cells)) for part in norm.parts]
+        weights = [(part.queries / part.queries.sum(), urns.mixed(part.cells)) for part in norm.parts]
+        found: list[pairs.Pairs] = []
         if len(parts) == 1:
-            found = [pairs.weighted(parts[0], *weights[0])]
+            found.append(urns.weighted(parts[0], *weights[0]))
         else:
-            found = [pairs.product_pairs(parts, weights, float(self.ranges.max()))]
+            found.append(urns.product_urn(parts, weights, float(self.ranges.max())))
         if self.dense is not None:
             p = kron_all([p[None] for p, _ in weights])[0]
-            found += pairs.candidates(self.dense, p if fixed else pairs.mixed(p), fixed)
+            p = p if fixed else urns.mixed(p)
+            found += [*urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
         return found
 
     def _near(self, alpha: float) -> Iterator[tuple[float, Array, Array]]:
@@ -311,7 +317,7 @@ class Question:
             added = max(low, added_noise(self.floor, alpha, epsilon, self.delta))
             yield Bound("central", "too few", "noise that does not depend on the data", privacy, added)
         low = max(low, pairs.two_datasets(*self._moved, alpha, self.mu, self.error))
-        low = max(low, pairs.people(self.pairs, alpha, pairs.gaussian_contrast(self.mu), self.error))
+        low = max(low, pairs.people(self.pairs, alpha, gaussian.contrast(self.mu), self.error))
         yield Bound("central", "too few", GAUSSIAN, f"mu = {self.mu:.2g}", low)
         least = self._least("central", privacy, alpha, 1.0)
         yield replace(least, people=max(low, least.people))
@@ -339,13 +345,17 @@ class Question:
                 yield self._least("local", "epsilon and delta", alpha, 0.5)
             yield from self._reports(alpha)
         low = two_datasets(*self._moved, alpha, epsilon, 0.0, e)
+        if self.constant:
+            yield Bound("local", "too few", ANY, "epsilon", low)
+            return
+        low = max([low, *(ladder.floor(alpha, epsilon) + 1 for ladder in self._ladders)])
         if e.kind == "max":
-            low = max(low, two_populations(float(self.ranges.max()), alpha, epsilon, e) if not self.constant else 1)
+            low = max(low, two_populations(float(self.ranges.max()), alpha, epsilon, e))
+        else:
+            low = max([low, *(any_reports(s, alpha, epsilon) for s in self._spectra)])
         yield Bound("local", "too few", ANY, "epsilon", low)
-        if e.kind != "max" and not self.constant:
-            yield Bound(
-                "local", "too few", "unbiased reports that do not wait for others", "epsilon", self._told(alpha)
-            )
+        if e.kind != "max":
+            yield Bound("local", "too few", UNBIASED, "epsilon", max(low, self._told(alpha)))
 
     def _reports(self, alpha: float) -> Iterator[Bound]:
         """Reports with epsilon alone: caps of a factorization, subsets, and caps of approximate factorizations."""
@@ -378,9 +388,23 @@ class Question:
         assert self.dense is not None
         return design(self.dense, (self.dense.shape[1],), Odds.within(self.epsilon))
 
+    @cached_property
+    def _ladders(self) -> list[Ladder]:
+        """The queries as one matrix, or each factor alone."""
+        parts, norm = self.solved[-1]
+        return [Ladder(queries, self.error) for queries in alone(parts, norm, self.error.kind)]
+
+    @cached_property
+    def _spectra(self) -> list[Spectrum]:
+        rms, whole = self.error.kind == "rms", self.solved[0]
+        found = [s for ladder in self._ladders for s in spectra(ladder.start, keep_queries=rms)]
+        return [*found, Spectrum.of_product(*whole, float(self.ranges.max()))] if len(self.solved) == 1 else found
+
     def _told(self, alpha: float) -> int:
-        """The bound of `unbiased_reports` with the weights of the norm."""
+        """The bound of `unbiased_reports` with the weights of the norm, or better ones."""
         found, per = [], self._count if self.error.kind == "rms" else 1
+        for ladder in self._ladders:
+            found.append(unbiased_reports(ladder.start.trace, ladder.start.spread, alpha, float(self.epsilon)))
         for parts, norm in self.solved:
             square = mean = 1.0
             for W, part in zip(parts, norm.parts, strict=True):

@@ -1,0 +1,220 @@
+"""How few people are too few, whatever the local mechanism: pairs of populations that reports can hardly tell apart.
+
+Base population s, and for each query v two others, s + M_v and s - M_v, on which it differs by 2 W_v . M_v. Somebody
+who is told v after all reports are in could tell the two apart from accurate answers. Reports tell on average over v at
+most kappa sinh(epsilon/2)^2 | Pi^1/2 M S^-1/2 |_op^2 each, however they wait for each other (docs/bounds.md has the
+proof).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import expm1, sinh, sqrt
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betainc, ndtr
+
+from leastnoise._types import Array
+from leastnoise.local.centred import Centred
+from leastnoise.local.tails import MOST_PEOPLE, Error
+
+SAFE = 1e-9  # relative; spent on the safe side
+RATIO = 1.25  # between the heights of two witnesses
+SCALES = np.geomspace(1 / RATIO, 1, 10)  # of one witness
+TRIED, DOWN_TO = 60, 50  # numbers of people that are tried, and down to which share of the most
+EXACT = 10_000_000  # people up to which shares of two answers have their exact chances
+BERRY_ESSEEN = 0.4748  # for sums of like terms (Shevtsova 2011)
+NEWTON = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """Queries W with weights p, a population s and moves M: rows sum to 0, |M_v| <= s, W_v . M_v >= 0."""
+
+    W: Array
+    p: Array
+    s: Array
+    M: Array
+
+    @cached_property
+    def heights(self) -> Array:
+        """By how much each query moves."""
+        return np.einsum("vx,vx->v", self.W, self.M) * (1 - SAFE)
+
+    @cached_property
+    def spans(self) -> Array:
+        """Largest less least answer of each query."""
+        return np.asarray(self.W.max(axis=1) - self.W.min(axis=1))
+
+    @cached_property
+    def shares(self) -> Array:
+        """Mean of each query, 0 for its least and 1 for its largest answer."""
+        return np.asarray((self.W @ self.s - self.W.min(axis=1)) / self.spans)
+
+    @cached_property
+    def two_answers(self) -> npt.NDArray[np.bool_]:
+        """Which queries have two answers only."""
+        low, high = self.W.min(axis=1, keepdims=True), self.W.max(axis=1, keepdims=True)
+        return np.asarray(((low == self.W) | (high == self.W)).all(axis=1))
+
+    def told(self, weights: Array, epsilon: float) -> Array:
+        """What one report tells at most, on average over the queries, for each of the scales."""
+        N = np.sqrt(weights)[:, None] * self.M / np.sqrt(self.s)
+        b = float(np.linalg.norm(N, 2)) ** 2 * sinh(epsilon / 2) ** 2 * (1 + SAFE)
+        y = np.minimum(SCALES * self.largest_tilt(epsilon), 1 - 1e-12)
+        return np.asarray(b * SCALES**2 * -np.log1p(-(y**2)) / y**2)
+
+    def largest_tilt(self, epsilon: float) -> float:
+        """The largest |M_v . f| / s . f over f between 1 and e^epsilon: f is large where M_v / s exceeds a level."""
+        order = np.argsort(-self.M / self.s, axis=1)
+        up, mass = np.cumsum(np.take_along_axis(self.M, order, axis=1), axis=1), np.cumsum(self.s[order], axis=1)
+        more = 1 / expm1(epsilon)
+        down = (up - up[:, -1:]) / (more + mass[:, -1:] - mass)  # large on all others
+        return float(max((up / (more + mass)).max(), down.max()))
+
+    def moments(self, scale: float) -> Array:
+        """Variance of each query over s + scale M and s - scale M."""
+        mean, square = self.W @ self.s, self.W**2 @ self.s
+        moved, squares = scale * self.heights, scale * np.einsum("vx,vx->v", self.W**2, self.M)
+        ends = [square + sign * squares - (mean + sign * moved) ** 2 for sign in (1, -1)]
+        return np.maximum(np.stack(ends), 0.0)
+
+    def drawn_wrong(self, n: Array, scale: float, alpha: float) -> Array:
+        """Chance, at most, that n people from s + scale M (or -) answer query v less than alpha off s: (n, sign, v)."""
+        n = n[:, None, None]
+        margin, variance = scale * self.heights - alpha, self.moments(scale)
+        deviation = np.sqrt(np.maximum(variance, 1e-300))
+        bernstein = np.exp(-n * margin**2 / (2 * (variance + self.spans * margin / 3)))
+        normal = ndtr(-margin * np.sqrt(n) / deviation) + BERRY_ESSEEN * self.spans / (deviation * np.sqrt(n))
+        found = np.minimum(bernstein, normal)
+        exact = self.two_answers & (n <= EXACT)
+        if not exact.any():
+            return found
+        start = np.stack([self.shares, 1 - self.shares])
+        least = np.floor(n * (start + alpha / self.spans) * (1 + SAFE))
+        chance = np.minimum(start + scale * self.heights / self.spans, 1.0)
+        binomial = np.where(least < n, betainc(np.maximum(n - least, 1), least + 1, 1 - chance), 1.0)
+        return np.where(exact, np.minimum(found, binomial), found)
+
+
+def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error) -> int:
+    """Any epsilon-private local mechanism, for errors "max": so many people are too few, or 0.
+
+    Guarantees: floors_are_below_every_mechanism; reports_tell_no_more_than_the_witness_says.
+    """
+    beta, found = 1 - error.confidence, 0
+    for scale, each in zip(SCALES.tolist(), witness.told(witness.p, epsilon).tolist(), strict=True):
+        if (scale * witness.heights <= alpha).any():
+            continue
+
+        def too_few(n: Array, scale: float = scale, each: float = each) -> Array:
+            wrong = beta + (1 - beta) * witness.drawn_wrong(n, scale, alpha)
+            return np.asarray(n * each < _apart(wrong[:, 0], wrong[:, 1]) @ witness.p)
+
+        found = max(found, _largest(too_few, float(_apart(np.array(beta), np.array(beta))) / each))
+    return found
+
+
+def _apart(a: Array, b: Array) -> Array:
+    """How much must be told for a guess that is wrong with chances a and b: least d(t, a) + d(1 - t, b) over t."""
+    return np.where(a + b < 1, -2 * np.log(np.sqrt(a * (1 - b)) + np.sqrt((1 - a) * b)), 0.0)
+
+
+def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
+    """The same for errors "worst" and "rms", with the weights p of the queries."""
+    gained = float(witness.p @ witness.heights**2)
+    told, found = witness.told(witness.p * witness.heights**2 / gained, epsilon), 0
+    for scale, each in zip(SCALES.tolist(), told.tolist(), strict=True):
+        far, drawn = scale**2 * gained, sqrt(float(witness.moments(scale).mean(axis=0) @ witness.p))
+        if far <= alpha**2:
+            continue
+
+        def too_few(n: Array, far: float = far, drawn: float = drawn, each: float = each) -> Array:
+            return np.asarray((alpha + drawn / np.sqrt(n)) ** 2 < far * np.exp(-n * each))
+
+        found = max(found, _largest(too_few, float(np.log(far / alpha**2)) / each))
+    return found
+
+
+def _largest(too_few: Callable[[Array], Array], most: float) -> int:
+    """The largest n up to `most` that is seen to be too few."""
+    most = min(max(most, 1.0), MOST_PEOPLE)
+    grid = np.unique(np.floor(np.geomspace(max(most / DOWN_TO, 1.0), most, TRIED)))
+    seen = np.flatnonzero(too_few(grid))
+    if not len(seen):
+        return 0
+    low, high = int(grid[seen[-1]]), int(grid[min(seen[-1] + 1, len(grid) - 1)])
+    while high - low > max(1, int(low * 1e-4)):
+        middle = (low + high) // 2
+        low, high = (middle, high) if too_few(np.array([float(middle)]))[0] else (low, middle)
+    return low
+
+
+# --- witnesses --------------------------------------------------------------------------------------------------------
+
+
+def every_query(queries: Centred, height: float) -> Witness | None:
+    """A witness on which every query that it has moves by `height`; those that were not moved so far are left out."""
+    M = _polar(queries)
+    moved = np.einsum("vx,vx->v", queries.W, M)
+    M *= np.divide(height, moved, out=np.zeros_like(moved), where=moved > 0)[:, None]
+    M = within(M, queries, np.full(len(M), height))
+    kept = np.einsum("vx,vx->v", queries.W, M) >= height * (1 - SAFE)
+    return _witness(queries, M, kept, queries.p / max(float(queries.p[kept].sum()), 1e-300))
+
+
+def on_average(queries: Centred, height: float) -> Witness | None:
+    """A witness on which queries with the weights p move by about `height` on average."""
+    M = _polar(queries)
+    M *= height / float(queries.p @ np.einsum("vx,vx->v", queries.W, M))
+    target = np.minimum(np.einsum("vx,vx->v", queries.W, M), (1 - 1e-6) * reaches(queries.W, queries.s))
+    M = within(M, queries, target)
+    return _witness(queries, M, np.einsum("vx,vx->v", queries.W, M) > 0, queries.p)
+
+
+def _witness(queries: Centred, M: Array, kept: npt.NDArray[np.bool_], p: Array) -> Witness | None:
+    used = queries.s > 0
+    return Witness(queries.W[kept][:, used], p[kept], queries.s[used], M[kept][:, used]) if kept.any() else None
+
+
+def _polar(queries: Centred) -> Array:
+    """Moves along the polar factor of the centred queries."""
+    U, _, V = queries.parts
+    return np.asarray((U @ V) * np.sqrt(queries.s) / np.sqrt(np.maximum(queries.p, 1e-300))[:, None])
+
+
+def reaches(W: Array, s: Array) -> Array:
+    """How far each query can move: its mean distance from its median over s."""
+    order = np.argsort(W, axis=1)
+    ranked, mass = np.take_along_axis(W, order, axis=1), np.cumsum(s[order], axis=1)
+    middle = np.take_along_axis(ranked, np.argmax(mass >= 0.5 - 1e-12, axis=1)[:, None], axis=1)
+    return np.asarray(np.abs(W - middle) @ s)
+
+
+def within(M: Array, queries: Centred, target: Array) -> Array:
+    """Rows near those of M with |M_v| <= s, sum 0 and W_v . M_v the target; 0 where none is found.
+
+    In the coordinates S^-1/2 the nearest such row is the row plus multiples of s^1/2 and W_v S^1/2, clipped. Newton's
+    method finds the multiples.
+    """
+    q = np.sqrt(queries.s)
+    raw = np.divide(M, q, out=np.zeros_like(M), where=q > 0)
+    w, most = queries.moved * q, q * (1 - 1e-7)
+    a, b = np.zeros(len(M)), np.zeros(len(M))
+    for _ in range(NEWTON):
+        free = raw + a[:, None] * q + b[:, None] * w
+        near, inside = np.clip(free, -most, most), np.abs(free) < most
+        sums, missing = -(near @ q), target - np.einsum("vx,vx->v", near, w)
+        if max(np.abs(sums).max(), np.abs(missing).max()) < 1e-13 * float(target.max()):
+            break
+        h, g = inside @ q**2 + 1e-12, (inside * w**2).sum(axis=1) + 1e-12
+        cross = (inside * w) @ q
+        det = h * g - cross**2 + 1e-18
+        a, b = a + (g * sums - cross * missing) / det, b + (h * missing - cross * sums) / det
+    found: Array = near * q
+    found = found - np.outer(found.sum(axis=1), queries.s)  # what is missing to a sum of 0
+    good = (np.abs(found) <= queries.s).all(axis=1) & (np.einsum("vx,vx->v", found, queries.W) > 0.99 * target)
+    return np.asarray(np.where(good[:, None], found, 0.0))

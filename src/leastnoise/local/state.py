@@ -97,6 +97,8 @@ class State:
             if _digest(path) != self._seen:
                 raise LeastnoiseError(f"{path} was written by somebody else meanwhile; nothing was saved, try again")
             seen = _digest(draft)
+            with draft.open("rb+") as whole:
+                os.fsync(whole.fileno())  # on the disk before it takes the place of the old one
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)

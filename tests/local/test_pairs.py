@@ -10,21 +10,13 @@ from scipy.optimize import linprog
 from scipy.special import gammaln
 from scipy.stats import norm
 
+from leastnoise.factorize.differences import difference_floor
 from leastnoise.factorize.norms import gamma_2
 from leastnoise.local.bounds import ANY, EXACT, GAUSSIAN, Question, bounds
-from leastnoise.local.pairs import (
-    Pairs,
-    candidates,
-    contrast,
-    gaussian_contrast,
-    half,
-    mixed,
-    people,
-    product_pairs,
-    two_datasets,
-    weighted,
-)
+from leastnoise.local.pairs import contrast, people, two_datasets, walk, walks
 from leastnoise.local.tails import Error
+from leastnoise.local.urns import half, mixed, product_urn, urns, weighted
+from leastnoise.privacy.gaussian import contrast as gaussian_contrast
 from leastnoise.privacy.gaussian import mu_for
 
 EPSILON, DELTA = 1.0, 1e-9
@@ -47,7 +39,8 @@ def some_weights(W, seed=0):
 
 
 def found(W):
-    return [weighted(W, *some_weights(W)), *candidates(W, np.full(len(W), 1 / len(W)), False)]
+    p = np.full(len(W), 1 / len(W))
+    return [weighted(W, *some_weights(W)), *urns(W, p, False), *walks(W, p, False)]
 
 
 # --- the proof on all datasets ----------------------------------------------------------------------------------------
@@ -59,7 +52,7 @@ def histograms(n, T):
     return [(h, *rest) for h in range(n + 1) for rest in histograms(n - h, T - 1)]
 
 
-class Urn:
+class EveryUrn:
     """All datasets of Polya's urn, all pairs of values, and the directions of the proof, by brute force."""
 
     def __init__(self, W, p, s, n, kappa):
@@ -117,15 +110,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("W", "n", "kappa"), CASES, ids=range(len(CASES)))
-def test_every_step_of_the_proof(W, n, kappa):
+def test_every_step_of_the_proof_by_urns(W, n, kappa):
     p, s = np.full(len(W), 1 / len(W)), mixed(np.arange(3.0, 3 + W.shape[1]))
-    pairs, urn = weighted(W, p, s), Urn(W, p, s, n, kappa)
+    pairs, urn = weighted(W, p, s), EveryUrn(W, p, s, n, kappa)
     assert (kappa * s >= 0.75).all()
     assert_allclose(sum(map(urn.chance, histograms(n, len(s)))), 1)
     signal, bias, square, apart, lost, squared = urn.moments()
-    told = [float(x[0]) for x in pairs._moments(float(n), np.array([kappa]))]
+    told = [float(x[0]) for x in pairs.moments_of(float(n), np.array([kappa]))]
     assert_allclose(told[0], signal, rtol=1e-10)  # exactly
-    assert_allclose(told[3] * pairs.apart, apart, rtol=1e-10)
+    assert_allclose(told[3], apart, rtol=1e-10)
     assert bias <= told[1] * (1 + 1e-12)
     assert square <= told[2] * (1 + 1e-12)
     assert lost <= pairs.lost * (1 + 1e-12)
@@ -140,7 +133,7 @@ def test_answers_on_the_two_datasets_by_exchange():
     """E (M(X) - M(X')) . F = E (q(X) - q(X')) . F + 2 E error . F, whatever M answers."""
     W, n, kappa, rng = np.tri(3), 4, 5.0, np.random.default_rng(0)
     p, s = np.full(3, 1 / 3), np.full(3, 1 / 3)
-    urn, M = Urn(W, p, s, n, kappa), {h: rng.normal(size=3) for h in histograms(n, 3)}
+    urn, M = EveryUrn(W, p, s, n, kappa), {h: rng.normal(size=3) for h in histograms(n, 3)}
     told = moved = error = 0.0
     for h in histograms(n, 3):
         for c, x, y, F in urn.pairs(h):
@@ -150,6 +143,98 @@ def test_answers_on_the_two_datasets_by_exchange():
             moved += weight * float((W[:, x] - W[:, y]) @ F) / n
             error += weight * float((M[h] - W @ h / n) @ F)
     assert_allclose(told, moved + 2 * error, rtol=1e-10)
+
+
+class EveryWalk:
+    """All datasets of a walk and all steps from them, by brute force."""
+
+    def __init__(self, W, p, pairs, n):
+        self.W, self.p, self.pairs, self.n, self.values = W, p, 2 * pairs / pairs.sum(), n, len(pairs)
+        L = np.diag(self.pairs.sum(axis=1)) - self.pairs
+        values, vectors = np.linalg.eigh(L)
+        root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+        left, sizes, right = np.linalg.svd(np.sqrt(p)[:, None] * W @ root, full_matrices=False)
+        keep = sizes > 1e-9
+        self.Y = left[:, keep] @ right[keep] @ np.linalg.pinv(root, rcond=1e-6)
+        self.rest = int(np.argmax(self.pairs.sum(axis=1)))
+        self.m = n // (self.values - 1)
+        self.theta = np.pi / (self.m + 2)
+
+    def root(self, h):
+        """The root of the chance of a dataset, up to a factor; zero where a count is out of range."""
+        free = [c for x, c in enumerate(h) if x != self.rest]
+        if min(h) < 0 or max(free) > self.m:
+            return 0.0
+        return prod(np.sin(self.theta * (c + 1)) for c in free)
+
+    def datasets(self):
+        for free in product(range(self.m + 1), repeat=self.values - 1):
+            yield tuple(np.insert(free, self.rest, self.n - sum(free)))
+
+    def steps(self, h):
+        """(chance, d, F) of moving one person from x to y."""
+        for x, y in product(range(self.values), repeat=2):
+            d = np.eye(self.values, dtype=int)[y] - np.eye(self.values, dtype=int)[x]
+            both = x != self.rest != y
+            step = self.root(tuple(h + d)) / self.root(h) / (2 * np.cos(self.theta) ** (1 + both)) / 2
+            if x != y and step:
+                yield self.pairs[x, y] * step, d, self.Y @ d
+
+    def moments(self):
+        signal = bias = square = differ = lost = squared = total = 0.0
+        for h in self.datasets():
+            chance, drift, spread, left = self.root(h) ** 2, np.zeros(len(self.W)), np.zeros((len(self.W),) * 2), 1.0
+            total += chance
+            for c, d, F in self.steps(h):
+                moved = np.sqrt(self.p) * (self.W @ d)
+                signal += chance * c * float(moved @ F) / 2
+                differ, left = differ + chance * c, left - c
+                lost += chance * c * float(np.abs(moved) @ np.abs(F))
+                squared += chance * c * float(np.abs(moved) @ np.abs(F)) ** 2
+                drift, spread = drift + c * F, spread + c * np.outer(F, F)
+            assert left >= -1e-12  # chances do not exceed 1
+            bias += chance * float(drift @ drift)
+            square += chance * float(np.linalg.eigvalsh(spread).max())
+        signal, bias, square, differ, lost, squared = (x / total for x in (signal, bias, square, differ, lost, squared))
+        return signal, sqrt(bias), square, differ, lost, squared
+
+
+@pytest.mark.parametrize(
+    ("W", "n"),
+    [
+        (np.array([[1.0, 0.0]]), 5),
+        (np.eye(3), 8),
+        (np.tri(4), 14),
+        (np.tri(3), 30),
+        (np.array([[1, 5, 2], [0.1, 0, 0.2]]), 7),
+    ],
+    ids=range(5),
+)
+def test_every_step_of_the_proof_by_walks(W, n):
+    rng = np.random.default_rng(n)
+    p, pairs = rng.dirichlet(np.full(len(W), 5.0)), rng.random((W.shape[1],) * 2)
+    pairs = (pairs + pairs.T) * (1 - np.eye(len(pairs)))
+    made, every = walk(W, p, pairs), EveryWalk(W, p, pairs, n)
+    signal, bias, square, differ, lost, squared = every.moments()
+    told = [float(x[0]) for x in made.moments(n)]
+    assert_allclose([told[0], told[3], made.lost, made.squared], [signal, differ, lost, squared], rtol=1e-9)
+    assert bias <= told[1] * (1 + 1e-9)
+    assert square <= told[2] * (1 + 1e-9)
+    if n == 30:
+        assert bias >= 0.8 * told[1]
+        assert square >= 0.9 * told[2]
+
+
+def test_walks_have_the_norm_by_differences():
+    """Weights on pairs do better than weights on values, and never better than a factorization."""
+    for name, W in WORKLOADS.items():
+        question = Question.of(W, EPSILON, DELTA, "worst")
+        on_pairs = max(one.limit(1.0) for one in walks(W, np.full(len(W), 1 / len(W)), False))
+        on_values = max(difference_floor(parts, norm) for parts, norm in question.solved)
+        assert 0.99 * on_values < on_pairs < question.factorized * MU * (1 + 1e-9)
+        if name == "cdf":
+            assert on_pairs > 1.05 * on_values
+            assert on_pairs > 0.97 * question.factorized * MU
 
 
 def test_gamma_functions():
@@ -230,10 +315,18 @@ def test_floors_are_below_randomized_response_and_geometric_noise():
             assert not any(one.too_few(n, error * (1 + 1e-9), K) for one in found(W))
 
 
-def least_error(W, n, epsilon, delta, outputs):
-    """Least root mean squared error, for the worst query and dataset, of any mechanism with these outputs: exact."""
+def squared_errors(W, n, outputs):
+    return lambda h: (outputs - W @ h / n).T ** 2
+
+
+def failures(W, n, outputs, alpha):
+    return lambda h: (np.abs(outputs - W @ h / n).max(axis=1, keepdims=True) > alpha).T * 1.0
+
+
+def least_cost(W, n, epsilon, delta, costs):
+    """The least cost, for the worst query and dataset, that any mechanism can have: exact."""
     datasets = histograms(n, W.shape[1])
-    place, O = {h: i for i, h in enumerate(datasets)}, len(outputs)
+    place, O = {h: i for i, h in enumerate(datasets)}, costs(datasets[0]).shape[1]
     size = len(datasets) * O
     neighbours = [
         (h, tuple(np.array(h) + np.eye(len(h), dtype=int)[y] - np.eye(len(h), dtype=int)[x]))
@@ -244,9 +337,9 @@ def least_error(W, n, epsilon, delta, outputs):
     extra = len(neighbours) * O if delta else 0  # by how much a probability exceeds its bound
     rows, right = [], []
     for h in datasets:  # errors
-        for v in range(len(W)):
+        for cost in costs(h):
             row = np.zeros(size + extra + 1)
-            row[place[h] * O : place[h] * O + O] = (outputs[:, v] - W[v] @ h / n) ** 2
+            row[place[h] * O : place[h] * O + O] = cost
             row[-1] = -1
             rows, right = [*rows, row], [*right, 0.0]
     for i, (h, g) in enumerate(neighbours):
@@ -266,7 +359,7 @@ def least_error(W, n, epsilon, delta, outputs):
     least[-1] = 1
     solved = linprog(least, np.array(rows), right, sums, np.ones(len(datasets)), method="highs")
     assert solved.status == 0
-    return sqrt(solved.fun)
+    return float(solved.fun)
 
 
 GRID = np.linspace(0, 1, 13)[:, None]
@@ -285,11 +378,14 @@ GRID = np.linspace(0, 1, 13)[:, None]
 )
 def test_the_best_mechanism_there_is_needs_more(W, n, epsilon, delta, outputs):
     """A linear program over all mechanisms with these outputs, biased or not, whatever they do with the data."""
-    alpha, K = least_error(W, n, epsilon, delta, outputs), contrast(epsilon, delta)
+    alpha, K = sqrt(least_cost(W, n, epsilon, delta, squared_errors(W, n, outputs))), contrast(epsilon, delta)
     pairs = found(W)
     assert not any(one.too_few(n, alpha * (1 + 1e-6), K) for one in pairs)
     floor = max(a for a in np.geomspace(1e-4, 1, 400) if any(one.too_few(n, a, K) for one in pairs))
     assert floor > 0.2 * alpha  # for few people; and for many see below
+    for alpha in (0.05, 0.15, 0.25):
+        failing = least_cost(W, n, epsilon, delta, failures(W, n, outputs, alpha + 1e-9))
+        assert not any(one.too_few(n, alpha + 1e-8, K, failing + 1e-6) for one in pairs)
 
 
 def test_floors_approach_their_limit():
@@ -306,7 +402,7 @@ def test_floors_approach_their_limit():
 
 @pytest.mark.parametrize("error", [WORST, MAX, Error("rms")], ids=lambda e: e.kind)
 def test_floors_fall_in_alpha(error):
-    pairs = found(WORKLOADS["cdf"])
+    pairs = found(WORKLOADS["cdf"])[1:]
     for K in (0.05, 1.0):
         floors = [people(pairs, a, K, error) for a in np.geomspace(1e-5, 1, 16)]
         assert floors == sorted(floors, reverse=True)
@@ -333,7 +429,7 @@ def test_two_datasets_with_gaussian_privacy():
 def test_products_are_bounded_by_their_factors():
     W = [np.tri(3), np.array([[1.0, 1.0], [1.0, 0.0]])]
     weights = [some_weights(w, i) for i, w in enumerate(W)]
-    made = product_pairs(W, weights, 1.0)
+    made = product_urn(W, weights, 1.0)
     p, s = (np.kron(*pair) for pair in zip(*weights, strict=True))
     whole = weighted(np.kron(*W), p, s)
     assert made.trace.sum() <= whole.trace.sum() * (1 + 1e-12)  # any Z is a witness, the polar factor the best
@@ -353,10 +449,9 @@ def test_wide_products_have_floors():
 
 
 def test_the_distribution_function_of_64_values():
-    for kind, alpha, share in (("worst", 1e-3, 0.8), ("worst", 1e-6, 0.9), ("rms", 1e-3, 0.79), ("max", 1e-3, 0.2)):
-        told = {
-            b.who: b for b in bounds(np.tri(64), alpha, epsilon=1, delta=DELTA, error=kind).all if b.model == "central"
-        }
+    question = Question.of(np.tri(64), EPSILON, DELTA, "worst")
+    for alpha, share in ((1e-2, 0.5), (1e-3, 0.8), (1e-4, 0.95), (1e-6, 0.97)):
+        told = {b.who: b for b in question.at(alpha).all if b.model == "central"}
         assert told[GAUSSIAN].privacy == "mu = 0.18"
         assert told[ANY].people < told[GAUSSIAN].people <= told[f"any {EXACT}"].people <= told[EXACT].people
         assert told[GAUSSIAN].people > share * told[EXACT].people
@@ -365,9 +460,9 @@ def test_the_distribution_function_of_64_values():
 def test_large_matrices_have_floors():
     """Weights of few values are improved; the losses of many pairs are bounded at once."""
     W = np.random.default_rng(0).integers(0, 2, (300, 300)).astype(float)
-    made = list(candidates(W, np.full(300, 1 / 300), False))
+    made = list(urns(W, np.full(300, 1 / 300), False))
     assert [len(one.shares) for one in made] == [218, 109, 55, 28, 14, 7, 4, 2]
     whole = weighted(W, np.full(300, 1 / 300), np.full(300, 1 / 300))
-    assert isinstance(whole, Pairs)
+    assert next(walks(W, np.full(300, 1 / 300), False)).values == 54
     assert whole.lost >= 2 * whole.trace.sum()
     assert gamma_2(W[:, :2]).value >= made[-1].trace.sum()

@@ -79,7 +79,8 @@ def write(release: CascadeRelease, folder: Path) -> str:
     with folders.writing(folder):
         folders.write_arrays(folder, plan_arrays(plan) | {"table": folders.narrow(release.table)})
         (folder / NAMES).write_text(names.model_dump_json(), encoding="utf-8")
-        told = folders.told_once(release, folder, [ARRAYS, NAMES], fingerprint(plan))
+        stored = {name: folders.measured(folder / name) for name in (ARRAYS, NAMES)}
+        told = folders.told_once(release, stored, folders.identity_of(stored), fingerprint(plan))
         return folders.write_header(folder, Header(**told, exact=plan.exact is not None, trees=plan_trees(plan)))
 
 

@@ -177,12 +177,14 @@ class MatrixPlan:
         dataset: str | None = None,
         note: str = "",
         bits: Bits | None = None,
+        folder: str | Path | None = None,
     ) -> Stream:
         """Measure items as they come: `stream.add(count)` answers the next query at once.
 
-        The whole cost is debited now. Later counts may depend on answers that were already seen (docs/matrix.md).
+        The whole cost is debited now. Later counts may depend on answers that were already seen. With a new `folder`,
+        which is as private as the data, `Stream.load` goes on after the process has ended (docs/matrix.md).
         """
-        return MatrixPlan.streamer(self, ledger=ledger, dataset=dataset, note=note, bits=bits)
+        return MatrixPlan.streamer(self, ledger=ledger, dataset=dataset, note=note, bits=bits, folder=folder)
 
     def to_json(self) -> dict[str, Any]:
         """The plan in numbers."""

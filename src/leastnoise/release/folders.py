@@ -31,6 +31,7 @@ from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.release.statement import INSECURE, Privacy, Record, Text, Time
 
 HEADER, ARRAYS, NAMES = "release.json", "measurements.npz", "names.json"
+STREAM = "stream.json"  # of a stream that is not a release yet
 NOTES, TABLES = "README.txt", (".csv", ".parquet")  # of exported tables
 KINDS = {  # first field of release.json, and what the folder then holds
     "leastnoise_release": "release of tables",
@@ -229,12 +230,11 @@ def told(release: Told, privacy: Privacy) -> dict[str, Any]:
     }
 
 
-def told_once(release: ToldOnce, folder: Path, names: Sequence[str], fingerprint: str) -> dict[str, Any]:
-    """The fields that every header of a single measurement has; its files are there already."""
-    stored = {name: measured(folder / name) for name in names}
+def told_once(release: ToldOnce, stored: Mapping[str, File], identity: str, fingerprint: str) -> dict[str, Any]:
+    """The fields that every header of a single measurement has."""
     return told(release, release.privacy) | {
-        "id": identity_of(stored),
-        "files": stored,
+        "id": identity,
+        "files": dict(stored),
         "created": release.created,
         "ledger_entry": release.ledger_entry,
         "fingerprint": fingerprint,
@@ -284,6 +284,8 @@ def check_folder(path: Path) -> None:
         raise LeastnoiseError(f"{path} is a file; a release is a folder with {HEADER} in it")
     if not path.is_dir():
         raise LeastnoiseError(f"there is no release {path}; save one with release.save(path)")
+    if (path / STREAM).is_file():
+        raise LeastnoiseError(f"{path} is a stream; add to it with Stream.load(path), or close it to make a release")
     check_there(path, HEADER)
 
 
@@ -364,9 +366,9 @@ def opened(path: Path, kind: type[HeadKind], needs: Sequence[str] = ()) -> tuple
 
 
 @contextmanager
-def understanding(file: Path) -> Iterator[None]:
+def understanding(file: Path, remedy: str = RESTORE) -> Iterator[None]:
     """The same as `reading`, for numbers that may be forged: they may overflow, and what comes of them is refused."""
-    with reading(file), np.errstate(all="ignore"):
+    with reading(file, remedy), np.errstate(all="ignore"):
         yield
 
 

@@ -58,10 +58,7 @@ class MatrixRelease:
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
-        cost, delta = self.cost, common_delta([self.plan.budget])
-        said = words(cost, delta, insecure=self.insecure)
-        told = {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta}
-        return Privacy.model_validate(told | cost.to_json())
+        return privacy_of(self.plan, self.insecure)
 
     @cached_property
     def values(self) -> Array:
@@ -133,6 +130,13 @@ class MatrixRelease:
     def __repr__(self) -> str:
         mark = " (INSECURE: seeded noise)" if self.insecure else ""
         return f"<MatrixRelease of {self.plan.queries:,} queries on {self.plan.items:,} items; {self.cost}{mark}>"
+
+
+def privacy_of(plan: MatrixPlan, insecure: bool) -> Privacy:
+    """The privacy statement of whatever is measured by a plan."""
+    cost, delta = plan.cost, common_delta([plan.budget])
+    told = {"statement": words(cost, delta, insecure=insecure), "epsilon": cost.epsilon_at(delta), "delta": delta}
+    return Privacy.model_validate(told | cost.to_json())
 
 
 def run(plan: MatrixPlan, data: Any, **options: Unpack[Options]) -> MatrixRelease:

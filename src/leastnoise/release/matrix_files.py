@@ -60,7 +60,8 @@ def write(release: MatrixRelease, folder: Path) -> str:
     with folders.writing(folder):
         folders.write_arrays(folder, plan_arrays(plan) | {"measured": folders.narrow(release.measured)})
         write_names(plan, folder)
-        told = folders.told_once(release, folder, [ARRAYS, NAMES], fingerprint(plan))
+        stored = {name: folders.measured(folder / name) for name in (ARRAYS, NAMES)}
+        told = folders.told_once(release, stored, folders.identity_of(stored), fingerprint(plan))
         return folders.write_header(folder, Header(**told, **plan_fields(plan)))
 
 

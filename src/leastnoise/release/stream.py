@@ -3,14 +3,20 @@
 Row t of the integers touches items up to t only, and query t needs rows up to t only. So noise is drawn row by row and
 every answer is final. Gaussian noise keeps its privacy if later items depend on earlier answers (Denisov, McMahan,
 Rush, Smith and Thakurta 2022, Theorem 2.1).
+
+What must never happen is that two different noisy answers of one row are seen. A stream with a folder therefore has
+each step on disk before it is answered, and goes on from there after a crash.
 """
 
 from __future__ import annotations
 
+import threading
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -19,9 +25,11 @@ from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.noise import Bits, SecureBits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.privacy.ledger import Entry, Ledger
-from leastnoise.release import matrix_files as files
+from leastnoise.release import folders, matrix_files, stream_files
 from leastnoise.release.answers import Answer
-from leastnoise.release.matrix import MatrixRelease
+from leastnoise.release.journal import JOURNAL, REMEDY, Journal, Step
+from leastnoise.release.matrix import MatrixRelease, privacy_of
+from leastnoise.release.statement import Privacy, now
 
 FITS = 2**62
 
@@ -29,8 +37,13 @@ FITS = 2**62
 class Stream:
     """Counts go in one by one, answers come out at once. The cost was debited when it was opened.
 
-    Guarantees: stream_equals_one_run; stream_never_waits; debit_comes_first.
+    With a `folder` it survives the process: `Stream.load(folder)` goes on where it was (docs/matrix.md).
+
+    Guarantees: stream_equals_one_run; stream_never_waits; debit_comes_first; published_answers_survive_being_killed.
     """
+
+    _journal: Journal | None
+    _bits: Bits
 
     def __init__(
         self,
@@ -40,45 +53,127 @@ class Stream:
         dataset: str | None = None,
         note: str = "",
         bits: Bits | None = None,
+        folder: str | Path | None = None,
     ) -> None:
         if not plan.streams:
             raise LeastnoiseError("these queries need all items before any is answered; use run, or order the queries")
-        self.plan, self.dataset, self._bits = plan, dataset, bits or SecureBits()
-        self._book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
+        self._bits = bits or SecureBits()
+        self._begin(plan, dataset, self._bits.insecure, _opened(ledger), now())
+        if folder is None:
+            self._debit(note)
+            return
+        with folders.drafted(Path(folder)) as draft:  # it appears with its debit, or not at all
+            self._debit(note)
+            start = stream_files.write(self, draft)
+        self._journal = Journal(Path(folder) / JOURNAL, start)
+
+    def _begin(self, plan: MatrixPlan, dataset: str | None, insecure: bool, book: Ledger | None, created: str) -> None:
+        self.plan, self.dataset, self.insecure, self.created, self._book = plan, dataset, insecure, created, book
         self._counts = np.zeros(plan.items, dtype=np.int64)
         self._total = 0
         self._measured: list[int] = []
-        self._read = np.empty(plan.items)
+        self._read = np.zeros(plan.items)
         self._entry: Entry | None = None
+        self.ledger_entry: int | None = None
+        self._journal = None
+        self._turn = threading.Lock()
+
+    def _debit(self, note: str) -> None:
         if self._book is not None:
-            cost, mark = plan.cost, files.fingerprint(plan)
-            self._entry = self._book.debit(cost, mark, note=note, dataset=dataset, insecure=self._bits.insecure)
+            cost, mark = self.plan.cost, matrix_files.fingerprint(self.plan)
+            self._entry = self._book.debit(cost, mark, note=note, dataset=self.dataset, insecure=self.insecure)
+            self.ledger_entry = self._entry.id
+
+    @classmethod
+    def load(cls, folder: str | Path, *, ledger: Ledger | str | Path | None = None, bits: Bits | None = None) -> Stream:
+        """Go on with a stream that has a folder. Give its ledger again if `close` is to note the release there."""
+        path = Path(folder)
+        header, plan = stream_files.load(path)
+        stream = cls.__new__(cls)
+        stream._bits = bits or SecureBits()
+        if stream._bits.insecure and not header.insecure:
+            raise LeastnoiseError("the noise of this stream is secure; go on without bits")
+        stream._begin(plan, header.dataset, header.insecure, _opened(ledger), header.created)
+        stream.ledger_entry = header.ledger_entry
+        if stream._book is not None:
+            stream._entry = _entry(stream._book, header)
+        stream._journal = Journal(path / JOURNAL, header.sha256)
+        if len(stream._journal.steps) > plan.items:
+            raise folders.damaged(path / JOURNAL, "it has more steps than items", REMEDY)
+        for step in stream._journal.steps:
+            stream._take(step)
+        return stream
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The privacy statement, for all answers together."""
+        return privacy_of(self.plan, self.insecure)
 
     def __len__(self) -> int:
         return len(self._measured)
 
-    def add(self, count: int, confidence: float = 0.95) -> Answer:
-        """Take the next item's count and answer the next query."""
-        t = len(self._measured)
-        if t == self.plan.items:
-            raise LeastnoiseError(f"all {t:,} items have come; make a release of them with close()")
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-            raise LeastnoiseError("a count is a whole number of 0 or more; give how many events there were")
-        if count >= FITS:
-            raise LeastnoiseError("a count holds 2**62 events or more; counts must be less")
-        self._counts[t] = count
-        self._total += int(count)
-        (noise,) = rounded_gaussian(self._bits, self.plan.variance, 1).tolist()
-        self._measured.append(self._exact(t) + noise)
-        self._read[t] = float(self._measured[t])
-        value = float(self._reading(t) @ self._read[: t + 1])
-        return Answer(value, float(self.plan.std_errors[t]), confidence)
+    def add(self, count: int, confidence: float = 0.95, *, step: int | None = None) -> Answer:
+        """Take the next item's count and answer the next query.
 
-    def _exact(self, t: int) -> int:
+        With `step`, its number from 0, the same call can be made again after a crash: a step that was taken with this
+        count is answered as before, and nothing is counted twice.
+        """
+        with self._turn:
+            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+                raise LeastnoiseError("a count is a whole number of 0 or more; give how many events there were")
+            if count >= FITS:
+                raise LeastnoiseError("a count holds 2**62 events or more; counts must be less")
+            if step is not None and self._known(step, int(count)):
+                return self.answer(step, confidence)
+            t = len(self._measured)
+            if t == self.plan.items:
+                raise LeastnoiseError(f"all {t:,} items have come; make a release of them with close()")
+            taken = Step(int(count), self._exact(t, int(count)) + self._noise())
+            if self._journal is not None:
+                self._journal.append(t, taken)  # on disk before anybody sees an answer
+            self._take(taken)
+            return self.answer(t, confidence)
+
+    def _known(self, step: int, count: int) -> bool:
+        """Whether a step was taken; refused if it is not the next one either, or had another count."""
+        t = len(self._measured)
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step <= t:
+            raise LeastnoiseError(
+                f"step {step} cannot come now, the next is {t}; add what is missing (if steps were answered that are "
+                "gone, the folder is an old copy: do not go on)"
+            )
+        if step < t and self._counts[step] != count:
+            raise LeastnoiseError(f"step {step} was taken with another count, which is final; go on with step {t}")
+        return step < t
+
+    def _noise(self) -> int:
+        (noise,) = rounded_gaussian(self._bits, self.plan.variance, 1).tolist()
+        return int(noise)
+
+    def _exact(self, t: int, count: int) -> int:
+        self._counts[t] = count
         row, counts = self.plan.system.row(t), self._counts[: t + 1]
-        if self._total * self.plan.system.largest_entry < FITS:
+        if (self._total + count) * self.plan.system.largest_entry < FITS:
             return int(row @ counts)
         return int(row.astype(object) @ counts.astype(object))
+
+    def _take(self, step: Step) -> None:
+        t = len(self._measured)
+        self._counts[t], self._read[t] = step.count, float(step.measured)
+        self._total += step.count
+        self._measured.append(step.measured)
+
+    def answer(self, step: int, confidence: float = 0.95) -> Answer:
+        """The answer of a step that was taken, as it was told then."""
+        if not 0 <= step < len(self._measured):
+            raise LeastnoiseError(f"step {step} has not come yet; {len(self._measured):,} steps were taken")
+        value = float(self._reading(step) @ self._read[: step + 1])
+        return Answer(value, float(self.plan.std_errors[step]), confidence)
+
+    def to_pandas(self, confidence: float = 0.95) -> pd.DataFrame:
+        """All answers so far: query, answer, std_error, low, high."""
+        padded = self._read.astype(object)  # rows that have not come do not matter
+        return MatrixRelease(self.plan, padded, self.dataset, self.insecure).to_pandas(confidence).head(len(self))
 
     def _reading(self, t: int) -> Array:
         system: Any = self.plan.system
@@ -94,13 +189,40 @@ class Stream:
             raise LeastnoiseError(f"{missing:,} of {self.plan.items:,} items have not come yet; add them, or zeros")
         fits = max(map(abs, self._measured)) < FITS
         measured = np.array(self._measured, dtype=np.int64 if fits else object)
-        entry = None if self._entry is None else self._entry.id
-        release = MatrixRelease(self.plan, measured, self.dataset, self._bits.insecure, entry)
+        release = MatrixRelease(self.plan, measured, self.dataset, self.insecure, self.ledger_entry)
         if out is not None:
-            identity = files.save(release, Path(out), overwrite)
-            if self._book is not None and self._entry is not None:
+            identity = matrix_files.save(release, Path(out), overwrite)
+            if self._book is not None and self._entry is not None and self._entry.release != identity:
                 self._entry = self._book.finish(self._entry, identity)
+        self.leave()
         return release
+
+    def leave(self) -> None:
+        """Stop for now: another process may then load the folder. Without a folder there is nothing to come back to."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def __reduce__(self) -> Any:
+        # Two copies would draw different noise for the same row.
+        raise LeastnoiseError("a stream cannot be copied; open it with a folder, leave it, and load it elsewhere")
+
+
+def _opened(ledger: Ledger | str | Path | None) -> Ledger | None:
+    return ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
+
+
+def _entry(book: Ledger, header: stream_files.Header) -> Entry:
+    """The debit of a stream."""
+    for entry in book.entries():
+        if entry.id == header.ledger_entry and entry.fingerprint == header.fingerprint:
+            return entry
+    raise LeastnoiseError(f"the ledger {book.path} has no debit of this stream; give the one it was opened with")
 
 
 MatrixPlan.streamer = Stream

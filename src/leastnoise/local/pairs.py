@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from leastnoise._types import Array
 from leastnoise.local.tails import MOST_PEOPLE, Error, at_least
 
-STEPS = 150  # towards better weights on pairs
+STEPS, CLOSE = 150, 1e-3  # towards better weights on pairs, and how near the best ones are near enough
 MIXED = 0.02  # share of equal weights, so that all values are connected
 MOST_VALUES, MOST_ENTRIES = 128, 2**14  # up to which all pairs have weights
 SAFE = 1e-9  # relative; more than rounding
@@ -191,9 +191,11 @@ def _solved(W: Array, p: Array, fixed: bool) -> tuple[Array, Array]:
         left, values = left[:, keep], values[keep]
         slope = (C.T @ left) / np.sqrt(values)
         squares = np.sum(slope**2, axis=1)
-        pairs = pairs * np.maximum(squares[:, None] + squares - 2 * slope @ slope.T, 0.0)
-        pairs = pairs / pairs.sum()
-        p = p if fixed else left**2 @ values / values.sum()
+        gains = np.maximum(squares[:, None] + squares - 2 * slope @ slope.T, 0.0) / (2 * values.sum())
+        adds = left**2 @ values / values.sum()
+        if gains.max() < 1 + CLOSE and (fixed or (adds < (1 + CLOSE) * p + 1e-12).all()):
+            break
+        pairs, p = pairs * gains / np.sum(pairs * gains), p if fixed else adds
     return p, (1 - MIXED) * pairs + MIXED * equal
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.local_words import answers_json, answers_words, collected_words, many, state_json
+from leastnoise.cli.local_words import answers_json, answers_words, collected_words, largest_influence, many, state_json
 from leastnoise.cli.options import Confidence, Json, Shown
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
@@ -154,7 +154,8 @@ def answers(
         write_table(frame, csv, "csv", {})
     if html is not None:
         write_page(state.collector, html, confidence=confidence)
-    told = answers_json(state, path, confidence)
+    influence = largest_influence(state.plan) if attributes else float(frame["influence"].max())
+    told = answers_json(state, path, confidence, influence)
     if as_json:
         rows = json.loads(frame.to_json(orient="records", double_precision=15))
         typer.echo(json.dumps(told | {"rows": rows}, indent=2))

@@ -104,7 +104,7 @@ def rejected_words(rejected: Mapping[str, int]) -> str:
     return f"; {sum(rejected.values()):,} rejected ({reasons})" if reasons else ""
 
 
-def answers_json(state: State, path: Path, confidence: float) -> dict[str, Any]:
+def answers_json(state: State, path: Path, confidence: float, influence: float) -> dict[str, Any]:
     """What stands above the answers."""
     plan = state.plan
     return {
@@ -114,7 +114,7 @@ def answers_json(state: State, path: Path, confidence: float) -> dict[str, Any]:
         "delta": plan.delta,
         **state_json(state),
         "confidence": confidence,
-        "influence": largest_influence(plan),
+        "influence": influence,
     }
 
 

@@ -27,7 +27,7 @@ def scores_work(rows=SCORES):
     return Workload(Domain.of(x=range(rows.shape[1]))).add({"matrix": rows}, on=["x"])
 
 
-def irregular(values=96, queries=32, size=0.05):
+def irregular(values=64, queries=32, size=0.05):
     """Something simple, and a small irregular part."""
     left, right = (np.where(np.arange(n) % 3 == 0, -1, 1) for n in (queries, values))
     return (

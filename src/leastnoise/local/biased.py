@@ -37,7 +37,7 @@ MOST_STEPS = 2000
 WORK = 2e11  # multiplications of a search
 NORM_SIZE = 400  # queries and values up to which gamma_2 within the bias is computed
 NORM_GAP, NORM_STEPS = 1e-2, 1000
-SHARES = (1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the half width without bias, to try as bias
+SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the half width without bias, to try as bias
 WORTH = 0.98  # of the half width without bias, from which a bias is worth its name
 _TOLD = 1e-6
 

@@ -32,6 +32,7 @@ STEPS = 100
 LARGE_STEPS = 60  # beyond SMALL
 GAP = 1e-2  # of the strategy to start from
 TIE = 1.002  # a simpler design may be so much worse
+ROUGH = 1.05  # shares of a balanced design are met roughly
 RIDGE = 1e-10
 FEW = 64  # values up to which many subsets are searched fast
 MANY = 2**14  # subsets where memberships are not searched
@@ -55,15 +56,15 @@ def design(
     rows = centred(queries)
     found = [Subsets(members, odds) for members in _known(rows, shape)]
     if T > 2 and np.abs(rows).max() > 0:
-        even = [Subsets(balanced(T, share), odds) for share in _even_shares(odds, T)]
         found += [_searched(rows, odds, share, seed) for share in _shares(odds, T)]
         if T <= SMALL:
             found.append(mixture(found, rows))
-        found = even + found
-    value = (
-        worst if T <= SMALL and population != SPREAD else usual
-    )  # where tables are large, the worst data take too long to find
+    # where tables are large, the worst data take too long to find
+    value = worst if T <= SMALL and population != SPREAD else usual
     able = [(value(s, queries), s) for s in found if tells(s, rows)]
+    least = min(value for value, _ in able)
+    even = [Subsets(balanced(T, share), odds) for share in _even_shares(rows, odds, least)]
+    able += [(value(s, queries), s) for s in even]
     least = min(value for value, _ in able)
     return next(s for value, s in able if value <= TIE * least)  # simple ones come first
 
@@ -138,11 +139,17 @@ def _shares(odds: Odds, cells: int) -> list[float]:
     return [least, (2 * least + 0.5) / 3] if cells <= SMALL // 2 else [(2 * least + 0.5) / 3]
 
 
-def _even_shares(odds: Odds, cells: int) -> list[float]:
-    """Shares for balanced designs, which are quickly made: from best for spread data to best for the worst."""
-    least = 1 / (1 + float(odds.ratio))
-    count = 4 if cells <= SMALL else 2 if cells <= SEARCHED else 0
-    return [least + (0.5 - least) * step / count / 2 for step in range(count)]
+def _even_shares(rows: Array, odds: Odds, least: float) -> list[float]:
+    """Shares for balanced designs that may beat the least variance so far: best for spread data to best for the worst.
+
+    Their information is that of q (1 - q) c^2 times the identity, so that their usual variance is known beforehand.
+    """
+    T, r = rows.shape[1], float(odds.ratio)
+    first = 1 / (1 + r)
+    count = 4 if T <= SMALL else 2 if T <= SEARCHED else 0
+    shares = [first + (0.5 - first) * step / count / 2 for step in range(count)] if T > 2 else []
+    longest = float(np.sum(rows**2, axis=1).max()) * (1 - 1 / T)
+    return [q for q in shares if longest * (q * r + 1 - q) ** 2 < ROUGH * least * (r - 1) ** 2 * q * (1 - q)]
 
 
 def mixture(designs: Sequence[Subsets], rows: Array) -> Subsets:

@@ -108,14 +108,14 @@ def audit(
 
     Guarantees: false_alarms_are_rare; halved_noise_is_flagged; forgotten_rows_are_flagged; reused_seed_is_flagged.
     """
-    _check(runs, confidence, delta)
+    check_wish(runs, confidence, delta)
     recipe, claim = plan.recipe, plan.budget
     delta = delta or claim.delta or DELTA
     sources = neighbours(recipe)
     looks = looks_at(recipe, sources)
-    scores, prints = _run(recipe, sources, looks, runs, _bits(seed), progress)
+    scores, prints = _run(recipe, sources, looks, runs, bits_of(seed), progress)
     gaps = np.concatenate([look.gaps for look in looks])
-    return _judged(claim, scores, gaps, sqrt(gaps.sum()), _repeats(recipe, prints), confidence, delta, seed)
+    return judged(claim, scores, gaps, sqrt(gaps.sum()), _repeats(recipe, prints), confidence, delta, seed)
 
 
 def audit_runs(
@@ -135,8 +135,8 @@ def audit_runs(
 
     Guarantees: false_alarms_are_rare; halved_noise_is_flagged; reused_seed_is_flagged.
     """
-    _check(runs, confidence, delta)
-    claim, bits, sources = recipe.budget, _bits(seed), neighbours(recipe)
+    check_wish(runs, confidence, delta)
+    claim, bits, sources = recipe.budget, bits_of(seed), neighbours(recipe)
     scores: list[list[float]] = [[], []]
     prints, largest, last = [], 0.0, recipe
     for run in range(runs):
@@ -153,10 +153,10 @@ def audit_runs(
     columns = [np.array(s)[:, None] for s in scores]
     repeats = _repeats(last, np.concatenate(prints))
     known = delta or claim.delta or DELTA
-    return _judged(claim, columns, np.array([claim.cost]), sqrt(largest), repeats, confidence, known, seed)
+    return judged(claim, columns, np.array([claim.cost]), sqrt(largest), repeats, confidence, known, seed)
 
 
-def _judged(
+def judged(
     claim: Budget,
     scores: Sequence[Array],
     gaps: Array,
@@ -184,7 +184,8 @@ def _judged(
     )
 
 
-def _check(runs: int, confidence: float, delta: float | None) -> None:
+def check_wish(runs: int, confidence: float, delta: float | None) -> None:
+    """Refuse an audit that would say nothing."""
     if not isinstance(runs, int) or runs < LEAST_RUNS:
         raise LeastnoiseError(f"an audit of {runs!r} runs says nothing; use at least {LEAST_RUNS}, better 10,000")
     if not 0.5 <= confidence < 1:
@@ -195,7 +196,7 @@ def _check(runs: int, confidence: float, delta: float | None) -> None:
         raise LeastnoiseError(f"delta must be between 0 and 1, got {delta!r}; usual values are 1e-6 or smaller")
 
 
-def _bits(seed: int | None) -> Callable[[], Bits]:
+def bits_of(seed: int | None) -> Callable[[], Bits]:
     """New secure bits for every call, as every release has its own; or one stream of seeded bits."""
     if seed is None:
         return SecureBits
@@ -323,9 +324,17 @@ def _run(
 def _repeats(recipe: Recipe, prints: IntArray) -> int:
     """Runs with the noise of an earlier one, where that cannot be chance."""
     structure = recipe.structure
-    chance = log(len(prints)) * 2
-    for members, probes in zip(structure.members, recipe.probes, strict=True):
-        for p in probes:
-            if p.variance:  # no value of a Gaussian with its rounding is more likely than 1 / (sigma sqrt(2 pi))
-                chance -= members * prod(p.strategy.answers) * max(0.0, log(2 * pi * p.variance) / 2)
+    drawn = [
+        (members * prod(p.strategy.answers), float(p.variance))
+        for members, probes in zip(structure.members, recipe.probes, strict=True)
+        for p in probes
+        if p.variance
+    ]
+    return repeats(drawn, prints)
+
+
+def repeats(drawn: Sequence[tuple[int, float]], prints: IntArray) -> int:
+    """The same for runs that draw so many numbers of such variances each."""
+    # no value of a Gaussian with its rounding is more likely than 1 / (sigma sqrt(2 pi))
+    chance = log(len(prints)) * 2 - sum(n * max(0.0, log(2 * pi * variance) / 2) for n, variance in drawn)
     return len(prints) - len(np.unique(prints, axis=0)) if chance < log(REPEAT_ALARM) else 0

@@ -2,8 +2,8 @@
 
 Weights p on queries and s on values with a large trace norm make questions that are hard for every local mechanism
 (docs/bounds.md). The norm is concave in s and in p, and the steps here, p_q -> share of query q in the trace and s_x ->
-share of value x, have its summits as fixed points. The same steps with the largest singular values only suit large
-errors. Any weights are valid; better ones prove more.
+geometric mean of s_x and the share of value x, have its summits as fixed points. The same steps with the largest
+singular values only suit large errors. Any weights are valid; better ones prove more.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from leastnoise._types import Array
 STEPS = 60
 ALL = 2**31  # directions
 WORK = 3e7  # about so many multiplications are spent on a climb
+RARE = 1e-6
 TINY = 1e-10  # singular values below this share of the largest are taken as 0
 
 
@@ -65,7 +66,12 @@ class Centred:
     def next(self, keep_queries: bool, rank: int) -> Centred:
         """Weights in proportion to the share of a query and a value in the first directions."""
         U, d, V = (self.parts[0][:, :rank], self.parts[1][:rank], self.parts[2][:rank])
-        return Centred.of(self.W, self.p if keep_queries else U**2 @ d, d @ V**2)
+        return Centred.of(self.W, self.p if keep_queries else U**2 @ d, np.sqrt(self.s * (d @ V**2)))
+
+    def without_rare(self) -> Centred:
+        """Without values that next to nobody has."""
+        rare = self.s < RARE * self.s.max()
+        return Centred.of(self.W, self.p, np.where(rare, 0.0, self.s)) if self.s[rare].any() else self
 
     def rows(self, kept: npt.NDArray[np.intp]) -> Centred:
         """Of these queries alone."""

@@ -78,7 +78,7 @@ def _moving(queries: Centred, height: float) -> Centred | None:
         if fewer == len(reach):
             return None
         kept = np.sort(np.argsort(reach, kind="stable")[fewer:])
-        queries = climb(queries.rows(kept), keep_queries=False, steps=STEPS)
+        queries = climb(queries.rows(kept), keep_queries=False, steps=STEPS).without_rare()
         if not len(queries.parts[1]):
             return None
 
@@ -104,4 +104,4 @@ def weighted(W: Array, queries: Array, cells: Array, kind: Kind) -> Centred:
     p, s = (np.ones(len(W)) if kind == "rms" else queries / queries.sum()), cells / cells.sum()
     m, n = W.shape
     even = 0 if kind == "rms" else MIX / m
-    return climb(Centred.of(W, p + even, s + MIX / n), keep_queries=kind == "rms")
+    return climb(Centred.of(W, p + even, s + MIX / n), keep_queries=kind == "rms").without_rare()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import expm1, sinh, sqrt
+from math import expm1, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,7 @@ class Witness:
     def told(self, weights: Array, epsilon: float) -> Array:
         """What one report tells at most, on average over the queries, for each of the scales."""
         N = np.sqrt(weights)[:, None] * self.M / np.sqrt(self.s)
-        b = float(np.linalg.norm(N, 2)) ** 2 * sinh(epsilon / 2) ** 2 * (1 + SAFE)
+        b = float(np.linalg.norm(N, 2)) ** 2 * information(self.s, epsilon) * (1 + SAFE)
         y = np.minimum(SCALES * self.largest_tilt(epsilon), 1 - 1e-12)
         return np.asarray(b * SCALES**2 * -np.log1p(-(y**2)) / y**2)
 
@@ -100,6 +100,17 @@ class Witness:
         return np.where(exact, np.minimum(found, binomial), found)
 
 
+def information(s: Array, epsilon: float) -> float:
+    """The largest variance of f over s, relative to its squared mean, for f between 1 and e^epsilon.
+
+    At the largest, f has two values; the share t that has the larger one is best at 1 / (1 + e^epsilon), where this is
+    sinh(epsilon/2)^2, and cannot be less than the least share there is.
+    """
+    more = expm1(epsilon)
+    t = max(1 / (2 + more), float(s.min()))
+    return t * (1 - t) * (more / (1 + t * more)) ** 2
+
+
 def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error) -> int:
     """Any epsilon-private local mechanism, for errors "max": so many people are too few, or 0.
 
@@ -114,7 +125,7 @@ def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error) -> 
             wrong = beta + (1 - beta) * witness.drawn_wrong(n, scale, alpha)
             return np.asarray(n * each < _apart(wrong[:, 0], wrong[:, 1]) @ witness.p)
 
-        found = max(found, _largest(too_few, float(_apart(np.array(beta), np.array(beta))) / each))
+        found = _largest(too_few, float(_apart(np.array(beta), np.array(beta))) / each, found)
     return found
 
 
@@ -135,17 +146,19 @@ def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
         def too_few(n: Array, far: float = far, drawn: float = drawn, each: float = each) -> Array:
             return np.asarray((alpha + drawn / np.sqrt(n)) ** 2 < far * np.exp(-n * each))
 
-        found = max(found, _largest(too_few, float(np.log(far / alpha**2)) / each))
+        found = _largest(too_few, float(np.log(far / alpha**2)) / each, found)
     return found
 
 
-def _largest(too_few: Callable[[Array], Array], most: float) -> int:
-    """The largest n up to `most` that is seen to be too few."""
+def _largest(too_few: Callable[[Array], Array], most: float, found: int) -> int:
+    """The largest n from `found` to `most` that is seen to be too few."""
     most = min(max(most, 1.0), MOST_PEOPLE)
-    grid = np.unique(np.floor(np.geomspace(max(most / DOWN_TO, 1.0), most, TRIED)))
+    if most <= found + 1:
+        return found
+    grid = np.unique(np.floor(np.geomspace(max(most / DOWN_TO, found + 1.0), most, TRIED)))
     seen = np.flatnonzero(too_few(grid))
     if not len(seen):
-        return 0
+        return found
     low, high = int(grid[seen[-1]]), int(grid[min(seen[-1] + 1, len(grid) - 1)])
     while high - low > max(1, int(low * 1e-4)):
         middle = (low + high) // 2

@@ -1,0 +1,394 @@
+"""Floors of any local mechanism: every step of the proofs on small cases, and no mechanism below a floor."""
+
+from itertools import product
+from math import exp, inf, sinh, sqrt
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import binom
+
+from leastnoise.factorize.norms import gamma_2
+from leastnoise.local.bounds import ANY, UNBIASED, Question, bounds
+from leastnoise.local.centred import Centred, climb
+from leastnoise.local.ladder import Ladder, alone, weighted
+from leastnoise.local.sphere import POWERS, Spectrum, Sphere, any_reports, spectra
+from leastnoise.local.tails import Error
+from leastnoise.local.witness import (
+    SCALES,
+    _apart,
+    all_errors,
+    every_query,
+    information,
+    on_average,
+    reaches,
+    squared_errors,
+)
+
+PARITIES = np.array([[(-1.0) ** bin(s & x).count("1") for x in range(8)] for s in range(1, 8)])
+WORKLOADS = {
+    "one query": np.array([[1.0, 0.0]]),
+    "histogram": np.eye(5),
+    "cdf": np.tri(9),
+    "parities": PARITIES,
+    "unlike ranges": np.array([[1.0, 5.0, 2.0], [0.1, 0.0, 0.2]]),
+    "random": np.random.default_rng(3).random((6, 5)),
+}
+
+
+def best(W, kind="worst"):
+    return weighted(W, np.ones(len(W)), np.ones(W.shape[1]), kind)
+
+
+def witness(W, height):
+    found = Ladder(best(W), Error("max"))
+    rung = int(np.floor(np.log(height) / np.log(1.25)))
+    return found.witness(rung)
+
+
+def tilts(epsilon, T, rng, random=300):
+    """All reports with two likelihoods, and random ones: rows of f between 1 and e^epsilon."""
+    two = np.array(list(product([1.0, exp(epsilon)], repeat=T)))
+    return np.concatenate([two, 1 + (exp(epsilon) - 1) * rng.random((random, T))])
+
+
+# --- weights and witnesses --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_weights_have_a_large_trace(name):
+    """At least that of the norm's own weights, and no weights nearby are better."""
+    W, rng = WORKLOADS[name], np.random.default_rng(0)
+    found, norm = best(W), gamma_2(W - W.mean(axis=1, keepdims=True)).parts[0]
+    assert found.trace >= Centred.of(W, norm.queries, norm.cells).trace * (1 - 1e-6)
+    for _ in range(100):
+        p, s = (x * np.exp(0.3 * rng.normal(size=len(x))) for x in (found.p, found.s))
+        assert Centred.of(W, p, s).trace <= found.trace * (1 + 1e-3)
+
+
+def test_traces_of_histograms():
+    assert_allclose(best(np.eye(5)).trace, 4 / 5)
+    few = climb(best(np.eye(8)), keep_queries=False, rank=2)
+    assert few.first(2) > 1.5 * best(np.eye(8)).first(2)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("height", [0.4, 0.1, 0.01])
+def test_witnesses_are_feasible(name, height):
+    """Moves sum to 0, populations have no negative shares, and every query moves by the height."""
+    W = WORKLOADS[name]
+    for found in (witness(W, height), on_average(best(W, "rms"), height)):
+        if found is None:
+            assert height == 0.4
+            continue
+        assert_allclose(found.s.sum(), 1)
+        assert_allclose(found.M.sum(axis=1), 0, atol=1e-16)
+        assert (np.abs(found.M) <= found.s).all()
+        assert_allclose(found.heights, (found.W * found.M).sum(axis=1))
+        assert (found.heights >= 0).all()
+    found = witness(W, height)
+    if found is not None:
+        assert_allclose(found.p.sum(), 1)
+        assert_allclose(found.heights, 1.25 ** np.floor(np.log(height) / np.log(1.25)), rtol=1e-8)
+
+
+def test_small_witnesses_attain_the_trace():
+    """For small heights what a report tells is height^2 / trace^2."""
+    for W in WORKLOADS.values():
+        found = witness(W, 1e-4)
+        N = np.sqrt(found.p)[:, None] * found.M / np.sqrt(found.s)
+        assert_allclose(np.linalg.norm(N, 2), found.heights[0] / best(W).trace, rtol=2e-3)
+
+
+def test_reaches_by_hand():
+    s = np.array([0.1, 0.2, 0.7])
+    assert_allclose(reaches(np.array([[1.0, 0, 0], [1, 1, 0], [3, 3, 3]]), s), [0.1, 0.3, 0])
+
+
+# --- what reports tell ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_reports_tell_no_more_than_the_witness_says(name, epsilon):
+    """- sum over v of pi_v ln(1 - y_v^2) for every report that two likelihoods allow, and random ones."""
+    found, rng = witness(WORKLOADS[name], 0.1), np.random.default_rng(1)
+    f = tilts(epsilon, len(found.s), rng)
+    tilt = (f @ found.M.T) / (f @ found.s)[:, None]
+    assert_allclose(np.abs(tilt).max(), found.largest_tilt(epsilon))
+    for scale, told in zip(SCALES, found.told(found.p, epsilon), strict=True):
+        most = float((-np.log1p(-((scale * tilt) ** 2)) @ found.p).max())
+        assert most <= told
+        assert most >= 0.4 * told
+    assert_allclose(
+        max(float(f**2 @ found.s / (f @ found.s) ** 2) for f in f) - 1, information(found.s, epsilon), rtol=0.3
+    )
+
+
+class Protocol:
+    """A transcript of two people: likelihoods f_i(transcript, value), with all that is said enumerated.
+
+    Reports may wait for others, and somebody may speak twice. Each f_i is epsilon-private as a whole.
+    """
+
+    def __init__(self, T, epsilon, rng, rounds=("0", "1")):
+        self.f = np.ones((1, 2, T))
+        share = {who: rounds.count(who) for who in rounds}
+        for who in rounds:
+            e, after = exp(epsilon / share[who]), []
+            for one in self.f:  # a fresh randomizer for every history
+                q = np.where(rng.random(T) < 0.5, e, 1.0) / (1 + e)
+                for says in (q, 1 - q):
+                    told = one.copy()
+                    told[int(who)] *= says
+                    after.append(told)
+            self.f = np.array(after)
+
+    def chances(self, *populations):
+        """Of all transcripts, when the two people come from these populations."""
+        return np.prod([self.f[:, i] @ p for i, p in enumerate(populations)], axis=0)
+
+
+ROUNDS = [("0", "1"), ("0", "1", "0"), ("0", "1", "0", "1", "1")]
+
+
+@pytest.mark.parametrize("rounds", ROUNDS, ids=len)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_chain_of_inequalities_on_transcripts(rounds, seed):
+    """Exact divergences, total variation and risk for two people, however they wait for each other."""
+    epsilon, rng = 1.5, np.random.default_rng(seed)
+    found = witness(WORKLOADS["cdf"], 0.1)
+    protocol = Protocol(len(found.s), epsilon, rng, rounds)
+    base = protocol.chances(found.s, found.s)
+    assert_allclose(base.sum(), 1)
+    ratio = protocol.f.max(axis=2) / protocol.f.min(axis=2)
+    assert ratio.max() <= exp(epsilon) * (1 + 1e-9)
+    told = np.zeros(len(found.p))
+    for v, M in enumerate(found.M):
+        up, down = (protocol.chances(found.s + sign * M, found.s + sign * M) for sign in (1, -1))
+        told[v] = base @ np.log(base**2 / (up * down))
+        overlap = np.sqrt(up * down).sum()
+        assert overlap**2 >= exp(-told[v])
+        assert np.abs(up - down).sum() / 2 <= sqrt(1 - exp(-told[v]))
+        risk = 2 * (up * down / (up + down)).sum()  # of the best estimate of a sign
+        assert risk >= exp(-told[v])
+        for guess in (up > down, rng.random(len(up)) < 0.5):
+            a, b = up[~guess].sum(), down[guess].sum()
+            assert told[v] >= _apart(np.array(a), np.array(b)) - 1e-12
+    assert told @ found.p <= 2 * found.told(found.p, epsilon)[-1]
+
+
+def test_least_that_must_be_told():
+    def d(t, a):
+        return t * np.log(t / a) + (1 - t) * np.log((1 - t) / (1 - a))
+
+    t = np.linspace(1e-6, 1 - 1e-6, 200_001)
+    for a, b in [(0.05, 0.05), (0.01, 0.3), (0.2, 0.7)]:
+        assert_allclose(_apart(np.array(a), np.array(b)), (d(t, a) + d(1 - t, b)).min(), rtol=1e-8)
+    assert _apart(np.array(0.5), np.array(0.6)) == 0
+
+
+@pytest.mark.parametrize("name", ["cdf", "unlike ranges", "random"])
+def test_samples_are_wrong_no_more_often(name):
+    """Exact chances that a sample does not show which population it is from, by adding up people."""
+    found, alpha, n = witness(WORKLOADS[name], 0.1), 0.05, 40
+    bound = found.drawn_wrong(np.array([float(n)]), 1.0, alpha)[0]
+    for v in range(len(found.p)):
+        steps = np.round((found.W[v] - found.W[v].min()) * 50).astype(int)
+        for row, sign in enumerate((1, -1)):
+            chance, one = np.ones(1), np.bincount(steps, found.s + sign * found.M[v])
+            for _ in range(n):
+                chance = np.convolve(chance, one)
+            off = np.arange(len(chance)) / 50 / n + found.W[v].min() - found.W[v] @ found.s
+            wrong = chance[sign * off <= alpha - 0.01].sum()  # at most what is lost to rounding
+            assert wrong <= bound[row, v]
+    if name == "cdf":
+        F = found.shares[0]
+        assert_allclose(bound[0, 0], binom.cdf(np.floor(n * (F + alpha)), n, F + found.heights[0]), rtol=1e-9)
+
+
+# --- the sphere -------------------------------------------------------------------------------------------------------
+
+
+def on_sphere(queries, r, k, draws, rng):
+    """Roots of shares, with the prior u^k on the half of a sphere."""
+    V = queries.parts[2][:r]
+    square = rng.beta((k + 1) / 2, r / 2, draws)
+    out = rng.normal(size=(draws, r))
+    out /= np.linalg.norm(out, axis=1, keepdims=True)
+    return np.sqrt(square)[:, None] * np.sqrt(queries.s) + np.sqrt(1 - square)[:, None] * (out @ V)
+
+
+@pytest.mark.parametrize(("r", "k"), [(1, 0.5), (2, 3.0), (4, 20.0)])
+def test_the_sphere_is_as_computed(r, k, monkeypatch):
+    """Slope, prior and spread against draws from the prior."""
+    # 100,000 draws; 5.5 standard errors: false alarms below 1e-7 each
+    rng, queries = np.random.default_rng(4), best(WORKLOADS["random"])
+    monkeypatch.setattr("leastnoise.local.sphere.POWERS", np.array([k]))
+    spectrum = Spectrum.of(queries)
+    sphere, at = Sphere(spectrum, 1.0), int(np.flatnonzero(spectrum.ranks == r)[0])
+    theta = on_sphere(queries, r, k, 100_000, rng)
+    assert_allclose((theta**2).sum(axis=1), 1)
+    U, _, V = queries.parts
+    a = U[:, :r] @ V[:r]
+    drawn = theta @ a.T
+    moved = 2 * np.einsum("dx,vx,vx,v->d", theta, queries.W, a, np.sqrt(queries.p))
+    moved -= 2 * ((theta**2) @ queries.W.T * drawn) @ np.sqrt(queries.p)
+    prior = (k + r) ** 2 * (drawn**2).sum(axis=1)
+    spread = ((theta**2) @ (queries.W**2).T - ((theta**2) @ queries.W.T) ** 2) @ queries.p
+    share = sphere.away[at, 0]
+    most = (1 - share) * spectrum.base + share * spectrum.along[at] - share**2 * spectrum.across[at]
+    for sample, expected in ((moved, spectrum.traces()[at] * sphere.slope[at, 0]), (prior, sphere.prior[at, 0])):
+        assert abs(sample.mean() - expected) < 5.5 * sample.std() / sqrt(len(sample))
+    assert spread.mean() <= most + 5.5 * spread.std() / sqrt(len(spread))
+    assert spread.mean() >= 0.5 * most
+
+
+@pytest.mark.parametrize("rounds", ROUNDS, ids=len)
+def test_scores_of_transcripts(rounds):
+    """At every population: the scores of two people do not mix, and samples go with them no more than stated."""
+    epsilon, rng, queries = 1.2, np.random.default_rng(5), best(WORKLOADS["random"])
+    T, c = len(queries.s), sinh(0.6) ** 2
+    U, d, V = queries.parts
+    for _ in range(20):
+        theta = on_sphere(queries, len(d), 5.0, 1, rng)[0]
+        mu, protocol = theta**2, Protocol(T, epsilon, rng, rounds)
+        chance, f = protocol.chances(mu, mu), protocol.f
+        y = theta * (f / (f @ mu)[:, :, None] - 1)  # (transcript, person, value)
+        assert (np.sum(y**2, axis=2) <= c * (1 + 1e-9)).all()
+        h = rng.random(len(d))
+        told = y @ ((U * h) @ V).T  # half the scores of the queries
+        assert_allclose(np.einsum("t,tv,tw->vw", chance, told[:, 0], told[:, 1]), 0, atol=1e-14)
+        score = 2 * told.sum(axis=1)
+        off = queries.W - (queries.W @ mu)[:, None]
+        sample = np.einsum("tpx,vx->tv", f * mu / (f @ mu)[:, :, None], off) / 2  # of both, given what is told
+        together = float(chance @ (sample * score) @ np.sqrt(queries.p))
+        spread = float(queries.p @ (off**2 @ mu))
+        assert together <= 2 * sqrt(spread) * min(c, sqrt(c))
+        near = np.sqrt(queries.s) * (theta @ np.sqrt(queries.s))
+        along = np.einsum("t,tpj->j", chance, (y @ V.T) ** 2)
+        far = sqrt(float((theta - near) ** 2 @ (queries.p @ queries.moved**2)))
+        assert together <= 2 / 2 * float(along @ (d * h)) + 2 * c * far
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+@pytest.mark.parametrize("name", ["histogram", "cdf", "parities"])
+def test_small_alphas_need_nearly_the_unbiased(name, epsilon):
+    for kind in ("worst", "rms"):
+        found = {b.who: b.people for b in bounds(WORKLOADS[name], 1e-6, epsilon=epsilon, error=kind).all}
+        assert 0.9 if epsilon == 1 else 0.98 < found[ANY] / found[UNBIASED] <= 1
+
+
+def test_small_alphas_of_all_errors():
+    """ln(1 / 0.19) = 1.66 is what must be told; people that are drawn take their part."""
+    W, alpha, epsilon = WORKLOADS["cdf"], 1e-4, 0.1
+    found = Ladder(best(W), Error("max")).floor(alpha, epsilon)
+    ideal = 1.6607 * best(W).trace ** 2 / (alpha * sinh(epsilon / 2)) ** 2
+    assert 0.85 < found / ideal < 1
+
+
+# --- mechanisms -------------------------------------------------------------------------------------------------------
+
+
+def shrunk_response(W, alpha, epsilon, kind):
+    """People that randomized response needs when its answers are drawn to the middle by the best factor."""
+    T = W.shape[1]
+    e = exp(epsilon)
+    keep, lie = e / (e + T - 1), 1 / (e + T - 1)
+    h = (W - W.sum(axis=1, keepdims=True) * lie) / (keep - lie)  # unbiased from one report
+    Q = np.full((T, T), lie) + np.eye(T) * (keep - lie)
+    variances = h**2 @ Q - W**2
+    middle = (W.max(axis=1) + W.min(axis=1)) / 2
+    over = np.max if kind == "worst" else np.mean
+    x = np.linspace(0, 1, 400)
+    n = np.geomspace(1, 1e7, 3000)
+    noise = np.max([over(variances[:, j]) for j in range(T)])
+    bias = np.max([over((W[:, j] - middle) ** 2) for j in range(T)])
+    risk = (x**2 * noise / n[:, None] + (1 - x) ** 2 * bias).min(axis=1)
+    return n[np.argmax(risk <= alpha**2)]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("kind", ["worst", "rms"])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_floors_are_below_biased_mechanisms(name, kind, epsilon):
+    W = WORKLOADS[name]
+    for alpha in (0.4, 0.2, 0.1, 0.03):
+        found = next(b.people for b in bounds(W, alpha, epsilon=epsilon, error=kind).all if b.who == ANY)
+        assert found <= shrunk_response(W, alpha, epsilon, kind) + 1
+
+
+def test_one_query_with_randomized_response():
+    """All errors of one query: exact chances of randomized response on the worst dataset are enough above the floor."""
+    epsilon, alpha = 1.0, 0.2
+    floor = Ladder(best(np.array([[1.0, 0.0]])), Error("max")).floor(alpha, epsilon)
+    keep = exp(epsilon) / (1 + exp(epsilon))
+
+    def right(n):
+        least = 1.0
+        for ones in range(n + 1):
+            said = np.convolve(
+                binom.pmf(range(ones + 1), ones, keep), binom.pmf(range(n - ones + 1), n - ones, 1 - keep)
+            )
+            answer = np.clip((np.arange(n + 1) / n - (1 - keep)) / (2 * keep - 1), alpha, 1 - alpha)
+            least = min(least, said[np.abs(answer - ones / n) <= alpha + 1e-12].sum())
+        return least
+
+    enough = next(n for n in range(1, 500) if min(right(n), right(n + 1)) >= 0.95)
+    assert 0 < floor < enough
+
+
+@pytest.mark.parametrize("kind", ["max", "worst", "rms"])
+def test_floors_fall_in_alpha_and_epsilon(kind):
+    for W in (WORKLOADS["cdf"], WORKLOADS["random"]):
+        alphas, epsilons = (0.003, 0.03, 0.05, 0.1, 0.2), (0.2, 1.0, 2.0)
+        question = [Question.of(W, e, None, kind) for e in epsilons]
+        table = np.array([[q.at(a).too_few("local").people for a in alphas] for q in question])
+        assert (np.diff(table, axis=0) <= 0).all()
+        assert (np.diff(table, axis=1) <= 0).all()
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+def test_factors_alone_are_parts_of_the_product():
+    A, B = np.tri(3), np.array([[2.0, -1.0], [0.5, 0.5]])
+    whole = np.kron(A, B)
+    first, second = alone([A, B], gamma_2(A, B), "worst")
+    assert_allclose(first.W, whole[::2, ::2])  # the first query and value of B, which are the largest
+    assert_allclose(second.W, whole[4:, :2])
+    first, second = alone([A, B], gamma_2(A, B), "rms")
+    assert_allclose(first.W, A * sqrt((4 + 0.25) / 2))
+    assert len(list(alone([A, A, A], gamma_2(A, A, A), "max"))) == 1
+
+
+@pytest.mark.parametrize("factors", [[np.tri(4), np.tri(3)], [np.array([[1.0, 1.0], [1.0, 0.0]])] * 4], ids=len)
+def test_products_prove_less_than_their_matrix(factors):
+    norm, whole = gamma_2(*factors), np.ones((1, 1))
+    for W in factors:
+        whole = np.kron(whole, W)
+    kept = Spectrum.of_product(factors, norm, 1.0)
+    every = spectra(best(whole), keep_queries=False)
+    for alpha in (0.1, 0.01, 0.001):
+        assert any_reports(kept, alpha, 1.0) <= max(any_reports(s, alpha, 1.0) for s in every)
+    assert any_reports(kept, 0.001, 1.0) > 0.1 * any_reports(every[0], 0.001, 1.0)
+    p, s = np.ones(1), np.ones(1)
+    for part in norm.parts:
+        p, s = np.kron(p, part.queries / part.queries.sum()), np.kron(s, part.cells / part.cells.sum())
+    assert kept.traces()[-1] <= Centred.of(whole, p, s).trace * (1 + 1e-9)
+    assert_allclose(np.sort(np.linalg.svd(np.sqrt(p)[:, None] * whole * np.sqrt(s))[1])[::-1][:-1], kept.values)
+
+
+def test_large_products_have_floors():
+    found = {k: bounds([np.tri(64)] * 3, 0.002, epsilon=1, error=k).too_few("local").people for k in ("max", "worst")}
+    one = {k: bounds(np.tri(64), 0.002, epsilon=1, error=k).too_few("local").people for k in ("max", "worst")}
+    assert found["max"] == pytest.approx(one["max"], rel=0.02)
+    assert found["worst"] > 2 * one["worst"]
+
+
+def test_no_witness_where_constants_do():
+    assert all_errors(witness(np.eye(2), 0.3), 0.6, 1.0, Error("max")) == 0
+    assert squared_errors(witness(np.eye(2), 0.3), 0.6, 1.0) == 0
+    assert every_query(best(np.eye(2)), 0.7) is None
+    assert Ladder(best(np.eye(2)), Error("max")).witness(0) is None
+    assert POWERS.max() < inf

@@ -1,5 +1,6 @@
 """`leastnoise matrix`, and `ask`, `table`, `show`, `report` and `audit` on what it makes."""
 
+import io
 import json
 from pathlib import Path
 
@@ -279,3 +280,51 @@ def test_mistakes_are_told(capsys):
         "say where the release goes, with --out FOLDER"
     )
     assert fail(capsys, "matrix", "W.csv") == "a budget is epsilon and delta, or mu, or rho; got nothing"
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def test_streams(capsys, monkeypatch, folder):
+    ln.Ledger.create("a.ledger", ln.Budget(mu=1025), "log")
+    code, out, err = call(capsys, "matrix", "--totals", 3, *SHARP, "--stream", "days", "--ledger", "a.ledger")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "opened the stream days; add counts with: leastnoise stream days COUNT"
+    code, out, _ = call(capsys, "stream", "days")
+    assert (code, out) == (0, "0 of 3 steps were taken\n")
+    code, out, _ = call(capsys, "stream", "days", 4, "--step", 0)
+    assert code == 0
+    assert out.startswith("step 0 (0): 4.0 (s.e. 0.0; 95%:")
+    again = call(capsys, "stream", "days", 4, "--step", 0)
+    assert again[1] == out
+    monkeypatch.setattr("sys.stdin", io.StringIO("0\n7\n"))
+    code, out, _ = call(capsys, "stream", "days", "-", "--json")
+    told = json.loads(out)
+    assert (code, told["stream"], [round(a["value"]) for a in told["answers"]]) == (
+        0,
+        {"steps": 3, "items": 3},
+        [4, 11],
+    )
+    code, out, _ = call(capsys, "stream", "days", "--close", "out", "--ledger", "a.ledger")
+    assert code == 0, out
+    assert out.splitlines()[:2] == ["3 of 3 steps were taken", "released to out"]
+    np.testing.assert_allclose(ln.load("out").values, [4, 4, 11], atol=0.1)
+    assert ln.Ledger.open("a.ledger").entries()[0].status == "finished"
+
+
+def test_mistakes_with_streams_are_told(capsys):
+    call(capsys, "matrix", "--totals", 3, *SHARP, "--stream", "days")
+    assert fail(capsys, "stream", "days", "x").startswith("a count is a whole number of 0 or more")
+    assert fail(capsys, "stream", "days", "--close", "out").startswith("3 of 3 items have not come yet")
+    assert fail(capsys, "stream", "out") == "there is no stream out; open one with plan.stream(folder=path)"
+    for command in (["show"], ["report"], ["table"], ["ask"]):
+        more = ["all"] if command == ["ask"] else []
+        assert fail(capsys, *command, "days", *more) == (
+            "days is a stream; add to it with Stream.load(path), or close it to make a release"
+        )
+    both = ("matrix", "--totals", 3, *SHARP, "--stream", "b", "--data", "visits.csv")
+    code, _, err = call(capsys, *both)
+    assert (code, err) == (
+        2,
+        "leastnoise: a stream takes counts one by one, with leastnoise stream; leave --data out\n",
+    )

@@ -21,6 +21,7 @@ from leastnoise.cli.matrix import matrix
 from leastnoise.cli.plan import plan, schema
 from leastnoise.cli.release import StoppedError, release
 from leastnoise.cli.report import report
+from leastnoise.cli.stream import stream
 from leastnoise.cli.synth import synth
 from leastnoise.cli.table import table
 from leastnoise.errors import DataError, LeastnoiseError
@@ -46,6 +47,7 @@ app.command(epilog="Example: leastnoise cascade geo=regions.csv --targets 10,20,
     cascade
 )
 app.command(epilog="Example: leastnoise matrix queries.csv --item page --mu 1 --data visits.csv --out out")(matrix)
+app.command(epilog="Example: leastnoise stream days 17 --step 0")(stream)
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
 app.command("show", epilog="Example: leastnoise show out")(about)
 app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)

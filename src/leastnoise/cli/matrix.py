@@ -48,6 +48,10 @@ def matrix(
     outside: Annotated[
         Literal["error", "drop"], typer.Option(help="Rows whose value is no item, or is missing.")
     ] = "error",
+    stream: Annotated[
+        Path | None,
+        typer.Option(help="Open a stream in this new folder, for items that come one by one.", show_default=False),
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help=f"The data: {DATA} Without it, only the plan is shown.", show_default=False)
     ] = None,
@@ -70,6 +74,9 @@ def matrix(
     with ProgressBar(progress) as bar:
         bar(0, 0, "planning")
         plan = _planned(queries, totals, item, budget, objective)
+    if stream is not None:
+        _open(plan, stream, data, ledger, dataset, note, as_json)
+        return
     if data is None:
         typer.echo(json.dumps(plan.to_json(), indent=2) if as_json else str(plan))
         return
@@ -93,6 +100,25 @@ def matrix(
     told = summed_up(made, out, book, made.ledger_entry, {"method": "matrix", **plan.to_json()})
     words = [str(plan), f"released to {out}", *last_words(told)]
     typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(words))
+
+
+def _open(
+    plan: MatrixPlan,
+    folder: Path,
+    data: str | None,
+    ledger: Path | None,
+    dataset: str | None,
+    note: str,
+    as_json: bool,
+) -> None:
+    if data is not None:
+        raise LeastnoiseError("a stream takes counts one by one, with leastnoise stream; leave --data out")
+    book = ledger_at(ledger)
+    name = dataset or (book.dataset if book else None)
+    with plan.stream(folder=folder, ledger=book, dataset=name, note=note) as opened:
+        told = {"stream": str(folder), "ledger_entry": opened.ledger_entry, **plan.to_json()}
+    words = f"{plan}\nopened the stream {folder}; add counts with: leastnoise stream {folder} COUNT"
+    typer.echo(json.dumps(told, indent=2) if as_json else words)
 
 
 def _planned(queries: Path | None, totals: int | None, item: str, budget: Budget, objective: Objective) -> MatrixPlan:

@@ -20,10 +20,18 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.norms_approximate import MAX_STEPS as MAX_APPROXIMATE_STEPS
 from leastnoise.factorize.norms_approximate import approximate
-from leastnoise.factorize.norms_checks import Weights, checked_gap, checked_matrices, checked_matrix, checked_weights
+from leastnoise.factorize.norms_checks import (
+    Weights,
+    checked_alpha,
+    checked_gap,
+    checked_matrices,
+    checked_matrix,
+    checked_r,
+    checked_steps,
+    checked_weights,
+)
 from leastnoise.factorize.norms_dual import climb_dual
 from leastnoise.factorize.norms_search import MAX_STEPS, Lines, climb, conjugate, power
 from leastnoise.factorize.norms_splitting import Start
@@ -193,8 +201,7 @@ def gamma_r(
 
     Guarantees: norms_between_match_a_cone_solver; norms_between_fall_in_r.
     """
-    if not r >= 1:
-        raise LeastnoiseError(f"r is {r}; give a number of at least 1, or inf for gamma_2")
+    r, max_steps = checked_r(r), checked_steps(max_steps)
     matrices = checked_matrices(factors)
     given = checked_weights(weights, matrices)
     each = float(np.expm1(np.log1p(checked_gap(gap)) / len(matrices)))  # gaps of factors multiply
@@ -247,13 +254,11 @@ def gamma_2_curve(
 
     Guarantees: curves_fall_in_alpha.
     """
-    matrix, gap = checked_matrix(W), checked_gap(gap)
-    for alpha in alphas:
-        if not alpha >= 0:
-            raise LeastnoiseError(f"alpha is {alpha}; give a number of at least 0")
+    matrix, gap, max_steps = checked_matrix(W), checked_gap(gap), checked_steps(max_steps)
+    alphas = [checked_alpha(alpha) for alpha in alphas]
     between = [alpha for alpha in alphas if 0 < alpha < np.abs(matrix).max()]
     reduced = _Reduced.of(matrix) if between else None
-    found = _each_once(list(alphas), lambda i: _at(matrix, reduced, float(alphas[i]), gap, max_steps))
+    found = _each_once(list(alphas), lambda i: _at(matrix, reduced, alphas[i], gap, max_steps))
     order = sorted(range(len(alphas)), key=lambda i: alphas[i])
     best = dict(enumerate(found))
     for before, after in pairwise(order):  # what is close enough at a smaller alpha is at a larger one

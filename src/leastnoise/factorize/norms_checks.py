@@ -13,11 +13,33 @@ from leastnoise.errors import LeastnoiseError
 Weights = npt.ArrayLike | Sequence[npt.ArrayLike | None] | None
 
 
-def checked_gap(gap: float) -> float:
+def checked_number(name: str, value: object, low: float, fix: str) -> float:
+    """A real number of at least `low`."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or not value >= low:
+        raise LeastnoiseError(f"{name} is {value!r}; {fix}" if isinstance(value, str) else f"{name} is {value}; {fix}")
+    return float(value)
+
+
+def checked_gap(gap: object) -> float:
     """A relative gap at which a search stops."""
-    if not gap > 0:
-        raise LeastnoiseError(f"gap is {gap}; give a positive number such as 1e-6")
-    return float(gap)
+    return checked_number("gap", gap, 5e-324, "give a positive number such as 1e-6")
+
+
+def checked_alpha(alpha: object) -> float:
+    """By how much an answer may be off."""
+    return checked_number("alpha", alpha, 0, "give a number of at least 0")
+
+
+def checked_r(r: object) -> float:
+    """The exponent of a norm between gamma_F and gamma_2."""
+    return checked_number("r", r, 1, "give a number of at least 1, or inf for gamma_2")
+
+
+def checked_steps(steps: object) -> int:
+    """The most steps of a search."""
+    if not isinstance(steps, (int, np.integer)) or steps < 1:
+        raise LeastnoiseError(f"max_steps is {steps!r}; give a whole number of at least 1")
+    return int(steps)
 
 
 def checked_matrices(factors: Sequence[npt.ArrayLike]) -> list[Array]:
@@ -29,7 +51,12 @@ def checked_matrices(factors: Sequence[npt.ArrayLike]) -> list[Array]:
 
 def checked_matrix(given: npt.ArrayLike) -> Array:
     """Finite numbers with two axes, not empty and not all 0."""
-    W = np.asarray(given)
+    try:
+        W = np.asarray(given)
+    except ValueError:
+        raise LeastnoiseError(
+            "the rows of a matrix have different lengths; give each query one number for every cell"
+        ) from None
     if W.dtype.kind not in "biuf" or W.ndim != 2:
         raise LeastnoiseError(
             f"a matrix of queries has numbers and two axes, got {W.dtype} of shape {W.shape}; give one row per query"
@@ -58,7 +85,10 @@ def checked_weights(weights: Weights, matrices: Sequence[Array]) -> list[Array]:
 
 
 def _vector(given: npt.ArrayLike | Sequence[npt.ArrayLike | None], queries: int) -> Array:
-    w = np.asarray(given, dtype=np.float64)
+    try:
+        w = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LeastnoiseError("weights are not all numbers; give one positive number for each query") from None
     if w.shape != (queries,):
         raise LeastnoiseError(
             f"weights have shape {w.shape}, the matrix has {queries} queries; give one weight for each"

@@ -25,6 +25,10 @@ from leastnoise.factorize.descent import Stop, descend
 
 MAX_STEPS = 3000
 FALLBACK_STEPS = 300
+SKETCH = 32  # columns of the first attempt at a low rank
+RANK_GAP = 1e11  # a sketch of a larger condition number has found all of the matrix
+QUICK_SIZE = 200  # queries from which eigenvectors are used where singular vectors would be slower
+QUICK_SPREAD = 1e-10  # least ratio of eigenvalues for it
 MIX = 1e-3  # share of the gap spent on a little weight everywhere, so that R and A stay finite and accurate
 
 
@@ -90,16 +94,40 @@ def length(values: Array, r: float) -> float:
 
 
 def full_rank_factors(W: Array) -> tuple[Array | None, Array]:
-    """W = L Q with as many columns in L as the rank; None stands for the identity."""
+    """W = L Q with as many columns in L as the rank; None stands for the identity.
+
+    Guarantees: low_rank_is_used.
+    """
     m, n = W.shape
-    U, d, Vt = np.linalg.svd(W, full_matrices=False)
-    k = int((d > d[0] * max(m, n) * np.finfo(float).eps).sum())
-    if k == m:
-        return None, W
-    if k == n:
-        return W, np.eye(n)
+    rounding = max(m, n) * float(np.finfo(float).eps)
+    if (sketched := _sketched(W, rounding)) is not None:
+        basis, core = sketched
+        U, d, Vt = np.linalg.svd(core, full_matrices=False)
+        U = basis @ U
+    else:
+        d = np.linalg.svd(W, compute_uv=False)
+        k = int((d > d[0] * rounding).sum())
+        if k == m:
+            return None, W
+        if k == n:
+            return W, np.eye(n)
+        U, d, Vt = np.linalg.svd(W, full_matrices=False)
+    k = int((d > d[0] * rounding).sum())
     root = np.sqrt(d[:k])
     return U[:, :k] * root, root[:, None] * Vt[:k]
+
+
+def _sketched(W: Array, rounding: float) -> tuple[Array, Array] | None:
+    """An orthonormal B with W = B (B^T W), if W is large and of low rank: random combinations of columns span it."""
+    rng = np.random.default_rng(0)
+    columns = SKETCH
+    while 4 * columns <= min(W.shape):
+        B, core = np.linalg.qr(W @ rng.normal(size=(W.shape[1], columns)))
+        if np.linalg.cond(core) > RANK_GAP:
+            inside = B.T @ W
+            return (B, inside) if np.linalg.norm(W - B @ inside) <= rounding * np.linalg.norm(W) else None
+        columns *= 4
+    return None
 
 
 @dataclass
@@ -119,6 +147,7 @@ class Search:
     def __post_init__(self) -> None:
         self.L, self.Q = full_rank_factors(self.W)
         self.conjugate = conjugate(self.r)
+        self.quick = self.L is None and len(self.W) >= QUICK_SIZE
 
     @property
     def done(self) -> bool:
@@ -136,15 +165,34 @@ class Search:
     def evaluate(self, p: Array, s: Array) -> Point:
         """Both bounds at p and s, recorded."""
         p, s = self.mixed(p, s)
+        R, A, t = self._quick_factors(p, s) or self._factors(p, s)
+        point = Point(p, s, t, np.einsum("qk,qk->q", R, R), np.einsum("kx,kx->x", A, A), R, A)
+        self._record(point)
+        return point
+
+    def _quick_factors(self, p: Array, s: Array) -> tuple[Array, Array, float] | None:
+        """From the eigenvectors Y of X X^T, X = P^1/2 W S^1/2: W = R A holds for any orthogonal Y and any D.
+
+        A third of the time of singular vectors, and as good unless small eigenvalues drown in rounding; then None.
+        """
+        if not self.quick:
+            return None
+        X = np.sqrt(p)[:, None] * self.W * np.sqrt(s)
+        squares, Y = np.linalg.eigh(X @ X.T)
+        if squares[0] < QUICK_SPREAD * squares[-1]:
+            self.quick = False
+            return None
+        root = squares**0.25
+        return Y * root / np.sqrt(p)[:, None], (Y.T * np.sqrt(p) / root[:, None]) @ self.W, float(np.sum(root**2))
+
+    def _factors(self, p: Array, s: Array) -> tuple[Array, Array, float]:
         left, right = self._halves(p, s)
         Y, D, _ = np.linalg.svd(left @ right.T)
         root = np.sqrt(np.maximum(D, D[0] * 1e-15))
         R = solve_triangular(left, Y * root)  # L times it is P^-1/2 Y D^1/2: no division by small p
         R = R if self.L is None else self.L @ R
         A = (Y.T @ left / root[:, None]) @ self.Q
-        point = Point(p, s, float(D.sum()), np.sum(R**2, axis=1), np.sum(A**2, axis=0), R, A)
-        self._record(point)
-        return point
+        return R, A, float(D.sum())
 
     def _halves(self, p: Array, s: Array) -> tuple[Array, Array]:
         """Triangular F, G with F^T F = L^T P L and G^T G = Q S Q^T."""
@@ -162,11 +210,14 @@ class Search:
     def witness(self) -> Array:
         """U of the best lower bound, P^1/2 times a partial isometry times S^1/2."""
         p, s = self.dual
-        X = np.sqrt(p)[:, None] * self.W * np.sqrt(s)
-        Y, _, Z = np.linalg.svd(X, full_matrices=False)
-        k = self.Q.shape[0]
-        isometry: Array = Y[:, :k] @ Z[:k]
-        return np.sqrt(p)[:, None] * isometry * np.sqrt(s)
+        rows, columns = np.sqrt(p)[:, None], np.sqrt(s)
+        k = len(self.Q)
+        if self.L is not None and 2 * k <= min(self.W.shape):
+            (B, left), (C, right) = np.linalg.qr(rows * self.L), np.linalg.qr((self.Q * columns).T)
+            Y, _, Z = np.linalg.svd(left @ right.T)
+            return np.asarray(rows * (B @ Y) @ (Z @ C.T) * columns)
+        Y, _, Z = np.linalg.svd(rows * self.W * columns, full_matrices=False)
+        return np.asarray(rows * (Y[:, :k] @ Z[:k]) * columns)
 
 
 def triangle(matrix: Array) -> Array:

@@ -19,6 +19,7 @@ from bench import (
     cascade_speed,
     cascade_utility,
     common,
+    continual,
     datasets,
     release_adult,
     workloads,
@@ -53,6 +54,7 @@ TINY = {
 OTHERS = {  # no choice of a --prior
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
+    "continual": "--levels 1 4 11",
     "norms": "--sizes 2 16 --cells 8 --alphas 0 0.3 0.6 1",
     "aim_table2": "--attributes 5 --rows 500 --rounds 4 --seeds 1",
     "aim_tradeoff": "--datasets titanic acs --attributes 5 --rows 500 --epsilons 0.1 --seeds 1 2",
@@ -495,3 +497,24 @@ def test_noise_is_as_large_as_it_says(name):
     draw = cascade_speed.METHODS[name](1)
     squares = np.array([float(draw()[0]) ** 2 for _ in range(2000)])
     assert abs(squares.mean() / cascade_speed.VARIANCE - 1) < 6 * sqrt(2 / 2000)
+
+
+@pytest.mark.parametrize("levels", [0, 1, 2, 5])
+def test_trees_of_continual_counting_match_dense_ones(levels):
+    T = 2**levels
+    nodes = np.concatenate([np.kron(np.eye(T >> k), np.ones(1 << k)) for k in range(levels + 1)])
+    least = np.tri(T) @ np.linalg.inv(nodes.T @ nodes) @ np.tri(T).T * (levels + 1)
+    assert np.allclose(continual.least_squares_tree(levels), np.diag(least))
+    used = [sum(1 for k in range(levels + 1) if (t >> k) & 1) for t in range(1, T + 1)]
+    assert np.allclose(continual.tree(levels), (levels + 1) * np.array(used))
+
+
+@pytest.mark.parametrize("T", [2, 9, 40])
+def test_the_root_of_continual_counting_matches_a_dense_one(T):
+    c = [1.0]
+    for k in range(1, T):
+        c.append(c[-1] * (1 - 0.5 / k))
+    A = np.array([[c[i - j] if i >= j else 0.0 for j in range(T)] for i in range(T)])
+    assert np.allclose(A @ A, np.tri(T))
+    assert np.allclose(continual.root(T), np.sum(A**2, axis=1) * np.max(np.sum(A**2, axis=0)))
+    assert continual.floor(T) == pytest.approx(np.linalg.svd(np.tri(T), compute_uv=False).sum() / T)

@@ -2,8 +2,8 @@
 
 Weights p on queries and s on values with a large trace norm make questions that are hard for every local mechanism
 (docs/bounds.md). The norm is concave in s and in p, and the steps here, p_q -> share of query q in the trace and s_x ->
-geometric mean of s_x and the share of value x, have its summits as fixed points. The same steps with the largest
-singular values only suit large errors. Any weights are valid; better ones prove more.
+share of value x, have its summits as fixed points. The same steps with the largest singular values only suit large
+errors. Any weights are valid; better ones prove more.
 """
 
 from __future__ import annotations
@@ -63,10 +63,11 @@ class Centred:
         """Sum of the largest singular values."""
         return float(self.parts[1][:rank].sum())
 
-    def next(self, keep_queries: bool, rank: int) -> Centred:
+    def next(self, keep_queries: bool, rank: int, damped: bool = False) -> Centred:
         """Weights in proportion to the share of a query and a value in the first directions."""
         U, d, V = (self.parts[0][:, :rank], self.parts[1][:rank], self.parts[2][:rank])
-        return Centred.of(self.W, self.p if keep_queries else U**2 @ d, np.sqrt(self.s * (d @ V**2)))
+        s = d @ V**2
+        return Centred.of(self.W, self.p if keep_queries else U**2 @ d, np.sqrt(self.s * s) if damped else s)
 
     def without_rare(self) -> Centred:
         """Without values that next to nobody has."""
@@ -86,6 +87,9 @@ def climb(start: Centred, keep_queries: bool, steps: int = STEPS, rank: int = AL
     m, n = start.W.shape
     best = now = start
     for _ in range(min(steps, int(WORK / (m * n * min(m, n))))):
-        now = now.next(keep_queries, rank)
+        further = now.next(keep_queries, rank)
+        if further.first(rank) < now.first(rank):  # between two values the step goes back and forth
+            further = now.next(keep_queries, rank, damped=True)
+        now = further
         best = max(best, now, key=lambda c: c.first(rank))
     return best

@@ -1,6 +1,6 @@
 """The local model: devices randomize their own records, a collector adds up the reports (docs/local.md)."""
 
-from leastnoise.local.collector import Collector, LocalAnswers
+from leastnoise.local.collector import Collector, LocalAnswer, LocalAnswers
 from leastnoise.local.device import Device, simulate
 from leastnoise.local.files import load_collector, load_plan, save_collector, save_plan
 from leastnoise.local.plan import LocalPlan
@@ -9,6 +9,7 @@ from leastnoise.local.planner import local_plan
 __all__ = [
     "Collector",
     "Device",
+    "LocalAnswer",
     "LocalAnswers",
     "LocalPlan",
     "load_collector",

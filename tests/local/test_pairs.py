@@ -15,7 +15,7 @@ from leastnoise.factorize.norms import gamma_2
 from leastnoise.local.bounds import ANY, EXACT, GAUSSIAN, Question, bounds
 from leastnoise.local.pairs import contrast, people, two_datasets, walk, walks
 from leastnoise.local.tails import Error
-from leastnoise.local.urns import half, mixed, product_urn, urns, weighted
+from leastnoise.local.urns import half, mixed, product_urn, product_urns, urns, weighted
 from leastnoise.privacy.gaussian import contrast as gaussian_contrast
 from leastnoise.privacy.gaussian import mu_for
 
@@ -439,6 +439,23 @@ def test_products_are_bounded_by_their_factors():
     for n, alpha in product((10.0, 1e3, 1e5), np.geomspace(1e-6, 1, 30)):
         for failing in (0.0, 0.05):
             assert whole.too_few(n, alpha, 0.2, failing) or not made.too_few(n, alpha, 0.2, failing)
+
+
+def test_products_with_fewer_values():
+    """Each is the product of parts of the factors, so no floor exceeds what the whole table needs."""
+    W, p = [np.tri(4), np.ones((1, 3)), np.eye(2)], [np.full(4, 0.25), np.ones(1), np.full(2, 0.5)]
+    made = list(product_urns(W, p, False, 1.0))
+    assert [int(one.seen[0]) for one in made] == [7, 3, 3, 1]  # 4 x 2, 2 x 2, 4 x 1 and 2 x 1 values, less one
+    question = Question.of(W, EPSILON, DELTA, "worst")
+    for one, mu in product(made, (0.05, 1.0)):
+        assert one.limit(gaussian_contrast(mu)) <= question.factorized * MU / mu
+
+
+def test_many_attributes_have_floors():
+    """2^20 values: with fewer attributes floors count sooner than with all."""
+    told = {b.who: b.people for b in bounds([np.array([[1.0, 1.0], [1.0, 0.0]])] * 20, 1e-4, epsilon=1, delta=DELTA,
+            error="worst").all if b.model == "central"}  # fmt: skip
+    assert told[EXACT] > told[GAUSSIAN] > 5 * two_datasets(1.0, 1.0, 1e-4, MU, WORST)
 
 
 def test_wide_products_have_floors():

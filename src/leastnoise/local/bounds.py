@@ -274,7 +274,9 @@ class Question:
         if len(parts) == 1:
             found.append(urns.weighted(parts[0], *weights[0]))
         else:
-            found.append(urns.product_urn(parts, weights, float(self.ranges.max())))
+            found += urns.product_urns(
+                parts, [p if fixed else urns.mixed(p) for p, _ in weights], fixed, self._moved[0]
+            )
         if self.dense is not None:
             p = kron_all([p[None] for p, _ in weights])[0]
             p = p if fixed else urns.mixed(p)

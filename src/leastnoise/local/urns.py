@@ -91,11 +91,11 @@ def weighted(W: Array, p: Array, s: Array) -> Urn:
     return Urn(lost, squared, s, values @ right**2, (right**2).sum(axis=0), 1 - float(s @ s))
 
 
-def _polar(W: Array, p: Array, s: Array) -> tuple[Array, Array, Array]:
-    """Singular vectors and values of P^1/2 W S^1/2 without the direction s^1/2."""
+def _polar(W: Array, p: Array, s: Array, centred: bool = True) -> tuple[Array, Array, Array]:
+    """Singular vectors and values of P^1/2 W S^1/2, without the direction s^1/2 if it is centred."""
     v = np.sqrt(s)
     B = np.sqrt(p)[:, None] * W * v
-    left, values, right = np.linalg.svd(B - np.outer(B @ v, v), full_matrices=False)
+    left, values, right = np.linalg.svd(B - np.outer(B @ v, v) if centred else B, full_matrices=False)
     keep = values > 1e-12 * values[0]
     return left[:, keep], values[keep], right[keep]
 
@@ -113,19 +113,39 @@ def _losses(W: Array, p: Array, s: Array, Z: Array) -> tuple[float, float]:
     return float(np.sum(root * total)), float(np.sum(total**2))
 
 
-def improved(W: Array, p: Array, s: Array, fixed: bool) -> Urn:
-    """Weights nearer to the optimum, where each is in proportion to what it adds; those of queries may be fixed."""
+def _improved(W: Array, p: Array, fixed: bool, centred: bool = True) -> tuple[Array, Array]:
+    """Weights near the optimum, where each is in proportion to what it adds; those of queries may be fixed."""
+    s = np.full(W.shape[1], 1 / W.shape[1])
     for _ in range(STEPS):
-        left, values, right = _polar(W, p, s)
+        left, values, right = _polar(W, p, s, centred)
         s = mixed(values @ right**2)
         p = p if fixed else left**2 @ values / values.sum()
-    return weighted(W, p, s)
+    return p, s
 
 
 def urns(W: Array, p: Array, fixed: bool) -> Iterator[Urn]:
     """Urns with all values and with ever fewer, with weights p on the queries that may be fixed."""
     for part in fewer(W, p, W.shape[1], MOST_SOLVED):
-        yield improved(part, p, np.full(part.shape[1], 1 / part.shape[1]), fixed)
+        yield weighted(part, *_improved(part, p, fixed))
+
+
+def product_urns(factors: Sequence[Array], weights: Sequence[Array], fixed: bool, largest: float) -> Iterator[Urn]:
+    """Urns of a Kronecker product, with ever fewer values of each factor, and with one value of ever more factors."""
+    every = [_levels(W, p, fixed) for W, p in zip(factors, weights, strict=True)]
+    order = sorted(range(len(every)), key=lambda i: -len(every[i]))
+    active = sum(len(levels) > 1 for levels in every)
+    while active:
+        chosen = order[:active]
+        for left in range(max(len(every[i]) for i in chosen), 1, -1):
+            level = [levels[-min(left, len(levels)) if i in chosen else -1] for i, levels in enumerate(every)]
+            yield product_urn([W for W, _ in level], [solved for _, solved in level], largest)
+        active = active * 3 // 4
+
+
+def _levels(W: Array, p: Array, fixed: bool) -> list[tuple[Array, tuple[Array, Array]]]:
+    """A factor with its weights, on fewer and fewer values, down to the one on which queries are largest."""
+    one = W[:, [int(np.argmax(p @ W**2))]]
+    return [(V, _improved(V, p, fixed, centred=False)) for V in (*fewer(W, p, W.shape[1], MOST_SOLVED), one)]
 
 
 def product_urn(factors: Sequence[Array], weights: Sequence[tuple[Array, Array]], largest: float) -> Urn:

@@ -173,6 +173,18 @@ def test_like_tables_share_their_rows():
     assert sum(name.startswith("answered") for name in arrays) == len({*header["approximations"]}) < 10
 
 
+def test_totals_beside_tables_stay_as_they_are():
+    work = Workload(Domain.of(x=range(8))).total().add({"matrix": SCORES[:4, :8]}, on=["x"])
+    plan = local_plan(work, 1, bias=0.04)
+    assert plan.approximations[0] is None
+    assert plan.approximations[1].shape == (4, 8)
+    collector = Collector(plan)
+    collector.add_block(simulate(plan, records(plan, 700), SeededBits(1)))
+    total, scores = collector.answers()
+    assert (total.values[0], total.std_errors[0], total.biases[0]) == (700, 0, 0)
+    assert (scores.biases <= 28).all()
+
+
 def test_plans_beyond_their_bias_are_refused(tmp_path):
     plan = local_plan(scores_work(), 1, bias=0.04)
     header, arrays = replace(plan, bias=0.01).data()

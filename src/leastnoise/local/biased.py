@@ -22,7 +22,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.norms import gamma_2_approximate
 from leastnoise.local.ball import Ball
-from leastnoise.local.design import centred
+from leastnoise.local.design import SMALL, centred
 from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.plan import LocalPlan, targets
 from leastnoise.local.randomizer import Randomizer
@@ -34,7 +34,7 @@ from leastnoise.workload.families import digest
 MOST_CELLS = 2048  # of a table whose queries are replaced
 GAP = 1e-3  # of the largest variance
 MOST_STEPS = 2000
-WORK = 2e11  # multiplications of a search
+WORK = 1e11  # multiplications of a search, or a hundred steps
 NORM_SIZE = 400  # queries and values up to which gamma_2 within the bias is computed
 NORM_GAP, NORM_STEPS = 1e-2, 1000
 SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the half width without bias, to try as bias
@@ -67,7 +67,8 @@ def cheapest(rows: Array, bias: float, form: Array, gap: float = GAP) -> Array:
         X, momentum = new, after
         if step % 20 == 19 and _proven(rows, bias, form, X, gap):
             break
-    return X
+    value, before = (np.einsum("qx,qx->q", V @ form, V) for V in (X, rows))
+    return np.where((value < before)[:, None], X, rows)  # where steps ran out, it may not be better
 
 
 def _inside(rows: Array, bias: float) -> float:
@@ -102,14 +103,21 @@ def _vector_form(columns: Array, variance: float) -> tuple[Array, Array]:
     return variance * (inverse @ inverse.T), inverse @ (columns - columns.mean(axis=1, keepdims=True))
 
 
-def query_form(plan: LocalPlan, queries: Queries) -> Array | None:
-    """H over the cells of a table, from all parts that tell it; None where some query over them is not told."""
+def query_form(plan: LocalPlan, queries: Queries, forms: dict[int, Array | None] | None = None) -> Array | None:
+    """H over the cells of a table, from all parts that tell it; None where some query over them is not told.
+
+    `forms` are those of randomizers seen before.
+    """
+    forms = {} if forms is None else forms
     cells = Queries(queries.attributes, queries.shape, np.eye(queries.rows.shape[1]))
     if not all(any(part.can(piece) for part in plan.parts) for piece in cells.pieces if piece):
         return None
     total = np.zeros((len(cells.rows), len(cells.rows)))
     for i, rows in targets(plan.parts, cells).items():
-        form = noise_form(plan.parts[i].randomizer)
+        randomizer = plan.parts[i].randomizer
+        if id(randomizer) not in forms:
+            forms[id(randomizer)] = noise_form(randomizer)
+        form = forms[id(randomizer)]
         if form is None:
             return None
         total += rows @ form @ rows.T / plan.parts[i].fraction
@@ -119,9 +127,10 @@ def query_form(plan: LocalPlan, queries: Queries) -> Array | None:
 def replaced(plan: LocalPlan, bias: float, before: Sequence[Array | None]) -> LocalPlan:
     """The plan with the cheapest rows in place of its queries; those from before where not every row is told."""
     made: dict[str, Array] = {}
+    forms: dict[int, Array | None] = {}
     rows: list[Array | None] = []
     for queries, known in zip(plan.queries, before, strict=True):
-        form = query_form(plan, queries) if any(queries.pieces) else None
+        form = query_form(plan, queries, forms) if any(queries.pieces) else None
         if form is None:
             rows.append(known)
             continue
@@ -133,17 +142,17 @@ def replaced(plan: LocalPlan, bias: float, before: Sequence[Array | None]) -> Lo
 
 
 def with_bias(plan: LocalPlan, bias: float, replan: Replan) -> LocalPlan:
-    """The best plan found whose answers may be off by `bias`, as a share of the devices.
+    """The best plan found whose answers may be off by `bias`, as a share of the devices; the plan where none is better.
 
     Guarantees: biased_answers_are_within_the_bias; a_bias_never_adds_variance.
     """
     _check(plan, bias)
-    found = [replaced(plan, bias, [None] * len(plan.queries))]
-    starts = [found[0].approximations, _near(plan, bias)]
-    for start in starts:
-        if start is not None:
-            asked = replace(plan, bias=bias, approximations=start).queries
-            found.append(replaced(replan(asked), bias, start))
+    found = [plan, replaced(plan, bias, [None] * len(plan.queries))]
+    if max(q.rows.shape[1] for q in plan.queries) <= SMALL:  # other randomizers of large tables take minutes
+        for start in (found[1].approximations, _near(plan, bias)):
+            if start is not None:
+                asked = replace(plan, bias=bias, approximations=start).queries
+                found.append(replaced(replan(asked), bias, start))
     return min(found, key=lambda p: p.weighted_std_error)
 
 

@@ -27,7 +27,7 @@ from leastnoise.factorize.norms import (
     gamma_r,
 )
 from leastnoise.factorize.norms_approximate import cut_witness, repaired, towards_the_middle
-from leastnoise.factorize.norms_search import QUICK_SIZE, Lines, Search, climb, conjugate, full_rank_factors
+from leastnoise.factorize.norms_search import QUICK_SIZE, Lines, Search, climb, conjugate, full_rank_factors, triangle
 from leastnoise.factorize.norms_splitting import Start, nearest_semidefinite
 from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.factorize.strategy import factor_gram
@@ -451,6 +451,15 @@ def test_quick_factors_are_the_factors(r, rng):
     assert not search.quick
 
 
+def test_triangles_of_tall_matrices(rng):
+    tall = rng.normal(size=(60, 5))
+    for matrix in (tall, tall * np.logspace(0, -9, 5), tall[:7], tall @ np.diag([1, 1, 0, 1, 1])):
+        F = triangle(matrix)
+        assert F.shape == (5, 5)
+        assert_allclose(np.tril(F, -1), 0, atol=0)
+        assert_allclose(F.T @ F, matrix.T @ matrix, atol=1e-12)
+
+
 @pytest.mark.parametrize(("n", "k"), [(130, 1), (150, 20), (600, 90)])
 def test_sketches_find_low_ranks(n, k, rng):
     W = rng.normal(size=(n, k)) @ rng.normal(size=(k, n + 10))
@@ -507,12 +516,25 @@ def test_repairs_cost_what_is_missing(m, n, rng):
     assert size(S, B) <= size(R, A) + allowed + 1e-12
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.4, 5.0])
+@pytest.mark.parametrize("alpha", [0.05, 0.4, 2.1, 5.0])
 def test_moved_towards_the_middle_is_within_alpha(alpha, rng):
     W = rng.uniform(-1, 3, (6, 4))
     S, B = towards_the_middle(W, alpha, W, np.eye(4))
     assert np.abs(W - S @ B).max() <= alpha + 1e-12
-    assert_allclose(S @ B, W + min(alpha / np.ptp(W) * 2, 1) * ((W.max() + W.min()) / 2 - W), atol=1e-12)
+    if alpha < np.ptp(W) / 2:
+        assert_allclose(S @ B, W + 2 * alpha / np.ptp(W) * ((W.max() + W.min()) / 2 - W), atol=1e-12)
+    else:
+        assert_allclose(S @ B, max(0, W.max() - alpha), atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.6, 0.99])
+def test_one_constant_is_enough_from_one_half_on(alpha):
+    found = gamma_2_approximate(prefix(9), alpha, gap=1e-9)
+    check_approximate(prefix(9), found)
+    assert found.value == pytest.approx(1 - alpha, rel=1e-9)
+    found = gamma_2_approximate(-prefix(9), alpha, gap=1e-9)
+    check_approximate(-prefix(9), found)
+    assert found.value == pytest.approx(1 - alpha, rel=1e-9)
 
 
 def test_cut_witnesses_are_witnesses(rng):

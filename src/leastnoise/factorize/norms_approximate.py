@@ -141,12 +141,14 @@ def _size(R: Array, A: Array) -> float:
 
 
 def towards_the_middle(W: Array, alpha: float, R: Array, A: Array) -> tuple[Array, Array]:
-    """Factors R A of W, equally large, moved by alpha towards one constant, the middle of the range of W.
+    """Factors R A of W, equally large, moved by alpha towards one constant.
 
-    For queries of 0 and 1 that is (1 - 2 alpha) W + alpha, cheaper than (1 - alpha) W where gamma_2(W) > 1.
+    It is the middle of the range of W: for queries of 0 and 1 (1 - 2 alpha) W + alpha, cheaper than (1 - alpha) W where
+    gamma_2(W) > 1. Where a constant alone is close enough, it is the one nearest to 0.
     """
-    middle, half = float(W.max() + W.min()) / 2, float(W.max() - W.min()) / 2
-    share = min(alpha / half, 1.0) if half > 0 else 1.0
+    low, high = float(W.min()), float(W.max())
+    share = min(2 * alpha / (high - low), 1.0) if high > low else 1.0
+    middle = (low + high) / 2 if share < 1 else min(max(0.0, high - alpha), low + alpha)
     left, right = np.full((len(R), 1), np.sqrt(abs(middle))), np.full((1, A.shape[1]), np.sqrt(abs(middle)))
     keep, move = np.sqrt(1 - share), np.sqrt(share)
     return np.hstack([keep * R, move * left]), np.vstack([keep * A, np.sign(middle) * move * right])

@@ -29,6 +29,8 @@ SKETCH = 32  # columns of the first attempt at a low rank
 RANK_GAP = 1e11  # a sketch of a larger condition number has found all of the matrix
 QUICK_SIZE = 200  # queries from which eigenvectors are used where singular vectors would be slower
 QUICK_SPREAD = 1e-10  # least ratio of eigenvalues for it
+TALL = 4  # rows per column from which triangles come from Cholesky's decomposition
+CHOLESKY_SPREAD = 1e-4  # least ratio of its diagonal
 MIX = 1e-3  # share of the gap spent on a little weight everywhere, so that R and A stay finite and accurate
 
 
@@ -221,10 +223,20 @@ class Search:
 
 
 def triangle(matrix: Array) -> Array:
-    """The triangular factor of a QR decomposition, with as many rows as columns."""
-    n = matrix.shape[1]
-    factor: Array = np.asarray(qr(matrix, mode="r", check_finite=False)[0][:n], dtype=np.float64)
-    return factor
+    """A triangular F with F^T F = M^T M for the matrix M, with as many rows as columns.
+
+    The bounds hold for any F; so for many rows Cholesky's, four times as fast as QR, unless it loses digits.
+    """
+    m, n = matrix.shape
+    if m >= TALL * n:
+        try:
+            factor = np.asarray(np.linalg.cholesky(matrix.T @ matrix).T, dtype=np.float64)
+        except np.linalg.LinAlgError:
+            factor = np.zeros((n, n))
+        diagonal = np.diagonal(factor)
+        if diagonal.min() > CHOLESKY_SPREAD * diagonal.max():
+            return np.ascontiguousarray(factor)
+    return np.asarray(qr(matrix, mode="r", check_finite=False)[0][:n], dtype=np.float64)
 
 
 def climb(

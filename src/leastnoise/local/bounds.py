@@ -23,7 +23,7 @@ from leastnoise.factorize.differences import centred_trace, difference_floor, la
 from leastnoise.factorize.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
 from leastnoise.factorize.norms_checks import checked_matrices
 from leastnoise.gram import kron_all
-from leastnoise.local import pairs, urns
+from leastnoise.local import packing, pairs, urns
 from leastnoise.local.ball import Ball, cap, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.floors import added_noise, two_datasets, two_populations, unbiased_reports
@@ -135,7 +135,7 @@ def bounds(
 
     >>> found = bounds([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
     >>> found.too_few("central").people, found.enough("central").people
-    (20, 216)
+    (30, 216)
 
     Guarantees: enough_is_enough; floors_are_below_every_mechanism; bounds_fall_in_alpha; one_query_is_nearly_tight.
     """
@@ -283,6 +283,13 @@ class Question:
             found += [*urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
         return found
 
+    @cached_property
+    def packings(self) -> list[packing.Packing]:
+        """Datasets that accurate answers tell apart, for "max"."""
+        if self.constant or self.error.kind != "max":
+            return []
+        return list(packing.product_packings(self.factors) if self.dense is None else packing.packings(self.dense))
+
     def _near(self, alpha: float) -> Iterator[tuple[float, Array, Array]]:
         """(share of alpha, R, A) of matrices within so much of the queries, for "max" and where the queries are few."""
         if self.dense is None or sum(self.dense.shape) > MOST_APPROXIMATE or self.error.kind != "max":
@@ -310,16 +317,24 @@ class Question:
             yield Bound("central", "enough", "constants, without data", "nothing is told", 1)
         if not self.constant:
             yield from self._gaussian("central", privacy, alpha, 1.0)
-        low = two_datasets(*self._moved, alpha, epsilon, self.delta, self.error)
-        low = max(low, pairs.people(self.pairs, alpha, pairs.contrast(epsilon, self.delta), self.error))
+        failing = 1 - self.error.confidence
+        low = max(
+            two_datasets(*self._moved, alpha, epsilon, self.delta, self.error),
+            packing.people(self.packings, alpha, packing.most_private(epsilon, self.delta, failing)),
+            pairs.people(self.pairs, alpha, pairs.contrast(epsilon, self.delta), self.error),
+        )
         yield Bound("central", "too few", ANY, privacy, low)
         if self.constant:
             return
         if self.error.kind != "max":
             added = max(low, added_noise(self.floor, alpha, epsilon, self.delta))
             yield Bound("central", "too few", "noise that does not depend on the data", privacy, added)
-        low = max(low, pairs.two_datasets(*self._moved, alpha, self.mu, self.error))
-        low = max(low, pairs.people(self.pairs, alpha, gaussian.contrast(self.mu), self.error))
+        low = max(
+            low,
+            pairs.two_datasets(*self._moved, alpha, self.mu, self.error),
+            packing.people(self.packings, alpha, packing.most_gaussian(self.mu, failing)),
+            pairs.people(self.pairs, alpha, gaussian.contrast(self.mu), self.error),
+        )
         yield Bound("central", "too few", GAUSSIAN, f"mu = {self.mu:.2g}", low)
         least = self._least("central", privacy, alpha, 1.0)
         yield replace(least, people=max(low, least.people))

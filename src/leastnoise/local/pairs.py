@@ -206,13 +206,13 @@ def fewer(W: Array, p: Array, most: int, entries: int) -> Iterator[Array]:
     """The queries on at most so many values, and on ever fewer that are far from each other: these count sooner."""
     W = np.unique(W, axis=1)
     size = min(W.shape[1], most, entries // len(W))
-    order = _far(np.sqrt(p)[:, None] * W, size)
+    order = far(np.sqrt(p)[:, None] * W, size)
     while size > 1:
         yield W[:, order[:size]]
         size = (size + 1) // 2 if size > 2 else 1
 
 
-def _far(columns: Array, size: int) -> list[int]:
+def far(columns: Array, size: int) -> list[int]:
     """So many columns: each is as far as possible from those before it."""
     first = int(np.argmax(np.sum((columns - columns.mean(axis=1, keepdims=True)) ** 2, axis=0)))
     order, distance = [first], np.sum((columns - columns[:, [first]]) ** 2, axis=0)

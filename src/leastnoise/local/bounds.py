@@ -369,7 +369,7 @@ class Question:
         if e.kind == "max":
             low = max(low, two_populations(float(self.ranges.max()), alpha, epsilon, e))
         else:
-            low = max([low, *(any_reports(s, alpha, epsilon) for s in self._spectra)])
+            low = max(low, any_reports(self._spectra, alpha, epsilon))
         yield Bound("local", "too few", ANY, "epsilon", low)
         if e.kind != "max":
             yield Bound("local", "too few", UNBIASED, "epsilon", max(low, self._told(alpha)))

@@ -8,7 +8,7 @@ however people's reports wait for each other's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod, sinh, sqrt
 
@@ -128,6 +128,8 @@ class Sphere:
                     return True
             return False
 
+        if not too_few(low * (1 + FINE)):
+            return low
         high = max(2 * low, min(float(s.traces()[-1] ** 2 / c / alpha**2), MOST_PEOPLE))
         while high > low * (1 + FINE):
             middle = sqrt(low * high)
@@ -135,14 +137,17 @@ class Sphere:
         return low
 
 
-def any_reports(spectrum: Spectrum, alpha: float, epsilon: float) -> int:
+def any_reports(tried: Iterable[Spectrum], alpha: float, epsilon: float) -> int:
     """Any epsilon-private local mechanism, for errors "worst" and "rms".
 
     Guarantees: floors_are_below_every_mechanism; the_sphere_is_as_computed; small_alphas_need_nearly_the_unbiased.
     """
-    sphere = Sphere(spectrum, sinh(epsilon / 2) ** 2)
-    low = sphere.plain(alpha)
-    return at_least(low if spectrum.lost else sphere.weighted(alpha, max(low, 1.0)))
+    low = 1.0
+    for spectrum in tried:
+        sphere = Sphere(spectrum, sinh(epsilon / 2) ** 2)
+        low = max(low, sphere.plain(alpha))
+        low = low if spectrum.lost else sphere.weighted(alpha, low)
+    return at_least(low)
 
 
 def spectra(start: Centred, keep_queries: bool) -> list[Spectrum]:

@@ -85,6 +85,14 @@ def test_steps_can_be_repeated(plan, folder):
         assert refused(lambda: stream.answer(1)) == "step 1 has not come yet; 1 steps were taken"
 
 
+def test_bad_calls_take_no_step(plan, folder):
+    with plan.stream(folder=folder) as stream:
+        for call in (lambda: stream.add(3, 1.5), lambda: stream.add(-3), lambda: stream.add(3, step="0")):
+            refused(call)
+        assert len(stream) == 0
+    assert (folder / JOURNAL).read_bytes() == b""
+
+
 def test_names_survive(plan, folder):
     started(plan, folder, 2)
     with ln.Stream.load(folder) as stream:

@@ -26,7 +26,7 @@ from leastnoise.noise import Bits, SecureBits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.privacy.ledger import Entry, Ledger
 from leastnoise.release import folders, matrix_files, stream_files
-from leastnoise.release.answers import Answer
+from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.journal import JOURNAL, REMEDY, Journal, Step
 from leastnoise.release.matrix import MatrixRelease, privacy_of
 from leastnoise.release.statement import Privacy, now
@@ -118,6 +118,7 @@ class Stream:
         With `step`, its number from 0, the same call can be made again after a crash: a step that was taken with this
         count is answered as before, and nothing is counted twice.
         """
+        quantile(confidence)  # whatever is wrong with the call is told before a step is taken
         with self._turn:
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
                 raise LeastnoiseError("a count is a whole number of 0 or more; give how many events there were")

@@ -411,6 +411,20 @@ def test_floors_fall_in_alpha(error):
     assert people([], 0.1, 0.1, error) == 1
 
 
+@pytest.mark.parametrize("kind", ["max", "worst", "rms"])
+def test_no_floor_exceeds_what_is_enough(kind):
+    """Also with queries that are 0 or occur twice, which have a share in the mean over all queries."""
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        k, T, epsilon, alpha = *rng.integers(2, 7, 2), np.exp(rng.uniform(-3, 2)), 10 ** rng.uniform(-5, -1)
+        W = rng.integers(0, 2, (k, T)) * 1.0 if rng.random() < 0.6 else rng.normal(size=(k, T))
+        W = np.vstack([W, np.eye(1, T), 0 * W[:2], W[:1]])
+        asked = W if rng.random() < 0.6 else [W, np.array([[0.0, 0.0], [1.0, 0.0]])]
+        told = bounds(asked, alpha, epsilon=epsilon, delta=1e-6, error=kind)
+        central = {b.who: b.people for b in told.all if b.model == "central"}
+        assert central[ANY] <= central[GAUSSIAN] <= central[f"any {EXACT}"] <= told.enough("central").people
+
+
 def test_no_floor_where_constants_are_accurate():
     for W in WORKLOADS.values():
         reach = float(np.ptp(W, axis=1).max()) / 2

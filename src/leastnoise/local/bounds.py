@@ -269,17 +269,14 @@ class Question:
         if self.constant:
             return []
         fixed, (parts, norm) = self.error.kind == "rms", self.solved[0]
-        weights = [(part.queries / part.queries.sum(), urns.mixed(part.cells)) for part in norm.parts]
+        weights = [urns.mixed(np.ones(len(part.queries)) if fixed else part.queries) for part in norm.parts]
         found: list[pairs.Pairs] = []
         if len(parts) == 1:
-            found.append(urns.weighted(parts[0], *weights[0]))
+            found.append(urns.weighted(parts[0], weights[0], urns.mixed(norm.parts[0].cells)))
         else:
-            found += urns.product_urns(
-                parts, [p if fixed else urns.mixed(p) for p, _ in weights], fixed, self._moved[0]
-            )
+            found += urns.product_urns(parts, weights, fixed, self._moved[0])
         if self.dense is not None:
-            p = kron_all([p[None] for p, _ in weights])[0]
-            p = p if fixed else urns.mixed(p)
+            p = kron_all([p[None] for p in weights])[0]
             found += [*urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
         return found
 

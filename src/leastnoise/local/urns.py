@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import pi, prod, sqrt
 
 import numpy as np
 from scipy.special import gammaln
@@ -19,6 +19,7 @@ STEPS = 30  # towards better weights
 MIXED = 0.1  # share of uniform weights, so that none is tiny
 MOST_SOLVED = 2**16  # entries of a matrix whose weights are improved
 MOST_COMPARED = 2**24  # queries times pairs of values that are followed when some answers fail
+MOST_PRODUCT = 10**30  # values of a product; more than people
 URNS = 60  # kappas that are tried
 LEAST_COUNT = 0.75  # of kappa s, for which the proof holds
 LARGE = 1e3  # beyond, bounds of gamma functions are as good as their values
@@ -138,7 +139,8 @@ def product_urns(factors: Sequence[Array], weights: Sequence[Array], fixed: bool
         chosen = order[:active]
         for left in range(max(len(every[i]) for i in chosen), 1, -1):
             level = [levels[-min(left, len(levels)) if i in chosen else -1] for i, levels in enumerate(every)]
-            yield product_urn([W for W, _ in level], [solved for _, solved in level], largest)
+            if prod(W.shape[1] for W, _ in level) < MOST_PRODUCT:
+                yield product_urn([W for W, _ in level], [solved for _, solved in level], largest)
         active = active * 3 // 4
 
 

@@ -6,12 +6,15 @@ from functools import cache
 import numpy as np
 
 from leastnoise import Budget, Domain, Workload
+from leastnoise.local import Collector, simulate
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.odds import Odds
 from leastnoise.local.planner import local_plan
 from leastnoise.local.subsets import Subsets
+from leastnoise.local.tables import cells_of
+from leastnoise.noise import SeededBits
 
 ODDS = Odds.within(Fraction(1))
 PREFIX = np.tril(np.ones((6, 6)))
@@ -50,3 +53,27 @@ def records(plan, count: int, seed: int = 0):
     rng = np.random.default_rng(seed)
     level = rng.random(count)
     return np.stack([rng.binomial(n - 1, 0.2 + 0.6 * level) for n in plan.domain.shape], axis=1)
+
+
+def collected(plan, codes, seed=1):
+    collector = Collector(plan)
+    collector.add_block(simulate(plan, codes, SeededBits(seed)))
+    return collector
+
+
+def report_of(plan, part, number):
+    """A report that names a subset."""
+    return (plan.prefix + bytes([part]) + number.to_bytes(2, "little")).ljust(plan.report_bytes, b"\0")[
+        : plan.report_bytes
+    ]
+
+
+def truth(queries, codes):
+    return queries.rows @ np.bincount(
+        cells_of(codes, queries.attributes, queries.shape), minlength=queries.rows.shape[1]
+    )
+
+
+def same(one, other):
+    tallies = all((a == b).all() for a, b in zip(one.tallies, other.tallies, strict=True))
+    return tallies and (one.counts == other.counts).all() and one.rejected == other.rejected

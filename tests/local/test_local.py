@@ -1,7 +1,6 @@
-"""Plan, devices and collectors together: privacy of whole reports, unbiased answers, merges, files, bad input."""
+"""Plan, devices and collectors together: privacy of whole reports, unbiased answers, weights, bad input."""
 
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -12,14 +11,8 @@ from numpy.testing import assert_allclose
 
 from leastnoise import Domain, LeastnoiseError, Workload
 from leastnoise.local import (
-    Collector,
     Device,
-    files,
-    load_collector,
-    load_plan,
     local_plan,
-    save_collector,
-    save_plan,
     simulate,
 )
 from leastnoise.local.ball import Ball
@@ -28,29 +21,10 @@ from leastnoise.local.plan import SHARES, targets
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import Queries, cells_of, lifted
 from leastnoise.noise import SeededBits
-from tests.local.cases import ODDS, pairs_plan, prefix_plan, records
+from tests.local.cases import ODDS, collected, pairs_plan, prefix_plan, records, truth
 
 LAYOUTS = ["whole", "tables", "residuals"]
 ALL_LAYOUTS = [*LAYOUTS, "split"]
-
-
-def collected(plan, codes, seed=1):
-    collector = Collector(plan)
-    collector.add_block(simulate(plan, codes, SeededBits(seed)))
-    return collector
-
-
-def report_of(plan, part, number):
-    """A report that names a subset."""
-    return (plan.prefix + bytes([part]) + number.to_bytes(2, "little")).ljust(plan.report_bytes, b"\0")[
-        : plan.report_bytes
-    ]
-
-
-def truth(queries, codes):
-    return queries.rows @ np.bincount(
-        cells_of(codes, queries.attributes, queries.shape), minlength=queries.rows.shape[1]
-    )
 
 
 # --- privacy ----------------------------------------------------------------------------------------------------------
@@ -183,63 +157,6 @@ def test_worst_variances_hold_for_all_records():
     assert plan.worst_std_error**2 == pytest.approx(max(plan.worst_variances(q).max() for q in plan.queries))
 
 
-def test_poisoned_batch_moves_answers_no_further_than_stated():
-    plan = pairs_plan()
-    codes = records(plan, 20_000)
-    honest, attacked = collected(plan, codes), collected(plan, codes)
-    forged = 200
-    part = plan.parts[0]
-    h = part.randomizer.estimators(targets(plan.parts, plan.queries[0])[0])
-    attacked.add_block(report_of(plan, 0, int(np.argmax(np.abs(h[0])))) * forged)
-    before, after = honest.answers()[0].values, attacked.answers()[0].values
-    bound = forged * plan.influence(plan.queries[0])
-    moved = np.abs(after - before)
-    # beside what a forged report says, it adds one to the count and joins its part: a few percent
-    assert (moved <= 1.1 * bound + forged).all()
-    assert moved[0] > 0.5 * bound[0]
-
-
-@pytest.mark.parametrize("kind", ["subsets", "cap", "gaussian"])
-def test_influence_of_forged_reports_is_exact(kind):
-    """Of a plan with one table: m forged reports add m times what one says; no report says more than stated."""
-    plan = prefix_plan() if kind == "subsets" else local_plan(prefix_plan().workload, 1, 1e-5, randomizer=kind)
-    (queries,), (part,) = plan.queries, plan.parts
-    codes = records(plan, 2_000)
-    before = collected(plan, codes).answers()[0].values
-    rng, stated = np.random.default_rng(0), plan.influence(queries)
-    moved = []
-    for _ in range(40):
-        forged = plan.prefix + _any_payload(part.randomizer, rng)
-        attacked = collected(plan, codes)
-        attacked.add_block(forged * 300)
-        assert attacked.reports == 2_300
-        tally = part.randomizer.tally(np.frombuffer(forged[5:], dtype=np.uint8)[None])
-        says = part.randomizer.totals(queries.rows, tally)
-        moved.append(attacked.answers()[0].values - before)
-        assert_allclose(moved[-1], 300 * says, rtol=1e-9, atol=1e-6)
-        # `influence` is about what is left when the constant is told by the number of reports
-        assert (np.abs(moved[-1] - 300 * queries.pieces[()]) <= 300 * stated * (1 + 1e-9)).all()
-    if kind == "subsets":
-        h = part.randomizer.estimators(queries.rows - queries.rows.mean(axis=1, keepdims=True))
-        assert_allclose(np.abs(h).max(axis=1), stated)  # attained by some subset
-
-
-def _any_payload(randomizer, rng):
-    """A report that devices could have sent, of no record."""
-    if isinstance(randomizer, Subsets):
-        return int(rng.integers(randomizer.tallies)).to_bytes(randomizer.payload, "little")
-    if isinstance(randomizer, Ball):
-        return rng.bytes(8) + bytes([int(rng.integers(randomizer.choice.candidates))])
-    signs = rng.choice([-1, 1], len(randomizer.columns))
-    return (signs * randomizer.bound).astype("<i4").tobytes()
-
-
-def test_forged_reports_on_prefixes_in_persons():
-    """The figure of the guide."""
-    plan = prefix_plan(32)
-    assert 8 < plan.influence(plan.queries[0]).max() < 10
-
-
 def test_asking_for_more():
     plan = pairs_plan()
     codes = records(plan, 40_000)
@@ -305,20 +222,6 @@ def test_split_is_chosen_where_epsilon_is_large():
     assert large.worst_std_error < local_plan(work, 6, layout="tables").worst_std_error
 
 
-def test_split_reports_are_rejected_as_a_whole():
-    plan = pairs_plan("split")
-    block = simulate(plan, records(plan, 300), SeededBits(1))
-    collector = Collector(plan)
-    collector.add_block(block)
-    assert collector.reports == 300
-    last = plan.parts[-1].randomizer
-    bad = block[: plan.report_bytes - last.payload] + b"\xff" * last.payload
-    assert last.tallies < 256**last.payload
-    assert not collector.add(bad)
-    assert (collector.counts == 300).all()
-    assert collector.rejected["content"] == 1
-
-
 def test_weights_move_accuracy():
     domain = Domain.of(a=range(4), b=range(4))
     plans = [local_plan(Workload(domain).marginals("a", weight=w).marginals("b"), 1, layout="tables") for w in (1, 25)]
@@ -381,226 +284,6 @@ def test_nothing_of_the_size_of_the_domain():
     assert 0.8 < np.mean(np.square(z)) < 1.2  # 66 tables of 25 dependent cells
 
 
-# --- collecting -------------------------------------------------------------------------------------------------------
-
-
-def same(one, other):
-    tallies = all((a == b).all() for a, b in zip(one.tallies, other.tallies, strict=True))
-    return tallies and (one.counts == other.counts).all() and one.rejected == other.rejected
-
-
-@pytest.mark.parametrize("plan", [pairs_plan(), prefix_plan()], ids=["pairs", "prefix"])
-def test_order_does_not_matter_and_merged_collectors_equal_one(plan):
-    codes, size = records(plan, 3_000), plan.report_bytes
-    block = simulate(plan, codes, SeededBits(3))
-    reports = [block[i : i + size] for i in range(0, len(block), size)]
-    whole = Collector(plan)
-    whole.add_block(block)
-    single, shuffled, left, right = (Collector(plan) for _ in range(4))
-    for report in reports:
-        assert single.add(report)
-    shuffled.add_all(reports[i] for i in np.random.default_rng(0).permutation(len(reports)))
-    left.add_all(reports[:1000])
-    right.add_all(reports[1000:])
-    left.merge(right)
-    assert whole.reports == 3_000
-    assert all(same(whole, other) for other in (single, shuffled, left))
-
-
-def test_block_equals_single_reports():
-    plan = prefix_plan()
-    block = simulate(plan, np.array([[5]]), SeededBits(9))
-    assert Device(plan, SeededBits(9)).report({"x": 5}) == block
-    assert len(block) == plan.report_bytes == 6
-
-
-def test_bad_reports_are_counted_and_change_nothing():
-    plan, other = pairs_plan(), prefix_plan()
-    block, size = simulate(plan, records(plan, 500), SeededBits(3)), plan.report_bytes
-    good, bad = Collector(plan), Collector(plan)
-    good.add_block(block)
-    bad.add_block(block)
-    first = block[:size]
-    assert not bad.add(first[:-1])
-    assert not bad.add(first + b"\0")
-    assert not bad.add(b"")
-    bad.add_block(block[:-1])
-    assert not bad.add(bytes([99]) + first[1:])
-    assert not bad.add(first[:2] + bytes([first[2] ^ 1]) + first[3:])
-    assert not bad.add(plan.prefix + bytes([len(plan.parts)]) + first[6:])
-    assert not bad.add(report_of(plan, 0, plan.parts[0].randomizer.tallies))
-    foreign = Device(other).report({"x": 1}).ljust(size, b"\0")
-    assert not bad.add(foreign)
-    assert bad.rejected == {"length": 4, "version": 1, "plan": 2, "content": 2}
-    assert bad.reports == good.reports == 500
-    assert all((a == b).all() for a, b in zip(good.tallies, bad.tallies, strict=True))
-    mixed = Collector(plan)
-    mixed.add_block(b"\xff" * size + first + b"\x01" * size + block[size : 2 * size])
-    assert (mixed.reports, mixed.rejected["version"], mixed.rejected["plan"]) == (2, 1, 1)
-
-
-def test_padding_must_be_zero():
-    domain = Domain.of(a=range(3), b=range(40))
-    plan = local_plan(Workload(domain).marginals("a").marginals("b"), 1, layout="tables", randomizer="subsets")
-    collector = Collector(plan)
-    sizes = [p.randomizer.payload for p in plan.parts]
-    short = int(np.argmin(sizes))
-    if min(sizes) < max(sizes):
-        assert not collector.add(plan.prefix + bytes([short]) + bytes([0] * min(sizes)) + b"\x07")
-    collector.add_block(simulate(plan, records(plan, 100), SeededBits(1)))
-    assert collector.reports == 100
-
-
-def test_merging_refuses_other_plans_and_itself():
-    one, other = Collector(pairs_plan()), Collector(prefix_plan())
-    with pytest.raises(LeastnoiseError, match="these collectors follow different plans"):
-        one.merge(other)
-    with pytest.raises(LeastnoiseError, match="cannot be merged with itself"):
-        one.merge(one)
-
-
-def test_too_few_reports():
-    with pytest.raises(LeastnoiseError, match="only 0 reports tell these queries; collect more before asking"):
-        Collector(prefix_plan()).answers()
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("randomizer", ["subsets", "cap", "gaussian"])
-def test_saved_plans_come_back_the_same(tmp_path, randomizer):
-    domain = Domain.of(a=range(3), b=["u", "v"], c=range(4))
-    plan = local_plan(Workload(domain).marginals(ways=2), 0.5, 1e-6, randomizer=randomizer, layout="residuals")
-    save_plan(plan, tmp_path / "plan")
-    back = load_plan(tmp_path / "plan")
-    assert back.fingerprint == plan.fingerprint
-    codes = records(plan, 200)
-    assert simulate(back, codes, SeededBits(1)) == simulate(plan, codes, SeededBits(1))
-    assert back.epsilon == Fraction(1, 2)
-    assert [p.share for p in back.parts] == [p.share for p in plan.parts]
-
-
-def test_fingerprints_differ():
-    work = Workload(Domain.of(x=range(6))).prefix("x")
-    assert len({local_plan(work, e, seed=s).fingerprint for e, s in ((1, 0), (1, 1), (0.5, 0))}) == 3
-    assert local_plan(work, 1).fingerprint == local_plan(work, 1.0).fingerprint
-
-
-def test_saved_collectors_come_back_the_same(tmp_path):
-    plan = pairs_plan()
-    collector = collected(plan, records(plan, 1_000))
-    collector.add(b"junk")
-    save_collector(collector, tmp_path / "counts")
-    back = load_collector(tmp_path / "counts", plan)
-    assert same(back, collector)
-    back.merge(collector)
-    assert back.reports == 2_000
-    with pytest.raises(LeastnoiseError, match="belongs to another plan"):
-        load_collector(tmp_path / "counts", prefix_plan())
-
-
-def test_damaged_files(tmp_path):
-    plan = prefix_plan()
-    path = tmp_path / "plan"
-    with pytest.raises(LeastnoiseError, match="there is no file"):
-        load_plan(path)
-    path.write_bytes(b"not a plan")
-    with pytest.raises(LeastnoiseError, match="is not a local plan"):
-        load_plan(path)
-    save_collector(Collector(plan), path)
-    with pytest.raises(LeastnoiseError, match="holds a local collector, not a local plan"):
-        load_plan(path)
-
-
-def test_flipped_bytes_are_noticed(tmp_path):
-    plan = prefix_plan()
-    save_plan(plan, tmp_path / "plan")
-    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
-    rng = np.random.default_rng(0)
-    for name, load in (("plan", load_plan), ("counts", lambda path: load_collector(path, plan))):
-        whole = (tmp_path / name).read_bytes()
-        for _ in range(60):
-            changed = bytearray(whole)
-            changed[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
-            (tmp_path / "changed").write_bytes(bytes(changed))
-            try:
-                back = load(tmp_path / "changed")
-            except LeastnoiseError:
-                continue
-            assert (back if name == "plan" else back.plan).fingerprint == plan.fingerprint
-
-
-@pytest.mark.parametrize("name", ["plan", "counts"])
-def test_truncated_files_are_told_in_one_line(tmp_path, name):
-    plan = prefix_plan()
-    save_plan(plan, tmp_path / "plan")
-    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
-    whole = (tmp_path / name).read_bytes()
-    for length in {0, 1, 30, len(whole) - 1, *range(0, len(whole), max(len(whole) // 40, 1))}:
-        (tmp_path / "cut").write_bytes(whole[:length])
-        with pytest.raises(LeastnoiseError) as error:
-            load_plan(tmp_path / "cut") if name == "plan" else load_collector(tmp_path / "cut", plan)
-        assert "\n" not in str(error.value)
-        assert "get it anew" in str(error.value)
-
-
-def test_saving_is_all_or_nothing(tmp_path, monkeypatch):
-    plan = prefix_plan()
-    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
-    before = (tmp_path / "counts").read_bytes()
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.np, "save", full)
-    with pytest.raises(LeastnoiseError, match="counts: No space left on device; nothing was changed"):
-        save_collector(collected(plan, records(plan, 200)), tmp_path / "counts")
-    monkeypatch.undo()
-    assert (tmp_path / "counts").read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["counts"]
-    with pytest.raises(LeastnoiseError, match="No such file or directory; nothing was changed"):
-        save_plan(plan, tmp_path / "nowhere" / "plan")
-
-
-def test_files_without_a_fingerprint(tmp_path):
-    header, arrays = prefix_plan().data()
-    files._write(tmp_path / "plan", {"kind": "local plan", **header}, arrays)
-    with pytest.raises(LeastnoiseError, match="its fingerprint does not fit"):
-        load_plan(tmp_path / "plan")
-
-
-def test_changed_plans_are_refused(tmp_path):
-    plan = prefix_plan()
-    header, arrays = plan.data()
-    changed = {"kind": "local plan", "fingerprint": plan.fingerprint, **header}
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    files._write(tmp_path / "plan", changed | {"epsilon": "2/1"}, arrays)
-    with pytest.raises(LeastnoiseError, match="was changed after it was saved"):
-        load_plan(tmp_path / "plan")
-    files._write(tmp_path / "plan", changed | {"version": 99}, arrays)
-    with pytest.raises(LeastnoiseError, match="has version 99, this is version 1; upgrade"):
-        load_plan(tmp_path / "plan")
-    files._write(tmp_path / "plan", changed, {})
-    with pytest.raises(LeastnoiseError, match="is damaged"):
-        load_plan(tmp_path / "plan")
-
-
-@pytest.mark.parametrize("randomizer", ["subsets", "cap", "gaussian"])
-def test_plans_that_spend_more_are_refused(tmp_path, randomizer):
-    plan = local_plan(Workload(Domain.of(x=range(5))).prefix("x"), 1, 1e-6, randomizer=randomizer)
-    with pytest.raises(LeastnoiseError, match=r"spends more than its epsilon of 0\.999; do not use it"):
-        replace(plan, epsilon=Fraction(999, 1000))
-    header, arrays = plan.data()
-    forged = {"kind": "local plan", "fingerprint": plan.fingerprint, **header, "epsilon": "999/1000"}
-    files._write(tmp_path / "plan", forged, arrays)
-    with pytest.raises(LeastnoiseError, match="do not use it"):
-        load_plan(tmp_path / "plan")
-    with pytest.raises(LeastnoiseError, match="a randomizer does not fit the cells of its table"):
-        replace(plan, parts=(replace(plan.parts[0], shape=(4,)),))
-    with pytest.raises(LeastnoiseError, match="shares of the parts must be positive and add up to one"):
-        replace(plan, parts=(replace(plan.parts[0], share=5),))
-
-
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 DOMAIN = Domain.of(x=range(6), y=range(4))
@@ -642,11 +325,3 @@ DOMAIN = Domain.of(x=range(6), y=range(4))
 def test_bad_input(make, message):
     with pytest.raises(LeastnoiseError, match=message):
         make()
-
-
-def test_no_reports_at_all():
-    collector = Collector(prefix_plan())
-    collector.add_block(b"")
-    collector.add_all([])
-    assert collector.reports == 0
-    assert simulate(prefix_plan(), np.empty((0, 1), dtype=int), SeededBits(1)) == b""

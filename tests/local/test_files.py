@@ -1,0 +1,155 @@
+"""Plans and collectors as files: round trips, damage, plans that spend more than they say."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from leastnoise import Domain, LeastnoiseError, Workload
+from leastnoise.local import (
+    Collector,
+    files,
+    load_collector,
+    load_plan,
+    local_plan,
+    save_collector,
+    save_plan,
+    simulate,
+)
+from leastnoise.noise import SeededBits
+from tests.local.cases import collected, pairs_plan, prefix_plan, records, same
+
+
+@pytest.mark.parametrize("randomizer", ["subsets", "cap", "gaussian"])
+def test_saved_plans_come_back_the_same(tmp_path, randomizer):
+    domain = Domain.of(a=range(3), b=["u", "v"], c=range(4))
+    plan = local_plan(Workload(domain).marginals(ways=2), 0.5, 1e-6, randomizer=randomizer, layout="residuals")
+    save_plan(plan, tmp_path / "plan")
+    back = load_plan(tmp_path / "plan")
+    assert back.fingerprint == plan.fingerprint
+    codes = records(plan, 200)
+    assert simulate(back, codes, SeededBits(1)) == simulate(plan, codes, SeededBits(1))
+    assert back.epsilon == Fraction(1, 2)
+    assert [p.share for p in back.parts] == [p.share for p in plan.parts]
+
+
+def test_fingerprints_differ():
+    work = Workload(Domain.of(x=range(6))).prefix("x")
+    assert len({local_plan(work, e, seed=s).fingerprint for e, s in ((1, 0), (1, 1), (0.5, 0))}) == 3
+    assert local_plan(work, 1).fingerprint == local_plan(work, 1.0).fingerprint
+
+
+def test_saved_collectors_come_back_the_same(tmp_path):
+    plan = pairs_plan()
+    collector = collected(plan, records(plan, 1_000))
+    collector.add(b"junk")
+    save_collector(collector, tmp_path / "counts")
+    back = load_collector(tmp_path / "counts", plan)
+    assert same(back, collector)
+    back.merge(collector)
+    assert back.reports == 2_000
+    with pytest.raises(LeastnoiseError, match="belongs to another plan"):
+        load_collector(tmp_path / "counts", prefix_plan())
+
+
+def test_damaged_files(tmp_path):
+    plan = prefix_plan()
+    path = tmp_path / "plan"
+    with pytest.raises(LeastnoiseError, match="there is no file"):
+        load_plan(path)
+    path.write_bytes(b"not a plan")
+    with pytest.raises(LeastnoiseError, match="is not a local plan"):
+        load_plan(path)
+    save_collector(Collector(plan), path)
+    with pytest.raises(LeastnoiseError, match="holds a local collector, not a local plan"):
+        load_plan(path)
+
+
+def test_flipped_bytes_are_noticed(tmp_path):
+    plan = prefix_plan()
+    save_plan(plan, tmp_path / "plan")
+    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
+    rng = np.random.default_rng(0)
+    for name, load in (("plan", load_plan), ("counts", lambda path: load_collector(path, plan))):
+        whole = (tmp_path / name).read_bytes()
+        for _ in range(60):
+            changed = bytearray(whole)
+            changed[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+            (tmp_path / "changed").write_bytes(bytes(changed))
+            try:
+                back = load(tmp_path / "changed")
+            except LeastnoiseError:
+                continue
+            assert (back if name == "plan" else back.plan).fingerprint == plan.fingerprint
+
+
+@pytest.mark.parametrize("name", ["plan", "counts"])
+def test_truncated_files_are_told_in_one_line(tmp_path, name):
+    plan = prefix_plan()
+    save_plan(plan, tmp_path / "plan")
+    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
+    whole = (tmp_path / name).read_bytes()
+    for length in {0, 1, 30, len(whole) - 1, *range(0, len(whole), max(len(whole) // 40, 1))}:
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with pytest.raises(LeastnoiseError) as error:
+            load_plan(tmp_path / "cut") if name == "plan" else load_collector(tmp_path / "cut", plan)
+        assert "\n" not in str(error.value)
+        assert "get it anew" in str(error.value)
+
+
+def test_saving_is_all_or_nothing(tmp_path, monkeypatch):
+    plan = prefix_plan()
+    save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")
+    before = (tmp_path / "counts").read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.np, "save", full)
+    with pytest.raises(LeastnoiseError, match="counts: No space left on device; nothing was changed"):
+        save_collector(collected(plan, records(plan, 200)), tmp_path / "counts")
+    monkeypatch.undo()
+    assert (tmp_path / "counts").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["counts"]
+    with pytest.raises(LeastnoiseError, match="No such file or directory; nothing was changed"):
+        save_plan(plan, tmp_path / "nowhere" / "plan")
+
+
+def test_files_without_a_fingerprint(tmp_path):
+    header, arrays = prefix_plan().data()
+    files._write(tmp_path / "plan", {"kind": "local plan", **header}, arrays)
+    with pytest.raises(LeastnoiseError, match="its fingerprint does not fit"):
+        load_plan(tmp_path / "plan")
+
+
+def test_changed_plans_are_refused(tmp_path):
+    plan = prefix_plan()
+    header, arrays = plan.data()
+    changed = {"kind": "local plan", "fingerprint": plan.fingerprint, **header}
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    files._write(tmp_path / "plan", changed | {"epsilon": "2/1"}, arrays)
+    with pytest.raises(LeastnoiseError, match="was changed after it was saved"):
+        load_plan(tmp_path / "plan")
+    files._write(tmp_path / "plan", changed | {"version": 99}, arrays)
+    with pytest.raises(LeastnoiseError, match="has version 99, this is version 1; upgrade"):
+        load_plan(tmp_path / "plan")
+    files._write(tmp_path / "plan", changed, {})
+    with pytest.raises(LeastnoiseError, match="is damaged"):
+        load_plan(tmp_path / "plan")
+
+
+@pytest.mark.parametrize("randomizer", ["subsets", "cap", "gaussian"])
+def test_plans_that_spend_more_are_refused(tmp_path, randomizer):
+    plan = local_plan(Workload(Domain.of(x=range(5))).prefix("x"), 1, 1e-6, randomizer=randomizer)
+    with pytest.raises(LeastnoiseError, match=r"spends more than its epsilon of 0\.999; do not use it"):
+        replace(plan, epsilon=Fraction(999, 1000))
+    header, arrays = plan.data()
+    forged = {"kind": "local plan", "fingerprint": plan.fingerprint, **header, "epsilon": "999/1000"}
+    files._write(tmp_path / "plan", forged, arrays)
+    with pytest.raises(LeastnoiseError, match="do not use it"):
+        load_plan(tmp_path / "plan")
+    with pytest.raises(LeastnoiseError, match="a randomizer does not fit the cells of its table"):
+        replace(plan, parts=(replace(plan.parts[0], shape=(4,)),))
+    with pytest.raises(LeastnoiseError, match="shares of the parts must be positive and add up to one"):
+        replace(plan, parts=(replace(plan.parts[0], share=5),))

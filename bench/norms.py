@@ -1,9 +1,9 @@
 """Factorization norms: how the least possible error grows with the size of a workload, and falls with a tolerance.
 
 First table: histograms, prefix sums, ranges and random queries over T cells, all at privacy cost 1. Second table:
-gamma_2 when every query may be off by alpha. Third: processor seconds of ours beside those of a cone solver and of the plain
-fixed point, on the same problem to the same gap. Fourth: large matrices, with seconds and memory. Every figure lies
-between two proven bounds; checks compare with theory.
+gamma_2 when every query may be off by alpha. Third: processor seconds of ours beside those of a cone solver and of the
+plain fixed point, on the same problem to the same gap. Fourth: large matrices, with seconds and memory. Every figure
+lies between two proven bounds; checks compare with theory.
 """
 
 from __future__ import annotations

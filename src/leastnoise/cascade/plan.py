@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod, sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from leastnoise.cascade.targets import Cascade, cost
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
+from leastnoise.plan.options import Options
 from leastnoise.plan.words import number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
@@ -169,8 +170,8 @@ class CascadePlan:
     def __str__(self) -> str:
         return "\n".join(_words(self))
 
-    def run(self, data: Any, **options: Any) -> Any:
-        """Add the noise to data, once: check, debit, draw, save (the options are those of `cascade_release`)."""
+    def run(self, data: Any, **options: Unpack[Options]) -> Any:
+        """Add the noise to data, once: check, debit, draw, save."""
         return type(self).runner(self, data, **options)
 
 

@@ -12,7 +12,8 @@ from leastnoise.cascade.plan import CascadePlan, Trees, cascade_plan
 from leastnoise.cascade.release import CascadeRelease
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import Bits
-from leastnoise.release.run import FILE_BYTES, Options, Task, spend
+from leastnoise.plan.options import Options
+from leastnoise.release.run import FILE_BYTES, Task, spend
 from leastnoise.sources import Source
 from leastnoise.sources.source import MOST_CELLS
 

@@ -9,14 +9,28 @@ import typer
 
 from leastnoise.cascade import CascadePlan, CascadeRelease, cascade_plan
 from leastnoise.cascade.aims import Kind
-from leastnoise.cli.options import DATA, Json, Shown, Table
+from leastnoise.cli.options import (
+    Dataset,
+    Delta,
+    Epsilon,
+    Hidden,
+    Json,
+    LedgerFile,
+    MaybeData,
+    MaybeOut,
+    Mu,
+    Note,
+    Overwrite,
+    Rho,
+    Shown,
+    Table,
+)
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.release import last_words, ledger_at, stopping, summed_up
 from leastnoise.domain import hierarchy
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
 from leastnoise.privacy import Budget
-from leastnoise.privacy.neighbours import Neighbours
 
 PER_LEVEL = "From the root's level down, such as 10,20,50; with several trees NAME=10,20,50 for each."
 
@@ -34,11 +48,11 @@ def cascade(
     weights: Annotated[
         list[str] | None, typer.Option(help=f"How much each level counts. {PER_LEVEL}", show_default=False)
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget: epsilon, with delta.", show_default=False)] = None,
-    delta: Annotated[float | None, typer.Option(help="Budget: delta.", show_default=False)] = None,
-    mu: Annotated[float | None, typer.Option(help="Budget: mu of Gaussian privacy.", show_default=False)] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget: rho of zCDP.", show_default=False)] = None,
-    neighbours: Annotated[Neighbours, typer.Option(help="The change that stays hidden.")] = "add-remove",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    mu: Mu = None,
+    rho: Rho = None,
+    neighbours: Hidden = "add-remove",
     exact_level: Annotated[
         int | None, typer.Option(help="Publish this level, and all above it, exactly.", show_default=False)
     ] = None,
@@ -48,17 +62,13 @@ def cascade(
     digits: Annotated[
         str | None, typer.Option(help="Where levels of codes end, such as 1,3,5.", show_default=False)
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(help=f"The data: {DATA} Without it, only the plan is shown.", show_default=False)
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The release's new folder.", show_default=False)] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The dataset's ledger, debited before any noise is drawn.")
-    ] = None,
-    dataset: Annotated[str | None, typer.Option(help="The dataset's name.", show_default="the ledger's")] = None,
+    data: MaybeData = None,
+    out: MaybeOut = None,
+    ledger: LedgerFile = None,
+    dataset: Dataset = None,
     table: Table = None,
-    note: Annotated[str, typer.Option(help="A line to remember in the ledger.", show_default=False)] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release that has this name.")] = False,
+    note: Note = "",
+    overwrite: Overwrite = False,
     as_json: Json = False,
     progress: Shown = None,
 ) -> None:

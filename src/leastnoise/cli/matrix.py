@@ -7,7 +7,23 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
-from leastnoise.cli.options import DATA, Json, Shown, Table
+from leastnoise.cli.options import (
+    Dataset,
+    Delta,
+    Epsilon,
+    Hidden,
+    Json,
+    LedgerFile,
+    MaybeData,
+    MaybeOut,
+    Memory,
+    Mu,
+    Note,
+    Overwrite,
+    Rho,
+    Shown,
+    Table,
+)
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.release import last_words, ledger_at, stopping, summed_up
 from leastnoise.errors import LeastnoiseError
@@ -15,7 +31,6 @@ from leastnoise.plan.matrix import MatrixPlan, Objective, factorize, running_tot
 from leastnoise.plan.matrix_file import KINDS, read_matrix
 from leastnoise.plan.matrix_names import ITEM
 from leastnoise.privacy import Budget
-from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release.matrix import MatrixRelease
 from leastnoise.sources import Rules
 from leastnoise.sources.rules import Unit
@@ -35,11 +50,11 @@ def matrix(
     ] = None,
     item: Annotated[str, typer.Option(help="The column of the data that is counted.")] = ITEM,
     objective: Annotated[Objective, typer.Option(help="What is made small: mean squared or largest error.")] = "sum",
-    epsilon: Annotated[float | None, typer.Option(help="Budget: epsilon, with delta.", show_default=False)] = None,
-    delta: Annotated[float | None, typer.Option(help="Budget: delta.", show_default=False)] = None,
-    mu: Annotated[float | None, typer.Option(help="Budget: mu of Gaussian privacy.", show_default=False)] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget: rho of zCDP.", show_default=False)] = None,
-    neighbours: Annotated[Neighbours, typer.Option(help="The change that stays hidden.")] = "add-remove",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    mu: Mu = None,
+    rho: Rho = None,
+    neighbours: Hidden = "add-remove",
     rows_per_person: Annotated[int, typer.Option(help="Rows of one person that are hidden together.")] = 1,
     person: Annotated[
         str | None,
@@ -52,18 +67,14 @@ def matrix(
         Path | None,
         typer.Option(help="Open a stream in this new folder, for items that come one by one.", show_default=False),
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(help=f"The data: {DATA} Without it, only the plan is shown.", show_default=False)
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The release's new folder.", show_default=False)] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The dataset's ledger, debited before any noise is drawn.")
-    ] = None,
-    dataset: Annotated[str | None, typer.Option(help="The dataset's name.", show_default="the ledger's")] = None,
+    data: MaybeData = None,
+    out: MaybeOut = None,
+    ledger: LedgerFile = None,
+    dataset: Dataset = None,
     table: Table = None,
-    note: Annotated[str, typer.Option(help="A line to remember in the ledger.", show_default=False)] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release that has this name.")] = False,
-    memory: Annotated[str | None, typer.Option(help="The most memory for DuckDB, for example 2GB.")] = None,
+    note: Note = "",
+    overwrite: Overwrite = False,
+    memory: Memory = None,
     as_json: Json = False,
     progress: Shown = None,
 ) -> None:

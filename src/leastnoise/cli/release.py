@@ -9,7 +9,18 @@ from typing import Annotated, Any, Literal
 import typer
 
 from leastnoise.adaptive.from_spec import release_spec
-from leastnoise.cli.options import DATA, Json, Shown, SpecArgument, Table
+from leastnoise.cli.options import (
+    DATA,
+    Dataset,
+    Json,
+    LedgerFile,
+    Memory,
+    Note,
+    Overwrite,
+    Shown,
+    SpecArgument,
+    Table,
+)
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
 from leastnoise.errors import LeastnoiseError
@@ -31,15 +42,13 @@ def release(
     spec: SpecArgument,
     data: Annotated[str, typer.Option(help=f"The data: {DATA}", show_default=False)],
     out: Annotated[Path, typer.Option(help="The release's new folder.", show_default=False)],
-    ledger: Annotated[
-        Path | None, typer.Option(help="The dataset's ledger, debited before any noise is drawn.")
-    ] = None,
-    dataset: Annotated[str | None, typer.Option(help="The dataset's name.", show_default="the ledger's")] = None,
+    ledger: LedgerFile = None,
+    dataset: Dataset = None,
     table: Table = None,
-    note: Annotated[str, typer.Option(help="A line to remember in the ledger.", show_default=False)] = "",
+    note: Note = "",
     tables: Annotated[Literal["parquet", "csv"] | None, typer.Option(help="Save all tables in reach as well.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release that has this name.")] = False,
-    memory: Annotated[str | None, typer.Option(help="The most memory for DuckDB, for example 2GB.")] = None,
+    overwrite: Overwrite = False,
+    memory: Memory = None,
     as_json: Json = False,
     progress: Shown = None,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.options import Confidence, Json
+from leastnoise.cli.options import Confidence, Json, Overwrite
 from leastnoise.cli.release import last_words, summed_up
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Ledger
@@ -30,7 +30,7 @@ def stream(
         Path | None, typer.Option(help="Once all items have come: the release's new folder.", show_default=False)
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger it was opened with, for --close.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the release that has this name.")] = False,
+    overwrite: Overwrite = False,
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from leastnoise.plan.factorization import ComplexArray, Factorization
 from leastnoise.plan.factorization import factorization as explicit
 from leastnoise.plan.factorization import fourier_factorization as complex_factorization
 from leastnoise.plan.objective import Objective, Outcome, optimize, query_weights
+from leastnoise.plan.options import RunOptions
 from leastnoise.plan.prior import search_priors
 from leastnoise.plan.recipe import Recipe, make_recipe
 from leastnoise.plan.smash import Prior, Smashed
@@ -40,8 +41,6 @@ from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load
 
 if TYPE_CHECKING:
-    from leastnoise.noise import Bits
-    from leastnoise.privacy.ledger import Ledger
     from leastnoise.release import Release
 
 SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the prior
@@ -53,23 +52,6 @@ KEEP = 16  # designs remembered for replanning
 
 _solutions = Cache()
 _outcomes: OrderedDict[Hashable, tuple[Structure, Outcome, Floor]] = OrderedDict()
-
-
-class RunOptions(TypedDict, total=False):
-    """What may be said when a plan is run."""
-
-    ledger: Ledger | str | Path | None
-    dataset: str | None
-    note: str
-    out: str | Path | None
-    tables: Literal["parquet", "csv"] | None
-    overwrite: bool
-    rules: Mapping[str, Any] | None
-    unit: Any
-    table: str | None
-    memory: str | None
-    bits: Bits | None
-    progress: Progress | None
 
 
 @dataclass(frozen=True)

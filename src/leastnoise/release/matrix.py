@@ -18,12 +18,13 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.plan.matrix_names import Place, parsed, place_of
+from leastnoise.plan.options import Options
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import folders, kinds
 from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import with_errors
-from leastnoise.release.run import FILE_BYTES, Options, Task, spend
+from leastnoise.release.run import FILE_BYTES, Task, spend
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.statement import Privacy, common_delta, now, words
 from leastnoise.sources import Source

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import Measurements, Progress, measure, rows_of
 from leastnoise.noise import Bits, SecureBits
+from leastnoise.plan.options import Options
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
@@ -32,22 +33,6 @@ from leastnoise.workload import Workload
 
 Made = TypeVar("Made")
 CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
-
-
-class Options(TypedDict, total=False):
-    """What can be said when data is measured: the keywords of `spend`, and of all that leads to it."""
-
-    ledger: Ledger | str | Path | None
-    dataset: str | None
-    note: str
-    out: str | Path | None
-    overwrite: bool
-    rules: AnyRules | None
-    unit: Unit | Mapping[str, Any] | None
-    table: str | None
-    memory: str | None
-    bits: Bits | None
-    progress: Progress | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -310,6 +310,11 @@ def test_constant_rows_need_no_noise():
         (lambda: local_plan(scores_work(), 1, bias=-0.1), r"bias -0\.1 is not a share of the devices"),
         (lambda: local_plan(scores_work(), 1, bias=np.nan), "bias nan is not a share of the devices"),
         (lambda: local_plan(scores_work(), 1, bias=0.1, devices=100), "give a bias or a number of devices"),
+        (lambda: local_plan(scores_work(), 1, bias="much"), "bias 'much' is not a share of the devices"),
+        (
+            lambda: replace(local_plan(scores_work(), 1), bias=0.1, approximations=(None, None)),
+            "does not say what is answered in every table; make it again",
+        ),
         (
             lambda: replace(local_plan(scores_work(), 1), bias=-1.0),
             r"bias -1\.0 is not a share of the devices; use a number from 0 on",

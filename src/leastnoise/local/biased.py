@@ -157,7 +157,7 @@ def with_bias(plan: LocalPlan, bias: float, replan: Replan) -> LocalPlan:
 
 def _check(plan: LocalPlan, bias: float) -> None:
     half = half_range(plan)
-    if not 0 < bias < np.inf:
+    if not (isinstance(bias, int | float | np.number) and 0 < bias < np.inf):
         raise LeastnoiseError(f"bias {bias!r} is not a share of the devices; use a number above 0, such as 0.01")
     if bias >= half:
         raise LeastnoiseError(

@@ -116,6 +116,8 @@ class LocalPlan:
             raise LeastnoiseError(f"this plan spends more than its epsilon of {float(self.epsilon):g}; do not use it")
         if not 0 <= self.bias < inf:
             raise LeastnoiseError(f"bias {self.bias!r} is not a share of the devices; use a number from 0 on")
+        if self.approximations and len(self.approximations) != sum(b.tables for b in self.workload.blocks):
+            raise LeastnoiseError("this plan does not say what is answered in every table; make it again")
 
     @property
     def split(self) -> bool:

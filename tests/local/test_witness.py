@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from leastnoise.factorize.norms import gamma_2
-from leastnoise.local.bounds import ANY, UNBIASED, Question, bounds
+from leastnoise.local.bounds import ANY, SEPARATE, UNBIASED, Question, bounds
 from leastnoise.local.centred import Centred, climb
-from leastnoise.local.ladder import Ladder, alone, weighted
+from leastnoise.local.ladder import Ladder, factors_alone, weighted
 from leastnoise.local.sphere import POWERS, Spectrum, Sphere, any_reports, spectra
 from leastnoise.local.tails import Error
 from leastnoise.local.witness import (
@@ -19,6 +19,7 @@ from leastnoise.local.witness import (
     _apart,
     all_errors,
     every_query,
+    independent,
     information,
     on_average,
     reaches,
@@ -239,6 +240,46 @@ def test_one_answer_rarely_suits_both(epsilon):
     assert shown.max() > 0
 
 
+def exactly_confused(n, y, chance):
+    """Sum of the smaller of two probabilities for n reports that are tilted by +-y, which has two values."""
+    k = np.arange(n + 1)
+    both = [binom.pmf(k, n, chance * (1 + sign * y[0])) for sign in (1, -1)]
+    return float(np.minimum(*both).sum())
+
+
+@pytest.mark.parametrize("tilt", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("chance", [0.5, 0.2, 0.8])
+def test_independent_reports_are_confused_no_less(tilt, chance):
+    """Exact overlaps for two-valued tilts; all of them lie above a convex function that is stated for any of them."""
+    y = np.array([1.0, -chance / (1 - chance)])
+    y *= tilt / np.abs(y).max()
+    each, kappa = float(np.array([chance, 1 - chance]) @ y**2), -np.log1p(-(tilt**2)) / tilt**2
+    numbers = np.unique(np.geomspace(1, 9 / each, 60).astype(int))
+    exact = np.array([exactly_confused(n, y, chance) for n in numbers])
+    stated, _ = independent(numbers * each, kappa, tilt)
+    assert (stated <= exact).all()
+    if tilt == 0.02:
+        middle = (exact > 0.05) & (exact < 0.3)
+        assert (stated[middle] > exact[middle] - 0.035).all()
+    for at in (0.5, 2.0, 4.0):
+        here, limit = independent(np.array([at, at + 1e-6]), kappa, tilt)
+        if here[0] > 0:
+            line = here[0] + (here[1] - here[0]) / 1e-6 * (numbers * each - at)
+            convex = np.where(numbers * each <= at, stated, np.maximum(line, 0.0))
+            assert (convex <= exact + 1e-9).all()
+            assert limit[0] > at + here[0] / abs(here[1] - here[0]) * 1e-6  # beyond the end of the line
+
+
+def test_reports_that_do_not_wait():
+    """For small alpha and epsilon the normal quantile counts: 1.645^2 = 2.71 in place of 1.66."""
+    W, alpha, epsilon = WORKLOADS["cdf"], 1e-4, 0.1
+    ladder = Ladder(best(W), Error("max"))
+    ideal = 2.7055 * best(W).trace ** 2 / (alpha * sinh(epsilon / 2)) ** 2
+    assert 0.85 < ladder.floor(alpha, epsilon, waiting=False) / ideal < 1
+    found = {b.who: b.people for b in bounds(W, 0.002, epsilon=1).all}
+    assert 1.3 < found[SEPARATE] / found[ANY] < 1.9
+
+
 # --- the sphere -------------------------------------------------------------------------------------------------------
 
 
@@ -386,12 +427,12 @@ def test_floors_fall_in_alpha_and_epsilon(kind):
 def test_factors_alone_are_parts_of_the_product():
     A, B = np.tri(3), np.array([[2.0, -1.0], [0.5, 0.5]])
     whole = np.kron(A, B)
-    first, second = alone([A, B], gamma_2(A, B), "worst")
+    first, second = factors_alone([A, B], gamma_2(A, B), "worst")
     assert_allclose(first.W, whole[::2, ::2])  # the first query and value of B, which are the largest
     assert_allclose(second.W, whole[4:, :2])
-    first, second = alone([A, B], gamma_2(A, B), "rms")
+    first, second = factors_alone([A, B], gamma_2(A, B), "rms")
     assert_allclose(first.W, A * sqrt((4 + 0.25) / 2))
-    assert len(list(alone([A, A, A], gamma_2(A, A, A), "max"))) == 1
+    assert len(list(factors_alone([A, A, A], gamma_2(A, A, A), "max"))) == 1
 
 
 @pytest.mark.parametrize("factors", [[np.tri(4), np.tri(3)], [np.array([[1.0, 1.0], [1.0, 0.0]])] * 4], ids=len)

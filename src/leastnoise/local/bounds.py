@@ -27,7 +27,7 @@ from leastnoise.local import packing, pairs, urns
 from leastnoise.local.ball import Ball, cap, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.floors import added_noise, two_datasets, two_populations, unbiased_reports
-from leastnoise.local.ladder import Ladder, alone
+from leastnoise.local.ladder import Ladder, factors_alone
 from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.sphere import Spectrum, any_reports, spectra
@@ -114,7 +114,8 @@ class Bounds:
 
 
 ANY, GAUSSIAN = "any mechanism", "any mechanism with Gaussian privacy"
-UNBIASED = "unbiased reports that do not wait for others"
+SEPARATE = "reports that do not wait for others"
+UNBIASED = f"unbiased {SEPARATE}"
 EXACT, NEAR = "factorization mechanism", "approximate factorization mechanism"
 
 
@@ -368,7 +369,10 @@ class Question:
         else:
             low = max(low, any_reports(self._spectra, alpha, epsilon))
         yield Bound("local", "too few", ANY, "epsilon", low)
-        if e.kind != "max":
+        if e.kind == "max":
+            alone = (ladder.floor(alpha, epsilon, waiting=False) + 1 for ladder in self._ladders)
+            yield Bound("local", "too few", SEPARATE, "epsilon", max([low, *alone]))
+        else:
             yield Bound("local", "too few", UNBIASED, "epsilon", max(low, self._told(alpha)))
 
     def _reports(self, alpha: float) -> Iterator[Bound]:
@@ -406,7 +410,7 @@ class Question:
     def _ladders(self) -> list[Ladder]:
         """The queries as one matrix, or each factor alone."""
         parts, norm = self.solved[-1]
-        return [Ladder(queries, self.error) for queries in alone(parts, norm, self.error.kind)]
+        return [Ladder(queries, self.error) for queries in factors_alone(parts, norm, self.error.kind)]
 
     @cached_property
     def _spectra(self) -> list[Spectrum]:

@@ -34,12 +34,12 @@ class Ladder:
     _queries: dict[int, Centred | None] = field(default_factory=dict, repr=False)
     _witnesses: dict[int, Witness | None] = field(default_factory=dict, repr=False)
 
-    def floor(self, alpha: float, epsilon: float) -> int:
-        """So many people are too few, or 0."""
+    def floor(self, alpha: float, epsilon: float, waiting: bool = True) -> int:
+        """So many people are too few, or 0; for "max" also if reports do not wait for others."""
         first, last = ceil(log(alpha) / log(RATIO)), floor(log(MOST_HEIGHT * alpha) / log(RATIO))
         found = [w for w in map(self.witness, range(first, last + 1)) if w]
         if self.error.kind == "max":
-            return max((all_errors(w, alpha, epsilon, self.error) for w in found), default=0)
+            return max((all_errors(w, alpha, epsilon, self.error, waiting) for w in found), default=0)
         return max((squared_errors(w, alpha, epsilon) for w in found), default=0)
 
     def witness(self, rung: int) -> Witness | None:
@@ -83,7 +83,7 @@ def _moving(queries: Centred, height: float) -> Centred | None:
             return None
 
 
-def alone(factors: Sequence[Array], norm: Norm, kind: Kind) -> Iterator[Centred]:
+def factors_alone(factors: Sequence[Array], norm: Norm, kind: Kind) -> Iterator[Centred]:
     """Each factor of a product, where people differ in its values only.
 
     Of the other factors a value and, but for "rms", a query is taken for which they multiply by most.

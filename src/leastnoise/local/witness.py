@@ -27,6 +27,8 @@ SCALES = np.geomspace(1 / RATIO, 1, 10)  # of one witness
 TRIED, DOWN_TO = 60, 50  # numbers of people that are tried, and down to which share of the most
 EXACT = 10_000_000  # people up to which shares of two answers have their exact chances
 BERRY_ESSEEN = 0.4748  # for sums of like terms (Shevtsova 2011)
+ROOTS = np.linspace(0, 5, 1001)
+RARE = 1e-3  # chance that more is told about a query than is allowed for
 TILTS = np.geomspace(3e-4, 0.9, 40)  # of Chernoff's method
 NEWTON = 40
 
@@ -137,27 +139,51 @@ def information(s: Array, epsilon: float) -> float:
     return t * (1 - t) * (more / (1 + t * more)) ** 2
 
 
-def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error) -> int:
+def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error, waiting: bool = True) -> int:
     """Any epsilon-private local mechanism, for errors "max": so many people are too few, or 0.
 
+    Without `waiting` nobody's report depends on others' reports.
     Guarantees: floors_are_below_every_mechanism; reports_tell_no_more_than_the_witness_says.
     """
     beta, found = 1 - error.confidence, 0
-    most = float(_apart(np.array(beta), np.array(beta)))
+    most = float(_apart(np.array(beta), np.array(beta))) * (1 if waiting else 2)
     told = np.stack([SCALES, witness.told(witness.p, epsilon), witness.kappa(epsilon)], axis=1)
-    for scale, each, k in told.tolist():
+    for scale, each, kappa in told.tolist():
         if (scale * witness.heights <= alpha).any():
             continue
+        tilt = scale * witness.largest_tilt(epsilon)
 
-        def too_few(n: Array, scale: float = scale, each: float = each, k: float = k) -> Array:
+        def too_few(
+            n: Array, scale: float = scale, each: float = each, kappa: float = kappa, tilt: float = tilt
+        ) -> Array:
             drawn = witness.drawn_wrong(n, scale, alpha)
+            if waiting:
+                confused, spent = 1 - np.sqrt(-np.expm1(-n * each)), (n * each + 2) / kappa
+            else:
+                confused, spent = independent(n * each / kappa, kappa, tilt)
+            room = np.minimum(drawn.sum(axis=1), witness.room(n, scale, alpha, epsilon, spent))
             wrong = beta + (1 - beta) * drawn
-            room = np.minimum(drawn.sum(axis=1), witness.room(n, scale, alpha, epsilon, (n * each + 2) / k))
             apart = n * each < _apart(wrong[:, 0], wrong[:, 1]) @ witness.p
-            return np.asarray(apart | (2 * beta + room @ witness.p < 1 - np.sqrt(-np.expm1(-n * each))))
+            return np.asarray(apart | (2 * beta + room @ witness.p < confused))
 
         found = _largest(too_few, most / each, found)
     return found
+
+
+def independent(k: Array, kappa: float, tilt: float) -> tuple[Array, Array]:
+    """1 - total variation, at least, of two populations if independent reports have tilts of mean square k in all.
+
+    And how much may be told about a query for this to hold. The log-likelihood ratio is nearly normal (Goldstein 2010);
+    a convex function of k is stated, which may be averaged over queries.
+    """
+    normal = 2 * np.exp((1 - kappa) * k / 2) * ndtr(-np.sqrt(k))
+    slope = (kappa - 1) / 2 * normal + np.exp(-kappa * k / 2) / np.sqrt(2 * np.pi * k)
+    cubic = (np.arctanh(tilt) - tilt) / tilt**3
+    off = tilt * 1.01 * float((np.exp(-kappa * ROOTS**2 / 2) * (1 + cubic * ROOTS**2 + kappa * ROOTS / 2)).max())
+    confused = np.maximum(normal - off, 0.0)
+    last = k + confused / slope  # where the tangent is 0
+    more = -np.log(RARE)
+    return confused - RARE, last + tilt * np.sqrt(2 * more * last) + tilt**2 * more / 3 * 2
 
 
 def _apart(a: Array, b: Array) -> Array:

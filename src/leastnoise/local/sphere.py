@@ -61,8 +61,8 @@ class Spectrum:
             lost *= float(np.linalg.norm(B @ np.sqrt(s)))
             longest *= float((p @ W**2).max())
         values = values[: max(prod(W.shape[1] for W in factors) - 1, 1)]
-        ranks, spread = _ranks(len(values)), min(longest, widest**2 / 4)
-        return cls(values, ranks, lost, spread, np.full(len(ranks), spread), np.zeros(len(ranks)))
+        ranks = _ranks(len(values))
+        return cls(values, ranks, lost, min(longest, widest**2 / 4), np.full(len(ranks), longest), np.zeros(len(ranks)))
 
     def traces(self, weights: Array | float = 1.0) -> Array:
         """Of the first r directions."""

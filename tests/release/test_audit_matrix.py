@@ -82,5 +82,5 @@ def test_releases_are_audited_by_their_folder(tmp_path, capsys):
     plan = ln.plan(ln.Workload(ln.Domain.of(a=3)).marginals(), ln.Budget(mu=1))
     plan.run([1, 2, 3], bits=SeededBits(1), out=tmp_path / "b")
     code, _, err = call(capsys, "audit", tmp_path / "b")
-    said = f"leastnoise: {tmp_path / 'b'} is a release of tables; audit takes the spec it was made from\n"
+    said = f"leastnoise: {tmp_path / 'b'} is a release of tables; audit takes a spec or a matrix release\n"
     assert (code, err) == (2, said)

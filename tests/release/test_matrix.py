@@ -15,6 +15,7 @@ from leastnoise.plan.matrix import factorize, running_totals
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.release.folders import checksum
 from leastnoise.release.matrix import MatrixRelease
+from leastnoise.release.statement import INSECURE
 from leastnoise.release.stream import Stream
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
@@ -216,3 +217,12 @@ def test_too_many_queries_at_once_are_refused():
     with pytest.raises(LeastnoiseError) as error:
         release.answers(range(1000))
     assert str(error.value) == "1,000 queries on 100,000 items are too many at once; ask fewer"
+
+
+def test_notebooks_show_the_first_answers():
+    release = factorize(running_totals(20), BUDGET, items={"<b>": 20}).run(np.ones(20, dtype=int), bits=SeededBits(1))
+    page = release._repr_html_()
+    assert INSECURE in page
+    assert "20 on 20 values of &lt;b&gt;" in page
+    assert page.count("s.e.") == 8
+    assert str(release.answer(7)) in page

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from html import escape
 from math import inf, sqrt
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,8 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.release import folders, kinds
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import row_labels, with_errors
-from leastnoise.release.statement import INSECURE, Privacy, now, words
+from leastnoise.release.html import described
+from leastnoise.release.statement import Privacy, now, words
 from leastnoise.tree import Tree
 from leastnoise.workload import Workload
 from leastnoise.workload.blocks import Block
@@ -222,7 +222,6 @@ class CascadeRelease:
         return folders.restored(CascadeRelease, Path(path), header, **numbers)
 
     def _repr_html_(self) -> str:
-        warning = f"<p><strong>{escape(INSECURE)}</strong></p>" if self.insecure else ""
         rows = [("dataset", self.dataset or "not named"), ("privacy", self.privacy.statement)]
         for name, tree in zip(self.names, self.trees, strict=True):
             rows.append((name, f"{tree.leaf_count:,} leaves, {tree.nodes:,} nodes, {tree.depth + 1} levels"))
@@ -231,8 +230,7 @@ class CascadeRelease:
             rows.append(
                 (f"level {level}", f"{row['nodes']:,} nodes, standard error {number(row['std_error'])} at most")
             )
-        body = "".join(f"<tr><td>{escape(a)}</td><td>{escape(b)}</td></tr>" for a, b in rows)
-        return f"{warning}<table><caption>Cascade release</caption><tbody>{body}</tbody></table>"
+        return described("Cascade release", rows, self.insecure)
 
     def __repr__(self) -> str:
         mark = " (INSECURE: seeded noise)" if self.insecure else ""

@@ -56,5 +56,5 @@ def _plan_in(path: Path) -> MatrixPlan:
     """The plan of a matrix release."""
     release = load(path)
     if not isinstance(release, MatrixRelease):
-        raise LeastnoiseError(f"{path} is a {kind_of(path)}; audit takes the spec it was made from")
+        raise LeastnoiseError(f"{path} is a {kind_of(path)}; audit takes a spec or a matrix release")
     return release.plan

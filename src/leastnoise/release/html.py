@@ -27,8 +27,13 @@ def release_html(release: Release) -> str:
         ("privacy", Privacy.of(release.parts).statement),
         ("tables", "; ".join(listed[:SETS] + more) or "none"),
     ]
-    warning = f"<p><strong>{escape(INSECURE)}</strong></p>" if release.insecure else ""
-    return f"{warning}<table><caption>Release</caption><tbody>{_rows(rows)}</tbody></table>"
+    return described("Release", rows, release.insecure)
+
+
+def described(caption: str, rows: Iterable[Sequence[str]], insecure: bool) -> str:
+    """What a release is, line by line, with a warning where its noise was seeded."""
+    warning = f"<p><strong>{escape(INSECURE)}</strong></p>" if insecure else ""
+    return f"{warning}<table><caption>{caption}</caption><tbody>{_rows(rows)}</tbody></table>"
 
 
 def table_html(release: Release, *names: str, confidence: float = 0.95) -> str:

@@ -19,16 +19,19 @@ from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.plan.matrix_names import Place, parsed, place_of
 from leastnoise.plan.options import Options
+from leastnoise.plan.words import number
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import folders, kinds
 from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import with_errors
+from leastnoise.release.html import described
 from leastnoise.release.run import FILE_BYTES, Task, spend
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.statement import Privacy, common_delta, now, words
 from leastnoise.sources import Source
 
+SHOWN = 8  # answers in a notebook
 MOST_JOINT = 2**26  # entries of the covariances that are worked out together
 
 
@@ -127,6 +130,19 @@ class MatrixRelease:
         """Read a release back, without the data; a damaged or newer one is refused."""
         header, numbers = files.load(Path(path))
         return folders.restored(MatrixRelease, Path(path), header, **numbers)
+
+    def _repr_html_(self) -> str:
+        plan = self.plan
+        rows = [
+            ("dataset", self.dataset or "not named"),
+            ("privacy", self.privacy.statement),
+            ("queries", f"{plan.queries:,} on {plan.items:,} values of {plan.counted.name}"),
+            ("typical error (RMSE)", number(plan.rmse)),
+            ("largest standard error", number(plan.max_std_error)),
+        ]
+        for place in range(min(plan.queries, SHOWN)):
+            rows.append((plan.label(place), str(self.answer(place))))
+        return described("Matrix release", rows, self.insecure)
 
     def __repr__(self) -> str:
         mark = " (INSECURE: seeded noise)" if self.insecure else ""

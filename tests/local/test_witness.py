@@ -12,6 +12,7 @@ from leastnoise.factorize.norms import gamma_2
 from leastnoise.local.bounds import ANY, SEPARATE, UNBIASED, Question, bounds
 from leastnoise.local.centred import Centred, climb
 from leastnoise.local.ladder import Ladder, factors_alone, weighted
+from leastnoise.local.signs import _divergence, all_signs, every_sign, told_of_a_sign
 from leastnoise.local.sphere import POWERS, Spectrum, Sphere, any_reports, spectra
 from leastnoise.local.tails import Error
 from leastnoise.local.witness import (
@@ -278,6 +279,43 @@ def test_reports_that_do_not_wait():
     assert 0.85 < ladder.floor(alpha, epsilon, waiting=False) / ideal < 1
     found = {b.who: b.people for b in bounds(W, 0.002, epsilon=1).all}
     assert 1.3 < found[SEPARATE] / found[ANY] < 1.9
+
+
+@pytest.mark.parametrize("rounds", ROUNDS, ids=len)
+@pytest.mark.parametrize("W", [PARITIES[:3, :4], np.tri(4)[:2]], ids=["parities", "cdf"])
+def test_signs_are_told_apart_no_better(rounds, W):
+    """Every sign moves one query; exact divergences and guesses for two people, however they wait for each other."""
+    epsilon, rng, found = 0.8, np.random.default_rng(7), every_sign(best(W))
+    m, scale = len(W), 0.5
+    assert_allclose(found.W @ found.M.T, found.heights[0] * np.eye(m), atol=1e-9)
+    told = told_of_a_sign(found, scale, epsilon)
+    signs = list(product([1, -1], repeat=m))
+    populations = {e: found.s + scale * np.array(e) @ found.M for e in signs}
+    assert min((found.s + np.array(e) @ found.M).min() for e in signs) >= 0
+    for _ in range(5):
+        protocol = Protocol(len(found.s), epsilon, rng, rounds)
+        chances = {e: protocol.chances(p, p) for e, p in populations.items()}
+        flipped = [[tuple(-x if i == v else x for i, x in enumerate(e)) for v in range(m)] for e in signs]
+        apart = [
+            np.mean([chances[e] @ np.log(chances[e] / chances[f]) for f in others])
+            for e, others in zip(signs, flipped, strict=True)
+        ]
+        assert max(apart) <= 2 * told
+        guess = np.argmax([chances[e] for e in signs], axis=0)
+        right = np.mean([chances[e][guess == i].sum() for i, e in enumerate(signs)])
+        assert np.mean(apart) >= _divergence(np.array([1 - right]), m)[0] - 1e-12
+    assert told >= 0.3 * max(apart) / 2
+
+
+def test_many_signs_need_more():
+    found = Ladder(best(PARITIES), Error("max"))
+    signs = all_signs(found.signs, 1.25 * 0.001, 0.001, 0.3, Error("max"))
+    pairs = all_errors(found.witness(-30), 0.001, 0.3, Error("max"))
+    assert 1.05 < signs / pairs < 2
+    assert found.floor(0.001, 0.3) >= signs
+    assert every_sign(best(np.tri(4))) is None  # one query is the same for all
+    assert every_sign(best(WORKLOADS["random"][:3])) is None  # more than two answers
+    assert_allclose(_divergence(np.array([0.05]), 1), 0.9 * np.log(19))
 
 
 # --- the sphere -------------------------------------------------------------------------------------------------------

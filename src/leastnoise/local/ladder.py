@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import ceil, floor, log, prod
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.factorize.norms import Norm
 from leastnoise.local.centred import Centred, climb
+from leastnoise.local.signs import all_signs, every_sign
 from leastnoise.local.tails import Error, Kind
 from leastnoise.local.witness import RATIO, Witness, all_errors, every_query, on_average, reaches, squared_errors
 
@@ -39,8 +41,17 @@ class Ladder:
         first, last = ceil(log(alpha) / log(RATIO)), floor(log(MOST_HEIGHT * alpha) / log(RATIO))
         found = [w for w in map(self.witness, range(first, last + 1)) if w]
         if self.error.kind == "max":
-            return max((all_errors(w, alpha, epsilon, self.error, waiting) for w in found), default=0)
+            pairs = (all_errors(w, alpha, epsilon, self.error, waiting) for w in found)
+            return max(*pairs, *(self._signs(RATIO**k, alpha, epsilon) for k in range(first, last + 1)), 0)
         return max((squared_errors(w, alpha, epsilon) for w in found), default=0)
+
+    def _signs(self, height: float, alpha: float, epsilon: float) -> int:
+        return all_signs(self.signs, height, alpha, epsilon, self.error) if self.signs else 0
+
+    @cached_property
+    def signs(self) -> Witness | None:
+        """Moves of all queries at once."""
+        return every_sign(self.start)
 
     def witness(self, rung: int) -> Witness | None:
         """Of this height, if there is one."""

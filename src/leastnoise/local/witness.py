@@ -166,7 +166,7 @@ def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error, wai
             apart = n * each < _apart(wrong[:, 0], wrong[:, 1]) @ witness.p
             return np.asarray(apart | (2 * beta + room @ witness.p < confused))
 
-        found = _largest(too_few, most / each, found)
+        found = largest(too_few, most / each, found)
     return found
 
 
@@ -203,11 +203,11 @@ def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
         def too_few(n: Array, far: float = far, drawn: float = drawn, each: float = each) -> Array:
             return np.asarray((alpha + drawn / np.sqrt(n)) ** 2 < far * np.exp(-n * each))
 
-        found = _largest(too_few, float(np.log(far / alpha**2)) / each, found)
+        found = largest(too_few, float(np.log(far / alpha**2)) / each, found)
     return found
 
 
-def _largest(too_few: Callable[[Array], Array], most: float, found: int) -> int:
+def largest(too_few: Callable[[Array], Array], most: float, found: int) -> int:
     """The largest n from `found` to `most` that is seen to be too few."""
     most = min(max(most, 1.0), MOST_PEOPLE)
     if most <= found + 1:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.report.matrix import document, render, spaced, write
-from tests.report.test_cascade import EVIL, parsed
+from tests.report.test_cascade import EVIL, parsed, regions
 
 W = np.array([[1, 1, 1], [0, 1, -1], [0, 0, 2]])
 
@@ -55,3 +56,20 @@ def test_long_lists_are_thinned(tmp_path):
     assert (told["rows"][0]["place"], told["rows"][-1]["place"]) == (0, 4999)
     assert "10 of 5,000 answers are listed, evenly spaced" in (tmp_path / "page.html").read_text()
     assert (tmp_path / "page.html").stat().st_size < 60_000
+
+
+def test_every_kind_is_written_by_one_function(tmp_path):
+    release = released()
+    assert ln.report.write(release, tmp_path / "a.html", rows=2)["rows"] == document(release, rows=2)["rows"]
+    assert len(ln.report.write(regions(), tmp_path / "b.html", nodes=3)["trees"][0]["names"]) == 3
+    with pytest.raises(LeastnoiseError) as error:
+        ln.report.write(
+            release, tmp_path / "c.html", ln.plan(ln.Workload(ln.Domain.of(a=2)).marginals(), ln.Budget(mu=1))
+        )
+    assert str(error.value) == "this kind of release has its plan with it; leave the plan out"
+
+
+def test_other_kinds_are_not_merged():
+    with pytest.raises(LeastnoiseError) as error:
+        ln.merge(released())
+    assert str(error.value) == "only releases of tables are merged, not a MatrixRelease; combine its answers by hand"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cascade import CascadePlan, CascadeRelease, cascade_plan
+from leastnoise.cascade import CascadePlan, cascade_plan
 from leastnoise.cascade.aims import Kind
 from leastnoise.cli.options import (
     Dataset,
@@ -25,8 +25,7 @@ from leastnoise.cli.options import (
     Shown,
     Table,
 )
-from leastnoise.cli.progress import ProgressBar
-from leastnoise.cli.release import last_words, ledger_at, stopping, summed_up
+from leastnoise.cli.release import run_whole
 from leastnoise.domain import hierarchy
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
@@ -91,23 +90,19 @@ def cascade(
     if data is None:
         typer.echo(json.dumps(_plan_json(plan), indent=2) if as_json else str(plan))
         return
-    if out is None:
-        raise LeastnoiseError("say where the release goes, with --out FOLDER")
-    book = ledger_at(ledger)
-    with ProgressBar(progress) as bar, stopping(book):
-        made: CascadeRelease = plan.run(
-            data,
-            ledger=book,
-            dataset=dataset or (book.dataset if book else None),
-            note=note,
-            out=out,
-            overwrite=overwrite,
-            table=table,
-            progress=bar,
-        )
-    told = summed_up(made, out, book, made.ledger_entry, {"method": "cascade", **_plan_json(plan)})
-    words = [str(plan), f"released to {out}", *last_words(told)]
-    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(words))
+    run_whole(
+        plan,
+        data,
+        out,
+        ledger,
+        {"method": "cascade", **_plan_json(plan)},
+        as_json=as_json,
+        shown=progress,
+        dataset=dataset,
+        note=note,
+        overwrite=overwrite,
+        table=table,
+    )
 
 
 def _trees(given: Sequence[str], digits: str | None) -> dict[str, Hierarchy]:

@@ -25,13 +25,12 @@ from leastnoise.cli.options import (
     Table,
 )
 from leastnoise.cli.progress import ProgressBar
-from leastnoise.cli.release import last_words, ledger_at, stopping, summed_up
+from leastnoise.cli.release import ledger_at, run_whole
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.matrix import MatrixPlan, Objective, factorize, running_totals
 from leastnoise.plan.matrix_file import KINDS, read_matrix
 from leastnoise.plan.matrix_names import ITEM
 from leastnoise.privacy import Budget
-from leastnoise.release.matrix import MatrixRelease
 from leastnoise.sources import Rules
 from leastnoise.sources.rules import Unit
 
@@ -91,26 +90,22 @@ def matrix(
     if data is None:
         typer.echo(json.dumps(plan.to_json(), indent=2) if as_json else str(plan))
         return
-    if out is None:
-        raise LeastnoiseError("say where the release goes, with --out FOLDER")
-    book = ledger_at(ledger)
-    with ProgressBar(progress) as bar, stopping(book):
-        made: MatrixRelease = plan.run(
-            data,
-            ledger=book,
-            dataset=dataset or (book.dataset if book else None),
-            note=note,
-            out=out,
-            overwrite=overwrite,
-            rules={item: Rules(outside="drop", missing="drop")} if outside == "drop" else None,
-            unit=None if person is None else Unit(person, rows_per_person),
-            table=table,
-            memory=memory,
-            progress=bar,
-        )
-    told = summed_up(made, out, book, made.ledger_entry, {"method": "matrix", **plan.to_json()})
-    words = [str(plan), f"released to {out}", *last_words(told)]
-    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(words))
+    run_whole(
+        plan,
+        data,
+        out,
+        ledger,
+        {"method": "matrix", **plan.to_json()},
+        as_json=as_json,
+        shown=progress,
+        dataset=dataset,
+        note=note,
+        overwrite=overwrite,
+        rules={item: Rules(outside="drop", missing="drop")} if outside == "drop" else None,
+        unit=None if person is None else Unit(person, rows_per_person),
+        table=table,
+        memory=memory,
+    )
 
 
 def _open(

@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 import typer
 
 from leastnoise.adaptive.from_spec import release_spec
+from leastnoise.cascade import CascadePlan
 from leastnoise.cli.options import (
     DATA,
     Dataset,
@@ -24,6 +25,8 @@ from leastnoise.cli.options import (
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
 from leastnoise.errors import LeastnoiseError
+from leastnoise.plan.matrix import MatrixPlan
+from leastnoise.plan.options import Options
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.privacy.units import say
 from leastnoise.release import Release
@@ -52,7 +55,7 @@ def release(
     as_json: Json = False,
     progress: Shown = None,
 ) -> None:
-    """Measure data once by a spec, and save what may be published. This is the only command that spends privacy."""
+    """Measure data once by a spec, and save what may be published. This spends privacy, as cascade and matrix do."""
     wanted = load_spec(spec)
     book = ledger_at(ledger)
     with ProgressBar(progress) as bar, stopping(book):
@@ -72,6 +75,29 @@ def release(
         )
     told = summary(made, out, book)
     typer.echo(json.dumps(told, indent=2) if as_json else words(told))
+
+
+def run_whole(
+    plan: CascadePlan | MatrixPlan,
+    data: str,
+    folder: Path | None,
+    account: Path | None,
+    fields: dict[str, Any],
+    *,
+    as_json: bool,
+    shown: bool | None,
+    **options: Unpack[Options],
+) -> None:
+    """Carry out a plan that makes one table, and tell about it; `fields` are what only its kind has to tell."""
+    if folder is None:
+        raise LeastnoiseError("say where the release goes, with --out FOLDER")
+    book = ledger_at(account)
+    options["dataset"] = options.get("dataset") or (book.dataset if book else None)
+    with ProgressBar(shown) as bar, stopping(book):
+        made: Any = plan.run(data, **(options | Options(ledger=book, out=folder, progress=bar)))
+    told = summed_up(made, folder, book, made.ledger_entry, fields)
+    lines = [str(plan), f"released to {folder}", *last_words(told)]
+    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(lines))
 
 
 def ledger_at(path: Path | None) -> Ledger | None:

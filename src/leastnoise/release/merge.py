@@ -21,6 +21,8 @@ def merge(*releases: Release) -> Release:
     """
     if not releases:
         raise LeastnoiseError("there is nothing to merge; give at least one release")
+    if odd := {type(r).__name__ for r in releases} - {Release.__name__}:
+        raise LeastnoiseError(f"only releases of tables are merged, not a {min(odd)}; combine its answers by hand")
     for other in releases[1:]:
         _check_pair(releases[0], other)
     parts = tuple(p for r in releases for p in r.parts)

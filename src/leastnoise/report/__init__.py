@@ -4,7 +4,8 @@ from leastnoise.plan import Plan
 from leastnoise.release import Release
 from leastnoise.release.html import release_html, table_html
 from leastnoise.report.document import document
-from leastnoise.report.page import render, write
+from leastnoise.report.page import render
+from leastnoise.report.pages import write
 from leastnoise.report.plots import plot_plan, plot_table
 
 __all__ = ["document", "plot_plan", "plot_table", "release_html", "render", "table_html", "write"]

@@ -113,3 +113,6 @@ def test_plans_state_it() -> None:
     replaced = ln.plan(work, ln.Budget(mu=0.5, neighbours="replace"))
     assert replaced.worst_case_floor == 0  # no floor is known there
     assert "on all data" not in replaced.explain()
+    matrix = ln.factorize(np.tri(4), ln.Budget(mu=0.5))
+    assert matrix.worst_case_floor == pytest.approx(plan.worst_case_floor, rel=1e-3)  # the same queries
+    assert matrix.to_json()["worst_case_floor"] == matrix.worst_case_floor

@@ -31,6 +31,7 @@ from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
 from leastnoise.plan.words import number, percent_above
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.gaussian import contrast
 from leastnoise.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class MatrixPlan:
     # later layers measure; they put themselves here when they are imported
     runner: ClassVar[Callable[..., MatrixRelease]]
     streamer: ClassVar[Callable[..., Stream]]
+
+    @property
+    def worst_case_floor(self) -> float:
+        """No mechanism of any kind with the same Gaussian privacy has a smaller value on all data (docs/theory.md)."""
+        return self.floor * self.budget.mu / contrast(self.budget.mu)
 
     @property
     def items(self) -> int:
@@ -185,6 +191,7 @@ class MatrixPlan:
             "rmse": self.rmse,
             "max_std_error": self.max_std_error,
             "floor": self.floor or None,
+            "worst_case_floor": self.worst_case_floor or None,
             "streams": self.streams,
             "privacy": self.cost.to_json(),
         }

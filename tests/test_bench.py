@@ -10,30 +10,15 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from bench import (
-    aim_pgm,
-    aim_rounds,
-    aim_tradeoff,
-    cascade_levels,
-    cascade_runtime,
-    cascade_speed,
-    cascade_utility,
-    common,
-    continual,
-    datasets,
-    release_adult,
-    workloads,
-)
+from bench import aim_pgm, aim_rounds, aim_tradeoff, common, datasets, release_adult, workloads
 from bench.common import Column, Report, check_equal, check_search, compare, measure, published
 from bench.qs_table3 import LARGEST
 from bench.releases import BUDGET, Task, made_up, plain, shares
 from bench.wff_figure1 import lemma
 from leastnoise import Budget, Domain, Workload, sized
-from leastnoise.cascade import Cascade, Tree, best_cascade, node_rows
-from leastnoise.cascade.sample import from_normals
-from leastnoise.factorize.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Codes
+from tests.benches import run
 
 TINY = {
     "qs_table2": "--datasets CPS --ways 1 2",
@@ -64,11 +49,6 @@ OTHERS = {  # no choice of a --prior
     "cascade_utility": "--bits 5 6 --draws 100",
     "cascade_levels": "--bits 5 --grid-bits 3 --runs 40",
 }
-
-
-def run(name: str, arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict]:
-    code = importlib.import_module(f"bench.{name}").main(arguments.split())
-    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", [*TINY, *OTHERS])
@@ -381,140 +361,3 @@ def test_rounds_are_explained_by_their_cells_and_their_number():
     assert flat["slope"] == pytest.approx(0, abs=1e-6)
     assert growing["slope"] == pytest.approx(2000)
     assert growing["growth"] > 2
-
-
-def intervals(n: int) -> np.ndarray:
-    """All ranges of n cells as rows."""
-    cells = np.arange(n)
-    return np.array(
-        [(low <= cells) & (cells < high) for low in range(n) for high in range(low + 1, n + 1)], dtype=float
-    )
-
-
-CASCADE_ROWS = {
-    "range": lambda bits: intervals(2**bits),
-    "node": lambda bits: node_rows(Tree.binary(bits)),
-    "random": lambda bits: cascade_utility.random_sums(bits).gram_rows(),
-}
-
-
-@pytest.mark.parametrize("bits", [2, 4])
-@pytest.mark.parametrize("name", CASCADE_ROWS)
-def test_errors_of_cascades_and_peers_match_all_queries(name, bits, rng):
-    asked, rows = cascade_utility.WORKLOADS[name](bits), CASCADE_ROWS[name](bits)
-    n, plain = 2**bits, PlainTree((2,) * bits)
-    assert asked.count == len(rows)
-    np.testing.assert_allclose(asked.gram_rows().T @ asked.gram_rows(), rows.T @ rows, atol=1e-9)
-    for strategy in cascade_utility.peers(asked).values():
-        assert strategy.variances(asked.alike).sum() == pytest.approx(strategy.variances(rows).sum())
-    assert asked.plain_total == pytest.approx(plain.variances(rows).sum())
-    noise = rng.normal(size=(20, n))
-    np.testing.assert_allclose(asked.worst(noise), np.abs(noise @ rows.T).max(axis=1))
-    levels = [rng.normal(size=(20, 2**k)) for k in range(bits + 1)]
-    answers = sum(x @ part.T for x, part in zip(levels, plain.parts(rows), strict=True))
-    np.testing.assert_allclose(asked.plain_worst(levels), np.abs(answers).max(axis=1))
-
-
-@pytest.mark.parametrize("name", CASCADE_ROWS)
-def test_rows_that_are_answered_are_all_queries(name):
-    task, rows = cascade_runtime.Task.of(name, 3), CASCADE_ROWS[name](3)
-    np.testing.assert_array_equal(task.rows[np.lexsort(task.rows.T)], rows[np.lexsort(rows.T)])
-    assert cascade_utility.peers(task.asked)["branching"].variances(rows).sum() == pytest.approx(
-        min(LevelStrategy.nodes(regular_arities(8, m)).variances(rows).sum() for m in (2, 4, 8))
-    )
-
-
-def test_of_many_ranges_some_are_answered():
-    rows = cascade_runtime.Task.of("range", 7).rows
-    assert rows.shape == (cascade_runtime.MOST_RANGES, 128)
-    assert len(np.unique(rows, axis=0)) == len(rows)
-    assert (np.abs(np.diff(rows, axis=1, prepend=0, append=0)).sum(axis=1) == 2).all()  # one start and one end
-
-
-@pytest.mark.parametrize("method", cascade_runtime.METHODS)
-@pytest.mark.parametrize("name", CASCADE_ROWS)
-def test_answers_are_the_queries_of_noisy_leaves(name, method):
-    """Noise is not zero and differs between leaves; answers are sums of one noisy table."""
-    task = cascade_runtime.Task.of(name, 4)
-    errors = task.answers(cascade_runtime.METHODS[method]) - task.rows @ task.counts
-    leaves = np.linalg.lstsq(task.rows, errors)[0]
-    np.testing.assert_allclose(task.rows @ leaves, errors, atol=1e-8 * np.abs(errors).max())
-    assert len(np.unique(leaves.round(6))) > 8
-
-
-def test_runtimes_are_compared_with_the_cascade(capsys):
-    _, document = run("cascade_runtime", "--bits 3 --workloads node --methods wavelet --repeats 1", capsys)
-    seconds, ratios = document["figures"]
-    assert ratios["cascade"] == 1
-    assert ratios["wavelet"] == pytest.approx(seconds["wavelet"] / seconds["cascade"])
-    assert "eigen" not in seconds
-
-
-def test_calibrations_of_cascades():
-    found = cascade_utility.calibrations()
-    assert found["paper"] == pytest.approx(2 * 100 * np.log(2e9))
-    budget = Budget(mu=found["exact"] ** -0.5)
-    assert budget.epsilon_at(1e-9) == pytest.approx(0.1, rel=1e-9)
-
-
-def test_a_tilt_of_targets_is_chosen_by_the_worst_error(rng):
-    asked, normals = cascade_utility.nodes(6), rng.normal(size=(64, 200))
-    chosen = cascade_utility.tilted(asked.demand, normals, asked.worst)
-
-    def worst(cascade) -> float:
-        return asked.worst(from_normals(cascade, normals).T).mean()
-
-    assert chosen.cost == 1
-    assert worst(chosen) <= worst(best_cascade(asked.demand))
-    assert worst(chosen) < worst(Cascade.by_level(Tree.binary(6), 1).scaled(1))
-
-
-def test_sums_of_levels_on_a_grid(rng):
-    table = rng.integers(0, 100, (8, 8))
-    found = cascade_levels.level_sums(table)
-    assert [x.shape for x in found] == [(1, 1), (2, 2), (4, 4), (8, 8)]
-    assert found[0][0, 0] == table.sum()
-    assert found[1][1, 0] == table[4:, :4].sum()
-
-
-def test_levels_are_measured_on_tables_that_are_read(tmp_path, capsys):
-    np.save(tmp_path / "small.npy", np.arange(32))
-    code, document = run("cascade_levels", f"--data {tmp_path} --runs 40", capsys)
-    assert (code, document["figures"][0]["table"]) == (0, "small")
-
-
-@pytest.mark.parametrize("fixed", [0.0, 0.1])
-def test_slopes_of_speeds(fixed):
-    rows = [{"bits": k, "x_own": fixed + 1e-3 * 2**k} for k in range(4, 12)]
-    assert cascade_speed.slope(rows, "x_own", fixed=fixed) == pytest.approx(1)
-    assert cascade_speed.slope([{"bits": k, "x_own": 4.0**k} for k in range(9)], "x_own", least=3) == pytest.approx(2)
-    assert np.isnan(cascade_speed.slope(rows[:1], "x_own"))
-
-
-@pytest.mark.parametrize("name", ["ideal", "integer", "leaves", "binary"])
-def test_noise_is_as_large_as_it_says(name):
-    """A mean of 2,000 squares: six standard errors, false alarms below 1e-7."""
-    draw = cascade_speed.METHODS[name](1)
-    squares = np.array([float(draw()[0]) ** 2 for _ in range(2000)])
-    assert abs(squares.mean() / cascade_speed.VARIANCE - 1) < 6 * sqrt(2 / 2000)
-
-
-@pytest.mark.parametrize("levels", [0, 1, 2, 5])
-def test_trees_of_continual_counting_match_dense_ones(levels):
-    T = 2**levels
-    nodes = np.concatenate([np.kron(np.eye(T >> k), np.ones(1 << k)) for k in range(levels + 1)])
-    least = np.tri(T) @ np.linalg.inv(nodes.T @ nodes) @ np.tri(T).T * (levels + 1)
-    assert np.allclose(continual.least_squares_tree(levels), np.diag(least))
-    used = [sum(1 for k in range(levels + 1) if (t >> k) & 1) for t in range(1, T + 1)]
-    assert np.allclose(continual.tree(levels), (levels + 1) * np.array(used))
-
-
-@pytest.mark.parametrize("T", [2, 9, 40])
-def test_the_root_of_continual_counting_matches_a_dense_one(T):
-    c = [1.0]
-    for k in range(1, T):
-        c.append(c[-1] * (1 - 0.5 / k))
-    A = np.array([[c[i - j] if i >= j else 0.0 for j in range(T)] for i in range(T)])
-    assert np.allclose(A @ A, np.tri(T))
-    assert np.allclose(continual.root(T), np.sum(A**2, axis=1) * np.max(np.sum(A**2, axis=0)))
-    assert continual.floor(T) == pytest.approx(np.linalg.svd(np.tri(T), compute_uv=False).sum() / T)

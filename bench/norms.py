@@ -279,7 +279,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--alphas", nargs="+", type=float, default=[0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1])
     p.add_argument("--race", nargs="*", type=int, default=[16, 32, 64, 256, 512], help="sizes T of the third table")
     p.add_argument("--race-gap", type=float, default=1e-4, help="relative gap of the third table")
-    p.add_argument("--cone", type=int, default=32, help="largest T given to the cone solver, which takes minutes at 64")
+    p.add_argument("--cone", type=int, default=32, help="largest T given to the cone solver; 64 takes it two minutes")
     p.add_argument("--large", nargs="*", choices=LARGE_MATRICES, default=list(LARGE_MATRICES), help="fourth table")
     p.add_argument("--out", type=Path, help="write the first plot here (svg, png or html)")
     p.add_argument("--out-alpha", type=Path, help="write the second plot here")

@@ -1,0 +1,17 @@
+"""A small tree of regions, counts of its leaves, and releases of them."""
+
+import numpy as np
+
+from leastnoise.cascade import Tree, cascade_release
+from leastnoise.noise import SeededBits
+
+PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e")]
+COUNTS = np.array([120, 80, 95, 60, 210])
+
+
+def regions():
+    return Tree.from_paths(PATHS)
+
+
+def released(**options):
+    return cascade_release(COUNTS, regions(), **({"targets": [3, 4, 5], "bits": SeededBits(1)} | options))

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "leastnoise"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "leastnoise"
 FILES = sorted(SOURCE.rglob("*.py"))
+OTHERS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 LAYERS = (
     "errors _types tree encoding hierarchy domain workload residual gram factorize privacy noise plan sources measure "
     "release estimate adaptive cascade local report cli"
@@ -83,7 +85,7 @@ def test_no_import_cycles():
     list(TopologicalSorter(graph).static_order())  # raises CycleError with the cycle in it
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: module_name(path))
+@pytest.mark.parametrize("path", FILES + OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_are_short(path):
     lines = len(path.read_text().splitlines())
     assert lines <= LONGEST_FILE, f"{path.name} has {lines} lines; split it"

@@ -86,6 +86,36 @@ class Audit:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of an audit; one that would say nothing is refused."""
+
+    runs: int
+    confidence: float
+    delta: float | None = None
+    seed: int | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.runs, int) or self.runs < LEAST_RUNS:
+            raise LeastnoiseError(
+                f"an audit of {self.runs!r} runs says nothing; use at least {LEAST_RUNS}, better 10,000"
+            )
+        if not 0.5 <= self.confidence < 1:
+            raise LeastnoiseError(
+                f"confidence must be from 0.5 to below 1, got {self.confidence!r}; usual values are 0.95, 0.99"
+            )
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise LeastnoiseError(
+                f"delta must be between 0 and 1, got {self.delta!r}; usual values are 1e-6 or smaller"
+            )
+
+    def tell(self, done: int) -> None:
+        """Report progress."""
+        if self.progress is not None:
+            self.progress(min(done, self.runs), self.runs, "auditing")
+
+
 def audit(
     plan: Plan,
     runs: int = 10_000,
@@ -108,14 +138,12 @@ def audit(
 
     Guarantees: false_alarms_are_rare; halved_noise_is_flagged; forgotten_rows_are_flagged; reused_seed_is_flagged.
     """
-    check_wish(runs, confidence, delta)
-    recipe, claim = plan.recipe, plan.budget
-    delta = delta or claim.delta or DELTA
+    wish, recipe = Wish(runs, confidence, delta, seed, progress), plan.recipe
     sources = neighbours(recipe)
     looks = looks_at(recipe, sources)
     scores, prints = _run(recipe, sources, looks, runs, bits_of(seed), progress)
     gaps = np.concatenate([look.gaps for look in looks])
-    return judged(claim, scores, gaps, sqrt(gaps.sum()), _repeats(recipe, prints), confidence, delta, seed)
+    return judged(wish, plan.budget, scores, gaps, sqrt(gaps.sum()), _repeats(recipe, prints))
 
 
 def audit_runs(
@@ -135,7 +163,7 @@ def audit_runs(
 
     Guarantees: false_alarms_are_rare; halved_noise_is_flagged; reused_seed_is_flagged.
     """
-    check_wish(runs, confidence, delta)
+    wish = Wish(runs, confidence, delta, seed, progress)
     claim, bits, sources = recipe.budget, bits_of(seed), neighbours(recipe)
     scores: list[list[float]] = [[], []]
     prints, largest, last = [], 0.0, recipe
@@ -148,25 +176,15 @@ def audit_runs(
             scores[dataset].append(float(sum(p.sum() for p in parts)) - gap / 2)
             prints.append(np.sum(marks, axis=0))
             largest, last = max(largest, gap), made.recipe
-        if progress is not None:
-            progress(run + 1, runs, "auditing")
+        wish.tell(run + 1)
     columns = [np.array(s)[:, None] for s in scores]
     repeats = _repeats(last, np.concatenate(prints))
-    known = delta or claim.delta or DELTA
-    return judged(claim, columns, np.array([claim.cost]), sqrt(largest), repeats, confidence, known, seed)
+    return judged(wish, claim, columns, np.array([claim.cost]), sqrt(largest), repeats)
 
 
-def judged(
-    claim: Budget,
-    scores: Sequence[Array],
-    gaps: Array,
-    pair_mu: float,
-    repeats: int,
-    confidence: float,
-    delta: float,
-    seed: int | None,
-) -> Audit:
+def judged(wish: Wish, claim: Budget, scores: Sequence[Array], gaps: Array, pair_mu: float, repeats: int) -> Audit:
     """Bounds from the scores of all runs, beside the claim."""
+    confidence, delta = wish.confidence, wish.delta or claim.delta or DELTA
     runs, rate = len(scores[0]), (1 - confidence) / (2 * LOOKS)  # two error rates per test
     mu, epsilon = bounds(scores, gaps, rate, delta)
     return Audit(
@@ -180,20 +198,8 @@ def judged(
         epsilon=epsilon,
         noticed_mu=noticed(claim.mu, runs - runs // 2, rate, confidence),
         repeats=repeats,
-        insecure=seed is not None,
+        insecure=wish.seed is not None,
     )
-
-
-def check_wish(runs: int, confidence: float, delta: float | None) -> None:
-    """Refuse an audit that would say nothing."""
-    if not isinstance(runs, int) or runs < LEAST_RUNS:
-        raise LeastnoiseError(f"an audit of {runs!r} runs says nothing; use at least {LEAST_RUNS}, better 10,000")
-    if not 0.5 <= confidence < 1:
-        raise LeastnoiseError(
-            f"confidence must be from 0.5 to below 1, got {confidence!r}; usual values are 0.95, 0.99"
-        )
-    if delta is not None and not 0 < delta < 1:
-        raise LeastnoiseError(f"delta must be between 0 and 1, got {delta!r}; usual values are 1e-6 or smaller")
 
 
 def bits_of(seed: int | None) -> Callable[[], Bits]:

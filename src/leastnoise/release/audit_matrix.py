@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.system import Measured
-from leastnoise.measure import Progress
 from leastnoise.plan.matrix import MatrixPlan
-from leastnoise.release.audit import CHUNK_ANSWERS, DELTA, Audit, Look, bits_of, check_wish, judged, repeats
+from leastnoise.release.audit import CHUNK_ANSWERS, Audit, Look, Wish, bits_of, judged, repeats
 from leastnoise.release.audit_pair import BYSTANDERS
 from leastnoise.release.matrix import measured
 
 MOST_DRAWN = 2**30  # numbers of all runs together
 
 
-def audit(
-    plan: MatrixPlan,
-    runs: int = 10_000,
-    confidence: float = 0.95,
-    *,
-    delta: float | None = None,
-    seed: int | None = None,
-    progress: Progress | None = None,
-) -> Audit:
-    """Try to refute what a plan claims, by running it on made-up neighbours and telling them apart.
+def audit(plan: MatrixPlan, runs: int = 10_000, confidence: float = 0.95, **options: Any) -> Audit:
+    """The same as `leastnoise.release.audit.audit`, with its options, for a plan of a plain matrix.
 
     >>> from leastnoise.plan.matrix import factorize
     >>> from leastnoise.privacy.budget import Budget
@@ -36,8 +28,8 @@ def audit(
 
     Guarantees: false_alarms_are_rare; halved_noise_is_flagged; reused_seed_is_flagged.
     """
-    check_wish(runs, confidence, delta)
-    bits, counts = bits_of(seed), neighbours(plan)
+    wish = Wish(runs, confidence, **options)
+    bits, counts = bits_of(wish.seed), neighbours(plan)
     zero, one = (plan.system.apply(x)[None] for x in counts)
     if 2 * runs * zero.size > MOST_DRAWN:
         raise LeastnoiseError(f"{runs:,} runs on {plan.items:,} items take too long; ask for fewer with runs")
@@ -51,12 +43,10 @@ def audit(
             score, mark = look.score(drawn[None], dataset)
             scores[dataset].append(score)
             prints.append(mark)
-        if progress is not None:
-            progress(min(done + step, runs), runs, "auditing")
+        wish.tell(done + step)
     found = repeats([(zero.size, float(plan.variance))], np.concatenate(prints))
     columns = [np.concatenate(s) for s in scores]
-    known = delta or plan.budget.delta or DELTA
-    return judged(plan.budget, columns, look.gaps, sqrt(look.gaps.sum()), found, confidence, known, seed)
+    return judged(wish, plan.budget, columns, look.gaps, sqrt(look.gaps.sum()), found)
 
 
 def neighbours(plan: MatrixPlan) -> tuple[IntArray, IntArray]:

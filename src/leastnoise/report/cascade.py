@@ -16,7 +16,7 @@ from leastnoise.plan.words import number
 from leastnoise.release.answers import quantile
 from leastnoise.release.statement import INSECURE
 from leastnoise.report.document import caught
-from leastnoise.report.frame import checked_page, filled, framed, spent, write_page
+from leastnoise.report.frame import filled, framed, spent, write_page
 from leastnoise.tree import Tree
 
 NODES = 2_000  # of each tree in the page, from the root down
@@ -84,10 +84,7 @@ def _label(tree: Tree, node: int) -> str:
 
 def write(release: CascadeRelease, path: str | Path, *, confidence: float = 0.95, nodes: int = NODES) -> dict[str, Any]:
     """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
-    path = checked_page(Path(path))
-    told = document(release, confidence=confidence, nodes=nodes)
-    write_page(path, render(told))
-    return told
+    return write_page(path, lambda: document(release, confidence=confidence, nodes=nodes), render)
 
 
 def render(told: dict[str, Any]) -> str:

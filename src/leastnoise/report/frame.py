@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -26,23 +26,28 @@ NOSCRIPT = (
 )
 
 
-def checked_page(path: Path) -> Path:
+def write_page(
+    path: str | Path, document: Callable[[], dict[str, Any]], render: Callable[[dict[str, Any]], str]
+) -> dict[str, Any]:
+    """Write the page of a document, complete or not at all; a path that does not do is refused before there is work."""
+    path = _checked(Path(path))
+    told = document()
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        draft.write_bytes(render(told).encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return told
+
+
+def _checked(path: Path) -> Path:
     """Where a page can be written."""
     if path.suffix not in (".html", ".htm"):
         raise LeastnoiseError(f"a report is a web page; choose a name that ends in .html instead of {path.name!r}")
     if not path.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(path.parent)!r} to write in; create it first")
     return path
-
-
-def write_page(path: Path, page: str) -> None:
-    """Write a page, complete or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def framed(

@@ -13,7 +13,7 @@ from leastnoise.local import Collector, LocalPlan
 from leastnoise.local.frames import answers_frame
 from leastnoise.plan.words import number
 from leastnoise.report.document import FALSE_ALARMS
-from leastnoise.report.frame import checked_page, filled, framed, write_page
+from leastnoise.report.frame import filled, framed, write_page
 
 ROWS = 2_000  # queries in the page
 CHART = 8  # queries of a table from which on it has a chart
@@ -75,10 +75,7 @@ def caught(epsilon: float, delta: float) -> float:
 
 def write(collector: Collector, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
     """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
-    path = checked_page(Path(path))
-    told = document(collector, confidence=confidence, rows=rows)
-    write_page(path, render(told))
-    return told
+    return write_page(path, lambda: document(collector, confidence=confidence, rows=rows), render)
 
 
 def render(told: dict[str, Any]) -> str:

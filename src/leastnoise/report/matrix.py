@@ -16,7 +16,7 @@ from leastnoise.release.answers import quantile
 from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.statement import INSECURE
 from leastnoise.report.document import caught
-from leastnoise.report.frame import checked_page, filled, framed, spent, write_page
+from leastnoise.report.frame import filled, framed, spent, write_page
 
 ROWS = 2_000  # of the table of answers
 POINTS = 400  # of the chart
@@ -68,10 +68,7 @@ def _row(release: MatrixRelease, place: int) -> dict[str, Any]:
 
 def write(release: MatrixRelease, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
     """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
-    path = checked_page(Path(path))
-    told = document(release, confidence=confidence, rows=rows)
-    write_page(path, render(told))
-    return told
+    return write_page(path, lambda: document(release, confidence=confidence, rows=rows), render)
 
 
 def render(told: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from leastnoise.plan.plan import Plan
 from leastnoise.plan.words import number, percent_above
 from leastnoise.release import Release
 from leastnoise.report.document import CELLS, document
-from leastnoise.report.frame import checked_page, filled, framed, spent, write_page
+from leastnoise.report.frame import filled, framed, spent, write_page
 
 SECTIONS = {  # those of a page without such numbers are hidden by its script
     "rounds": "Rounds",
@@ -34,10 +34,7 @@ def write(
     cells: int = CELLS,
 ) -> dict[str, Any]:
     """Write the report of a release to an HTML file, complete or not at all; returns the numbers behind it."""
-    path = checked_page(Path(path))
-    told = document(release, confidence=confidence, plan=plan, cells=cells)
-    write_page(path, render(told))
-    return told
+    return write_page(path, lambda: document(release, confidence=confidence, plan=plan, cells=cells), render)
 
 
 def render(told: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.differences import largest_difference
 from leastnoise.factorize.norms import gamma_2
 from leastnoise.local.bounds import ANY, EXACT, Question, bounds, curves
-from leastnoise.local.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
-from leastnoise.local.tails import Error, bounded_people, people
+from leastnoise.local.bounds.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
+from leastnoise.local.bounds.tails import Error, bounded_people, people
 from leastnoise.privacy.gaussian import mu_for
 from tests.shell import call
 

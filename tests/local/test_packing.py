@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import norm
 
 from leastnoise.local.bounds import ANY, EXACT, GAUSSIAN, Question, bounds
-from leastnoise.local.floors import two_datasets
-from leastnoise.local.packing import Packing, most_gaussian, most_private, packings, people, product_packings
-from leastnoise.local.pairs import two_datasets as two_gaussian_datasets
-from leastnoise.local.tails import Error
+from leastnoise.local.bounds.floors import two_datasets
+from leastnoise.local.bounds.packing import Packing, most_gaussian, most_private, packings, people, product_packings
+from leastnoise.local.bounds.pairs import two_datasets as two_gaussian_datasets
+from leastnoise.local.bounds.tails import Error
 from leastnoise.privacy.gaussian import mu_for
 from tests.local.test_pairs import GRID, PARITIES, WORKLOADS, failures, histograms, least_cost
 

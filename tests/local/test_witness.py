@@ -9,11 +9,11 @@ from scipy.stats import binom
 
 from leastnoise.factorize.norms import gamma_2
 from leastnoise.local.bounds import ANY, UNBIASED, Question, bounds
-from leastnoise.local.centred import Centred, climb
-from leastnoise.local.ladder import Ladder, factors_alone
-from leastnoise.local.sphere import POWERS, Spectrum, any_reports, spectra
-from leastnoise.local.tails import Error
-from leastnoise.local.witness import all_errors, every_query, on_average, reaches, squared_errors
+from leastnoise.local.bounds.centred import Centred, climb
+from leastnoise.local.bounds.ladder import Ladder, factors_alone
+from leastnoise.local.bounds.sphere import POWERS, Spectrum, any_reports, spectra
+from leastnoise.local.bounds.tails import Error
+from leastnoise.local.bounds.witness import all_errors, every_query, on_average, reaches, squared_errors
 from tests.local.workloads import PARITIES, WORKLOADS, best, witness
 
 # --- weights and witnesses --------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_floors_fall_in_alpha_and_epsilon(kind):
 def test_small_alphas_need_nearly_the_unbiased(name, epsilon):
     for kind in ("worst", "rms"):
         found = {b.who: b.people for b in bounds(WORKLOADS[name], 1e-6, epsilon=epsilon, error=kind).all}
-        assert 0.9 if epsilon == 1 else 0.98 < found[ANY] / found[UNBIASED] <= 1
+        assert (0.9 if epsilon == 1 else 0.98) < found[ANY] / found[UNBIASED] <= 1
 
 
 def test_small_alphas_of_all_errors():

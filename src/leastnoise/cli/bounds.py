@@ -10,7 +10,7 @@ import typer
 from leastnoise.cli.options import Json, SpecArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.bounds import Question, curves_of
-from leastnoise.local.tails import Kind
+from leastnoise.local.bounds.tails import Kind
 from leastnoise.report.curves import write_curves
 from leastnoise.workload.spec import load_spec
 

@@ -23,16 +23,16 @@ from leastnoise.factorize.differences import centred_trace, difference_floor, la
 from leastnoise.factorize.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
 from leastnoise.factorize.norms_checks import checked_matrices
 from leastnoise.gram import kron_all
-from leastnoise.local import packing, pairs, urns
 from leastnoise.local.ball import Ball, cap, unit_columns
+from leastnoise.local.bounds import packing, pairs, urns
+from leastnoise.local.bounds.floors import added_noise, two_datasets, two_populations, unbiased_reports
+from leastnoise.local.bounds.ladder import Ladder, factors_alone
+from leastnoise.local.bounds.sphere import Spectrum, any_reports, spectra
+from leastnoise.local.bounds.tails import Error, Kind, at_least, bounded_people, people
 from leastnoise.local.design import design
-from leastnoise.local.floors import added_noise, two_datasets, two_populations, unbiased_reports
-from leastnoise.local.ladder import Ladder, factors_alone
 from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
-from leastnoise.local.sphere import Spectrum, any_reports, spectra
 from leastnoise.local.tables import lifted, queries_of
-from leastnoise.local.tails import Error, Kind, at_least, bounded_people, people
 from leastnoise.privacy import gaussian
 from leastnoise.workload import Workload
 

@@ -224,7 +224,7 @@ class LocalPlan:
         total = np.zeros(len(queries.rows))
         for i, rows in targets(self.parts, queries).items():
             total += self._worst(self.parts[i].randomizer, rows) / self.parts[i].fraction
-        return total
+        return np.maximum(total, 0.0)  # what vanishes may round below
 
     @cached_property
     def _found(self) -> dict[tuple[int, str], Array]:

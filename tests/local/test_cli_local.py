@@ -56,6 +56,19 @@ def test_a_plan_as_json(capsys):
     assert told["influence"] == max(float(plan.influence(q).max()) for q in plan.queries)
 
 
+def test_epsilon_without_a_delta(capsys):
+    Path("bare.yaml").write_text(SPEC.replace("privacy: {epsilon: 1, delta: 1e-9}", ""))
+    assert fail(capsys, "plan", "bare.yaml", "-o", "e.plan") == (
+        "devices need an epsilon, the spec has no privacy; give --epsilon 1"
+    )
+    Path("alone.yaml").write_text(SPEC.replace(", delta: 1e-9", ""))
+    assert "each device spends epsilon 1," in ok(capsys, "plan", "alone.yaml", "-o", "a.plan")
+    told = ok(capsys, "plan", "bare.yaml", "-o", "e.plan", "--epsilon", 2)
+    assert "each device spends epsilon 2" in told
+    gaussian = fail(capsys, "plan", "bare.yaml", "-o", "g.plan", "--epsilon", 2, "--randomizer", "gaussian")
+    assert "needs a delta" in gaussian
+
+
 @pytest.mark.parametrize(("randomizer", "size"), [("half space", 14), ("cap", 14), ("gaussian", None)])
 def test_other_randomizers(capsys, randomizer, size):
     told = json.loads(ok(capsys, "plan", "s.yaml", "-o", "b.plan", "--randomizer", randomizer, "--json"))
@@ -82,7 +95,7 @@ def test_plans_with_a_bias_say_so(capsys):
         (
             "{epsilon: 1, delta: 1e-9}",
             "{mu: 1}",
-            "devices need an epsilon, the spec has mu; write privacy: {epsilon: 1, ...}",
+            "devices need an epsilon, the spec has mu; give --epsilon 1",
         ),
         (
             "delta: 1e-9}",

@@ -67,7 +67,10 @@ def test_losses_are_those_of_brute_force():
     assert_allclose(estimated, counted, atol=4.5 * plan.worst_std_error / 2 / np.sqrt(len(codes)))  # one in 20,000
 
 
-@pytest.mark.parametrize(("values", "runs"), [(16, 20), pytest.param(128, 100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("values", "runs"),
+    [(16, 20), pytest.param(128, 100, marks=pytest.mark.slow), pytest.param(1024, 100, marks=pytest.mark.slow)],
+)
 def test_planned_sample_size_suffices(values, runs):
     concepts = thresholds(values)
     plan = learning_plan(concepts, 1)

@@ -31,7 +31,7 @@ def bounds(
 
     Neighbours replace one person, and answers are divided by the number of people. Needs no data.
     """
-    wanted = load_spec(spec)
+    wanted = load_spec(spec, budgeted=False)
     stated = wanted.budget_fields
     epsilon = stated.get("epsilon") if epsilon is None else epsilon
     delta = stated.get("delta") if delta is None else delta

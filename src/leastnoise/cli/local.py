@@ -43,6 +43,7 @@ def plan(
     spec: SpecArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="The plan's new file.", show_default=False)],
     devices: Devices = None,
+    epsilon: Annotated[float | None, typer.Option(help="Instead of the spec's.", show_default=False)] = None,
     randomizer: Annotated[str, typer.Option(help="subsets, half space, cap or gaussian.")] = "auto",
     layout: Annotated[str, typer.Option(help="whole, tables, residuals or split.")] = "auto",
     population: Annotated[str, typer.Option(help="any: plan for the worst data; spread: for values alike.")] = "any",
@@ -50,15 +51,15 @@ def plan(
     as_json: Json = False,
     progress: Shown = None,
 ) -> None:
-    """Plan what devices report, with the epsilon of a spec. Needs no data; the plan is public."""
+    """Plan what devices report, with the epsilon of a spec or of the option. Needs no data; the plan is public."""
     check_new(out, "choose another name, so that devices do not mix up two plans")
-    wanted = load_spec(spec)
-    epsilon, delta = _budget(wanted)
+    wanted = load_spec(spec, budgeted=False)
+    spent, delta = _budget(wanted, epsilon)
     with ProgressBar(progress) as bar:
         bar(0, 0, "planning for devices")
         made = local_plan(
             wanted.workload,
-            epsilon,
+            spent,
             delta if randomizer == "gaussian" else None,
             bias=bias,
             randomizer=randomizer,
@@ -80,17 +81,18 @@ def _tell_plan(made: LocalPlan, path: Path, devices: int | None, as_json: bool) 
     typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(plan_words(told)))
 
 
-def _budget(spec: Spec) -> tuple[float, float]:
-    """Epsilon and delta of a spec, for one record per device."""
+def _budget(spec: Spec, epsilon: float | None) -> tuple[float, float | None]:
+    """Epsilon, the spec's unless another is given, and delta if there is one; for one record per device."""
     fields = spec.budget_fields
-    if "epsilon" not in fields:
+    spent = fields.get("epsilon") if epsilon is None else epsilon
+    if spent is None:
         stated = next(iter(fields), "no privacy")
-        raise LeastnoiseError(f"devices need an epsilon, the spec has {stated}; write privacy: {{epsilon: 1, ...}}")
+        raise LeastnoiseError(f"devices need an epsilon, the spec has {stated}; give --epsilon 1")
     if fields.get("rows_per_person", 1) != 1 or spec.unit_fields:
         raise LeastnoiseError(
             "a device reports one record, so several rows per person mean nothing here; leave them out"
         )
-    return fields["epsilon"], fields["delta"]
+    return spent, fields.get("delta")
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ def simulate_(
 def _rules(plan: LocalPlan, spec: Path | None) -> Any:
     if spec is None:
         return None
-    wanted = load_spec(spec)
+    wanted = load_spec(spec, budgeted=False)
     if wanted.workload.domain != plan.domain:
         raise LeastnoiseError(f"{spec} has other attributes than the plan; name the spec that the plan was made from")
     return wanted.rules or None

@@ -318,7 +318,7 @@ class EpsilonPrivacy(Part):
     kind = "epsilon"
     example = "{epsilon: 1, delta: 1e-9}"
     epsilon: Positive
-    delta: Delta
+    delta: Delta | None = None  # only devices and bounds do without
     neighbours: "Neighbours" = "add-remove"
     rows_per_person: RowsPerPerson = 1
 

@@ -18,6 +18,7 @@ from leastnoise.workload.schema import (
     AdaptivePart,
     AnyQueries,
     AttributePart,
+    EpsilonPrivacy,
     HierarchyAttribute,
     Line,
     LrObjective,
@@ -61,17 +62,17 @@ class Spec:
     rows_about: int | None = None
 
 
-def load_spec(path: str | Path) -> Spec:
-    """Read a spec file; files it names are looked up beside it."""
+def load_spec(path: str | Path, *, budgeted: bool = True) -> Spec:
+    """Read a spec file; files it names are looked up beside it. Unless `budgeted`, it may lack a budget."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise LeastnoiseError(f"{path.name} is not a text file in UTF-8; save it as such") from None
-    return parse_spec(text, path.name, folder=path.parent)
+    return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted)
 
 
-def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> Spec:
+def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None, budgeted: bool = True) -> Spec:
     """Read a spec from its text; `name` stands before the line in errors.
 
     >>> parse_spec("attributes: {sex: {vales: [F, M]}}")
@@ -83,9 +84,8 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> 
         part = SpecPart.model_validate(document.data)
     except ValidationError as error:
         raise _first(document, error) from None
-    if part.privacy is None and all(line.within is None for line in part.workload):
-        needs = f"the spec needs 'privacy'; write for example {EXAMPLES['privacy']}, or 'within' on a workload line"
-        raise document.error((), needs)
+    if budgeted:
+        _check_budget(document, part)
     domain, copies = _domain(document, part.attributes, folder or Path())
     workload = Workload(domain)
     for k, line in enumerate(part.workload):
@@ -99,6 +99,15 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None) -> 
     adaptive = _adaptive(document, part)
     how = (part.method, adaptive.select, adaptive.rounds, part.rows_about)
     return Spec(workload, budget_fields, objective, part.prior, part.solver, rules, unit, *how)
+
+
+def _check_budget(document: Document, part: SpecPart) -> None:
+    """All that noise needs: a budget, or targets from which it follows, and a delta with every epsilon."""
+    if part.privacy is None and all(line.within is None for line in part.workload):
+        needs = f"the spec needs 'privacy'; write for example {EXAMPLES['privacy']}, or 'within' on a workload line"
+        raise document.error((), needs)
+    if isinstance(part.privacy, EpsilonPrivacy) and part.privacy.delta is None:
+        raise document.error(("privacy",), f"privacy needs 'delta'; write for example {EpsilonPrivacy.example}")
 
 
 def _adaptive(document: Document, part: SpecPart) -> AdaptivePart:

@@ -1,11 +1,15 @@
 import re
 
 import numpy as np
+import pandas as pd
+import polars
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from leastnoise.domain import Domain
-from leastnoise.errors import LeastnoiseError
-from leastnoise.sources import Codes, Marginals, Table, as_source, source_of
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.sources import Codes, Marginals, Table, as_source, prepare, source_of
 
 DOMAIN = Domain.of(age=range(18, 21), sex=["F", "M"], job=4)
 PAIR = Domain.of(sex=2, age=3)
@@ -103,3 +107,104 @@ def test_passwords_that_split_a_uri_stay_secret(secret):
         source_of(f"postgresql://me:{secret}@localhost/db?table=t", Domain.of(age=3))
     said = "the password in the postgresql URI has a special character; write / as %2F, ? as %3F, # as %23"
     assert str(raised.value) == said
+
+
+class Unread(list):
+    """A column that notices when somebody reads it."""
+
+    def __iter__(self):
+        raise AssertionError("a value was read")
+
+    __getitem__ = __iter__
+
+
+def test_preparing_reads_no_values():
+    ready = prepare({name: Unread() for name in DOMAIN.names}, DOMAIN, name="people")
+    assert (ready.name, ready.rows_per_person, ready.drops) == ("people", None, False)
+    with pytest.raises(AssertionError, match="a value was read"):
+        ready.open()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"age": [18, 99], "sex": ["F", "M"], "job": [0, 1]},
+        {"age": np.array([18, 99]), "sex": np.array(["F", "M"]), "job": [0, 1]},
+        pd.DataFrame({"age": [18, 99], "sex": pd.Categorical(["F", "M"]), "job": [0, 1]}),
+        pa.table({"age": [18, 99], "sex": ["F", "M"], "job": [0, 1]}),
+        polars.DataFrame({"age": [18, 99], "sex": ["F", "M"], "job": [0, 1]}),
+        np.array([[0, 0, 0], [2, 1, 4]]),
+        [[0, 0, 0], [2, 1, 4]],
+        [[0, 0, 0], [2, 1]],
+        np.full((3, 2, 4), -1),
+        {"age": [18], "sex": ["F", "M"], "job": [0, 1]},
+    ],
+    ids=repr,
+)
+def test_values_are_refused_when_opened_and_no_earlier(data):
+    ready = prepare(data, DOMAIN)
+    with pytest.raises(DataError):
+        ready.open()
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda n: {"age": np.full(n, "18"), "sex": ["F"] * n, "job": [0] * n},
+        lambda n: pd.DataFrame({"age": [18] * n, "sex": np.zeros(n), "job": [0] * n}),
+        lambda n: pd.DataFrame({"age": [18] * n, "sex": pd.Categorical([0] * n, [0]), "job": [0] * n}),
+        lambda n: pa.table({"age": [18] * n, "sex": pa.array([b"F"] * n, pa.binary()), "job": [0] * n}),
+        lambda n: polars.DataFrame({"age": [18] * n, "sex": polars.Series([1.0] * n, dtype=float), "job": [0] * n}),
+        lambda n: {"age": [18] * n, "sex": polars.Series([1.0] * n, dtype=float), "job": [0] * n},
+        lambda n: {"age": [18] * n, "sex": ["F"] * n},
+        lambda n: np.zeros((n, 3)),
+        lambda n: np.zeros((3, 2, 4 + n)),
+        lambda n: np.zeros((3, 2, 4, n)),
+    ],
+)
+def test_refusals_of_prepare_do_not_depend_on_values(data, rows):
+    with pytest.raises(LeastnoiseError):
+        prepare(data(rows), DOMAIN)
+
+
+class Custom:
+    """A source of somebody's own, which says what it knows."""
+
+    domain, name = AMBIGUOUS, "custom"
+
+    def __init__(self, **known):
+        self.__dict__.update(known)
+
+    def count(self, sets):
+        raise AssertionError("a value was read")
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "known"),
+    [
+        (Custom(), {}, (None, None)),
+        (Custom(rows_per_person=3, drops=True), {}, (3, True)),
+        (Codes(AMBIGUOUS, [[0, 1]]), {}, (None, False)),
+        (Table(AMBIGUOUS, np.ones((3, 2), dtype=int)), {}, (None, False)),
+        (Marginals(AMBIGUOUS, {"age": [1, 2, 3]}), {}, (None, False)),
+        (np.ones((3, 2, 1), dtype=int), {"domain": Domain.of(a=3, b=2, c=1)}, (None, False)),
+        ({"age": [0], "sex": [1]}, {}, (None, False)),
+        ({"age": [0], "sex": [1]}, {"rules": {"age": {"outside": "clamp"}}}, (None, False)),
+        ({"age": [0], "sex": [1]}, {"rules": {"age": {"outside": "drop"}}}, (None, True)),
+        ({"age": [0], "sex": [1]}, {"rules": {"sex": {"missing": "drop"}}}, (None, True)),
+        ({"age": [0], "sex": [1], "id": [7]}, {"unit": {"id": "id", "max_rows": 1}}, (1, False)),
+        ({"age": [0], "sex": [1], "id": [7]}, {"unit": {"id": "id", "max_rows": 2, "missing": "drop"}}, (2, True)),
+    ],
+)
+def test_prepared_data_says_what_is_known_of_its_rows(data, options, known, tmp_path):
+    domain = options.pop("domain", Domain.of(age=range(3), sex=range(2)) if isinstance(data, dict) else AMBIGUOUS)
+    ready = prepare(data, domain, **options)
+    assert (ready.rows_per_person, ready.drops) == known
+    if isinstance(data, dict):
+        source = ready.open()
+        assert (source.rows_per_person, source.drops) == known
+        parquet.write_table(pa.table(data), tmp_path / "data.parquet")
+        ready = prepare(tmp_path / "data.parquet", domain, **options)
+        assert (ready.rows_per_person, ready.drops) == known
+        assert (ready.open().rows_per_person, ready.open().drops) == known

@@ -1,11 +1,24 @@
 """Sources of exact counts: the only part that reads private data."""
 
 from leastnoise.sources.codes import Codes
-from leastnoise.sources.convert import as_source, source_of
+from leastnoise.sources.convert import Prepared, as_source, prepare, source_of
 from leastnoise.sources.database import Database
 from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Expecting, Source
 from leastnoise.sources.tables import Marginals, Table
 from leastnoise.workload.rules import Rules
 
-__all__ = ["Codes", "Database", "Expecting", "Marginals", "Rules", "Source", "Table", "Unit", "as_source", "source_of"]
+__all__ = [
+    "Codes",
+    "Database",
+    "Expecting",
+    "Marginals",
+    "Prepared",
+    "Rules",
+    "Source",
+    "Table",
+    "Unit",
+    "as_source",
+    "prepare",
+    "source_of",
+]

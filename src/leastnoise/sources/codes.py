@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.domain import Attribute, Domain
-from leastnoise.errors import LeastnoiseError
-from leastnoise.sources.columns import as_column, coded, id_texts
-from leastnoise.sources.kinds import missing_column
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts
+from leastnoise.sources.kinds import check_id, check_kind, missing_column
 from leastnoise.sources.people import check_ids, kept_rows
 from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
-from leastnoise.workload.rules import AnyRules, codings
+from leastnoise.workload.rules import AnyRules, Coding, codings
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -31,7 +31,8 @@ class Codes:
     """Rows as integer codes: an array of rows x attributes, or a column of codes for each attribute name.
 
     Columns that are not in the domain are ignored. The codes are copied, in the smallest type that holds them. With
-    `weights`, each row stands for so many. `rows_per_person` is the most rows that one person has, where that is known.
+    `weights`, each row stands for so many. `rows_per_person` is the most rows that one person has, where that is known;
+    `drops` says whether rows may have been left out because of their values.
 
     >>> source = Codes(Domain.of(age=3, sex=2), {"sex": [0, 1, 1], "age": [2, 0, 0]})
     >>> [table.tolist() for table in source.count([(0,), (1, 0), ()])]
@@ -45,6 +46,7 @@ class Codes:
     name: str | None = None
     rows_per_person: int | None = None
     weights: InitVar[npt.ArrayLike | None] = None
+    drops: bool = False
     _rows: int = field(init=False, repr=False)
     _columns: tuple[Column, ...] = field(init=False, repr=False)
     _weights: IntArray | None = field(init=False, repr=False)
@@ -74,6 +76,7 @@ class Codes:
         [1, 2]
         """
         how = codings(domain, rules)
+        check_columns(how, unit, columns)
         found = {c.attribute.name: coded(c, as_column(_column(columns, c.column), c.column)) for c in how}
         arrays = _by_name(domain, found)
         keep = np.ones(len(arrays[0]), dtype=bool)
@@ -82,14 +85,13 @@ class Codes:
         if unit is not None:
             ids = id_texts(as_column(_column(columns, unit.id), unit.id), unit.id)
             if len(ids) != len(keep):
-                raise LeastnoiseError(
-                    f"the columns {how[0].column!r} and {unit.id!r} differ in length; fill the shorter one"
-                )
+                raise DataError(f"the columns {how[0].column!r} and {unit.id!r} differ in length; fill the shorter one")
             check_ids(unit, any(text is None for text in ids))
             keep[keep] = kept_rows(unit, ids[keep], [array[keep] for array in arrays])
         if not keep.all():
             found = {key: array[keep] for key, array in found.items()}
-        return cls(domain, found, name, None if unit is None else unit.max_rows)
+        most = None if unit is None else unit.max_rows
+        return cls(domain, found, name, most, drops=may_drop(how, unit))
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
@@ -151,17 +153,32 @@ def covers(sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int) -> Ite
         yield axes, members
 
 
+def check_columns(how: Sequence[Coding], unit: Unit | None, columns: Mapping[str, Any]) -> None:
+    """Refuse columns that are missing, or of a type that can never match, without a look at their values."""
+    for coding in how:
+        if (kind := declared_kind(_column(columns, coding.column))) is not None:
+            check_kind(coding, kind)
+    if unit is not None and (kind := declared_kind(_column(columns, unit.id))) is not None:
+        check_id(unit.id, kind)
+
+
+def may_drop(how: Iterable[Coding], unit: Unit | None) -> bool:
+    """Whether rows may be left out because of what is in them.
+
+    A row without an id counts as well: a person whose id is missing is left out like one with a value outside.
+    """
+    return any(coding.drops for coding in how) or (unit is not None and unit.missing == "drop")
+
+
 def _by_name(domain: Domain, columns: Mapping[str, npt.ArrayLike]) -> list[npt.NDArray[Any]]:
     if not len(domain):
         raise LeastnoiseError("columns of a domain without attributes hold no rows; give an array of shape (rows, 0)")
     found = [as_array(_column(columns, name), f"the column {name!r}") for name in domain.names]
     for name, column in zip(domain.names, found, strict=True):
         if column.ndim != 1:
-            raise LeastnoiseError(f"the column {name!r} must have one axis, the rows")
+            raise DataError(f"the column {name!r} must have one axis, the rows")
         if len(column) != len(found[0]):
-            raise LeastnoiseError(
-                f"the columns {domain.names[0]!r} and {name!r} differ in length; fill the shorter one"
-            )
+            raise DataError(f"the columns {domain.names[0]!r} and {name!r} differ in length; fill the shorter one")
     return found
 
 
@@ -169,7 +186,7 @@ def _by_place(domain: Domain, columns: npt.ArrayLike) -> list[npt.NDArray[Any]]:
     # Not what merely turns into an array: a data frame has columns with names, whose order must not matter.
     array = as_array(columns if isinstance(columns, np.ndarray | list | tuple) else (), "the codes")
     if array.ndim != 2 or array.shape[1] != len(domain):
-        raise LeastnoiseError(f"the codes must be an array of rows x {len(domain)} attributes, or a mapping of columns")
+        raise DataError(f"the codes must be an array of rows x {len(domain)} attributes, or a mapping of columns")
     return [*array.T] or [array]  # without attributes, the array still tells the number of rows
 
 
@@ -179,21 +196,25 @@ def _column(columns: Mapping[str, Any], name: str) -> Any:
     return columns[name]
 
 
+def check_codes_type(array: npt.NDArray[Any], what: str) -> None:
+    """Refuse an array whose type cannot hold codes."""
+    if array.dtype.kind not in "iu":
+        raise DataError(f"{what} is {array.dtype}, codes are integers; use .astype(int), or of_values for values")
+
+
 def _checked_codes(attribute: Attribute, column: npt.NDArray[Any]) -> Column:
     name, last = attribute.name, attribute.size - 1
-    if column.size and column.dtype.kind not in "iu":
-        raise LeastnoiseError(
-            f"the column {name!r} is {column.dtype}, codes are integers; use .astype(int), or of_values for values"
-        )
+    if column.size:  # an empty list has no type of its own
+        check_codes_type(column, f"the column {name!r}")
     if column.size and not 0 <= column.min() <= column.max() <= last:
-        raise LeastnoiseError(f"the column {name!r} holds codes outside 0 to {last}; clean it or widen the domain")
+        raise DataError(f"the column {name!r} holds codes outside 0 to {last}; clean it or widen the domain")
     return column.astype(np.min_scalar_type(last))
 
 
 def _checked_weights(weights: npt.ArrayLike, rows: int) -> IntArray:
     array = as_array(weights, "the weights")
     if array.shape != (rows,) or (array.size and array.dtype.kind not in "iu"):
-        raise LeastnoiseError("the weights must be whole numbers, one for each row")
+        raise DataError("the weights must be whole numbers, one for each row")
     if array.size and (array.min() < 0 or array.max() >= _MOST_WEIGHT or array.sum(dtype=float) >= _MOST_WEIGHT):
-        raise LeastnoiseError("the weights are negative or add up to 2**53 or more; use smaller ones, 0 or more")
+        raise DataError("the weights are negative or add up to 2**53 or more; use smaller ones, 0 or more")
     return array.astype(np.int64)

@@ -41,6 +41,26 @@ def as_column(values: Any, name: str) -> Column:
     return _objects(values)
 
 
+def declared_kind(values: Any) -> Kind | None:
+    """What the type of a column says that it holds; None where only its values can tell."""
+    if isinstance(values, pd.Series):
+        dtype: Any = values.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            dtype = dtype.categories.dtype
+        return (
+            None
+            if isinstance(dtype, np.dtypes.ObjectDType)
+            else kind_of(pa.array(pd.Series([], dtype=dtype), from_pandas=True).type)
+        )
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return kind_of(values.type)
+    if hasattr(values, "to_arrow"):  # Polars
+        return kind_of(values[:0].to_arrow().type)
+    if isinstance(values, np.ndarray):
+        return None if values.dtype == object else _KINDS.get(values.dtype.kind, "unknown")
+    return None
+
+
 def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
     """A code per row, or why there is none; refuses what no rule covers.
 
@@ -93,8 +113,7 @@ def kind_of(kind: pa.DataType) -> Kind:
 def _found(coding: Coding, column: Column) -> Iterator[tuple[IntArray, npt.NDArray[np.bool_], Any]]:
     """Per chunk of rows: codes before the rules, what is missing, and the values as numbers where that matters."""
     if isinstance(column, np.ndarray):
-        if column.size:
-            check_kind(coding, _KINDS.get(column.dtype.kind, "unknown"))
+        check_kind(coding, _KINDS.get(column.dtype.kind, "unknown"))
         for start in range(0, len(column), _CHUNK):
             yield _find(coding, column[start : start + _CHUNK])
         return

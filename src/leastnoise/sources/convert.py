@@ -1,6 +1,8 @@
 """A source from whatever holds the data."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -11,19 +13,38 @@ import pandas as pd
 import pyarrow as pa
 
 from leastnoise.domain import Domain
-from leastnoise.errors import LeastnoiseError
-from leastnoise.sources.codes import Codes
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.sources.codes import Codes, check_codes_type, check_columns, may_drop
 from leastnoise.sources.database import Database
 from leastnoise.sources.duck import DuckDB
 from leastnoise.sources.engine import Engine
 from leastnoise.sources.postgres import PostgreSQL
 from leastnoise.sources.rules import Unit
-from leastnoise.sources.source import Source, as_array
+from leastnoise.sources.source import Source, as_array, checked_name
 from leastnoise.sources.spark import Spark, session_at
-from leastnoise.sources.tables import Table
-from leastnoise.workload.rules import AnyRules, as_part
+from leastnoise.sources.tables import Table, check_counts_type
+from leastnoise.workload.rules import AnyRules, as_part, codings
 
 FILES = (".csv", ".parquet", ".pq")
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Data of which the names and types of columns are known to fit, and no value was looked at.
+
+    `rows_per_person` is None where single rows are counted, `drops` where a source does not say whether it drops rows.
+
+    Guarantees: preparing_reads_no_values; refusals_of_prepare_do_not_depend_on_values.
+    """
+
+    name: str | None
+    rows_per_person: int | None
+    drops: bool | None
+    _opener: Callable[[], Source] = field(repr=False)
+
+    def open(self) -> Source:
+        """The source: the first step that looks at values."""
+        return self._opener()
 
 
 def source_of(
@@ -50,18 +71,46 @@ def source_of(
     >>> next(source_of({"age": [18, 19, 18], "sex": ["F", "F", "M"]}, domain).count([(0,)])).tolist()
     [2, 1]
     """
+    return prepare(data, domain, rules=rules, unit=unit, name=name, table=table, memory=memory).open()
+
+
+def prepare(
+    data: Any,
+    domain: Domain,
+    *,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    name: str | None = None,
+    table: str | None = None,
+    memory: str | None = None,
+) -> Prepared:
+    """What `source_of` does before it looks at any value: options, names, types, files and connections are checked.
+
+    >>> domain = Domain.of(age=range(18, 20), sex=["F", "M"])
+    >>> ready = prepare({"age": [18, 99], "sex": ["F", "F"]}, domain, rules={"age": {"outside": "drop"}}, name="staff")
+    >>> ready
+    Prepared(name='staff', rows_per_person=None, drops=True)
+    >>> next(ready.open().count([(0,)])).tolist()
+    [1, 0]
+    """
     unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
+    checked_name(name)
     if (engine := engine_of(data, table, memory)) is not None:
-        return Database(domain, engine, name, rules, unit)
+        return _ready(Database(domain, engine, name, rules, unit))
     columns = _columns(data)
     if columns is not None:
-        return Codes.of_values(domain, columns, name, rules=rules, unit=unit)
+        how = codings(domain, rules)
+        check_columns(how, unit, columns)
+        opener = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
+        return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), opener)
     if rules or unit is not None:
         raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
     if isinstance(data, Source):
-        return _checked_source(domain, data, name)
-    if isinstance(data, list | tuple | np.ndarray):
+        return _ready(_checked_source(domain, data, name))
+    if isinstance(data, np.ndarray):
         return _from_array(domain, as_array(data, "the data"), name)
+    if isinstance(data, list | tuple):
+        return Prepared(name, None, False, partial(_from_list, domain, data, name))
     raise LeastnoiseError(
         f"cannot count data of type {type(data).__name__!r}; give a file, a data frame, columns by name or a source"
     )
@@ -158,6 +207,12 @@ SCHEMES: dict[str, Callable[[Any, str | None, str | None], Engine]] = {
 }
 
 
+def _ready(source: Source) -> Prepared:
+    """A source that is made already, and says what it knows of its rows."""
+    most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
+    return Prepared(source.name, most, drops, lambda: source)
+
+
 def _checked_source(domain: Domain, source: Source, name: str | None) -> Source:
     if source.domain != domain:
         raise LeastnoiseError("the source has another domain than the one asked for; make it with the same domain")
@@ -166,16 +221,29 @@ def _checked_source(domain: Domain, source: Source, name: str | None) -> Source:
     return source
 
 
-def _from_array(domain: Domain, array: npt.NDArray[Any], name: str | None) -> Source:
+def _from_array(domain: Domain, array: npt.NDArray[Any], name: str | None) -> Prepared:
+    kind = _array_kind(domain, array)
+    if kind is Table:
+        check_counts_type(array, domain)
+    else:
+        check_codes_type(array, "the array")
+    return Prepared(name, None, False, partial(kind, domain, array, name))
+
+
+def _from_list(domain: Domain, data: Any, name: str | None) -> Source:
+    array = as_array(data, "the data")  # which looks at the values: types and lengths are not declared
+    return _array_kind(domain, array)(domain, array, name)
+
+
+def _array_kind(domain: Domain, array: npt.NDArray[Any]) -> type[Codes] | type[Table]:
+    """Whether an array holds codes or counts, by the number of its axes and of its columns."""
     codes = array.ndim == 2 and array.shape[1] == len(domain)
     if codes and domain.shape[1:] == (2,):
-        raise LeastnoiseError(
+        raise DataError(
             "an array with two columns may be codes or counts here; say Codes(domain, array) or Table(domain, array)"
         )
     if codes:
-        return Codes(domain, array, name)
+        return Codes
     if array.ndim == len(domain):
-        return Table(domain, array, name)
-    raise LeastnoiseError(
-        f"the array is neither codes, rows x {len(domain)} attributes, nor counts of shape {domain.shape}"
-    )
+        return Table
+    raise DataError(f"the array is neither codes, rows x {len(domain)} attributes, nor counts of shape {domain.shape}")

@@ -11,7 +11,7 @@ import numpy as np
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError
-from leastnoise.sources.codes import Codes
+from leastnoise.sources.codes import Codes, may_drop
 from leastnoise.sources.engine import Columns, Engine
 from leastnoise.sources.people import check_ids
 from leastnoise.sources.rules import Unit
@@ -41,6 +41,7 @@ class Database:
     rules: InitVar[AnyRules | None] = None
     unit: InitVar[Unit | None] = None
     rows_per_person: int | None = field(init=False)
+    drops: bool = field(init=False)
     _engine: Engine = field(init=False, repr=False)
     _query: Query = field(init=False, repr=False)
     _expected: dict[Axes, None] = field(init=False, repr=False, default_factory=dict)
@@ -51,6 +52,7 @@ class Database:
         checked_name(self.name)
         query = Query(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit)
         object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
+        object.__setattr__(self, "drops", may_drop(query.codings, unit))
         object.__setattr__(self, "_engine", engine)
         object.__setattr__(self, "_query", query)
 

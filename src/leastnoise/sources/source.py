@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 
 Axes = tuple[int, ...]
 MOST_CELLS = 2**32 - 1  # 32 GiB of counts; codes of cells fit 32 bits
@@ -83,7 +83,7 @@ def as_array(data: npt.ArrayLike, what: str) -> npt.NDArray[np.generic]:
         return np.asarray(data)
     except (ValueError, TypeError):
         pass  # raised outside of the handler, so that the message below does not carry the other one along
-    raise LeastnoiseError(f"{what} cannot be read as an array; give rows of equal length")
+    raise DataError(f"{what} cannot be read as an array; give rows of equal length")
 
 
 def project(table: IntArray, axes: Axes, wanted: Axes) -> IntArray:

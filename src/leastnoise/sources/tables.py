@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 
 TOO_MANY = 2**62  # rows; below this, sums of counts and their differences fit an int64
@@ -29,6 +30,8 @@ class Table:
     domain: Domain
     array: InitVar[npt.ArrayLike]
     name: str | None = None
+    rows_per_person: int | None = None
+    drops: bool = False
     _table: IntArray = field(init=False, repr=False)
 
     def __post_init__(self, array: npt.ArrayLike) -> None:
@@ -57,6 +60,8 @@ class Marginals:
     domain: Domain
     tables: InitVar[Mapping[str | tuple[str, ...], npt.ArrayLike]]
     name: str | None = None
+    rows_per_person: int | None = None
+    drops: bool = False
     _tables: dict[Axes, IntArray] = field(init=False, repr=False)
 
     def __post_init__(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:
@@ -91,7 +96,7 @@ class Marginals:
             expected = project(self._tables[first], first, overlap)
             for axes in others:
                 if not np.array_equal(expected, project(self._tables[axes], axes, overlap)):
-                    raise LeastnoiseError(
+                    raise DataError(
                         f"the tables of {self._words(first)} and {self._words(axes)} disagree on "
                         f"{self._words(overlap)}; count both from the same rows"
                     )
@@ -102,17 +107,27 @@ class Marginals:
 
 def _checked_counts(counts: npt.ArrayLike, domain: Domain) -> IntArray:
     """A copy of a table of counts as int64."""
-    what = f"the table of ({', '.join(domain.names)})"
+    what = _what(domain)
     array = as_array(counts, what)
-    if array.shape != domain.shape:
-        raise LeastnoiseError(f"{what} must have the shape {domain.shape}, one axis per attribute")
-    if array.dtype.kind not in "iu":
-        raise LeastnoiseError(f"{what} is {array.dtype}, counts are integers; use .astype(int)")
+    check_counts_type(array, domain)
     if array.min() < 0:
-        raise LeastnoiseError(f"{what} holds negative counts; counts are 0 or more")
+        raise DataError(f"{what} holds negative counts; counts are 0 or more")
     if array.max() >= TOO_MANY or _total(table := array.astype(np.int64)) >= TOO_MANY:
-        raise LeastnoiseError(f"{what} holds 2**62 rows or more; counts must add up to less")
+        raise DataError(f"{what} holds 2**62 rows or more; counts must add up to less")
     return table
+
+
+def check_counts_type(array: npt.NDArray[Any], domain: Domain) -> None:
+    """Refuse an array whose shape or type cannot be that of counts."""
+    what = _what(domain)
+    if array.shape != domain.shape:
+        raise DataError(f"{what} must have the shape {domain.shape}, one axis per attribute")
+    if array.dtype.kind not in "iu":
+        raise DataError(f"{what} is {array.dtype}, counts are integers; use .astype(int)")
+
+
+def _what(domain: Domain) -> str:
+    return f"the table of ({', '.join(domain.names)})"
 
 
 def _total(table: IntArray) -> int:

@@ -31,6 +31,7 @@ from leastnoise import Budget, Domain
 from leastnoise._types import IntArray
 from leastnoise.adaptive import Estimates, Residual, allocate, residuals_of, split_table, table_recipe
 from leastnoise.adaptive.grem import Members
+from leastnoise.gate import Counts
 from leastnoise.measure import measure
 from leastnoise.noise import Bits, SeededBits, rounded_gaussian
 from leastnoise.sources import Codes, Source
@@ -109,7 +110,7 @@ def crp(estimates: Estimates, members: Members, share: Fraction, source: Source,
     budget = Budget(mu=1)  # says only which change of the data stays hidden
     sizes = [source.domain.shape[a] for a in members]
     made = allocate(sizes, estimates.known(members), share, budget)
-    return residuals_of(measure(table_recipe(source.domain, members, made, budget), source, bits))
+    return residuals_of(measure(table_recipe(source.domain, members, made, budget), Counts(source), bits))
 
 
 STRATEGIES: dict[str, tuple[Measure, bool]] = {

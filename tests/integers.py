@@ -61,10 +61,10 @@ def largest_difference(matrix: np.ndarray) -> int:
 
 def squared_sensitivity(matrix: np.ndarray, budget: Budget) -> int:
     """How far one person moves the answers, squared, from the definition of neighbours."""
-    k = budget.rows_per_person
-    if budget.neighbours == "add-remove":
+    k = budget.neighbours.rows
+    if budget.neighbours.change == "add-remove":
         return k**2 * largest_square(matrix)
-    if k == 1:
+    if budget.neighbours.size == "known":
         return largest_difference(matrix)
     return k**2 * max(largest_difference(matrix), largest_square(matrix))
 
@@ -144,13 +144,12 @@ def stated_variances(recipe: Recipe) -> Array:
 
 def check_cost(recipe: Recipe) -> None:
     """Exactly what brute force finds, and the budget up to a millionth."""
-    bound_only = recipe.budget.neighbours == "replace" and any(
+    bound_only = recipe.budget.neighbours.change == "replace" and any(
         p.strategy.levels is not None for probes in recipe.probes for p in probes
     )
     found = exact_cost(recipe)
     assert found <= recipe.cost.mu_squared if bound_only else found == recipe.cost.mu_squared
     assert recipe.cost.neighbours == recipe.budget.neighbours
-    assert recipe.cost.rows_per_person == recipe.budget.rows_per_person
     assert recipe.budget.exact_cost * (1 - Fraction(1, 10**6)) < recipe.cost.mu_squared <= recipe.budget.exact_cost
 
 

@@ -66,9 +66,9 @@ def test_cost_is_at_most_the_budget(name, budget):
     A = plan.system.strategy.astype(object)
     columns = [A[:, j] for j in range(A.shape[1])]
     moved = max(int(c @ c) for c in columns)
-    if budget.neighbours == "replace":
+    if budget.neighbours.change == "replace":
         moved = max(int((a - b) @ (a - b)) for a in columns for b in columns)
-    assert plan.cost.mu_squared == Fraction(moved * budget.rows_per_person**2) / plan.variance
+    assert plan.cost.mu_squared == Fraction(moved * budget.neighbours.rows**2) / plan.variance
     assert plan.cost.mu_squared <= budget.exact_cost
     assert plan.cost.mu_squared >= budget.exact_cost * Fraction(999, 1000)
 

@@ -26,6 +26,7 @@ BUDGETS = {
     "epsilon": EPSILON,
     "rows": ln.Budget(mu=1, rows_per_person=3),
     "replace": ln.Budget(rho=0.1, neighbours="replace"),
+    "replace, private": ln.Budget(rho=0.1, neighbours="replace", size="private"),
     "replace rows": ln.Budget(mu=0.7, neighbours="replace", rows_per_person=3),
 }
 ONE = {"matrix": [[1, 1, 0, 0]]}
@@ -103,7 +104,7 @@ def test_random_plans(seed):
     budget = ln.Budget(
         mu=float(rng.uniform(0.01, 3)),
         neighbours=str(rng.choice(["add-remove", "replace"])),
-        rows_per_person=int(rng.choice([1, 3])),
+        rows_per_person=[None, 1, 3][rng.integers(3)],
     )
     check_recipe(ln.plan(work, budget, gap=1e-4).recipe)
 

@@ -206,7 +206,7 @@ def test_bad_lines(line, said):
         ("{mu: .inf}", "mu inf is not positive; use a finite number above 0"),
         ("{mu: one}", "mu is 'one', not a number"),
         ("{rho: -0.5}", "rho -0.5 is not positive; use a finite number above 0"),
-        ("{mu: 1, rho: 1}", "unknown key 'rho' in privacy with 'mu'; use mu, neighbours or rows_per_person"),
+        ("{mu: 1, rho: 1}", "unknown key 'rho' in privacy with 'mu'; use mu, neighbours, rows_per_person or size"),
         ("{eps: 1, delta: 1e-9}", "unknown key 'eps' in privacy; did you mean 'epsilon'?"),
         ("{mu: 1, rows_per_person: 0}", "rows_per_person 0 is not between 1 and 1000000000"),
         ("{mu: 1, rows_per_person: 2.5}", "rows_per_person is '2.5', not a whole number"),

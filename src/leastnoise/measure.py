@@ -1,4 +1,4 @@
-"""Measure: a recipe and a source in, noisy integers out. This is the only step that sees data.
+"""Measure: a recipe and counts in, noisy integers out.
 
 Counts are integers, strategies are integers and noise is integer: from the counts to the published numbers there are
 only additions and multiplications of integers (docs/privacy.md says how to check it).
@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.recipe import Probe, Recipe
-from leastnoise.sources import Expecting, Source
 
 Answers = npt.NDArray[Any]  # integers: of the smallest type that holds them, or Python's own where none does
 Progress = Callable[[float, float, str], None]
@@ -39,18 +39,17 @@ class Measurements:
     insecure: bool = False  # the noise came from a seed that somebody may know
 
 
-def measure(recipe: Recipe, source: Source, bits: Bits, progress: Progress | None = None) -> Measurements:
+def measure(recipe: Recipe, counts: Counts, bits: Bits, progress: Progress | None = None) -> Measurements:
     """Measure every residual of a recipe once, batch by batch.
 
     Guarantees: answers_minus_noise_are_exact; same_noise_for_any_number_of_threads; uses_integers_only.
     """
-    if source.domain != recipe.workload.domain:
-        raise LeastnoiseError("the source counts other attributes than the plan; give a source of the plan's domain")
-    total = rows_of(source)
+    if counts.domain != recipe.workload.domain:
+        raise LeastnoiseError("the counts are of other attributes than the plan's; give a source of the plan's domain")
     todo = sum(m * prod(s) for m, s, p in _sizes(recipe) if p)
     done = 0.0
     answers: list[list[list[Answers]]] = [[[] for _ in probes] for probes in recipe.probes]
-    for o, i, exact in _exact_answers(recipe, source, total):
+    for o, i, exact in _exact_answers(recipe, counts):
         probe = recipe.probes[o][i]
         answers[o][i].append(_narrow(_with_noise(exact, probe, bits)))
         if progress is not None and i == 0:
@@ -60,30 +59,24 @@ def measure(recipe: Recipe, source: Source, bits: Bits, progress: Progress | Non
     return Measurements(recipe, joined, bits.insecure)
 
 
-def rows_of(source: Source) -> int:
-    """Number of rows, which bounds every count."""
-    (table,) = source.count([()])
-    return int(_checked(table, (), None))
-
-
 def _sizes(recipe: Recipe) -> Iterator[tuple[int, tuple[int, ...], tuple[Probe, ...]]]:
     structure = recipe.structure
     for members, orbit, probes in zip(structure.members, structure.orbits, recipe.probes, strict=True):
         yield members, structure.shape(orbit), probes
 
 
-def _exact_answers(recipe: Recipe, source: Source, total: int) -> Iterator[tuple[int, int, Answers]]:
+def _exact_answers(recipe: Recipe, counts: Counts) -> Iterator[tuple[int, int, Answers]]:
     """(orbit, probe, exact answers of some attribute sets), in a fixed order, computed ahead on all cores."""
     if sum(m * prod(s) for m, s, p in _sizes(recipe) if p) < BATCH_CELLS:  # not worth the threads
-        for o, counts in list(_batches(recipe, source, total)):  # all counted before any noise is drawn
-            yield from ((o, i, probe.strategy.apply(counts, total)) for i, probe in enumerate(recipe.probes[o]))
+        for o, tables in list(_batches(recipe, counts)):  # all counted before any noise is drawn
+            yield from ((o, i, probe.strategy.apply(tables, counts.total)) for i, probe in enumerate(recipe.probes[o]))
         return
     cores = os.cpu_count() or 1
     waiting: deque[tuple[int, int, Future[Answers]]] = deque()
     with ThreadPoolExecutor(cores) as pool:
-        for o, counts in _batches(recipe, source, total):
+        for o, tables in _batches(recipe, counts):
             for i, probe in enumerate(recipe.probes[o]):
-                waiting.append((o, i, pool.submit(probe.strategy.apply, counts, total)))
+                waiting.append((o, i, pool.submit(probe.strategy.apply, tables, counts.total)))
             while len(waiting) > 2 * cores:
                 orbit, number, job = waiting.popleft()
                 yield orbit, number, job.result()
@@ -91,36 +84,23 @@ def _exact_answers(recipe: Recipe, source: Source, total: int) -> Iterator[tuple
             yield orbit, number, job.result()
 
 
-def _checked(table: IntArray | None, shape: tuple[int, ...], total: int | None) -> IntArray:
-    """Counts as a source must give them; what is wrong with others is not told, because it may depend on the data."""
-    table = np.asarray(table)  # None where tables are missing
-    if table.shape != shape or table.dtype.kind not in "iu" or (table < 0).any():
-        raise LeastnoiseError("the source does not give whole, non-negative counts of the shape asked for; mend it")
-    halves = (table >> 31).sum(), (table & (2**31 - 1)).sum()  # a wrong sum may be too large for 64 bits
-    if total is not None and (int(halves[0]) << 31) + int(halves[1]) != total:
-        raise LeastnoiseError("the source gives tables that do not add up to the same number of rows; mend it")
-    return table
-
-
-def _batches(recipe: Recipe, source: Source, total: int) -> Iterator[tuple[int, IntArray]]:
+def _batches(recipe: Recipe, counts: Counts) -> Iterator[tuple[int, IntArray]]:
     """(orbit, counts of some of its attribute sets)."""
     sets = {
         o: [tuple(s) for s in recipe.structure.sets(orbit).tolist()]
         for o, orbit in enumerate(recipe.structure.orbits)
         if recipe.probes[o]
     }
-    if isinstance(source, Expecting):
-        source.expect([s for some in sets.values() for s in some])
+    counts.expect([s for some in sets.values() for s in some])
     for o, members in sets.items():
         shape = recipe.structure.shape(recipe.structure.orbits[o])
         step = max(1, BATCH_CELLS // prod(shape))
         for low in range(0, len(members), step):
             batch = members[low : low + step]
-            counts = np.empty((len(batch), *shape), dtype=np.int64)
-            tables = iter(source.count(batch))
-            for i in range(len(batch)):
-                counts[i] = _checked(next(tables, None), shape, total)
-            yield o, counts
+            tables = np.empty((len(batch), *shape), dtype=np.int64)
+            for i, table in enumerate(counts.tables(batch)):
+                tables[i] = table
+            yield o, tables
 
 
 def _with_noise(exact: Answers, probe: Probe, bits: Bits) -> Answers:

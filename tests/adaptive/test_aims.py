@@ -14,6 +14,7 @@ from leastnoise.adaptive.aims import Aims, maximal, parts
 from leastnoise.adaptive.rounds import recipe_of
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
+from leastnoise.gate import Counts
 from leastnoise.measure import measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe import cost_of
@@ -43,7 +44,7 @@ def measured(aims, spending):
     """The dense twin of measuring everything once."""
     budget, domain = aims.base.budget, aims.workload.domain
     recipe = recipe_of(aims, {m: aims.template(m).probes(x, budget) for m, x in spending.items()})
-    return Dense((measure(recipe, Table(domain, np.ones(domain.shape, dtype=np.int64)), SeededBits(1)),))
+    return Dense((measure(recipe, Counts(Table(domain, np.ones(domain.shape, dtype=np.int64))), SeededBits(1)),))
 
 
 def table_queries(workload):

@@ -13,6 +13,7 @@ from leastnoise.adaptive.aims import Aims, parts
 from leastnoise.adaptive.chosen import CHOICE, CLOSING, RAISE, ROUNDS_PER_ATTRIBUTE, Chosen, first_part
 from leastnoise.adaptive.crp import table_error
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import choice_cost
 from leastnoise.residual import residual
@@ -34,7 +35,7 @@ BUDGETS = [
 
 def chosen(work=WORK, budget=BUDGETS[0], seed=1, number=None, counts=COUNTS, **options):
     made = Chosen(
-        Aims.of(work, budget), Table(work.domain, counts), SeededBits(seed), lambda _: None, number, **options
+        Aims.of(work, budget), Counts(Table(work.domain, counts)), SeededBits(seed), lambda _: None, number, **options
     )
     made.run()
     return made
@@ -43,8 +44,8 @@ def chosen(work=WORK, budget=BUDGETS[0], seed=1, number=None, counts=COUNTS, **o
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_shares_are_those_of_the_conditional_planner(budget, rng):
     """For tables, the allocation of crp, which a cone solver checks: the same cost for each residual."""
-    made = Chosen(Aims.of(WORK, budget), Table(DOMAIN, COUNTS), SeededBits(1), lambda _: None)
-    part, free = Fraction(1, 7), budget.neighbours == "replace" and budget.rows_per_person == 1
+    made = Chosen(Aims.of(WORK, budget), Counts(Table(DOMAIN, COUNTS)), SeededBits(1), lambda _: None)
+    part, free = Fraction(1, 7), budget.neighbours.size == "known"
     for members in [(0,), (1, 3), (0, 1, 2)]:
         made.known.precision[:] = rng.exponential(0.02, len(made.aims.residuals)) * (rng.random() < 0.7)
         own = {tuple(m): made.known.precision[made.aims.number[m]] for m in parts(members)}
@@ -66,7 +67,7 @@ def test_shares_are_those_of_the_conditional_planner(budget, rng):
 
 
 def test_errors_of_cells_are_those_of_tables():
-    made = Chosen(Aims.of(WORK, BUDGETS[0]), Table(DOMAIN, COUNTS), SeededBits(1), lambda _: None)
+    made = Chosen(Aims.of(WORK, BUDGETS[0]), Counts(Table(DOMAIN, COUNTS)), SeededBits(1), lambda _: None)
     sizes = [3, 4, 2]
     unit = allocate(sizes, {}, Fraction(1)).costs
     for axes, cost in unit.items():
@@ -154,7 +155,7 @@ def test_what_is_left_is_measured_where_nothing_was_left_out(budget):
 
 def test_the_budget_is_checked_before_anything_is_drawn():
     """By design no step exceeds it; if one did, it would stop."""
-    made = Chosen(Aims.of(WORK, BUDGETS[0]), Table(DOMAIN, COUNTS), SeededBits(1), lambda _: None)
+    made = Chosen(Aims.of(WORK, BUDGETS[0]), Counts(Table(DOMAIN, COUNTS)), SeededBits(1), lambda _: None)
     total = BUDGETS[0].exact_cost
     made._measure({(): total / 2}, 0, Fraction(0))
     for step in (lambda: made._measure({(): total}, 0, Fraction(0)), lambda: made.known.choose(total)):

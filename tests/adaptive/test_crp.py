@@ -141,7 +141,7 @@ def test_shares_sum_to_one(rng):
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [None, 1, 3])
 def test_spends_exactly_the_budget(rng, neighbours, rows):
     budget = Budget(mu=1, neighbours=neighbours, rows_per_person=rows)
     for _ in range(20):

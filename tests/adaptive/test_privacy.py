@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise import gate
 from leastnoise import measure as measuring
 from leastnoise.adaptive import chosen, survey, surveyed
 from leastnoise.adaptive.adapt import adapt
@@ -61,7 +62,7 @@ class Private(np.ndarray):
 
 
 class Watched:
-    """A source that remembers which functions of the package asked for counts."""
+    """A source that remembers which functions of the package asked the gate for counts."""
 
     name = None
 
@@ -71,17 +72,17 @@ class Watched:
     def count(self, sets):
         frame, found = sys._getframe(1), []
         while frame is not None:
-            if f"{ROOT}/src/leastnoise" in frame.f_code.co_filename:
+            if f"{ROOT}/src/leastnoise" in frame.f_code.co_filename and "gate.py" not in frame.f_code.co_filename:
                 found.append(frame.f_code.co_qualname)
             frame = frame.f_back
-        self.sites.add(found[0] if found[0] in {"rows_of", "_batches"} else tuple(found[:2]))
-        return [table.view(Private) for table in self._table.count(sets)]
+        self.sites.add(found[0] if found[0] in {"spend", "_batches"} else tuple(found[:2]))
+        return self._table.count(sets)
 
 
 READERS = {  # of measurements the innermost function, elsewhere the innermost two
-    "survey": {"rows_of", "_batches", ("_distances", "Survey.take")},
+    "survey": {"spend", "_batches", ("_distances", "Survey.take")},
     "choice": {
-        "rows_of",
+        "spend",
         "_batches",
         ("_distances", "Survey.take"),
         ("Distances.refresh", "Distances.__init__"),
@@ -91,8 +92,9 @@ READERS = {  # of measurements the innermost function, elsewhere the innermost t
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_only_surveys_choices_and_measurements_read_data(method):
-    seen = set()
+def test_only_surveys_choices_and_measurements_read_data(method, monkeypatch):
+    seen, checked = set(), gate._checked
+    monkeypatch.setattr(gate, "_checked", lambda given, shape: checked(given, shape).view(Private))
     few = None if method == "survey" else 5  # rounds, so that something is left to look at in the end
     for work, rounds in product(WORKS.values(), [None, few]):
         source = Watched(DOMAIN, COUNTS)
@@ -183,7 +185,7 @@ def means(event, source):
             (counts,) = source.count([gauge.view.members])
             yield np.array([gauge.distance(counts, estimates[gauge.view.members])], dtype=float), float(variance)
         return
-    total = measuring.rows_of(source)
+    total = gate.Counts(source).total
     for orbit, probes in zip(made.structure.orbits, made.probes, strict=True):
         sets = [tuple(s) for s in made.structure.sets(orbit).tolist()]
         for probe in probes:
@@ -230,8 +232,8 @@ def neighbours(counts, budget, rng, number):
     """Some of the datasets that differ by one person, the extreme ones of a person with equal rows among them."""
     cells = list(np.ndindex(counts.shape))
     for _ in range(number):
-        changed, rows = counts.copy(), budget.rows_per_person
-        if budget.neighbours == "replace":
+        changed, rows = counts.copy(), budget.neighbours.rows
+        if budget.neighbours.change == "replace":
             present = [c for c in cells if counts[c] >= rows]
             changed[present[rng.integers(len(present))]] -= rows
         changed[cells[rng.integers(len(cells))]] += rows
@@ -248,7 +250,7 @@ def test_whatever_is_published_stays_within_the_budget(work, method, budget, mon
     paid, here = float(release.cost.mu_squared), Table(DOMAIN, COUNTS)
     losses = [loss(transcript.events, here, Table(DOMAIN, t)) for t in neighbours(COUNTS, budget, rng, 6)]
     assert max(losses) <= paid * (1 + 1e-9) <= float(budget.exact_cost) * (1 + 2e-9)
-    floor = 0.3 if budget.neighbours == "add-remove" else 0.1  # random cells are not the worst ones
+    floor = 0.3 if budget.neighbours.change == "add-remove" else 0.1  # random cells are not the worst ones
     assert max(losses) >= floor * paid
 
 
@@ -311,7 +313,7 @@ def test_decisions_follow_from_what_is_published(work, method, budget, monkeypat
     asked = adapt(WORKS[work], budget, method=method)
     with monkeypatch.context() as patch:
         transcript = Transcript(patch)
-        measured, told = asked._carry_out(Table(DOMAIN, COUNTS), SeededBits(3), None)
+        measured, told = asked._carry_out(gate.Counts(Table(DOMAIN, COUNTS)), SeededBits(3), None)
     with monkeypatch.context() as patch:
         rest = replayed(transcript.events, patch)
         again, told_again = asked._carry_out(Nothing(), Nothing(), None)
@@ -332,14 +334,14 @@ CONFIDENCE = 0.999
 def scores(method, budget, runs, patch):
     """Log-likelihood ratios of whole transcripts, for runs on each of two neighbours that differ in one cell."""
     one = np.array([[5, 3], [2, 4]])
-    other = one + np.array([[budget.rows_per_person, 0], [0, 0]])
+    other = one + np.array([[budget.neighbours.rows, 0], [0, 0]])
     tables = Table(TINY, one), Table(TINY, other)
     asked = adapt(TINY_WORK, budget, method=method, rounds=3 if method == "choice" else None)
     transcript, bits, found = Transcript(patch), SeededBits(9), ([], [])
     for dataset in (0, 1):
         for _ in range(runs):
             transcript.events.clear()
-            asked._carry_out(tables[dataset], bits, None)
+            asked._carry_out(gate.Counts(tables[dataset]), bits, None)
             found[dataset].append(sum(ratio(e, tables) for e in transcript.events))
     return [np.array(f)[:, None] for f in found]
 

@@ -20,6 +20,7 @@ from leastnoise.adaptive import (
 )
 from leastnoise.adaptive.select import allowance
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.measure import measure
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import epsilon_for_cost
@@ -33,7 +34,7 @@ MU = Fraction(1, 7)
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("rows", [None, 1, 2])
 @pytest.mark.parametrize("attributes", [(0,), (0, 3), (1, 2, 3)])
 def test_costs_exactly_what_was_allocated(neighbours, rows, attributes):
     budget = Budget(mu=1, neighbours=neighbours, rows_per_person=rows)
@@ -64,16 +65,16 @@ def test_a_round_agrees_with_its_release(rng, neighbours):
     estimates, bits, parts = Estimates(SHAPE, SETS), SeededBits(5), []
     for a in range(4):
         made = allocate([SHAPE[a]], estimates.known((a,)), MU, budget)
-        parts.append(measure(table_recipe(DOMAIN, (a,), made, budget), source, bits))
+        parts.append(measure(table_recipe(DOMAIN, (a,), made, budget), Counts(source), bits))
         estimates.observe(residuals_of(parts[-1]))
     selection = Selection(tuple(SETS), overlaps(SETS, SETS), epsilon_for_cost(Fraction(1, 100)), neighbours)
     allowances = {s: allowance(int(np.prod([SHAPE[a] for a in s])), float(MU) ** -0.5) for s in SETS}
-    distances = Distances(source, estimates)
+    distances = Distances(Counts(source), estimates)
     measured = set()
     for _ in range(6):
         chosen = selection.choose(distances.by_set, allowances, bits)
         made = allocate([SHAPE[a] for a in chosen], estimates.known(chosen), MU, budget)
-        parts.append(measure(table_recipe(DOMAIN, chosen, made, budget), source, bits))
+        parts.append(measure(table_recipe(DOMAIN, chosen, made, budget), Counts(source), bits))
         distances.refresh(estimates.observe(residuals_of(parts[-1])))
         measured.add(chosen)
     release = Release(tuple(parts))
@@ -82,7 +83,7 @@ def test_a_round_agrees_with_its_release(rng, neighbours):
         names = [DOMAIN.names[a] for a in s]
         assert_allclose(estimates.table(s), release.state.marginal(s), atol=1e-8)
         assert_allclose(np.sqrt(estimates.variances(s)), release.std_errors(*names), rtol=1e-9)
-    assert distances.by_set == Distances(source, estimates).by_set
+    assert distances.by_set == Distances(Counts(source), estimates).by_set
 
 
 def test_errors_are_as_large_as_said(rng):
@@ -94,7 +95,7 @@ def test_errors_are_as_large_as_said(rng):
     squares, variance = [], 0.0
     for seed in range(200):
         estimates = Estimates(SHAPE, [(0, 1)])
-        estimates.observe(residuals_of(measure(recipe, source, SeededBits(seed))))
+        estimates.observe(residuals_of(measure(recipe, Counts(source), SeededBits(seed))))
         squares.append(((estimates.table((0, 1)) - truth) ** 2).sum())
         variance = estimates.variances((0, 1)).sum()
     assert abs(np.mean(squares) - variance) <= 5 * np.std(squares) / 200**0.5

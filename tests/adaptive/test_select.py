@@ -22,8 +22,10 @@ from leastnoise.adaptive.select import (
     overlaps,
 )
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.privacy.choice import choice_cost, choice_rho
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table, as_source
 
 FALSE_ALARM = 1e-6
@@ -174,10 +176,10 @@ def test_distance_is_exact_up_to_the_grid(rng):
 
 @pytest.mark.parametrize(
     ("neighbours", "rows", "moved"),
-    [("add-remove", 1, 5), ("replace", 1, 10), ("add-remove", 3, 15), ("replace", 3, 30)],
+    [("add-remove", None, 5), ("replace", None, 10), ("replace", 1, 10), ("add-remove", 3, 15), ("replace", 3, 30)],
 )
 def test_sensitivity_is_the_largest_weight(neighbours, rows, moved):
-    selection = Selection(((0,), (1,)), (2, 5), Fraction(1, 3), neighbours, rows)
+    selection = Selection(((0,), (1,)), (2, 5), Fraction(1, 3), Neighbours(neighbours, rows))
     assert selection.sensitivity == moved
     assert selection.rho == Fraction(1, 72)
 
@@ -204,14 +206,14 @@ def test_lazy_equals_full(rng):
     domain = Domain.of(a=3, b=2, c=4)
     source = as_source(domain, rng.integers(0, 20, shape))
     estimates = Estimates(shape, sets)
-    distances = Distances(source, estimates)
+    distances = Distances(Counts(source), estimates)
     asked = []
     count = source.count
     distances._source = type("Recorded", (), {"count": lambda _, s: (asked.append(list(s)), count(s))[1]})()
     for part in [(0,), (1, 2), (), (0, 1)]:
         table = rng.normal(size=[shape[a] for a in part]) * 9
         distances.refresh(estimates.observe([Residual(part, table, 1.0)]))
-        assert distances.by_set == Distances(source, estimates).by_set
+        assert distances.by_set == Distances(Counts(source), estimates).by_set
     assert asked == [[(0, 1), (0, 2)], [(1, 2)], sets, [(0, 1)]]
 
 
@@ -260,7 +262,7 @@ def test_refuses(call, message):
 
 def test_nothing_private_is_shown():
     source = Table(Domain.of(a=2, b=2), np.array([[12345, 0], [0, 0]]))
-    distances = Distances(source, Estimates((2, 2), [(0, 1)]))
+    distances = Distances(Counts(source), Estimates((2, 2), [(0, 1)]))
     assert distances.by_set == {(0, 1): 12345 * GRID}
     assert str(12345) not in repr(distances)
     assert str(12345 * GRID) not in repr(distances)

@@ -17,6 +17,7 @@ from leastnoise.adaptive.rounds import Knowledge
 from leastnoise.adaptive.select import GRID
 from leastnoise.adaptive.survey import Gauge, Survey, look, towards_mean
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
@@ -95,9 +96,9 @@ def test_families_of_too_many_queries_are_compared_by_cells():
 def changes(shape, budget):
     """All ways in which one person changes the counts: rows that come, or rows that come while others go."""
     cells = [e.reshape(shape) for e in np.eye(int(np.prod(shape)), dtype=np.int64)]
-    rows = budget.rows_per_person
+    rows = budget.neighbours.rows
     added = [sum(c) for k in range(1, rows + 1) for c in product(cells, repeat=k)]
-    if budget.neighbours == "add-remove":
+    if budget.neighbours.change == "add-remove":
         return added
     if rows == 1:
         return [a - b for a, b in product(cells, repeat=2)]
@@ -130,7 +131,7 @@ def test_all_distances_together_stay_within_the_cost(budget, rng):
             moved = sum(Fraction((x - y) ** 2) / v for x, y, v in pairs)
             assert moved <= mu
             largest = max(largest, float(moved))
-    floor = 0.5 if budget.neighbours == "add-remove" else 0.1  # one cell is not the worst of every gauge
+    floor = 0.5 if budget.neighbours.change == "add-remove" else 0.1  # one cell is not the worst of every gauge
     assert largest >= floor * float(mu)
 
 
@@ -139,7 +140,7 @@ def test_cost_equals_an_independent_fraction_computation(budget):
     found = [gauge((0,), (Prefix(),), (5,)), gauge((1,), (Marginal(),), (4,)), gauge((1,), (Range(),), (4,))]
     mu = Fraction(3, 1000)
     survey = Survey.of(found, mu, budget)
-    rows = budget.rows_per_person * (2 if budget.neighbours == "replace" else 1)
+    rows = budget.neighbours.rows * (2 if budget.neighbours.change == "replace" else 1)
     assert survey.variances == tuple(Fraction((rows * s * 64) ** 2 * 3) / mu for s in (5, 1, 6))
     assert (survey.cost.mu_squared, survey.cost.change) == (mu, budget.cost_value.change)
     assert_allclose(survey.deviations, [rows * s * (3 / float(mu)) ** 0.5 for s in (5, 1, 6)])
@@ -152,7 +153,7 @@ def test_noise_has_the_stated_distribution(rng):
     found = [gauge((0,), (Prefix(),), (3,))] * (number // 2) + [gauge((1,), (Marginal(),), (4,))] * (number // 2)
     survey = Survey.of(found, Fraction(50), ln.Budget(mu=1))
     seen = survey.take(
-        Table(domain, counts), lambda members: np.zeros([domain.shape[a] for a in members]), SeededBits(4)
+        Counts(Table(domain, counts)), lambda members: np.zeros([domain.shape[a] for a in members]), SeededBits(4)
     )
     tables = [counts.sum(axis=1), counts.sum(axis=0)]
     exact = [np.cumsum(tables[0]).sum()] * (number // 2) + [tables[1].sum()] * (number // 2)
@@ -190,9 +191,11 @@ def test_looking_takes_down_its_cost_before_it_reads(budget):
             spent.append(known.spent)
             return super().count(sets)
 
-    source = Watched(work.domain, np.ones(work.domain.shape, dtype=np.int64))
+    counts = Counts(Watched(work.domain, np.ones(work.domain.shape, dtype=np.int64)))
+    assert counts.total == 24
+    spent.clear()
     places = np.flatnonzero(aims.ways == 2)
-    cost = look(known, bias, places, Fraction(1, 9), source, SeededBits(1))
+    cost = look(known, bias, places, Fraction(1, 9), counts, SeededBits(1))
     assert spent == [Fraction(1, 9)]
     assert cost == known.spent == known.selection == Fraction(1, 9)
     assert (bias >= 0).all()

@@ -12,6 +12,7 @@ from leastnoise.adaptive.aims import Aims
 from leastnoise.adaptive.rounds import recipe_of
 from leastnoise.adaptive.surveyed import LOOK, ROUNDS, START, Surveyed
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload
@@ -34,7 +35,9 @@ BUDGETS = [
 
 
 def surveyed(work, budget, seed=1, source=None):
-    made = Surveyed(Aims.of(work, budget), source or Table(work.domain, COUNTS), SeededBits(seed), lambda _: None)
+    made = Surveyed(
+        Aims.of(work, budget), Counts(source or Table(work.domain, COUNTS)), SeededBits(seed), lambda _: None
+    )
     made.run()
     return made
 
@@ -109,7 +112,9 @@ def test_a_tight_budget_measures_what_matters_and_a_loose_one_everything():
 
 def test_says_what_it_does():
     heard = []
-    made = Surveyed(Aims.of(WORKS["three ways"], BUDGETS[0]), Table(DOMAIN, COUNTS), SeededBits(1), heard.append)
+    made = Surveyed(
+        Aims.of(WORKS["three ways"], BUDGETS[0]), Counts(Table(DOMAIN, COUNTS)), SeededBits(1), heard.append
+    )
     made.run()
     assert heard[0].startswith("measuring 4 tables")
     assert heard[1] == "comparing 6 tables with their estimates"
@@ -131,7 +136,9 @@ def test_recipes_cost_exactly_what_was_allocated():
 
 
 def test_the_budget_is_checked_before_anything_is_drawn():
-    made = Surveyed(Aims.of(WORKS["two ways"], BUDGETS[0]), Table(DOMAIN, COUNTS), SeededBits(1), lambda _: None)
+    made = Surveyed(
+        Aims.of(WORKS["two ways"], BUDGETS[0]), Counts(Table(DOMAIN, COUNTS)), SeededBits(1), lambda _: None
+    )
     made.known.spent = BUDGETS[0].exact_cost
     with pytest.raises(LeastnoiseError) as error:
         made.run()

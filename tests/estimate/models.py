@@ -12,6 +12,7 @@ from leastnoise.estimate.loss import Logits, probabilities, softmax
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets
 from leastnoise.factorize.integer import Centring, IntegerStrategy
+from leastnoise.gate import Counts
 from leastnoise.measure import measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe import Probe, Recipe
@@ -61,5 +62,5 @@ def in_rounds(domain: ln.Domain, data: Any, rounds: list[list[tuple[int, ...]]],
             parts_of = tuple(Centring(domain.shape[c]) for c in orbit)
             probes.append((Probe(IntegerStrategy(parts_of), Fraction((64 + k) ** 2)),))
         priors = tuple(Prior(c.size) for c in structure.classes)
-        parts.append(measure(Recipe(work, ln.Budget(mu=10), structure, priors, tuple(probes)), source, bits))
+        parts.append(measure(Recipe(work, ln.Budget(mu=10), structure, priors, tuple(probes)), Counts(source), bits))
     return ln.Release(tuple(parts))

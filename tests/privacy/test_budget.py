@@ -124,7 +124,7 @@ def test_gaussian_beats_the_zcdp_conversion():
     assert 1.03 < ratio < 1.07
 
 
-@given(EPSILON, DELTA, st.sampled_from(["add-remove", "replace"]), st.integers(1, 10**9))
+@given(EPSILON, DELTA, st.sampled_from(["add-remove", "replace"]), st.none() | st.integers(1, 10**9))
 def test_json_round_trip(epsilon, delta, neighbours, rows):
     for said in ({"epsilon": epsilon, "delta": delta}, {"mu": epsilon}, {"rho": epsilon}):
         budget = Budget(**said, neighbours=neighbours, rows_per_person=rows)
@@ -137,7 +137,9 @@ def test_words():
     assert str(Budget(epsilon=1, delta=1e-9)) == (
         "epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row"
     )
-    assert str(Budget(mu=2, neighbours="replace")) == "mu 2 (rho 2) for replacing one row"
+    assert str(Budget(mu=2, neighbours="replace")) == (
+        "mu 2 (rho 2) for replacing one row, the number of rows being public"
+    )
     assert repr(Budget(rho=0.5)) == "Budget(rho=0.5, neighbours='add-remove')"
 
 
@@ -151,13 +153,19 @@ def test_words_for_several_rows_per_person():
 
 
 def test_rows_per_person_tell_budgets_apart():
-    assert Budget(mu=1, rows_per_person=np.int64(1)) == Budget(mu=1) != Budget(mu=1, rows_per_person=2)
-    plain = Budget(mu=1).to_json()
-    del plain["rows_per_person"]  # as saved before the field existed
-    assert Budget.from_json(plain) == Budget(mu=1)
+    assert Budget(mu=1, rows_per_person=np.int64(2)) == Budget(mu=1, rows_per_person=2) != Budget(mu=1)
+    assert Budget(mu=1, rows_per_person=1) != Budget(mu=1)  # people are not rows
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, 2.0, True, "3", None, 10**9 + 1])
+@pytest.mark.parametrize("change", ["add-remove", "replace"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_budgets_of_older_ledgers_are_read(change, rows):
+    old = Budget(mu=1).to_json() | {"neighbours": change, "rows_per_person": rows}
+    del old["size"], old["exact"]
+    assert Budget.from_json(old) == Budget(mu=1, neighbours=change, rows_per_person=None if rows == 1 else rows)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, 2.0, True, "3", 10**9 + 1])
 def test_bad_rows_per_person_are_refused(bad):
     with pytest.raises(LeastnoiseError) as error:
         Budget(mu=1, rows_per_person=bad)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget, Cost
 from leastnoise.privacy.cost import LARGEST, fraction_text, read_fraction
+from leastnoise.privacy.neighbours import Neighbours
 from tests.privacy.test_budget import exact_delta
 
 FRACTIONS = st.fractions(0, 10**6)
@@ -55,7 +56,7 @@ def test_exact_costs_agree_with_floats(x):
 
 def test_a_budget_hands_its_relation_on():
     cost = Budget(mu=1, neighbours="replace", rows_per_person=3).cost_value
-    assert cost == Cost(Fraction(1), "replace", 3)
+    assert cost == Cost(Fraction(1), Neighbours("replace", 3))
 
 
 # Arithmetic
@@ -82,10 +83,18 @@ def test_closest_costs_are_told_apart():
     assert Cost(1 + least).mu > 1.0
 
 
-OTHER = [Cost(Fraction(1), "replace"), Cost(Fraction(1), "add-remove", 2)]
+KINDS = {
+    "replace": Neighbours("replace"),
+    "replace, private": Neighbours("replace", size="private"),
+    "people": Neighbours("add-remove", 2),
+    "people with one row": Neighbours("add-remove", 1),
+    "people replaced": Neighbours("replace", 1),
+    "exact counts": Neighbours("replace", exact="the root"),
+}
+OTHER = [Cost(Fraction(1), kind) for kind in KINDS.values()]
 
 
-@pytest.mark.parametrize("other", OTHER, ids=["replace", "rows"])
+@pytest.mark.parametrize("other", OTHER, ids=KINDS)
 @pytest.mark.parametrize("name", ["__add__", "__sub__", "__lt__", "__le__", "__gt__", "__ge__"])
 def test_unlike_costs_do_not_mix(name, other):
     with pytest.raises(LeastnoiseError) as error:
@@ -194,9 +203,9 @@ def test_bad_epsilons_are_refused(bad):
 # Text
 
 
-@given(POSITIVE, st.sampled_from(["add-remove", "replace"]), st.integers(1, 100))
+@given(POSITIVE, st.sampled_from(["add-remove", "replace"]), st.none() | st.integers(1, 100))
 def test_json_round_trip(x, neighbours, rows):
-    cost = Cost(x, neighbours, rows)
+    cost = Cost(x, Neighbours(neighbours, rows))
     assert Cost.from_json(json.loads(json.dumps(cost.to_json()))) == cost
 
 
@@ -206,7 +215,9 @@ def test_json_is_readable():
         "mu": 0.5,
         "rho": 0.125,
         "neighbours": "add-remove",
-        "rows_per_person": 1,
+        "rows_per_person": None,
+        "size": "private",
+        "exact": None,
     }
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger, ledger_file
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.privacy.units import refusal, say
 
 TOTAL = Budget(epsilon=1, delta=1e-9)
@@ -63,7 +64,7 @@ def test_open_reads_what_create_wrote(path, total):
     found = Ledger.open(str(path))
     assert found == made
     assert (found.dataset, found.total, found.left) == ("Gäste 2024", total, total.cost_value)
-    assert found.spent == Cost(Fraction(0), total.neighbours, total.rows_per_person)
+    assert found.spent == Cost(Fraction(0), total.neighbours)
     assert found.entries() == []
 
 
@@ -176,13 +177,14 @@ def test_costs_with_very_many_digits(path):
         ({"dataset": "animals"}, "this ledger is for the dataset 'people', not for 'animals'; use its own ledger"),
         (
             {"cost": Cost(Fraction(1, 100), "replace")},
-            "this release is planned for replacing one row, the ledger for adding or removing one row; "
-            "plan with the neighbours and rows_per_person of the ledger",
+            "this release is planned for replacing one row, the number of rows being public, the ledger for adding or "
+            "removing one row; plan with the ledger's, or make a ledger for neighbours 'replace'",
         ),
         (
-            {"cost": Cost(Fraction(1, 100), "add-remove", 3)},
+            {"cost": Cost(Fraction(1, 100), Neighbours("add-remove", 3))},
             "this release is planned for adding or removing one person with at most 3 rows, the ledger for "
-            "adding or removing one row; plan with the neighbours and rows_per_person of the ledger",
+            "adding or removing one row; plan with the ledger's, or make a ledger for neighbours 'add-remove', "
+            "rows_per_person 3",
         ),
         (
             {"cost": Cost(Fraction(0))},

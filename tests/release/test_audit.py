@@ -21,6 +21,7 @@ from leastnoise.cli import app, main
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
+from leastnoise.gate import Counts
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.plan.recipe import Probe, sensitivity
 from leastnoise.release.audit import CONSISTENT, Audit, CountedOnce, Repeated, audit, looks_at
@@ -103,8 +104,8 @@ def test_neighbours_are_the_worst_of_all(budget):
     X = columns(recipe)
     single = (X**2).sum(axis=0).max()
     moved = ((X[:, :, None] - X[:, None, :]) ** 2).sum(axis=0).max()
-    k = budget.rows_per_person
-    worst = single if budget.neighbours == "add-remove" else moved if k == 1 else max(single, moved)
+    k = budget.neighbours.rows
+    worst = single if budget.neighbours.change == "add-remove" else moved if k == 1 else max(single, moved)
     gaps = sum(look.gaps.sum() for look in looks_at(recipe, neighbours(recipe)))
     assert gaps == pytest.approx(k**2 * worst, rel=1e-9)
     assert gaps <= recipe.cost.mu_squared * (1 + 1e-9)
@@ -113,9 +114,11 @@ def test_neighbours_are_the_worst_of_all(budget):
 def test_neighbours_differ_by_one_person():
     for budget in BUDGETS:
         without, with_ = (next(s.count([(0, 1, 2)])) for s in neighbours(planned(budget).recipe))
-        k, change = budget.rows_per_person, with_ - without
+        k, change = budget.neighbours.rows, with_ - without
         assert change.max() == k
-        assert sorted(change[change != 0].tolist()) in ([[k]] if budget.neighbours == "add-remove" else [[k], [-k, k]])
+        assert sorted(change[change != 0].tolist()) in (
+            [[k]] if budget.neighbours.change == "add-remove" else [[k], [-k, k]]
+        )
 
 
 def test_a_single_table_reaches_its_sensitivity():
@@ -132,7 +135,7 @@ def test_repeated_runs_are_runs(monkeypatch):
     recipe = planned(ln.Budget(mu=1)).recipe
     source = neighbours(recipe)[1]
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda bits, variance, size: np.zeros(size, dtype=np.int64))
-    once = measuring.measure(recipe, source, SeededBits(1)).answers
+    once = measuring.measure(recipe, Counts(source), SeededBits(1)).answers
     repeated = replace(recipe, structure=Repeated.of(recipe.structure, 3))
     thrice = measuring.measure(repeated, CountedOnce(source), SeededBits(1)).answers
     for one, three in zip(once, thrice, strict=True):

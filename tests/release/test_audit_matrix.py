@@ -32,9 +32,9 @@ BUDGETS = [
 def test_neighbours_are_the_worst_there_are(budget):
     plan = ln.factorize(W, budget)
     zero, one = (plan.system.apply(x).astype(float) for x in neighbours(plan))
-    A = budget.rows_per_person * plan.system.strategy.astype(float)
+    A = budget.neighbours.rows * plan.system.strategy.astype(float)
     moves = [A[:, i] for i in range(8)] if budget != BUDGETS[1] else []
-    if budget.neighbours == "replace":
+    if budget.neighbours.change == "replace":
         moves += [A[:, i] - A[:, j] for i, j in product(range(8), repeat=2)]
     assert np.linalg.norm(one - zero) == pytest.approx(max(np.linalg.norm(m) for m in moves))
 
@@ -44,7 +44,7 @@ def test_neighbours_are_the_worst_there_are(budget):
 def test_honest_plans_pass(queries, budget):
     found = audit(ln.factorize(queries, budget), runs=200, confidence=0.999, seed=2)  # 0.1% false alarms
     assert found.ok
-    assert 0.9 < found.pair_mu <= found.claimed_mu or budget.neighbours == "replace"
+    assert 0.9 < found.pair_mu <= found.claimed_mu or budget.neighbours.change == "replace"
 
 
 def test_halved_noise_is_flagged(monkeypatch):

@@ -15,6 +15,7 @@ import pytest
 from scipy.stats import binom, chi2, kstest, norm
 
 import leastnoise as ln
+from leastnoise.gate import Counts
 from leastnoise.measure import measure
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.release import Linear, Release
@@ -73,7 +74,7 @@ class Runs:
         counts = source.count([(DOMAIN.index(a), DOMAIN.index(b)) for a, b in pairs])
         tables = dict(zip(pairs, counts, strict=True))
         counted = Marginals(DOMAIN, tables)  # counts every run from small tables instead of rows
-        made = [Release((measure(plan.recipe, counted, bits(k)),)) for k in range(runs)]
+        made = [Release((measure(plan.recipe, Counts(counted), bits(k)),)) for k in range(runs)]
         asked = queries()
         truths = [exact(source, names) for names in TABLES]
         joint = made[0].asks(asked)

@@ -11,6 +11,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.measure import Measurements, measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
@@ -48,7 +49,7 @@ def levelled() -> ln.Release:
     levels = np.full(probe.strategy.answers, 2, dtype=np.int64)
     scaled = replace(probe, strategy=replace(probe.strategy, levels=levels), variance=4 * probe.variance)
     recipe = replace(recipe, probes=(*others, (*more, scaled)))
-    return ln.Release((measure(recipe, counts(DOMAIN), SeededBits(1)),))
+    return ln.Release((measure(recipe, Counts(counts(DOMAIN)), SeededBits(1)),))
 
 
 def merged() -> ln.Release:

@@ -18,6 +18,7 @@ from leastnoise.adaptive.rounds import Round
 from leastnoise.adaptive.survey import Gauge, Survey
 from leastnoise.adaptive.surveyed import LOOK, ROUNDS, Surveyed
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.measure import Measurements, Progress
 from leastnoise.noise import Bits
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
@@ -28,7 +29,6 @@ from leastnoise.release import Release
 from leastnoise.release.audit import Audit, audit_runs
 from leastnoise.release.rounds import Adaptivity, Method, adaptivity, round_record
 from leastnoise.release.run import FILE_BYTES, Job, conduct
-from leastnoise.sources import Source
 from leastnoise.sources.source import checked_sets
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_to_json
@@ -68,8 +68,8 @@ class Adaptive:
     def audit(self, runs: int = 1_000, confidence: float = 0.95, **options: Any) -> Audit:
         """Try to refute the claimed privacy: run it on made-up neighbours. Options are those of `audit_runs`."""
 
-        def carry_out(source: Source, bits: Bits) -> Measurements:
-            return self._carry_out(source, bits, None)[0]
+        def carry_out(counts: Counts, bits: Bits) -> Measurements:
+            return self._carry_out(counts, bits, None)[0]
 
         self.check()
         return audit_runs(carry_out, self.aims.base.recipe, runs, confidence, **options)
@@ -94,15 +94,15 @@ class Adaptive:
                 )
             epsilon_for_cost(first_part(total, ones, self.rounds) * CHOICE)
 
-    def _carry_out(self, source: Source, bits: Bits, progress: Progress | None) -> tuple[Measurements, Adaptivity]:
+    def _carry_out(self, counts: Counts, bits: Bits, progress: Progress | None) -> tuple[Measurements, Adaptivity]:
         def says(what: str) -> None:
             if progress is not None:
                 progress(0, 0, what)
 
         if self.method == "survey":
-            made: Surveyed | Chosen = Surveyed(self.aims, source, bits, says, self.fitting, self._given)
+            made: Surveyed | Chosen = Surveyed(self.aims, counts, bits, says, self.fitting, self._given)
         else:
-            made = Chosen(self.aims, source, bits, says, self.rounds, given=self._given)
+            made = Chosen(self.aims, counts, bits, says, self.rounds, given=self._given)
         made.run()
         told = [self._record(r) for r in made.rounds]
         return made.known.together(), adaptivity(self.method, self.workload, told, made.expected.tolist())

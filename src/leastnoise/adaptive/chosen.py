@@ -22,12 +22,12 @@ from leastnoise.adaptive.grem import Estimates, Residual
 from leastnoise.adaptive.rounds import Knowledge, Round, Says, recipe_of
 from leastnoise.adaptive.select import Distances, Selection, allowance, overlaps
 from leastnoise.adaptive.survey import look
+from leastnoise.gate import Counts
 from leastnoise.measure import measure
 from leastnoise.noise import Bits
 from leastnoise.privacy.choice import epsilon_for_cost
 from leastnoise.release.state import Members
 from leastnoise.residual import residual, uniform_priors
-from leastnoise.sources import Source
 
 CHOICE = Fraction(1, 10)  # of a round's budget (AIM)
 CLOSING = Fraction(2, 100)  # of the budget: a last survey, which tells the errors to expect
@@ -49,7 +49,7 @@ class Chosen:
     """
 
     aims: Aims
-    source: Source
+    counts: Counts
     bits: Bits
     says: Says
     number: int | None = None  # of rounds that the budget is meant for, before it is raised
@@ -83,7 +83,7 @@ class Chosen:
         self._start(ones, part * (1 - CHOICE) if more else part)
         if not more:
             return
-        distances = Distances(self.source, self.estimates)
+        distances = Distances(self.counts, self.estimates)
         weights = overlaps(candidates, self.aims.tables)
         while (left := total * (1 - CLOSING) - self.known.spent) > total / 10**6:
             part = left if left <= 2 * part else part
@@ -102,7 +102,7 @@ class Chosen:
             self._measure(self._shared(max(self.aims.residuals, key=len), left), 0, Fraction(0))
             return
         self.says(f"comparing {len(places):,} tables with their estimates")
-        cost = look(self.known, self.bias, places, left, self.source, self.bits)
+        cost = look(self.known, self.bias, places, left, self.counts, self.bits)
         self.rounds.append(Round(len(places), cost, (), Fraction(0)))
 
     def _start(self, ones: Sequence[Members], part: Fraction) -> None:
@@ -120,9 +120,7 @@ class Chosen:
     ) -> Fraction:
         """Choose, measure, update; returns the budget of the next round."""
         budget, estimates = self.aims.base.budget, self.estimates
-        choice = Selection(
-            candidates, weights, epsilon_for_cost(part * CHOICE), budget.neighbours, budget.rows_per_person
-        )
+        choice = Selection(candidates, weights, epsilon_for_cost(part * CHOICE), budget.neighbours)
         self.known.choose(choice.mu_squared)
         rest = part - choice.mu_squared
         deviation = 1 / sqrt(float(rest))
@@ -159,7 +157,7 @@ class Chosen:
         recipe = recipe_of(self.aims, {m: self.aims.template(m).probes(s, budget) for m, s in spending.items()})
         self.says(f"round {len(self.rounds) + 1}")
         self.known.allow(recipe.cost.mu_squared)
-        self.known.observe(measure(recipe, self.source, self.bits))
+        self.known.observe(measure(recipe, self.counts, self.bits))
         self.rounds.append(Round.of(compared, selection, recipe))
 
     def _follow(self, spending: Mapping[Members, Fraction]) -> tuple[Members, ...]:

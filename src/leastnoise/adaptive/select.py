@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -20,11 +20,11 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.adaptive.grem import Estimates, Members
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import Bits
 from leastnoise.noise.tail import Enclosure, normal
 from leastnoise.privacy.choice import choice_cost, choice_rho
-from leastnoise.privacy.neighbours import Neighbours, checked_neighbours, checked_rows
-from leastnoise.sources import Source
+from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 GRID = 2**6  # estimates are rounded to multiples of 1/GRID before they meet the data
 LARGEST = 2**62  # sums of distances stay below
@@ -47,8 +47,7 @@ class Selection:
     candidates: tuple[Members, ...]
     weights: tuple[int, ...]
     epsilon: Fraction
-    neighbours: Neighbours = "add-remove"
-    rows_per_person: int = 1
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     def __post_init__(self) -> None:
         if not self.candidates or len(self.candidates) != len(self.weights):
@@ -59,8 +58,7 @@ class Selection:
             raise LeastnoiseError(f"weights must be whole numbers from 1 on, got {bad[0]!r}; scale them up and round")
         if not isinstance(self.epsilon, Fraction) or self.epsilon <= 0:
             raise LeastnoiseError(f"epsilon must be a positive Fraction, got {self.epsilon!r}; use epsilon_for_cost")
-        checked_neighbours(self.neighbours)
-        checked_rows(self.rows_per_person)
+        object.__setattr__(self, "neighbours", as_neighbours(self.neighbours))
 
     @property
     def rho(self) -> Fraction:
@@ -75,8 +73,7 @@ class Selection:
     @property
     def sensitivity(self) -> int:
         """How far one person moves a score at most: each row that comes or goes moves one cell by 1."""
-        moved = self.rows_per_person * (2 if self.neighbours == "replace" else 1)
-        return moved * max(self.weights)
+        return self.neighbours.moves * max(self.weights)
 
     def choose(self, distances: Mapping[Members, int], allowances: Mapping[Members, int], bits: Bits) -> Members:
         """Draw a candidate; distances and allowances are in units of 1/GRID."""
@@ -89,10 +86,10 @@ class Selection:
 
 
 class Distances:
-    """Exact L1 distances between the counts of a source and estimates, kept up to date. Private: for `choose` only."""
+    """Exact L1 distances between counts and estimates, kept up to date. Private: for `choose` only."""
 
-    def __init__(self, source: Source, estimates: Estimates) -> None:
-        self._source, self._estimates = source, estimates
+    def __init__(self, counts: Counts, estimates: Estimates) -> None:
+        self._counts, self._estimates = counts, estimates
         self.by_set: dict[Members, int] = {}
         self.refresh(estimates.sets)
 
@@ -101,8 +98,8 @@ class Distances:
 
         Guarantees: lazy_equals_full.
         """
-        for members, counts in zip(changed, self._source.count(changed), strict=True):
-            self.by_set[members] = distance(counts, self._estimates.table(members))
+        for members, table in zip(changed, self._counts.tables(changed), strict=True):
+            self.by_set[members] = distance(table, self._estimates.table(members))
 
 
 def distance(counts: IntArray, estimate: Array) -> int:

@@ -20,11 +20,11 @@ from leastnoise.adaptive.rounds import Knowledge
 from leastnoise.adaptive.select import GRID, LARGEST, rounded
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import along
+from leastnoise.gate import Counts
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.state import Members
-from leastnoise.sources import Source
 from leastnoise.workload.families import Family, Marginal
 
 Reference = Callable[[Members], Array]  # the estimate of a table that data is compared with
@@ -96,17 +96,17 @@ class Survey:
         """Exact privacy cost."""
         pairs = zip(self.gauges, self.variances, strict=True)
         total = sum((_moved(g, self.budget) ** 2 / v for g, v in pairs), start=Fraction(0))
-        return Cost(total, self.budget.neighbours, self.budget.rows_per_person)
+        return Cost(total, self.budget.neighbours)
 
     @property
     def deviations(self) -> Array:
         """Standard deviations of the noise, in rows."""
         return np.array([float(v) ** 0.5 / GRID for v in self.variances])
 
-    def take(self, source: Source, estimate: Reference, bits: Bits) -> Array:
+    def take(self, counts: Counts, estimate: Reference, bits: Bits) -> Array:
         """Noisy distances in rows, one per gauge. Exact distances never leave this method."""
         noisy = np.zeros(len(self.gauges))
-        exact = list(_distances(self.gauges, source, estimate))
+        exact = list(_distances(self.gauges, counts, estimate))
         for variance in dict.fromkeys(self.variances):
             places = [i for i, v in enumerate(self.variances) if v == variance]
             noise = rounded_gaussian(bits, variance, len(places)).tolist()
@@ -114,16 +114,15 @@ class Survey:
         return noisy
 
 
-def _distances(gauges: Sequence[Gauge], source: Source, estimate: Reference) -> Iterator[int]:
-    tables = source.count([g.view.members for g in gauges])
-    for gauge, counts in zip(gauges, tables, strict=True):
-        yield gauge.distance(counts, estimate(gauge.view.members))
+def _distances(gauges: Sequence[Gauge], counts: Counts, estimate: Reference) -> Iterator[int]:
+    tables = counts.tables([g.view.members for g in gauges])
+    for gauge, table in zip(gauges, tables, strict=True):
+        yield gauge.distance(table, estimate(gauge.view.members))
 
 
 def _moved(gauge: Gauge, budget: Budget) -> int:
     """How far one person moves a distance at most, in units of 1/GRID."""
-    rows = budget.rows_per_person * (2 if budget.neighbours == "replace" else 1)
-    return rows * gauge.sensitivity * GRID
+    return budget.neighbours.moves * gauge.sensitivity * GRID
 
 
 def look(
@@ -131,7 +130,7 @@ def look(
     bias: Array,
     places: IntArray,
     mu_squared: Fraction,
-    source: Source,
+    counts: Counts,
     bits: Bits,
     other: Reference | None = None,
 ) -> Fraction:
@@ -146,7 +145,7 @@ def look(
     gauges = [Gauge(v, tuple(shape[a] for a in v.members)) for v in views]
     survey = Survey.of(gauges, mu_squared / len(references), aims.base.budget)
     known.choose(survey.cost.mu_squared * len(references))
-    seen = min((survey.take(source, reference, bits) for reference in references), key=np.sum)
+    seen = min((survey.take(counts, reference, bits) for reference in references), key=np.sum)
     likely, ways = np.zeros(len(bias)), aims.ways[places]
     for k in np.unique(ways):
         here = ways == k

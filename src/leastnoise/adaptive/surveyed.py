@@ -15,11 +15,11 @@ from leastnoise.adaptive.rounds import Knowledge, Round, Says, recipe_of
 from leastnoise.adaptive.shares import Shares, best_shares, share_among
 from leastnoise.adaptive.survey import Reference, look
 from leastnoise.estimate import fit
+from leastnoise.gate import Counts
 from leastnoise.measure import measure
 from leastnoise.noise import Bits
 from leastnoise.release import Release
 from leastnoise.release.state import Members
-from leastnoise.sources import Source
 
 START = Fraction(5, 100)  # of the budget: the total and the one-way tables
 LOOK = Fraction(4, 100)  # surveys, all together
@@ -37,7 +37,7 @@ class Surveyed:
     """
 
     aims: Aims
-    source: Source
+    counts: Counts
     bits: Bits
     says: Says
     fitting: bool = False  # compare with a fitted distribution, too
@@ -105,7 +105,7 @@ class Surveyed:
             return 0, Fraction(0)
         self.says(f"comparing {len(places):,} tables with their estimates")
         other = self._fitted() if self.fitting and not first else None
-        cost = look(self.known, self.bias, places, mu_squared, self.source, self.bits, other)
+        cost = look(self.known, self.bias, places, mu_squared, self.counts, self.bits, other)
         return len(places), cost
 
     def _fitted(self) -> Reference:
@@ -135,5 +135,5 @@ class Surveyed:
         recipe = recipe_of(self.aims, probes)
         self.says(f"measuring {len(recipe.workload.blocks):,} tables")
         self.known.allow(recipe.cost.mu_squared)
-        self.known.observe(measure(recipe, self.source, self.bits))
+        self.known.observe(measure(recipe, self.counts, self.bits))
         self.rounds.append(Round.of(*looked, recipe))

@@ -21,6 +21,7 @@ from leastnoise.cascade.targets import Cascade, Spread
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe_store import Arrays, digest_of
 from leastnoise.privacy.cost import fraction_text
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release import folders
 from leastnoise.release.folders import ARRAYS, HEADER, NAMES, Once
 from leastnoise.release.statement import Record, Text
@@ -166,8 +167,7 @@ def _plan(header: Header, names: Names, arrays: Arrays) -> CascadePlan:
     plan = CascadePlan(
         names=tuple(t.attribute for t in header.trees),
         cascades=cascades,
-        neighbours=stated.neighbours,
-        rows_per_person=stated.rows_per_person,
+        neighbours=Neighbours.from_json(stated.model_dump() | {"exact": None, "size": None if exact else stated.size}),
         delta=stated.delta,
         exact=exact,
         targets=_targets(header.trees, [c.tree for c in cascades]),

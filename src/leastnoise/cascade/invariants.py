@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from hashlib import sha256
 from itertools import pairwise
 from math import log, pi
 
@@ -148,6 +149,13 @@ class Invariants:
             f"These counts are exact and not protected: {self.listed()}. Whoever knows all rows but one learns from "
             "them in which of these places the last one is, or that there is none."
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """Tells these nodes of this tree from others that may be called the same."""
+        parts = [self.tree.children.astype("<i8").tobytes(), self.nodes.astype("<i8").tobytes()]
+        names = "\0".join(self.tree.names or ()).encode(errors="surrogatepass")
+        return sha256(b"\1".join([*parts, names])).hexdigest()[:8]
 
     def extent(self) -> str:
         """How much is exact, without names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -28,7 +28,7 @@ from leastnoise.plan.options import Options
 from leastnoise.plan.words import number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.neighbours import Neighbours
+from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 from leastnoise.release.answers import quantile
 from leastnoise.release.statement import USUAL_DELTA
 from leastnoise.tree import Tree
@@ -59,8 +59,7 @@ class CascadePlan:
 
     names: tuple[str, ...]
     cascades: tuple[Cascade, ...]
-    neighbours: Neighbours = "add-remove"
-    rows_per_person: int = 1
+    neighbours: Neighbours = field(default_factory=Neighbours)
     delta: float = USUAL_DELTA  # at which epsilon is told
     exact: Invariants | None = None
     targets: tuple[tuple[Fraction | None, ...], ...] | None = None  # variances asked for, per tree and level
@@ -86,23 +85,22 @@ class CascadePlan:
     @cached_property
     def cost(self) -> Cost:
         """The exact privacy cost. With exact counts: of replacing rows such that every exact count stays."""
-        return Cost(self._mu_squared, self._hides, self.rows_per_person)
+        return Cost(self._mu_squared, self.hidden)
 
     @property
-    def _hides(self) -> Neighbours:
-        return self.neighbours if self.exact is None else "replace"
+    def hidden(self) -> Neighbours:
+        """The change that stays hidden: with exact counts, only one that keeps them."""
+        if self.exact is None:
+            return self.neighbours
+        kept = f"{self.exact.extent()} of {self.names[0]!r} [{self.exact.digest}]"
+        return Neighbours("replace", self.neighbours.rows_per_person, exact=kept)
 
     @cached_property
     def _mu_squared(self) -> Fraction:
-        k = self.rows_per_person
-        if self.exact is not None:
-            return k**2 * self.exact.cost(self.cascades[0])
-        if self.neighbours == "add-remove":
-            return k**2 * cost(*self.cascades)
-        if k == 1:
-            return replace_cost(*self.cascades)
-        # rows are paired off; what is left over on one side is added or removed
-        return k**2 * max(replace_cost(*self.cascades), cost(*self.cascades))
+        if self.exact is not None:  # as many rows come as go in each exact node, and are paired off there
+            return self.neighbours.rows**2 * self.exact.cost(self.cascades[0])
+        moved = replace_cost(*self.cascades) if self.neighbours.change == "replace" else Fraction(0)
+        return self.neighbours.squared_sensitivity(cost(*self.cascades), moved)
 
     @cached_property
     def noise(self) -> tuple[Cascade, ...]:
@@ -184,8 +182,9 @@ def cascade_plan(
     exactly: bool = False,
     budget: Budget | None = None,
     weights: Weights | Mapping[str, Weights] | None = None,
-    neighbours: Neighbours = "add-remove",
-    rows_per_person: int = 1,
+    neighbours: Neighbours | str = "add-remove",
+    rows_per_person: int | None = None,
+    size: str | None = None,
     exact_level: int | None = None,
     exact_nodes: Iterable[int | str] = (),
     values: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
@@ -211,10 +210,9 @@ def cascade_plan(
         if len(named) > 1:
             raise LeastnoiseError(f"exact counts need a single tree; there are {len(named)}")
         exact = Invariants.of(next(iter(named.values())), level=exact_level, nodes=nodes)
-    hides = neighbours if budget is None else budget.neighbours
-    rows = rows_per_person if budget is None else budget.rows_per_person
+    hides = as_neighbours(neighbours, rows_per_person, size) if budget is None else budget.neighbours
     told = USUAL_DELTA if budget is None or budget.delta is None else budget.delta
-    start = CascadePlan(tuple(named), (), hides, rows, told, exact, None, _given_values(given, named, values))
+    start = CascadePlan(tuple(named), (), hides, told, exact, None, _given_values(given, named, values))
     if targets is not None:
         if weights is not None:
             raise LeastnoiseError("targets and weights exclude each other; weights share out a budget")
@@ -330,5 +328,4 @@ def _words(plan: CascadePlan) -> Iterable[str]:
         yield f"and {len(frame) - ROWS:,} more"
     if plan.exact is not None:
         yield f"exact, and not protected: {plan.exact.listed()}"
-    keeping = "" if plan.exact is None else ", where every exact count stays as it is"
-    yield f"costs {plan.cost} for {plan.cost.change}{keeping}"
+    yield f"costs {plan.cost} for {plan.cost.change}"

@@ -47,6 +47,7 @@ class CascadeRelease:
     dataset: str | None = None
     insecure: bool = False
     ledger_entry: int | None = None
+    stopped_runs: int | None = None  # before it, that looked at the data
     created: str = field(default_factory=now)
 
     @property
@@ -78,10 +79,8 @@ class CascadeRelease:
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
         cost, delta, exact = self.cost, self.plan.delta, self.plan.exact
-        said = words(cost, delta, insecure=self.insecure)
+        said = words(cost, delta, insecure=self.insecure, stopped_runs=self.stopped_runs)
         if exact is not None:
-            kept = f"for {cost.change} such that every exact count stays as it is"
-            said = said.replace(f"for {cost.change}", kept, 1)
             said = f"{said} {exact.words()}" if self.insecure else f"{exact.words()} {said}"
         told = {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta}
         return Privacy.model_validate(told | cost.to_json())

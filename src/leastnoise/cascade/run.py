@@ -11,13 +11,11 @@ from leastnoise.cascade.integer import check_fits, integer_noise
 from leastnoise.cascade.plan import CascadePlan, Trees, cascade_plan
 from leastnoise.cascade.release import CascadeRelease
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import Bits
 from leastnoise.plan.options import Options
-from leastnoise.release.run import FILE_BYTES, Task, spend
-from leastnoise.sources import Source
+from leastnoise.release.run import FILE_BYTES, Debit, Task, spend
 from leastnoise.sources.source import MOST_CELLS
-
-KEEPS = "for changes that keep the exact counts: "  # in the ledger, where a release has exact counts
 
 
 def run(plan: CascadePlan, data: Any, **options: Unpack[Options]) -> CascadeRelease:
@@ -27,27 +25,26 @@ def run(plan: CascadePlan, data: Any, **options: Unpack[Options]) -> CascadeRele
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; noise_never_sees_the_data.
     """
-    note, progress = options.get("note", ""), options.get("progress")
+    progress = options.get("progress")
     cells = prod(t.leaf_count for t in plan.trees)
     if cells > MOST_CELLS:
         raise LeastnoiseError(f"the table has {cells:,} leaves, too many to count; use smaller trees")
     check_fits(*plan.noise)  # then counts and noise fit 64 bits together: each is below 2^62
 
-    def carry_out(source: Source, bits: Bits, name: str | None, entry: int | None) -> CascadeRelease:
-        (counts,) = source.count([tuple(range(len(plan.names)))])
+    def carry_out(counts: Counts, bits: Bits, name: str | None, debit: Debit) -> CascadeRelease:
+        (table,) = counts.tables([tuple(range(len(plan.names)))])
         if progress is not None:
             progress(0, 0, "drawing noise")
-        published = counts + integer_noise(bits, *plan.noise)
+        published = table + integer_noise(bits, *plan.noise)
         published.flags.writeable = False
-        return CascadeRelease(plan, published, name, bits.insecure, entry)
+        return CascadeRelease(plan, published, name, bits.insecure, *debit)
 
     def room() -> int:
         names = sum(len(n) for t in plan.trees for n in t.names or ())
         return 8 * cells + 16 * sum(t.nodes for t in plan.trees) + 8 * names + FILE_BYTES
 
-    if plan.exact is not None:
-        options["note"] = f"{KEEPS}{plan.exact.extent()}{'; ' * bool(note)}{note}"
-    task = Task(plan.domain, plan.rows_per_person, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
+    kept = plan.exact is not None
+    task = Task(plan.domain, plan.cost, files.fingerprint(plan), room, carry_out, files.write, keeps_size=kept)
     return spend(task, data, **options)
 
 

@@ -12,7 +12,6 @@ from leastnoise.plan.words import number
 from leastnoise.release import Release
 from leastnoise.release.kinds import kind_of
 from leastnoise.release.matrix import MatrixRelease
-from leastnoise.release.statement import Privacy
 
 
 def about(path: ReleaseArgument, as_json: Json = False) -> None:
@@ -20,7 +19,7 @@ def about(path: ReleaseArgument, as_json: Json = False) -> None:
     release = opened(path)
     kind = kind_of(path)
     if isinstance(release, Release):
-        privacy, made = Privacy.of(release.parts), [o.created for o in release.origins]
+        privacy, made = release.privacy, [o.created for o in release.origins]
     else:
         privacy, made = release.privacy, [release.created]
     fields = _tables(release) if isinstance(release, Release) else _whole(release)

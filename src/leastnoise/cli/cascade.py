@@ -15,6 +15,7 @@ from leastnoise.cli.options import (
     Epsilon,
     Hidden,
     Json,
+    KnownSize,
     LedgerFile,
     MaybeData,
     MaybeOut,
@@ -52,6 +53,7 @@ def cascade(
     mu: Mu = None,
     rho: Rho = None,
     neighbours: Hidden = "add-remove",
+    size: KnownSize = None,
     exact_level: Annotated[
         int | None, typer.Option(help="Publish this level, and all above it, exactly.", show_default=False)
     ] = None,
@@ -75,7 +77,7 @@ def cascade(
     named = _trees(trees, digits)
     budget = None
     if any(given is not None for given in (epsilon, delta, mu, rho)):
-        budget = Budget(epsilon=epsilon, delta=delta, mu=mu, rho=rho, neighbours=neighbours)
+        budget = Budget(epsilon=epsilon, delta=delta, mu=mu, rho=rho, neighbours=neighbours, size=size)
     plan = cascade_plan(
         named,
         targets=_per_tree("targets", targets, named),
@@ -84,6 +86,7 @@ def cascade(
         weights=_per_tree("weights", weights, named),
         budget=budget,
         neighbours=neighbours,
+        size=size,
         exact_level=exact_level,
         exact_nodes=exact_node or (),
     )

@@ -20,6 +20,7 @@ from leastnoise.cli.release import summary, words
 from leastnoise.cli.show import PIPE_WIDTH, figure
 from leastnoise.cli.survey import SPEC, survey
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.plan.from_spec import plan_spec
 from leastnoise.privacy import Budget
 from leastnoise.privacy.ledger import Ledger
@@ -88,7 +89,7 @@ def beside_the_truth(release: Release, source: Source, questions: Sequence[str])
 
 def truth(source: Source, query: Linear) -> float:
     """The exact answer."""
-    tables = source.count([term.attributes for term in query.terms])
+    tables = Counts(source).tables([term.attributes for term in query.terms])
     return float(sum(np.vdot(term.weights, table) for term, table in zip(query.terms, tables, strict=True)))
 
 

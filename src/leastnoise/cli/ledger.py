@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leastnoise.cli.options import Json
+from leastnoise.cli.options import Hidden, Json, KnownSize, RowsPerPerson
 from leastnoise.cli.show import PIPE_WIDTH
 from leastnoise.privacy import Budget, Cost, Entry, Ledger
-from leastnoise.privacy.neighbours import checked_neighbours
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.privacy.units import say
 
 EXAMPLE = "Example: leastnoise ledger init people.ledger --dataset people --epsilon 1 --delta 1e-9"
@@ -30,13 +30,18 @@ def init(
     delta: Annotated[float | None, typer.Option(help="Delta of the total epsilon.")] = None,
     rho: Annotated[float | None, typer.Option(help="Total rho (zCDP), instead of epsilon.")] = None,
     mu: Annotated[float | None, typer.Option(help="Total mu (Gaussian privacy), instead of epsilon.")] = None,
-    neighbours: Annotated[str, typer.Option(help="The change to hide: add-remove or replace.")] = "add-remove",
-    rows_per_person: Annotated[int, typer.Option(help="The most rows that one person may have.")] = 1,
+    neighbours: Hidden = "add-remove",
+    rows_per_person: RowsPerPerson = None,
+    size: KnownSize = None,
+    exact: Annotated[
+        str | None,
+        typer.Option(help="Counts that are published exactly, as a cascade with them prints.", show_default=False),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Create the ledger of a dataset, once. Its total can never be changed; a file that exists is refused."""
-    relation = checked_neighbours(neighbours)
-    total = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, neighbours=relation, rows_per_person=rows_per_person)
+    hidden = Neighbours(neighbours, rows_per_person, size, exact)
+    total = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, neighbours=hidden)
     made = Ledger.create(path, total, dataset)
     if as_json:
         typer.echo(json.dumps(ledger_json(made), indent=2))

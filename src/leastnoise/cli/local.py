@@ -9,15 +9,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from leastnoise._types import IntArray
 from leastnoise.cli.local_collect import PlanArgument, answers, check_new, collect, merge
 from leastnoise.cli.local_words import plan_json, plan_words
 from leastnoise.cli.options import DATA, Json, Shown, SpecArgument, Table
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import records
 from leastnoise.local import Device, LocalPlan, load_plan, local_plan, save_plan, simulate
 from leastnoise.local.reports import FIELD, to_line
 from leastnoise.noise import Bits, SecureBits, SeededBits
-from leastnoise.sources import Database, source_of
 from leastnoise.workload.spec import Spec, load_spec
 
 EXAMPLE = "Example: leastnoise local plan survey.yaml -o survey.plan --devices 100000"
@@ -88,7 +89,7 @@ def _budget(spec: Spec, epsilon: float | None) -> tuple[float, float | None]:
     if spent is None:
         stated = next(iter(fields), "no privacy")
         raise LeastnoiseError(f"devices need an epsilon, the spec has {stated}; give --epsilon 1")
-    if fields.get("rows_per_person", 1) != 1 or spec.unit_fields:
+    if fields.get("rows_per_person") is not None or spec.unit_fields:
         raise LeastnoiseError(
             "a device reports one record, so several rows per person mean nothing here; leave them out"
         )
@@ -164,10 +165,8 @@ def simulate_(
     rules = _rules(plan, spec)
     typer.echo(SEEDED if seed is not None else PRIVATE.format(epsilon=float(plan.epsilon)), err=True)
     bits: Bits = SecureBits() if seed is None else SeededBits(seed)
-    source = source_of(data, plan.domain, rules=rules, table=table)
-    assert isinstance(source, Database), "texts are files or databases"
     with ProgressBar(progress) as bar:
-        count = _write_reports(plan, source, bits, out, bar)
+        count = _write_reports(plan, records(data, plan.domain, rules, table), bits, out, bar)
     told = {"file": str(out), "reports": count, "bytes": out.stat().st_size, "insecure": seed is not None}
     typer.echo(
         json.dumps(told, indent=2) if as_json else f"wrote {out}: {count:,} reports of {plan.report_bytes} bytes"
@@ -183,14 +182,14 @@ def _rules(plan: LocalPlan, spec: Path | None) -> Any:
     return wanted.rules or None
 
 
-def _write_reports(plan: LocalPlan, source: Database, bits: Bits, out: Path, bar: ProgressBar) -> int:
+def _write_reports(plan: LocalPlan, rows: Iterator[IntArray], bits: Bits, out: Path, bar: ProgressBar) -> int:
     """Some records at a time; the file is complete or not there."""
     draft, count = out.with_name(f".{out.name}.part"), 0
     try:
         with draft.open("wb") as file:
-            for records in source.rows():
-                file.write(simulate(plan, records, bits))
-                count += len(records)
+            for some in rows:
+                file.write(simulate(plan, some, bits))
+                count += len(some)
                 bar(count, 0, f"reporting, {count:,} records so far")
         draft.replace(out)
     finally:

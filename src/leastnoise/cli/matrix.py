@@ -13,6 +13,7 @@ from leastnoise.cli.options import (
     Epsilon,
     Hidden,
     Json,
+    KnownSize,
     LedgerFile,
     MaybeData,
     MaybeOut,
@@ -21,6 +22,7 @@ from leastnoise.cli.options import (
     Note,
     Overwrite,
     Rho,
+    RowsPerPerson,
     Shown,
     Table,
 )
@@ -31,6 +33,7 @@ from leastnoise.plan.matrix import MatrixPlan, Objective, factorize, running_tot
 from leastnoise.plan.matrix_file import KINDS, read_matrix
 from leastnoise.plan.matrix_names import ITEM
 from leastnoise.privacy import Budget
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Rules
 from leastnoise.sources.rules import Unit
 
@@ -54,7 +57,8 @@ def matrix(
     mu: Mu = None,
     rho: Rho = None,
     neighbours: Hidden = "add-remove",
-    rows_per_person: Annotated[int, typer.Option(help="Rows of one person that are hidden together.")] = 1,
+    rows_per_person: RowsPerPerson = None,
+    size: KnownSize = None,
     person: Annotated[
         str | None,
         typer.Option(help="The column that tells people apart; of each, so many rows are counted.", show_default=False),
@@ -78,9 +82,12 @@ def matrix(
     progress: Shown = None,
 ) -> None:
     """Any matrix of queries on the counts of one column: show its least error, or with data make a release."""
-    budget = Budget(
-        epsilon=epsilon, delta=delta, mu=mu, rho=rho, neighbours=neighbours, rows_per_person=rows_per_person
-    )
+    if person is not None and rows_per_person is None:
+        rows_per_person = 1
+    if outside == "drop" and neighbours == "replace" and rows_per_person is None:
+        size = size or "private"  # what replaces a row may be dropped
+    hidden = Neighbours(neighbours, rows_per_person, size)
+    budget = Budget(epsilon=epsilon, delta=delta, mu=mu, rho=rho, neighbours=hidden)
     with ProgressBar(progress) as bar:
         bar(0, 0, "planning")
         plan = _planned(queries, totals, item, budget, objective)
@@ -102,7 +109,7 @@ def matrix(
         note=note,
         overwrite=overwrite,
         rules={item: Rules(outside="drop", missing="drop")} if outside == "drop" else None,
-        unit=None if person is None else Unit(person, rows_per_person),
+        unit=None if person is None else Unit(person, hidden.rows),
         table=table,
         memory=memory,
     )

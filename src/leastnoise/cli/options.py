@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.privacy.neighbours import Neighbours
+from leastnoise.privacy.neighbours import Change, Size
 
 SpecArgument = Annotated[
     Path, typer.Argument(metavar="SPEC", help="Spec file (YAML): attributes, workload, privacy.", show_default=False)
@@ -35,4 +35,11 @@ Epsilon = Annotated[float | None, typer.Option(help="Budget: epsilon, with delta
 Delta = Annotated[float | None, typer.Option(help="Budget: delta.", show_default=False)]
 Mu = Annotated[float | None, typer.Option(help="Budget: mu of Gaussian privacy.", show_default=False)]
 Rho = Annotated[float | None, typer.Option(help="Budget: rho of zCDP.", show_default=False)]
-Hidden = Annotated[Neighbours, typer.Option(help="The change that stays hidden.")]
+Hidden = Annotated[Change, typer.Option(help="The change that stays hidden.")]
+KnownSize = Annotated[
+    Size | None,
+    typer.Option(help="With replace: whether the number of rows is known or private.", show_default="known"),
+]
+RowsPerPerson = Annotated[
+    int | None, typer.Option(help="Protect people, each with at most so many rows.", show_default="protect rows")
+]

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leastnoise.privacy.neighbours import change
+from leastnoise.privacy.neighbours import Neighbours
 
 PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
@@ -70,7 +70,7 @@ def summary(plan: Mapping[str, Any]) -> Iterator[str]:
 def privacy(fields: Mapping[str, Any]) -> str:
     """The privacy spent, and against which change."""
     said = f"epsilon {figure(fields['epsilon'])} and delta {fields['delta']:g} (mu {figure(fields['mu'])})"
-    return f"{said} for {change(fields['neighbours'], fields['rows_per_person'])}"
+    return f"{said} for {Neighbours.from_json(fields)}"
 
 
 def groups_table(groups: Sequence[Mapping[str, Any]]) -> Table:

@@ -30,6 +30,9 @@ def stream(
         Path | None, typer.Option(help="Once all items have come: the release's new folder.", show_default=False)
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger it was opened with, for --close.")] = None,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="The folder was moved to another disk; no other copy of it is in use.")
+    ] = False,
     overwrite: Overwrite = False,
     confidence: Confidence = 0.95,
     as_json: Json = False,
@@ -40,7 +43,7 @@ def stream(
     """
     given = _counts(counts or [])
     book = None if ledger is None else Ledger.open(ledger)
-    with Stream.load(folder, ledger=book) as found:
+    with Stream.load(folder, ledger=book, moved=moved) as found:
         if found.insecure:
             typer.echo(INSECURE, err=True)
         first = len(found) if step is None else step

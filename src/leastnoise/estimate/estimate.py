@@ -69,7 +69,7 @@ class Source:
     @classmethod
     def of(cls, release: Release) -> Source:
         """What an estimate tells about its release."""
-        return cls(Privacy.of(release.parts), release.insecure, release.dataset or None)
+        return cls(release.privacy, release.insecure, release.dataset or None)
 
     def to_json(self) -> dict[str, Any]:
         """What is told beside rows and tables."""

@@ -26,6 +26,11 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
+def process() -> tuple[int, int]:
+    """Which process this is. The number catches forks that Python does not see, the generation a number used again."""
+    return os.getpid(), _generation
+
+
 class Bits(Protocol):
     """A source of independent uniform 64-bit words; `insecure` sources must not protect data."""
 
@@ -53,8 +58,7 @@ class SecureBits:
 
     def words(self, count: int) -> Words:
         """The next `count` words."""
-        # The process number catches forks that Python does not see, the generation a number that is used again.
-        here = (os.getpid(), _generation)
+        here = process()
         if getattr(self._local, "owner", None) != here:
             self._local.stream = _stream(secrets.token_bytes(32), secrets.token_bytes(16))
             self._local.owner = here
@@ -84,6 +88,36 @@ class SeededBits:
     def words(self, count: int) -> Words:
         """The next `count` words."""
         return _words(self._stream, count)
+
+
+class BoundBits:
+    """The bits of one run or stream, for the process that began it alone.
+
+    A forked or copied process would go on with the same counts and draw other noise for them: whoever sees the answers
+    of both can average the noise away.
+
+    >>> BoundBits(SeededBits(7)).words(2).shape
+    (2,)
+
+    Guarantees: forked_process_is_refused; cannot_be_copied.
+    """
+
+    def __init__(self, bits: Bits) -> None:
+        self._bits, self._owner = bits, process()
+
+    @property
+    def insecure(self) -> bool:
+        """Whether somebody else could know the words."""
+        return self._bits.insecure
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+        if process() != self._owner:
+            raise LeastnoiseError("this was begun before a fork; only the process that began it can go on with it")
+        return self._bits.words(count)
+
+    def __reduce__(self) -> str:
+        raise LeastnoiseError("what draws noise cannot be copied while it runs; begin it anew, with its own debit")
 
 
 def _stream(key: bytes, nonce: bytes) -> CipherContext:

@@ -121,7 +121,7 @@ class MatrixPlan:
     def cost(self) -> Cost:
         """Exact privacy cost."""
         moved = Fraction(_moved(self.system, self.budget)) / self.variance
-        return Cost(moved, self.budget.neighbours, self.budget.rows_per_person)
+        return Cost(moved, self.budget.neighbours)
 
     @property
     def noise(self) -> float:
@@ -260,15 +260,15 @@ def factorize(
         attribute, named = counted(items, W.shape[1]), checked_names(names, len(W))
     if W.shape[1] > MOST_ITEMS or W.size > MOST_ENTRIES:
         raise too_large(*W.shape)
-    if budget.neighbours == "replace" and budget.rows_per_person == 1 and not np.ptp(W, axis=1).any():
+    if budget.neighbours.size == "known" and not np.ptp(W, axis=1).any():
         raise LeastnoiseError(
             "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
         )
     (w,) = checked_weights(weights, [W])
     norm = gamma_r(W, r=1.0 if objective == "sum" else np.inf, weights=w, gap=gap)
     system = _system(W, norm.A)
-    low = norm.lower if budget.neighbours == "add-remove" else difference_floor([W], norm)
-    floor = budget.rows_per_person * low / budget.mu if (w == 1).all() else 0.0
+    low = norm.lower if budget.neighbours.change == "add-remove" else difference_floor([W], norm)
+    floor = budget.neighbours.rows * low / budget.mu if (w == 1).all() else 0.0
     each = _per_query(floor, objective, len(W))
     return MatrixPlan(system, budget, objective, _variance(system, budget), each, attribute, named)
 
@@ -288,8 +288,8 @@ def _long(
     n = totals.items
     singular = 0.5 / np.sin(np.pi * (2 * np.arange(1, n + 1) - 1) / (2 * (2 * n + 1)))  # of the matrix of prefixes
     low = float(singular.sum()) / n  # of gamma_2, and of gamma_F over the root of the number of queries
-    known = budget.neighbours == "add-remove"
-    floor = budget.rows_per_person * low / budget.mu if known else 0.0
+    known = budget.neighbours.change == "add-remove"
+    floor = budget.neighbours.rows * low / budget.mu if known else 0.0
     return MatrixPlan(system, budget, objective, _variance(system, budget), floor, attribute, names)
 
 

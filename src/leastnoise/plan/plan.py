@@ -264,8 +264,7 @@ def sensitive_cost(budget: Budget) -> float:
     A person with k rows moves the answers k times as far. Replacing is removing and adding, so at most twice as far;
     the recipe knows how far exactly.
     """
-    cost = budget.cost / budget.rows_per_person**2
-    return cost if budget.neighbours == "add-remove" else cost / 4
+    return budget.cost / budget.neighbours.moves**2
 
 
 def peak_memory_mb() -> float:
@@ -306,7 +305,7 @@ def plan(
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
         _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
-    if budget is not None and budget.neighbours == "replace":
+    if budget is not None and budget.neighbours.change == "replace":
         floor = Floor(0.0, "none known for replacing one row")
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
     name = asked.prior_name(outcome.design)

@@ -68,7 +68,7 @@ class Recipe:
         total = self.selection
         for members, probes in zip(self.structure.members, self.probes, strict=True):
             total += sum(members * cost_of(p, self.budget) for p in probes)
-        return Cost(total, self.budget.neighbours, self.budget.rows_per_person)
+        return Cost(total, self.budget.neighbours)
 
     @cached_property
     def measured(self) -> tuple[tuple[float, Strategy] | None, ...]:
@@ -171,18 +171,10 @@ def cost_of(probe: Probe, budget: Budget) -> Fraction:
 
 
 def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
-    """Squared sensitivity of the answers to one person.
-
-    A person has at most k rows. Adding or removing them moves the answers by at most k columns. Replacing a person
-    pairs rows off, and what is left over on one side is added or removed: at most k times the larger of a difference
-    and a column. With one row each, only differences occur.
-    """
-    k = budget.rows_per_person
-    if budget.neighbours == "add-remove":
-        return k**2 * strategy.largest_square
-    if k == 1:
-        return strategy.largest_difference
-    return k**2 * max(strategy.largest_difference, strategy.largest_square)
+    """Squared sensitivity of the answers to one change of the data (`Neighbours.squared_sensitivity`)."""
+    if budget.neighbours.change == "add-remove":  # differences of columns take time, and are not needed
+        return budget.neighbours.squared_sensitivity(strategy.largest_square, 0)
+    return budget.neighbours.squared_sensitivity(strategy.largest_square, strategy.largest_difference)
 
 
 def make_recipe(plan: Plan) -> Recipe:

@@ -107,9 +107,8 @@ def document(plan: Plan) -> dict[str, Any]:
             "rho": budget.rho,
             "epsilon": budget.epsilon if budget.epsilon is not None else budget.epsilon_at(delta),
             "delta": delta,
-            "neighbours": budget.neighbours,
-            "rows_per_person": budget.rows_per_person,
-        },
+        }
+        | budget.neighbours.to_json(),
         "solver": plan.solver,
         "prior": plan.prior,
         "groups": plan.groups(),

@@ -35,7 +35,7 @@ def neighboring_relation(cost: Cost) -> "dp_accounting.NeighboringRelation":
     it: the one for privacy loss distributions does, the one for Renyi privacy does not.
     """
     relations = _library().NeighboringRelation
-    return relations.ADD_OR_REMOVE_ONE if cost.neighbours == "add-remove" else relations.REPLACE_SPECIAL
+    return relations.ADD_OR_REMOVE_ONE if cost.neighbours.change == "add-remove" else relations.REPLACE_SPECIAL
 
 
 def _event(library: Any, cost: Cost) -> Any:

@@ -11,15 +11,15 @@ import numpy as np
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import gaussian
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.neighbours import Neighbours, change, checked_neighbours, checked_rows
+from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
     """A privacy budget, said in one of three ways: epsilon with delta, mu (Gaussian privacy) or rho (zCDP).
 
-    The noise is Gaussian, so the conversions are exact. It protects one row, or all rows of one person where
-    `rows_per_person` bounds them.
+    The noise is Gaussian, so the conversions are exact. It protects one row; with `rows_per_person`, all rows of one
+    person, of whom at most so many are counted. `neighbours`, `rows_per_person` and `size` are those of `Neighbours`.
 
     >>> budget = Budget(epsilon=1, delta=1e-9)
     >>> round(budget.mu, 6), round(budget.rho, 6)
@@ -33,7 +33,6 @@ class Budget:
     mu: float
     neighbours: Neighbours
     stated: tuple[tuple[str, float], ...]
-    rows_per_person: int
 
     def __init__(
         self,
@@ -42,15 +41,15 @@ class Budget:
         delta: float | None = None,
         mu: float | None = None,
         rho: float | None = None,
-        neighbours: Neighbours = "add-remove",
-        rows_per_person: int = 1,
+        neighbours: Neighbours | str = "add-remove",
+        rows_per_person: int | None = None,
+        size: str | None = None,
     ) -> None:
         given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
         stated = {name: _positive(name, value) for name, value in given.items() if value is not None}
         object.__setattr__(self, "stated", tuple(stated.items()))
         object.__setattr__(self, "mu", _mu(stated))
-        object.__setattr__(self, "neighbours", checked_neighbours(neighbours))
-        object.__setattr__(self, "rows_per_person", checked_rows(rows_per_person))
+        object.__setattr__(self, "neighbours", as_neighbours(neighbours, rows_per_person, size))
 
     @property
     def rho(self) -> float:
@@ -78,7 +77,7 @@ class Budget:
     @property
     def cost_value(self) -> Cost:
         """The whole budget as a cost, which can be added to others and compared."""
-        return Cost(self.exact_cost, self.neighbours, self.rows_per_person)
+        return Cost(self.exact_cost, self.neighbours)
 
     @property
     def epsilon(self) -> float | None:
@@ -108,28 +107,25 @@ class Budget:
             "delta": self.delta,
             "mu": self.mu,
             "rho": self.rho,
-            "neighbours": self.neighbours,
-            "rows_per_person": self.rows_per_person,
-        }
+        } | self.neighbours.to_json()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Budget":
         """Read what `to_json` wrote."""
         try:
-            rows = data.get("rows_per_person", 1)  # plans saved before there was a choice protect one row
-            return cls(neighbours=data["neighbours"], rows_per_person=rows, **{k: data[k] for k in data["stated"]})
+            return cls(neighbours=Neighbours.from_json(data), **{name: data[name] for name in data["stated"]})
         except (AttributeError, KeyError, TypeError) as error:
             raise LeastnoiseError(f"not a budget: {data!r} ({error})") from None
 
     def __str__(self) -> str:
         said = " and ".join(f"{name} {value:g}" for name, value in self.stated)
         also = ", ".join(f"{name} {getattr(self, name):.4g}" for name in ("mu", "rho") if name not in dict(self.stated))
-        return f"{said} ({also}) for {change(self.neighbours, self.rows_per_person)}"
+        return f"{said} ({also}) for {self.neighbours}"
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self.stated)
-        rows = f", rows_per_person={self.rows_per_person}" if self.rows_per_person > 1 else ""
-        return f"Budget({said}, neighbours={self.neighbours!r}{rows})"
+        hidden = ", ".join(f"{name}={value!r}" for name, value in self.neighbours.arguments.items())
+        return f"Budget({said}, {hidden})"
 
 
 def _mu(stated: Mapping[str, float]) -> float:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import total_ordering
@@ -11,7 +11,7 @@ from typing import Any
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import gaussian
-from leastnoise.privacy.neighbours import Neighbours, change, checked_neighbours, checked_rows
+from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 LARGEST = 10**300  # beyond it, floats cannot say what the cost is
 _LEAST_MU = 1e-100  # the conversions go no lower; less is told as this much
@@ -37,8 +37,7 @@ class Cost:
     """
 
     mu_squared: Fraction
-    neighbours: Neighbours = "add-remove"
-    rows_per_person: int = 1
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     def __post_init__(self) -> None:
         if type(self.mu_squared) not in (Fraction, int):
@@ -46,8 +45,7 @@ class Cost:
         if not 0 <= self.mu_squared <= LARGEST:
             raise LeastnoiseError(f"a cost must lie between 0 and 1e300, got mu^2 {_short(self.mu_squared)}")
         object.__setattr__(self, "mu_squared", Fraction(self.mu_squared))
-        object.__setattr__(self, "neighbours", checked_neighbours(self.neighbours))
-        object.__setattr__(self, "rows_per_person", checked_rows(self.rows_per_person))
+        object.__setattr__(self, "neighbours", as_neighbours(self.neighbours))
 
     @staticmethod
     def total(costs: Iterable["Cost"]) -> "Cost":
@@ -60,7 +58,7 @@ class Cost:
     @property
     def change(self) -> str:
         """The change of the data that stays hidden, in words."""
-        return change(self.neighbours, self.rows_per_person)
+        return str(self.neighbours)
 
     @property
     def mu(self) -> float:
@@ -89,12 +87,12 @@ class Cost:
         return max(min(math.exp(log + margin), 1.0), math.ulp(0.0))
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.mu_squared + self._like(other), self.neighbours, self.rows_per_person)
+        return Cost(self.mu_squared + self._like(other), self.neighbours)
 
     def __sub__(self, other: "Cost") -> "Cost":
         if self < other:
             raise LeastnoiseError(f"{other} cannot be taken from {self}, which is less")
-        return Cost(self.mu_squared - self._like(other), self.neighbours, self.rows_per_person)
+        return Cost(self.mu_squared - self._like(other), self.neighbours)
 
     def __lt__(self, other: "Cost") -> bool:
         return self.mu_squared < self._like(other)
@@ -103,7 +101,7 @@ class Cost:
         """mu^2 of another cost, if it hides the same change."""
         if not isinstance(other, Cost):
             raise LeastnoiseError(f"a cost goes with costs only, got {other!r}; a budget has its cost in cost_value")
-        if self.change != other.change:
+        if self.neighbours != other.neighbours:
             raise LeastnoiseError(f"a cost for {self.change} and one for {other.change} cannot be added or compared")
         return other.mu_squared
 
@@ -113,16 +111,14 @@ class Cost:
             "mu_squared": fraction_text(self.mu_squared),
             "mu": self.mu,
             "rho": self.rho,
-            "neighbours": self.neighbours,
-            "rows_per_person": self.rows_per_person,
-        }
+        } | self.neighbours.to_json()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Cost":
         """Read what `to_json` wrote."""
         try:
-            return cls(read_fraction(data["mu_squared"]), data["neighbours"], data["rows_per_person"])
-        except (KeyError, TypeError) as error:
+            return cls(read_fraction(data["mu_squared"]), Neighbours.from_json(data))
+        except (AttributeError, KeyError, TypeError) as error:
             raise LeastnoiseError(f"not a cost: {data!r} ({error})") from None
 
     def __str__(self) -> str:

@@ -13,9 +13,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import units
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text, read_fraction
-from leastnoise.privacy.ledger_file import LedgerFile, damaged
+from leastnoise.privacy.ledger_file import ATTEMPTS, LedgerFile, damaged
 
 TIMEOUT = 30.0  # seconds to wait for other processes
+MOST_ATTEMPTS = 1000
 _LONGEST = 1000  # characters of a note
 
 
@@ -41,11 +42,23 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """A run that is about to look at the data; it counts as stopped until it is completed."""
+
+    id: int
+    fingerprint: str
+    stopped: int  # runs before it that looked and did not come to their end
+
+
+@dataclass(frozen=True)
 class Ledger:
     """The budget of one dataset and every debit from it, in one file.
 
     A debit is decided and written in one transaction and is on disk when `debit` returns, before any noise is drawn. A
     crash can waste budget, never overspend it. Entries are never changed or refunded (docs/ledger.md).
+
+    A run begins with `attempt`, before it opens the data, and ends with `complete`. Runs that stop in between may have
+    stopped because of the data, so `attempts` bounds them.
 
     Guarantees: never_exceeds_the_total; two_processes_cannot_overspend; survives_being_killed; sums_are_exact.
     """
@@ -54,15 +67,20 @@ class Ledger:
     dataset: str
     total: Budget
     total_cost: Cost
+    attempts: int = ATTEMPTS
     timeout: float = TIMEOUT
 
     @classmethod
-    def create(cls, path: str | Path, total: Budget, dataset: str, *, timeout: float = TIMEOUT) -> "Ledger":
+    def create(
+        cls, path: str | Path, total: Budget, dataset: str, *, attempts: int = ATTEMPTS, timeout: float = TIMEOUT
+    ) -> "Ledger":
         """Make a new ledger; refuses a file that exists."""
+        if type(attempts) is not int or not 1 <= attempts <= MOST_ATTEMPTS:
+            raise LeastnoiseError(f"attempts must be a whole number from 1 to {MOST_ATTEMPTS:,}, got {attempts!r}")
         file = LedgerFile(Path(path).absolute(), timeout)
         cost = total.cost_value
-        file.create(_line("dataset", dataset), json.dumps(total.to_json()), fraction_text(cost.mu_squared))
-        return cls(file.path, dataset, total, cost, timeout)
+        file.create(_line("dataset", dataset), json.dumps(total.to_json()), fraction_text(cost.mu_squared), attempts)
+        return cls(file.path, dataset, total, cost, attempts, timeout)
 
     @classmethod
     def open(cls, path: str | Path, *, timeout: float = TIMEOUT) -> "Ledger":
@@ -92,6 +110,33 @@ class Ledger:
         with self._file.reading() as connection:
             return list(self._entries(connection))
 
+    @property
+    def stopped(self) -> int:
+        """Runs that looked at the data and did not come to their end, or not yet."""
+        with self._file.reading() as connection:
+            return _stopped(connection)
+
+    def attempt(self, cost: Cost, fingerprint: str, *, dataset: str | None = None, insecure: bool = False) -> Attempt:
+        """Begin a run that would spend a cost, or raise `BudgetError`; call it before the data is opened."""
+        self._check(cost, dataset, insecure)
+        row = (_now(), _line("fingerprint", fingerprint))
+        with self._file.writing() as connection:
+            self._check_spendable(cost, connection)
+            stopped = _stopped(connection)
+            if stopped >= self.attempts:
+                raise BudgetError(
+                    f"{stopped:,} runs on {self.dataset!r} looked at the data and stopped, and its ledger allows "
+                    f"{self.attempts:,}; it takes no more runs (next time find problems with `leastnoise check`)"
+                )
+            connection.execute("INSERT INTO attempt (time, fingerprint) VALUES (?, ?)", row)
+            (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
+        return Attempt(number, fingerprint, stopped)
+
+    def complete(self, attempt: Attempt) -> None:
+        """Note that a run came to its end, or was stopped by something other than the data."""
+        with self._file.writing() as connection:
+            connection.execute("INSERT INTO complete (id, time) VALUES (?, ?)", (attempt.id, _now()))
+
     def debit(
         self, cost: Cost, fingerprint: str, *, note: str = "", dataset: str | None = None, insecure: bool = False
     ) -> Entry:
@@ -104,11 +149,7 @@ class Ledger:
             _line("note", note, empty=True),
         )
         with self._file.writing() as connection:
-            if self._head(self._file, connection) != self:
-                raise LeastnoiseError(f"the ledger {self.path} was replaced by another one; open it again")
-            left = self._left(connection)
-            if cost > left:
-                raise BudgetError(units.refusal(cost, left, self.total))
+            self._check_spendable(cost, connection)
             insert = "INSERT INTO debit (time, fingerprint, mu_squared, note) VALUES (?, ?, ?, ?)"
             connection.execute(insert, row)
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
@@ -135,12 +176,14 @@ class Ledger:
             ((dataset, text, mu_squared),) = rows
             total = Budget.from_json(json.loads(text))
             cost = replace(total.cost_value, mu_squared=read_fraction(mu_squared))
+            ((attempts,),) = connection.execute("SELECT attempts FROM allowed").fetchall()
+            attempts = int(attempts)
         except (TypeError, ValueError) as error:
             raise damaged(file.path, error) from None
         # Written down, because epsilon and delta are converted with floats that may differ in the last bit elsewhere.
         if abs(cost.mu_squared / total.exact_cost - 1) > Fraction(1, 10**9):
             raise damaged(file.path, f"its total of {cost} is not its budget of {total}")
-        return cls(file.path, str(dataset), total, cost, file.timeout)
+        return cls(file.path, str(dataset), total, cost, attempts, file.timeout)
 
     def _left(self, connection: sqlite3.Connection) -> Cost:
         left = self.total_cost.mu_squared - sum(entry.cost.mu_squared for entry in self._entries(connection))
@@ -161,6 +204,13 @@ class Ledger:
     def _cost(self, mu_squared: Fraction) -> Cost:
         return replace(self.total_cost, mu_squared=mu_squared)
 
+    def _check_spendable(self, cost: Cost, connection: sqlite3.Connection) -> None:
+        if self._head(self._file, connection) != self:
+            raise LeastnoiseError(f"the ledger {self.path} was replaced by another one; open it again")
+        left = self._left(connection)
+        if cost > left:
+            raise BudgetError(units.refusal(cost, left, self.total))
+
     def _check(self, cost: Cost, dataset: str | None, insecure: bool) -> None:
         """Refuse what can be refused without looking at the file."""
         if insecure:
@@ -171,13 +221,23 @@ class Ledger:
             raise BudgetError(
                 f"this ledger is for the dataset {self.dataset!r}, not for {dataset!r}; use its own ledger"
             )
-        if cost.change != self.total_cost.change:
+        if cost.neighbours != self.total_cost.neighbours:
             raise BudgetError(
                 f"this release is planned for {cost.change}, the ledger for {self.total_cost.change}; "
-                "plan with the neighbours and rows_per_person of the ledger"
+                f"plan with the ledger's, or make a ledger for {_options(cost)}"
             )
         if not cost.mu_squared:
             raise BudgetError("a release of cost 0 cannot be spent; every release that reads data costs something")
+
+
+def _stopped(connection: sqlite3.Connection) -> int:
+    (count,) = connection.execute("SELECT COUNT(*) FROM attempt WHERE id NOT IN (SELECT id FROM complete)").fetchone()
+    return int(count)
+
+
+def _options(cost: Cost) -> str:
+    """What a budget, or `leastnoise ledger init`, has to say for this cost."""
+    return ", ".join(f"{name} {value!r}" for name, value in cost.neighbours.arguments.items())
 
 
 def _now() -> str:

@@ -7,7 +7,7 @@ Nothing else may open the file: closing any other handle on it would drop SQLite
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,18 @@ from pathlib import Path
 from leastnoise.errors import LeastnoiseError
 
 APPLICATION = 0x6C6E6C67  # "lnlg", tells a ledger from other SQLite files
-VERSION = 1
+VERSION = 2
 _TABLES = {
     "ledger": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "dataset", "total", "mu_squared"),
     "debit": ("id INTEGER PRIMARY KEY", "time", "fingerprint", "mu_squared", "note"),
     "finish": ("id INTEGER PRIMARY KEY REFERENCES debit (id)", "time", "release"),
 }
+_ATTEMPTS = {  # since version 2: runs that look at data, and those of them that came to their end
+    "allowed": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "attempts"),
+    "attempt": ("id INTEGER PRIMARY KEY", "time", "fingerprint"),
+    "complete": ("id INTEGER PRIMARY KEY REFERENCES attempt (id)", "time"),
+}
+ATTEMPTS = 10  # runs that may stop after they looked at the data, unless the ledger was made for another number
 # A row is never changed, removed, or replaced by INSERT OR REPLACE, which fires no trigger on the removal.
 _KEEPERS = {
     "update": "BEFORE UPDATE ON {table}",
@@ -32,12 +38,15 @@ _KEEPERS = {
 def schema() -> str:
     """The statements that make an empty ledger."""
     lines = [f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"]
-    for table, (key, *texts) in _TABLES.items():
-        lines.append(f"CREATE TABLE {table} ({', '.join([key, *(f'{text} TEXT NOT NULL' for text in texts)])})")
+    return ";\n".join([*lines, *_statements(_TABLES), *_statements(_ATTEMPTS)]) + ";"
+
+
+def _statements(tables: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    for table, (key, *texts) in tables.items():
+        yield f"CREATE TABLE {table} ({', '.join([key, *(f'{text} TEXT NOT NULL' for text in texts)])})"
         for name, event in _KEEPERS.items():
             stop = "BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END"
-            lines.append(f"CREATE TRIGGER {table}_{name} {event.format(table=table)} {stop}")
-    return ";\n".join(lines) + ";"
+            yield f"CREATE TRIGGER {table}_{name} {event.format(table=table)} {stop}"
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class LedgerFile:
                     connection.execute("ROLLBACK")
                 raise
 
-    def create(self, dataset: str, total: str, mu_squared: str) -> None:
+    def create(self, dataset: str, total: str, mu_squared: str, attempts: int) -> None:
         """Write a new ledger: complete under its name, or not at all."""
         self._check_free()
         new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.new")
@@ -80,6 +89,7 @@ class LedgerFile:
                 connection.executescript(f"BEGIN; {schema()} COMMIT;")
                 row = (1, dataset, total, mu_squared)
                 connection.execute("INSERT INTO ledger (id, dataset, total, mu_squared) VALUES (?, ?, ?, ?)", row)
+                connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(attempts),))
             self._move(new)
         finally:
             new.unlink(missing_ok=True)
@@ -129,7 +139,9 @@ class LedgerFile:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION:
             raise LeastnoiseError(self._foreign())
-        if version != VERSION:
+        if version == 1:
+            _upgrade(connection)
+        elif version != VERSION:
             knows = f"(format {version}, this one knows {VERSION})"
             raise LeastnoiseError(f"the ledger {self.path} is from a newer leastnoise {knows}; update leastnoise")
 
@@ -158,6 +170,18 @@ class LedgerFile:
             case sqlite3.SQLITE_IOERR:
                 return f"the ledger {self.path} cannot be reached ({error}); check its disk and try again"
         return str(damaged(self.path, error))
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """A ledger of version 1 knows of no attempts; what it has stays as it is."""
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 1:  # nobody was faster
+        for statement in _statements(_ATTEMPTS):
+            connection.execute(statement)
+        connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(ATTEMPTS),))
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
 
 
 def damaged(path: Path, why: object) -> LeastnoiseError:

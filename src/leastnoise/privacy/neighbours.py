@@ -1,32 +1,125 @@
-"""Between which datasets privacy is promised: the change of one row, or of all rows of one person."""
+"""Between which datasets privacy is promised: what changes, how, and what is known of both."""
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
 from leastnoise.errors import LeastnoiseError
 
-Neighbours = Literal["add-remove", "replace"]
+Change = Literal["add-remove", "replace"]
+Size = Literal["known", "private"]
+Length = TypeVar("Length", int, Fraction)
 MOST_ROWS = 1_000_000_000
-_WORDS = {"add-remove": "adding or removing", "replace": "replacing"}
+_VERBS = {"add-remove": "adding or removing", "replace": "replacing"}
+FIELDS = ("neighbours", "rows_per_person", "size", "exact")
 
 
-def change(neighbours: Neighbours, rows_per_person: int) -> str:
-    """The change that stays hidden, in words.
+@dataclass(frozen=True, init=False, repr=False)
+class Neighbours:
+    """Two datasets are neighbours if one becomes the other by one change. Rows are rows of the data, before any rule.
 
-    >>> change("add-remove", 1), change("replace", 3)
-    ('adding or removing one row', 'replacing one person with at most 3 rows')
+    What changes is one row, or with `rows_per_person` all rows of one person, of whom at most so many are counted. How:
+    they are added or removed, or replaced by others. With `size` "known" the number of counted rows is the same in both
+    datasets and public; with "private" it is protected, too: a row that replaces another may be dropped. `exact` names
+    counts that are published exactly: only changes that keep all of them are hidden.
+
+    >>> print(Neighbours(), Neighbours("replace"), Neighbours("replace", 3), sep="; ")
+    adding or removing one row; replacing one row, the number of rows being public; replacing one person with at most \
+3 rows
+    >>> Neighbours("replace").size, Neighbours("replace", 1).size
+    ('known', 'private')
+
+    Guarantees: sensitivity_covers_every_change.
     """
-    who = "one row" if rows_per_person == 1 else f"one person with at most {rows_per_person} rows"
-    return f"{_WORDS[neighbours]} {who}"
+
+    change: Change
+    rows_per_person: int | None
+    size: Size
+    exact: str | None
+
+    def __init__(
+        self,
+        change: str = "add-remove",
+        rows_per_person: int | None = None,
+        size: str | None = None,
+        exact: str | None = None,
+    ) -> None:
+        how = _one_of("neighbours", change, get_args(Change))
+        rows = None if rows_per_person is None else checked_rows(rows_per_person)
+        fixed = how == "replace" and (rows is None or exact is not None)  # only then can both have the same size
+        known = ("known" if fixed else "private") if size is None else _one_of("size", size, get_args(Size))
+        if known == "known" and not fixed:
+            raise LeastnoiseError(f"size 'known' does not go with {_words(how, rows)}; leave size out")
+        if exact is not None and (how, known) != ("replace", "known"):
+            raise LeastnoiseError("exact counts are kept by replacing only; use neighbours='replace' with size 'known'")
+        for name, value in (("change", how), ("rows_per_person", rows), ("size", known), ("exact", exact)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def rows(self) -> int:
+        """The most counted rows that one change adds, removes or replaces."""
+        return self.rows_per_person or 1
+
+    @property
+    def moves(self) -> int:
+        """The most rows by which the counts of two neighbours differ: a replaced row leaves one cell for another."""
+        return self.rows * (2 if self.change == "replace" else 1)
+
+    def squared_sensitivity(self, square: Length, difference: Length) -> Length:
+        """How far one change moves answers, squared; from the largest squared column and difference of two columns.
+
+        Adding or removing k rows moves the answers by at most k columns. Replacing pairs rows off, and what is left
+        over on one side is added or removed: at most k times the larger of a difference and a column. Where every row
+        is counted before and after, only differences occur.
+        """
+        if self.change == "add-remove":
+            return self.rows**2 * square
+        if self.size == "known" and self.rows_per_person is None:
+            return difference
+        return self.rows**2 * max(difference, square)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What says the same to a budget, without what goes without saying."""
+        usual = Neighbours(self.change, self.rows_per_person, exact=self.exact).size
+        said = self.to_json() | {"size": None if self.size == usual else self.size}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `from_json` reads it back."""
+        return dict(zip(FIELDS, (self.change, self.rows_per_person, self.size, self.exact), strict=True))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Neighbours":
+        """Read what `to_json` wrote; before it told the size, rows_per_person 1 stood for single rows."""
+        rows = data.get("rows_per_person")
+        if data.get("size") is None and rows == 1:
+            rows = None
+        return cls(data["neighbours"], rows, data.get("size"), data.get("exact"))
+
+    def __str__(self) -> str:
+        said = _words(self.change, self.rows_per_person)
+        if self.exact is not None:
+            return f"{said} such that these counts stay as they are: {self.exact}"
+        if self.rows_per_person is None and self.change == "replace":
+            return f"{said}, the number of rows being {'public' if self.size == 'known' else 'private'}"
+        return said
+
+    def __repr__(self) -> str:
+        _, *more = (f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"Neighbours({', '.join([repr(self.change), *more])})"
 
 
-def checked_neighbours(neighbours: object) -> Neighbours:
-    """One of the two relations."""
-    for known in get_args(Neighbours):
-        if neighbours == known:
-            return known
-    raise LeastnoiseError(f"neighbours must be {' or '.join(map(repr, get_args(Neighbours)))}, got {neighbours!r}")
+def as_neighbours(given: "Neighbours | str", rows_per_person: int | None = None, size: str | None = None) -> Neighbours:
+    """Neighbours as they are, or from their parts."""
+    if not isinstance(given, Neighbours):
+        return Neighbours(given, rows_per_person, size)
+    if rows_per_person is None and size is None:
+        return given
+    raise LeastnoiseError(f"{given!r} says all; leave rows_per_person and size out")
 
 
 def checked_rows(rows: object) -> int:
@@ -34,3 +127,14 @@ def checked_rows(rows: object) -> int:
     if isinstance(rows, int | np.integer) and not isinstance(rows, bool) and 1 <= rows <= MOST_ROWS:
         return int(rows)
     raise LeastnoiseError(f"rows_per_person must be a whole number from 1 to {MOST_ROWS:,}, got {rows!r}")
+
+
+def _words(change: str, rows: int | None) -> str:
+    who = "one row" if rows is None else f"one person with at most {rows} row{'s' * (rows > 1)}"
+    return f"{_VERBS[change]} {who}"
+
+
+def _one_of(name: str, given: object, known: tuple[Any, ...]) -> Any:
+    if isinstance(given, str) and given in known:
+        return given
+    raise LeastnoiseError(f"{name} must be {' or '.join(map(repr, known))}, got {given!r}")

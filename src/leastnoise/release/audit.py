@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Answers, Measurements, Progress, measure, rows_of
+from leastnoise.gate import Counts
+from leastnoise.measure import Answers, Measurements, Progress, measure
 from leastnoise.noise import Bits, SecureBits, SeededBits
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.recipe import Recipe
@@ -147,7 +147,7 @@ def audit(
 
 
 def audit_runs(
-    carry_out: Callable[[Source, Bits], Measurements],
+    carry_out: Callable[[Counts, Bits], Measurements],
     recipe: Recipe,
     runs: int = 1_000,
     confidence: float = 0.95,
@@ -169,7 +169,7 @@ def audit_runs(
     prints, largest, last = [], 0.0, recipe
     for run in range(runs):
         for dataset, source in enumerate(sources):
-            made = carry_out(source, bits())
+            made = carry_out(Counts(source), bits())
             looks = looks_at(made.recipe, sources)
             parts, marks = zip(*(k.score(made.answers[k.orbit][k.probe], dataset) for k in looks), strict=True)
             gap = float(sum(k.gaps.sum() for k in looks))
@@ -229,26 +229,13 @@ class Repeated(Structure):
         return np.repeat(super().sets(orbit), self.runs, axis=0)
 
 
-@dataclass(frozen=True)
-class CountedOnce:
-    """A source that counts neighbouring equal sets once."""
+class CountedOnce(Counts):
+    """Counts that are read once for attribute sets that follow each other: many runs need the same."""
 
-    source: Source
-
-    @property
-    def domain(self) -> Domain:
-        """The attributes that are counted."""
-        return self.source.domain
-
-    @property
-    def name(self) -> str | None:
-        """The name of the dataset."""
-        return self.source.name
-
-    def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
+    def tables(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One array of exact counts per attribute set, in the order asked."""
         for axes, same in groupby(sets):
-            (table,) = self.source.count([axes])
+            (table,) = super().tables([axes])
             yield from (table.copy() for _ in same)
 
 
@@ -289,15 +276,17 @@ class Look:
 def looks_at(recipe: Recipe, sources: Sequence[Source]) -> list[Look]:
     """All probes, with their exact answers."""
     rng = np.random.default_rng(0)
-    totals = [rows_of(s) for s in sources]
+    both = [Counts(source) for source in sources]
     structure = recipe.structure
     many = sum(m * len(p) for m, p in zip(structure.members, recipe.probes, strict=True)) > MOST_SCORES
     found = []
     for o, (orbit, probes) in enumerate(zip(structure.orbits, recipe.probes, strict=True)):
         sets = [tuple(s) for s in structure.sets(orbit).tolist()]
-        counts = [np.stack(list(s.count(sets))) for s in sources] if probes else []
+        counts = [np.stack(list(c.tables(sets))) for c in both] if probes else []
         for i, probe in enumerate(probes):
-            zero, one = (probe.strategy.apply(c, n).reshape(len(sets), -1) for c, n in zip(counts, totals, strict=True))
+            zero, one = (
+                probe.strategy.apply(t, c.total).reshape(len(sets), -1) for t, c in zip(counts, both, strict=True)
+            )
             of_sets, of_answers = (rng.integers(-(2**63), 2**63 - 1, (n, 2)) for n in zero.shape)
             found.append(Look(o, i, float(probe.variance) or 1.0, (zero, one), (of_sets, of_answers), many))
     return found

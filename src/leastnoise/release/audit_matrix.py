@@ -51,7 +51,7 @@ def audit(plan: MatrixPlan, runs: int = 10_000, confidence: float = 0.95, **opti
 
 def neighbours(plan: MatrixPlan) -> tuple[IntArray, IntArray]:
     """Two made-up vectors of counts that differ by all rows of one person, as much as the integers can tell."""
-    rng, rows = np.random.default_rng(0), plan.budget.rows_per_person
+    rng, rows = np.random.default_rng(0), plan.budget.neighbours.rows
     others = np.bincount(rng.integers(0, plan.items, BYSTANDERS), minlength=plan.items)
     new, *old = _worst(plan)
     one, zero = others.copy(), others.copy()
@@ -62,7 +62,7 @@ def neighbours(plan: MatrixPlan) -> tuple[IntArray, IntArray]:
 
 def _worst(plan: MatrixPlan) -> list[int]:
     """The longest column, or the two columns that differ most. Of running totals the first column holds all others."""
-    replace = plan.budget.neighbours == "replace"
+    replace = plan.budget.neighbours.change == "replace"
     if not isinstance(plan.system, Measured):
         return [0, plan.items - 1] if replace and plan.items > 1 else [0]
     A = plan.system.strategy.astype(np.float64)
@@ -70,6 +70,6 @@ def _worst(plan: MatrixPlan) -> list[int]:
     lengths = np.diagonal(gram)
     if replace:
         apart = lengths[:, None] + lengths - 2 * gram
-        if plan.budget.rows_per_person == 1 or apart.max() >= lengths.max():
+        if plan.budget.neighbours.size == "known" or apart.max() >= lengths.max():
             return [int(i) for i in np.unravel_index(int(apart.argmax()), apart.shape)]
     return [int(lengths.argmax())]

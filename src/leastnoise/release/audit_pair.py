@@ -21,7 +21,7 @@ STARTS = 8  # of the search for the worst cells
 
 def neighbours(recipe: Recipe) -> tuple[Codes, Codes]:
     """Two made-up datasets that differ by all rows of one person, as much as the recipe's strategies can tell."""
-    domain, rows = recipe.workload.domain, recipe.budget.rows_per_person
+    domain, rows = recipe.workload.domain, recipe.budget.neighbours.rows
     rng = np.random.default_rng(0)
     others = np.stack([rng.integers(0, n, BYSTANDERS) for n in domain.shape], axis=1)
     new, *old = (np.repeat(cell[None], rows, axis=0) for cell in worst_cells(recipe))
@@ -34,7 +34,7 @@ def worst_cells(recipe: Recipe) -> list[IntArray]:
     Found by changing one attribute at a time, from several starts unless one reaches the cost of the recipe.
     """
     budget, terms = recipe.budget, _terms(recipe)
-    most = float(recipe.cost.mu_squared) / budget.rows_per_person**2
+    most = float(recipe.cost.mu_squared) / budget.neighbours.rows**2
     best: tuple[float, IntArray] | None = None
     for cells in _starts(recipe):
         climbed = _climb(recipe, terms, cells)
@@ -48,13 +48,13 @@ def worst_cells(recipe: Recipe) -> list[IntArray]:
 
 
 def _starts(recipe: Recipe) -> Iterator[IntArray]:
-    """Random cells: one to add, or two to replace; a person of several rows who is replaced may also be added."""
+    """Random cells: one to add, or two to replace; where the size is private, what replaces may be dropped."""
     budget, shape = recipe.budget, recipe.workload.domain.shape
     rng = np.random.default_rng(0)
     for _ in range(STARTS):
-        if budget.neighbours == "replace":
+        if budget.neighbours.change == "replace":
             yield rng.integers(0, shape, (2, len(shape)))
-        if budget.neighbours == "add-remove" or budget.rows_per_person > 1:
+        if budget.neighbours.size == "private":
             yield rng.integers(0, shape, (1, len(shape)))
 
 

@@ -14,7 +14,6 @@ import pandas as pd
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.files import write
 from leastnoise.release.folders import NOTES, drafted
-from leastnoise.release.statement import Privacy
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
@@ -117,7 +116,7 @@ def write_table(frame: pd.DataFrame, path: Path, format: Format, about: Mapping[
 
 def about(release: Release) -> dict[str, Any]:
     """What a table says about itself: the privacy in words and numbers, and whether its noise was seeded."""
-    return {"privacy": Privacy.of(release.parts).model_dump(), "insecure": release.insecure}
+    return {"privacy": release.privacy.model_dump(), "insecure": release.insecure}
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:

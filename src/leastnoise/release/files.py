@@ -30,6 +30,7 @@ class Part(Record):
 
     created: Time
     ledger_entry: Annotated[int, Field(gt=0)] | None
+    stopped_runs: Annotated[int, Field(ge=0)] | None
     plan: Summary | None
     adaptive: Adaptivity | None = None
     insecure: bool
@@ -94,13 +95,14 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
             plan=origin.summary,
             adaptive=origin.adaptive,
             insecure=part.insecure,
-            privacy=Privacy.of([part]),
+            stopped_runs=origin.stopped_runs,
+            privacy=Privacy.of([part], origin.stopped_runs),
             fingerprint=digest_of(*recipe),
             recipe=recipe[0],
         )
         for part, origin, recipe in zip(release.parts, origins_of(release), recipes, strict=True)
     ]
-    told = folders.told(release, Privacy.of(release.parts))
+    told = folders.told(release, release.privacy)
     return Header(**told, id=folders.identity_of(files), parts=parts, files=files)
 
 
@@ -122,7 +124,7 @@ def load(path: Path) -> dict[str, Any]:
         header.privacy.check(Privacy.of(parts))
         if header.insecure != any(p.insecure for p in parts):
             raise LeastnoiseError("its marks for insecure noise contradict each other")
-    origins = tuple(Origin(p.created, p.ledger_entry, p.plan, p.adaptive) for p in header.parts)
+    origins = tuple(Origin(p.created, p.ledger_entry, p.stopped_runs, p.plan, p.adaptive) for p in header.parts)
     return {"parts": parts, "dataset": header.dataset, "origins": origins}
 
 

@@ -89,6 +89,7 @@ class Once(Head):
 
     created: Time
     ledger_entry: Annotated[int, Field(gt=0)] | None
+    stopped_runs: Annotated[int, Field(ge=0)] | None
     fingerprint: Text
 
 
@@ -114,6 +115,10 @@ class ToldOnce(Told, Protocol):
     @property
     def ledger_entry(self) -> int | None:
         """Where it was paid for."""
+
+    @property
+    def stopped_runs(self) -> int | None:
+        """How many runs on the dataset looked at the data before it and stopped, where a ledger knows."""
 
     @property
     def privacy(self) -> Privacy:
@@ -237,6 +242,7 @@ def told_once(release: ToldOnce, stored: Mapping[str, File], identity: str, fing
         "files": dict(stored),
         "created": release.created,
         "ledger_entry": release.ledger_entry,
+        "stopped_runs": release.stopped_runs,
         "fingerprint": fingerprint,
     }
 
@@ -374,7 +380,7 @@ def understanding(file: Path, remedy: str = RESTORE) -> Iterator[None]:
 
 def restored(make: Callable[..., Made], path: Path, header: Once, **fields: Any) -> Made:
     """A release from its header and further fields; refused where it states another privacy than it has."""
-    shared = ("dataset", "insecure", "ledger_entry", "created")
+    shared = ("dataset", "insecure", "ledger_entry", "stopped_runs", "created")
     release = make(**fields, **{name: getattr(header, name) for name in shared})
     with reading(path / HEADER):
         header.privacy.check(release.privacy)

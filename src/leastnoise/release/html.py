@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from leastnoise.plan.words import number
-from leastnoise.release.statement import INSECURE, Privacy
+from leastnoise.release.statement import INSECURE
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
@@ -24,7 +24,7 @@ def release_html(release: Release) -> str:
         ("dataset", release.dataset or "not named"),
         ("attributes", ", ".join(release.domain.names)),
         ("statistics", f"{release.workload.queries:,}"),
-        ("privacy", Privacy.of(release.parts).statement),
+        ("privacy", release.privacy.statement),
         ("tables", "; ".join(listed[:SETS] + more) or "none"),
     ]
     return described("Release", rows, release.insecure)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.noise.bits import process
 from leastnoise.release.folders import damaged
 
 JOURNAL = "private.journal"
@@ -48,7 +49,7 @@ class Journal:
 
     def __init__(self, path: Path, start: str) -> None:
         """Open the journal of a stream whose header has the checksum `start`."""
-        self.path, self._digest, self._owner, self._failed = path, start.encode(), os.getpid(), False
+        self.path, self._digest, self._owner, self._failed = path, start.encode(), process(), False
         self._handle = -1
         try:
             self._handle = os.open(path, os.O_RDWR)
@@ -93,7 +94,7 @@ class Journal:
 
     def append(self, number: int, step: Step) -> None:
         """Write a step; it is on disk when this returns. After a failure nothing more is written."""
-        if os.getpid() != self._owner:
+        if process() != self._owner:
             raise LeastnoiseError("this stream was opened before a fork; only the process that opened it can add to it")
         if self._failed or self._handle < 0 or number != self._count:  # such as after Ctrl-C at the wrong moment
             raise LeastnoiseError(f"the stream {self.path.parent} is closed; open it again with Stream.load")

@@ -15,6 +15,7 @@ import pandas as pd
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import Counts
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.plan.matrix_names import Place, parsed, place_of
@@ -26,10 +27,9 @@ from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import with_errors
 from leastnoise.release.html import described
-from leastnoise.release.run import FILE_BYTES, Task, spend
+from leastnoise.release.run import FILE_BYTES, Debit, Task, spend
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.statement import Privacy, common_delta, now, words
-from leastnoise.sources import Source
 
 SHOWN = 8  # answers in a notebook
 MOST_JOINT = 2**26  # entries of the covariances that are worked out together
@@ -47,6 +47,7 @@ class MatrixRelease:
     dataset: str | None = None
     insecure: bool = False
     ledger_entry: int | None = None
+    stopped_runs: int | None = None  # before it, that looked at the data
     created: str = field(default_factory=now)
 
     @property
@@ -62,7 +63,7 @@ class MatrixRelease:
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
-        return privacy_of(self.plan, self.insecure)
+        return privacy_of(self.plan, self.insecure, self.stopped_runs)
 
     @cached_property
     def values(self) -> Array:
@@ -149,11 +150,13 @@ class MatrixRelease:
         return f"<MatrixRelease of {self.plan.queries:,} queries on {self.plan.items:,} items; {self.cost}{mark}>"
 
 
-def privacy_of(plan: MatrixPlan, insecure: bool) -> Privacy:
+def privacy_of(plan: MatrixPlan, insecure: bool, stopped_runs: int | None) -> Privacy:
     """The privacy statement of whatever is measured by a plan."""
     cost, delta = plan.cost, common_delta([plan.budget])
-    told = {"statement": words(cost, delta, insecure=insecure), "epsilon": cost.epsilon_at(delta), "delta": delta}
-    return Privacy.model_validate(told | cost.to_json())
+    said = words(cost, delta, insecure=insecure, stopped_runs=stopped_runs)
+    return Privacy.model_validate(
+        {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta} | cost.to_json()
+    )
 
 
 def run(plan: MatrixPlan, data: Any, **options: Unpack[Options]) -> MatrixRelease:
@@ -162,15 +165,14 @@ def run(plan: MatrixPlan, data: Any, **options: Unpack[Options]) -> MatrixReleas
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; answers_minus_noise_are_exact.
     """
 
-    def carry_out(source: Source, bits: Bits, name: str | None, entry: int | None) -> MatrixRelease:
-        (counts,) = source.count([(0,)])
-        return MatrixRelease(plan, measured(plan, counts, bits), name, bits.insecure, entry)
+    def carry_out(counts: Counts, bits: Bits, name: str | None, debit: Debit) -> MatrixRelease:
+        (table,) = counts.tables([(0,)])
+        return MatrixRelease(plan, measured(plan, table, bits), name, bits.insecure, *debit)
 
     def room() -> int:
         return files.room(plan) + FILE_BYTES
 
-    rows = plan.budget.rows_per_person
-    task = Task(plan.domain, rows, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
+    task = Task(plan.domain, plan.cost, files.fingerprint(plan), room, carry_out, files.write)
     return spend(task, data, **options)
 
 

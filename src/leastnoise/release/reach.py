@@ -69,8 +69,8 @@ class Reach:
         needs = f"this needs {self._names(max(missing, key=len))}, which was not measured"
         if not self._typical:
             raise LeastnoiseError(f"{needs}; ask for it when planning")
-        mu = self.budget.rows_per_person * sum(missing.values()) / self._typical
-        most, mu = ("", mu) if self.budget.neighbours == "add-remove" else ("up to ", 2 * mu)
+        mu = self.budget.neighbours.moves * sum(missing.values()) / self._typical
+        most = "" if self.budget.neighbours.change == "add-remove" else "up to "
         raise LeastnoiseError(
             f"{needs}; with a standard error of {self._typical:.3g}, as other answers have, "
             f"it would have cost a further mu of {most}{mu:.3g}"

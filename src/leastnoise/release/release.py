@@ -29,7 +29,7 @@ from leastnoise.release.linear import Linear
 from leastnoise.release.reach import Reach
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.state import Members, State
-from leastnoise.release.statement import Origin
+from leastnoise.release.statement import Origin, Privacy
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal
 
@@ -62,6 +62,11 @@ class Release:
     def cost(self) -> Cost:
         """Exact privacy cost of all parts together."""
         return Cost.total(p.recipe.cost for p in self.parts)
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The privacy statement, in words and numbers."""
+        return Privacy.of(self.parts, max((o.stopped_runs or 0 for o in self.origins), default=0))
 
     @property
     def insecure(self) -> bool:

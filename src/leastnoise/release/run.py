@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Measurements, Progress, measure, rows_of
-from leastnoise.noise import Bits, SecureBits
+from leastnoise.gate import Counts, check_promise
+from leastnoise.measure import Measurements, Progress, measure
+from leastnoise.noise import Bits, BoundBits, SecureBits
 from leastnoise.plan.options import Options
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.ledger import Ledger
+from leastnoise.privacy.ledger import BudgetError, Entry, Ledger
 from leastnoise.release import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin, Summary
-from leastnoise.sources import Source, source_of
+from leastnoise.sources.convert import prepare
 from leastnoise.sources.rules import AnyRules, Unit
 from leastnoise.workload import Workload
 
@@ -44,7 +45,7 @@ class Job:
     cost: Cost  # debited before anything is drawn
     fingerprint: str  # of all that decides what is measured
     room: Callable[[bool], int]  # bytes it will need, without or with tables
-    carry_out: Callable[[Source, Bits, Progress | None], tuple[Measurements, Adaptivity | None]]
+    carry_out: Callable[[Counts, Bits, Progress | None], tuple[Measurements, Adaptivity | None]]
     plan: Plan | None = None
 
 
@@ -52,8 +53,8 @@ def run(plan: Plan, data: Any, **options: Any) -> Release:
     """Measure data once by a plan; the options are those of `conduct`."""
     recipe = plan.recipe
 
-    def carry_out(source: Source, bits: Bits, progress: Progress | None) -> tuple[Measurements, None]:
-        return measure(recipe, source, bits, progress), None
+    def carry_out(counts: Counts, bits: Bits, progress: Progress | None) -> tuple[Measurements, None]:
+        return measure(recipe, counts, bits, progress), None
 
     def room(tables: bool) -> int:
         return _room(recipe, tables)
@@ -74,16 +75,23 @@ def conduct(job: Job, data: Any, *, tables: export.Format | None = None, **optio
         _check_tables(tables, out, domain.names)
     planned = job.plan if out is None or job.plan is None else Summary.of(job.plan)  # before anything is spent
 
-    def carry_out(source: Source, bits: Bits, name: str | None, entry: int | None) -> Release:
-        measured, adaptive = job.carry_out(source, bits, progress)
-        return Release((measured,), name, (Origin(ledger_entry=entry, plan=planned, adaptive=adaptive),))
+    def carry_out(counts: Counts, bits: Bits, name: str | None, debit: Debit) -> Release:
+        measured, adaptive = job.carry_out(counts, bits, progress)
+        origin = Origin(ledger_entry=debit.entry, stopped_runs=debit.stopped_runs, plan=planned, adaptive=adaptive)
+        return Release((measured,), name, (origin,))
 
     def fill(release: Release, folder: Path) -> str:
         return export.fill(release, folder, tables)
 
-    rows = job.budget.rows_per_person
-    task = Task(domain, rows, job.cost, job.fingerprint, partial(job.room, tables is not None), carry_out, fill)
+    task = Task(domain, job.cost, job.fingerprint, partial(job.room, tables is not None), carry_out, fill)
     return spend(task, data, **options)
+
+
+class Debit(NamedTuple):
+    """How a run was paid for: the entry in its ledger, and how many runs before it looked at the data and stopped."""
+
+    entry: int | None = None
+    stopped_runs: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +99,12 @@ class Task(Generic[Made]):
     """What touches data once, whatever comes of it: its cost, how it is carried out, and how that is saved."""
 
     domain: Domain
-    rows_per_person: int  # that the noise hides
     cost: Cost  # debited before anything is drawn
     fingerprint: str
     room: Callable[[], int]  # bytes it will need
-    carry_out: Callable[[Source, Bits, str | None, int | None], Made]  # with the names of the dataset and the entry
+    carry_out: Callable[[Counts, Bits, str | None, Debit], Made]  # with the name of the dataset
     fill: Callable[[Made, Path], str]  # write into an empty folder; returns the id
+    keeps_size: bool = False  # what it publishes exactly holds the number of rows, whichever are dropped
 
 
 def spend(
@@ -115,23 +123,27 @@ def spend(
     bits: Bits | None = None,
     progress: Progress | None = None,
 ) -> Made:
-    """Check, debit, carry out, save, in this order: the one way from data to a release."""
-    bits = bits or SecureBits()
+    """Check, debit, carry out, save, in this order: the one way from data to a release.
+
+    Whatever can fail without a look at the data fails first: names, types, a bad folder, a full disk, too small a
+    budget. Then the ledger takes down that a run is about to look (docs/privacy.md, What an aborted run can tell).
+    """
+    bits = BoundBits(bits or SecureBits())
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
-    entry = identity = None
-    # Whatever can fail does so before the debit: a bad folder, bad data, a full disk.
+    identity = None
     with nullcontext() if out is None else folders.drafted(Path(out), overwrite) as folder:
-        if progress is not None:
-            progress(0, 0, "counting")
-        source = source_of(data, task.domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
-        _check_rows(source, task.rows_per_person)
-        rows_of(source)  # a source that cannot count fails here
-        name = dataset or source.name
         if folder is not None:
             _make_room(task.room(), folder)
-        if book is not None:
-            entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=bits.insecure)
-        made = task.carry_out(source, bits, name, None if entry is None else entry.id)
+        prepared = prepare(data, task.domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
+        check_promise(task.cost.neighbours, prepared, task.keeps_size)
+        name = dataset or prepared.name
+        with _paying(book, task, name, note, bits.insecure) as pay:
+            if progress is not None:
+                progress(0, 0, "counting")
+            counts = Counts(prepared.open(), task.domain)
+            _ = counts.total  # a source that cannot count fails here
+            debit, entry = pay()
+            made = task.carry_out(counts, bits, name, debit)
         if folder is not None:
             identity = task.fill(made, folder)
     if book is not None and entry is not None and identity is not None:
@@ -139,20 +151,33 @@ def spend(
     return made
 
 
+@contextmanager
+def _paying(
+    book: Ledger | None, task: Task[Made], name: str | None, note: str, insecure: bool
+) -> Iterator[Callable[[], tuple[Debit, Entry | None]]]:
+    """Take down an attempt before data is opened, which is completed where nothing stops it, and a way to debit."""
+    if book is None:
+        yield lambda: (Debit(), None)
+        return
+    attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
+
+    def pay() -> tuple[Debit, Entry]:
+        try:
+            entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
+        except BudgetError:  # others were faster, which the data has no part in
+            book.complete(attempt)
+            raise
+        return Debit(entry.id, attempt.stopped), entry
+
+    yield pay
+    book.complete(attempt)
+
+
 def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[str, ...]) -> None:
     export.checked_format(tables)
     check_names(names)
     if out is None:
         raise LeastnoiseError("tables are saved with the release; give out, the folder for both")
-
-
-def _check_rows(source: Source, planned: int) -> None:
-    """Refuse more rows per person than the noise was made for."""
-    most = getattr(source, "rows_per_person", None)
-    if most is not None and most > planned:
-        raise LeastnoiseError(
-            f"the data keeps up to {most} rows per person, the plan hides {planned}; plan with rows_per_person={most}"
-        )
 
 
 def _room(recipe: Recipe, tables: bool) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import isclose
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -14,6 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.plan import Plan
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Origin:
 
     created: str = field(default_factory=now)
     ledger_entry: int | None = None
+    stopped_runs: int | None = None  # before it, by the ledger: runs that looked at the data and did not finish
     plan: Plan | Summary | None = None  # a plan is summed up when somebody asks
     adaptive: Adaptivity | None = None  # of an adaptive release
 
@@ -104,16 +106,18 @@ class Privacy(Record):
     mu_squared: Text
     mu: Figure
     rho: Figure
-    neighbours: Literal["add-remove", "replace"]
-    rows_per_person: int
+    neighbours: Change
+    rows_per_person: int | None
+    size: Size
+    exact: Text | None
     epsilon: Figure
     delta: Annotated[float, Field(gt=0, lt=1)]
 
     @classmethod
-    def of(cls, parts: Sequence[Measurements]) -> Privacy:
+    def of(cls, parts: Sequence[Measurements], stopped_runs: int | None = None) -> Privacy:
         """The privacy of some measurements together."""
         cost, delta = Cost.total(p.recipe.cost for p in parts), common_delta([p.recipe.budget for p in parts])
-        said = words(cost, delta, len(parts), any(p.insecure for p in parts))
+        said = words(cost, delta, len(parts), any(p.insecure for p in parts), stopped_runs)
         return cls.model_validate(
             {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta} | cost.to_json()
         )
@@ -134,7 +138,7 @@ def common_delta(budgets: Sequence[Budget]) -> float:
     return USUAL_DELTA if delta is None else delta
 
 
-def words(cost: Cost, delta: float, parts: int = 1, insecure: bool = False) -> str:
+def words(cost: Cost, delta: float, parts: int = 1, insecure: bool = False, stopped_runs: int | None = None) -> str:
     """The privacy statement, numbers rounded up.
 
     >>> from fractions import Fraction
@@ -153,6 +157,11 @@ releases about the same people, mu^2 adds up.
     ]
     if parts > 1:
         told.insert(1, f"It is made of {parts} releases whose mu^2 were added.")
+    if stopped_runs:
+        runs = "one run" if stopped_runs == 1 else f"{stopped_runs:,} runs"
+        told.append(
+            f"Before it, {runs} on the same dataset looked at the data and stopped; that they did is not covered."
+        )
     if insecure:
         told = [INSECURE, "Had the noise been secure, it would be: " + told[0][0].lower() + told[0][1:], *told[1:]]
     return " ".join(told)

@@ -22,7 +22,8 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.system import Measured
 from leastnoise.factorize.toeplitz import Toeplitz
-from leastnoise.noise import Bits, SecureBits, rounded_gaussian
+from leastnoise.gate import checked_count
+from leastnoise.noise import Bits, BoundBits, SecureBits, rounded_gaussian
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.privacy.ledger import Entry, Ledger
 from leastnoise.release import folders, matrix_files, stream_files
@@ -57,7 +58,7 @@ class Stream:
     ) -> None:
         if not plan.streams:
             raise LeastnoiseError("these queries need all items before any is answered; use run, or order the queries")
-        self._bits = bits or SecureBits()
+        self._bits = BoundBits(bits or SecureBits())
         self._begin(plan, dataset, self._bits.insecure, _opened(ledger), now())
         if folder is None:
             self._debit(note)
@@ -75,6 +76,7 @@ class Stream:
         self._read = np.zeros(plan.items)
         self._entry: Entry | None = None
         self.ledger_entry: int | None = None
+        self.stopped_runs: int | None = None
         self._journal = None
         self._turn = threading.Lock()
 
@@ -82,19 +84,30 @@ class Stream:
         if self._book is not None:
             cost, mark = self.plan.cost, matrix_files.fingerprint(self.plan)
             self._entry = self._book.debit(cost, mark, note=note, dataset=self.dataset, insecure=self.insecure)
-            self.ledger_entry = self._entry.id
+            self.ledger_entry, self.stopped_runs = self._entry.id, self._book.stopped
 
     @classmethod
-    def load(cls, folder: str | Path, *, ledger: Ledger | str | Path | None = None, bits: Bits | None = None) -> Stream:
-        """Go on with a stream that has a folder. Give its ledger again if `close` is to note the release there."""
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        ledger: Ledger | str | Path | None = None,
+        bits: Bits | None = None,
+        moved: bool = False,
+    ) -> Stream:
+        """Go on with a stream that has a folder. Give its ledger again if `close` is to note the release there.
+
+        Folders that were copied or restored are refused, unless you say that it was `moved`: no other copy is in use,
+        and it has every step that was ever answered.
+        """
         path = Path(folder)
-        header, plan = stream_files.load(path)
+        header, plan = stream_files.load(path, moved)
         stream = cls.__new__(cls)
-        stream._bits = bits or SecureBits()
+        stream._bits = BoundBits(bits or SecureBits())
         if stream._bits.insecure and not header.insecure:
             raise LeastnoiseError("the noise of this stream is secure; go on without bits")
         stream._begin(plan, header.dataset, header.insecure, _opened(ledger), header.created)
-        stream.ledger_entry = header.ledger_entry
+        stream.ledger_entry, stream.stopped_runs = header.ledger_entry, header.stopped_runs
         if stream._book is not None:
             stream._entry = _entry(stream._book, header)
         stream._journal = Journal(path / JOURNAL, header.sha256)
@@ -107,7 +120,7 @@ class Stream:
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, for all answers together."""
-        return privacy_of(self.plan, self.insecure)
+        return privacy_of(self.plan, self.insecure, self.stopped_runs)
 
     def __len__(self) -> int:
         return len(self._measured)
@@ -120,16 +133,13 @@ class Stream:
         """
         quantile(confidence)  # whatever is wrong with the call is told before a step is taken
         with self._turn:
-            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-                raise LeastnoiseError("a count is a whole number of 0 or more; give how many events there were")
-            if count >= FITS:
-                raise LeastnoiseError("a count holds 2**62 events or more; counts must be less")
-            if step is not None and self._known(step, int(count)):
+            number = checked_count(count)
+            if step is not None and self._known(step, number):
                 return self.answer(step, confidence)
             t = len(self._measured)
             if t == self.plan.items:
                 raise LeastnoiseError(f"all {t:,} items have come; make a release of them with close()")
-            taken = Step(int(count), self._exact(t, int(count)) + self._noise())
+            taken = Step(number, self._exact(t, number) + self._noise())
             if self._journal is not None:
                 self._journal.append(t, taken)  # on disk before anybody sees an answer
             self._take(taken)
@@ -190,7 +200,7 @@ class Stream:
             raise LeastnoiseError(f"{missing:,} of {self.plan.items:,} items have not come yet; add them, or zeros")
         fits = max(map(abs, self._measured)) < FITS
         measured = np.array(self._measured, dtype=np.int64 if fits else object)
-        release = MatrixRelease(self.plan, measured, self.dataset, self.insecure, self.ledger_entry)
+        release = MatrixRelease(self.plan, measured, self.dataset, self.insecure, self.ledger_entry, self.stopped_runs)
         if out is not None:
             identity = matrix_files.save(release, Path(out), overwrite)
             if self._book is not None and self._entry is not None and self._entry.release != identity:

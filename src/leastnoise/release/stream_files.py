@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.matrix import MatrixPlan
@@ -27,6 +28,8 @@ class Header(matrix_files.Header):
     mark = "leastnoise_stream"
     kind = "stream"
 
+    inode: Annotated[int, Field(ge=0)]  # of the journal: a copy, or what is restored from one, has another
+
 
 def write(stream: Stream, folder: Path) -> str:
     """Write a stream without items into an empty folder; returns the checksum with which its journal starts."""
@@ -37,14 +40,15 @@ def write(stream: Stream, folder: Path) -> str:
         matrix_files.write_names(plan, folder)
         stored = {name: folders.measured(folder / name) for name in (ARRAYS, NAMES)}
         told = folders.told_once(stream, stored, secrets.token_hex(8), matrix_files.fingerprint(plan))
-        header = folders.sealed(Header(**told, **matrix_files.plan_fields(plan)))
-        (folder / STREAM).write_text(json.dumps(header, indent=1))
         journal.create(folder / JOURNAL)
+        inode = (folder / JOURNAL).stat().st_ino
+        header = folders.sealed(Header(**told, **matrix_files.plan_fields(plan), inode=inode))
+        (folder / STREAM).write_text(json.dumps(header, indent=1))
     return str(header["sha256"])
 
 
-def load(path: Path) -> tuple[Header, MatrixPlan]:
-    """What was decided when a stream was opened.
+def load(path: Path, moved: bool = False) -> tuple[Header, MatrixPlan]:
+    """What was decided when a stream was opened; a copy of it is refused unless it was `moved`.
 
     Guarantees: any_other_change_is_refused; fails_only_with_a_message_in_one_line.
     """
@@ -60,4 +64,11 @@ def load(path: Path) -> tuple[Header, MatrixPlan]:
                 raise LeastnoiseError(f"the size or checksum of {name} is wrong")
     with folders.understanding(file, journal.REMEDY):
         plan = matrix_files.plan_from(header, matrix_files.read_names(path), folders.read_arrays(path / ARRAYS))
+    with folders.reading(path / JOURNAL, journal.REMEDY):
+        original = (path / JOURNAL).stat().st_ino == header.inode
+    if not original and not moved:
+        raise LeastnoiseError(
+            f"{path} is a copy of a stream, and two copies would answer the same step with different noise; "
+            "go on with the original, or say that it is gone and this copy has all its steps (moved)"
+        )
     return header, plan

@@ -38,7 +38,7 @@ def document(release: CascadeRelease, *, confidence: float = 0.95, nodes: int = 
         "dataset": release.dataset,
         "warning": INSECURE if release.insecure else None,
         "made": [{"created": release.created, "ledger_entry": release.ledger_entry}],
-        "privacy": privacy | {"change": _change(release), "caught": caught(privacy["mu"])},
+        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
         "confidence": confidence,
         "width": width,
         "columns": release.plan.columns,
@@ -47,11 +47,6 @@ def document(release: CascadeRelease, *, confidence: float = 0.95, nodes: int = 
         "trees": [_tree(release, axis, nodes, width) for axis in range(len(release.trees))],
         "exact": None if release.plan.exact is None else release.plan.exact.listed(),
     }
-
-
-def _change(release: CascadeRelease) -> str:
-    kept = "" if release.plan.exact is None else ", with the same exact counts"
-    return f"{release.cost.change}{kept}"
 
 
 def _tree(release: CascadeRelease, axis: int, most: int, width: float) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from leastnoise.privacy import gaussian
 from leastnoise.release import Release
 from leastnoise.release.answers import quantile
 from leastnoise.release.export import file_names
-from leastnoise.release.statement import INSECURE, Privacy, Summary
+from leastnoise.release.statement import INSECURE, Summary
 from leastnoise.report.allocation import allocation
 from leastnoise.report.choice import fitting, short
 from leastnoise.report.rounds import adaptive
@@ -39,7 +39,7 @@ def document(
     Guarantees: numbers_are_those_of_the_release; same_release_same_document; tables_stay_below_the_cell_limit.
     """
     width = quantile(confidence)
-    privacy = Privacy.of(release.parts).model_dump()
+    privacy = release.privacy.model_dump()
     shown = tables(release, cells) | distributions(release)
     rounds = adaptive(release, cells)
     all_tables = shown["tables"] + (rounds["completed"] if rounds else [])

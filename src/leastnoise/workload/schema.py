@@ -320,7 +320,8 @@ class EpsilonPrivacy(Part):
     epsilon: Positive
     delta: Delta | None = None  # only devices and bounds do without
     neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson = 1
+    rows_per_person: RowsPerPerson | None = None
+    size: "Size | None" = None
 
 
 class MuPrivacy(Part):
@@ -331,7 +332,8 @@ class MuPrivacy(Part):
     example = "{mu: 1}"
     mu: Positive
     neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson = 1
+    rows_per_person: RowsPerPerson | None = None
+    size: "Size | None" = None
 
 
 class RhoPrivacy(Part):
@@ -342,11 +344,14 @@ class RhoPrivacy(Part):
     example = "{rho: 0.5}"
     rho: Positive
     neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson = 1
+    rows_per_person: RowsPerPerson | None = None
+    size: "Size | None" = None
 
 
 NeighbourNames = Literal["add-remove", "replace"]
 Neighbours = Annotated[NeighbourNames, word(*get_args(NeighbourNames))]
+SizeNames = Literal["known", "private"]
+Size = Annotated[SizeNames, word(*get_args(SizeNames))]
 Privacy = Annotated[
     Annotated[MuPrivacy, Tag("#mu")] | Annotated[RhoPrivacy, Tag("#rho")] | Annotated[EpsilonPrivacy, Tag("#epsilon")],
     _key_kind("mu", "rho", "epsilon"),

@@ -1,6 +1,6 @@
 """Spec files: attributes, workload and privacy in YAML, with the line in every error."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.document import Document
 from leastnoise.workload.fields import UnknownKeyError, shown
-from leastnoise.workload.rules import Rules, coding
+from leastnoise.workload.rules import Rules, coding, codings
 from leastnoise.workload.schema import (
     EXAMPLES,
     AdaptivePart,
@@ -96,6 +96,8 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None, bud
         budget_fields = _budget_fields(part)
     unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
     rules = _rules(document, domain, part.attributes, copies)
+    with document.at("privacy"):
+        budget_fields = _protect_size(budget_fields, rules, domain)
     adaptive = _adaptive(document, part)
     how = (part.method, adaptive.select, adaptive.rounds, part.rows_about)
     return Spec(workload, budget_fields, objective, part.prior, part.solver, rules, unit, *how)
@@ -145,6 +147,19 @@ def _budget_fields(part: SpecPart) -> dict[str, Any]:
             f"max_rows {part.unit.max_rows} of the unit and rows_per_person {stated} of privacy differ; leave one out"
         )
     return found
+
+
+def _protect_size(fields: dict[str, Any], rules: Mapping[str, Rules], domain: Domain) -> dict[str, Any]:
+    """Where a row that replaces another may be dropped, the number of rows is protected, too."""
+    dropping = [c.attribute.name for c in codings(domain, rules) if c.drops]
+    if not dropping or fields.get("neighbours") != "replace" or fields.get("rows_per_person") is not None:
+        return fields
+    if fields.setdefault("size", "private") == "known":
+        raise LeastnoiseError(
+            f"the number of rows cannot be known where rows are dropped, as by the rules of {dropping[0]!r}; "
+            "use 'size: private', or rules that keep all rows"
+        )
+    return fields
 
 
 def _rules(

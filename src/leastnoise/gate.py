@@ -1,0 +1,126 @@
+"""The gate: the one place where private counts are read. What passes it is whole, not negative, and adds up.
+
+Mechanisms get a `Counts`, never a source. What is wrong with counts is not told: it may depend on the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import IntArray
+from leastnoise.domain import Domain
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.privacy.neighbours import Neighbours
+from leastnoise.sources import Database, Expecting, Source, source_of
+from leastnoise.sources.convert import Prepared
+from leastnoise.sources.source import Axes
+from leastnoise.workload.rules import AnyRules
+
+TOO_MANY = 2**62  # rows; below it counts, their sums and their differences fit 64 bits
+
+
+class Counts:
+    """Exact counts of one source, for one run of a mechanism.
+
+    >>> from leastnoise.sources import Table
+    >>> counts = Counts(Table(Domain.of(age=3, sex=2), np.array([[0, 2], [0, 0], [1, 0]])))
+    >>> counts.total, [table.tolist() for table in counts.tables([(0,), (1,)])]
+    (3, [[2, 0, 1], [1, 2]])
+
+    Guarantees: counts_are_checked; only_the_gate_reads_counts.
+    """
+
+    def __init__(self, source: Source, domain: Domain | None = None) -> None:
+        """Of a source that counts the attributes of `domain`."""
+        if domain is not None and source.domain != domain:
+            raise LeastnoiseError("the source counts other attributes than the plan; give one of the plan's domain")
+        self._source = source
+        self.domain, self.name = source.domain, source.name
+
+    @cached_property
+    def total(self) -> int:
+        """Number of rows, which bounds every count."""
+        (table,) = self._read([()])
+        return _sum(_checked(table, ()))
+
+    def tables(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
+        """One array of counts per attribute set, in the order asked; each adds up to the total."""
+        total, shape = self.total, self.domain.shape
+        for axes, given in zip(sets, self._read(sets), strict=True):
+            table = _checked(given, tuple(shape[k] for k in axes))
+            if _sum(table) != total:
+                raise DataError("the source gives tables that do not add up to the same number of rows; repair it")
+            yield table
+
+    def expect(self, sets: Sequence[Axes]) -> None:
+        """Tell the source which sets will be asked for, in which order."""
+        if isinstance(self._source, Expecting):
+            self._source.expect(sets)
+
+    def _read(self, sets: Sequence[Axes]) -> Iterator[npt.ArrayLike | None]:
+        given = iter(self._source.count(sets))
+        for _ in sets:
+            yield next(given, None)  # None where tables are missing
+
+
+def records(data: str, domain: Domain, rules: AnyRules | None = None, table: str | None = None) -> Iterator[IntArray]:
+    """Rows of codes of a file or database, some at a time: for devices that are simulated, each with its own row."""
+    source = source_of(data, domain, rules=rules, table=table)
+    assert isinstance(source, Database), "texts are files or databases"
+    yield from source.rows()
+
+
+def check_promise(neighbours: Neighbours, data: Prepared, keeps_size: bool = False) -> None:
+    """Refuse data that is counted in a way for which the cost does not hold.
+
+    People must be promised where people are counted: which rows of a person are kept depends on the others, so that a
+    single row can change more than itself. And where the number of rows is public, no row may be dropped, unless
+    `keeps_size`: the release publishes that number, and a change that keeps it drops none.
+
+    Guarantees: what_is_counted_fits_what_is_promised.
+    """
+    most, planned = data.rows_per_person, neighbours.rows_per_person
+    if most is not None and (planned is None or most > planned):
+        hides = "protects single rows" if planned is None else f"hides {planned}"
+        raise LeastnoiseError(
+            f"the data keeps up to {most} rows per person, the plan {hides}; plan with rows_per_person={most}"
+        )
+    if neighbours.size == "known" and not keeps_size and data.drops is not False:
+        dropped = "the rules drop rows" if data.drops else "the source does not say that it drops no rows (drops=False)"
+        raise LeastnoiseError(
+            f"{dropped}, so a row that replaces another may change the number of rows, which the plan takes as public; "
+            "plan with size='private', or use rules that keep all rows"
+        )
+
+
+def checked_count(count: object) -> int:
+    """One count that comes by itself, as in streams."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+        raise LeastnoiseError("a count is a whole number of 0 or more; give how many events there were")
+    if count >= TOO_MANY:
+        raise LeastnoiseError("a count holds 2**62 events or more; counts must be less")
+    return int(count)
+
+
+def _checked(given: npt.ArrayLike | None, shape: tuple[int, ...]) -> IntArray:
+    table = np.asarray(given)
+    whole = table.shape == shape and table.dtype.kind in "iu" and not isinstance(given, np.ma.MaskedArray)
+    if not whole or (table.size and not _in_range(table)):
+        raise DataError("the source does not give whole, non-negative counts of the shape asked for; repair it")
+    table = table.astype(np.int64, copy=False)
+    if table.size * int(table.max(initial=0)) >= TOO_MANY and _sum(table) >= TOO_MANY:
+        raise DataError("the source gives tables of 2**62 rows or more; counts must add up to less")
+    return table
+
+
+def _in_range(table: npt.NDArray[np.integer]) -> bool:
+    return bool(table.min() >= 0 and table.max() < TOO_MANY)
+
+
+def _sum(table: IntArray) -> int:
+    """The sum in halves, because a wrong one may be too large for 64 bits."""
+    return (int((table >> 31).sum()) << 31) + int((table & (2**31 - 1)).sum())

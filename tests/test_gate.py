@@ -1,0 +1,199 @@
+"""The gate: one reader of counts for every mechanism, and data that does not fit what is promised is refused."""
+
+import ast
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import leastnoise as ln
+from leastnoise.adaptive import adapt
+from leastnoise.cascade import cascade_plan
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.gate import Counts, check_promise, checked_count
+from leastnoise.noise import SeededBits
+from leastnoise.privacy.neighbours import Neighbours
+from leastnoise.sources import Table
+from leastnoise.sources.convert import Prepared
+from leastnoise.tree import Tree
+
+SOURCE = Path(ln.__file__).parent
+DOMAIN = ln.Domain.of(item=range(4))
+BUDGET = ln.Budget(mu=1)
+MECHANISMS = {
+    "plan": lambda budget=BUDGET: ln.plan(ln.Workload(DOMAIN).prefix("item"), budget),
+    "survey": lambda budget=BUDGET: adapt(ln.Workload(DOMAIN).marginals(ways=1), budget),
+    "choice": lambda budget=BUDGET: adapt(ln.Workload(DOMAIN).marginals(ways=1), budget, method="choice"),
+    "matrix": lambda budget=BUDGET: ln.factorize(np.tri(4), budget, items={"item": range(4)}),
+    "cascade": lambda budget=BUDGET: cascade_plan({"item": Tree.binary(2)}, budget=budget),
+    "exact": lambda budget=BUDGET: cascade_plan({"item": Tree.binary(2)}, budget=budget, exact_level=1),
+}
+BAD = {
+    "fractions and negative": np.array([1.5, -7.25, 100, 3]),
+    "floats": np.array([1.0, 2.0, 3.0, 4.0]),
+    "negative": np.array([1, -2, 100, 3]),
+    "too few": np.array([1, 2, 3]),
+    "another axis": np.array([[1, 2, 3, 4]]),
+    "sum to something else": np.array([1, 2, 3, 5]),
+    "truth values": np.array([True, False, True, True]),
+    "objects": np.array([1, 2, 3, 4], dtype=object),
+    "masked": np.ma.masked_array([1, 2, 3, 4], [True, False, False, False]),
+    "huge": np.array([2**62, 2, 3, 4]),
+    "huge sum": np.array([2**61, 2**61, 3, 4]),
+    "nothing": None,
+}
+
+
+class Custom:
+    """A source of somebody else; it tells who asked it."""
+
+    name, drops = None, False
+
+    def __init__(self, table, total=10):
+        self.domain, self.table, self.total, self.callers = DOMAIN, table, total, set()
+
+    def count(self, sets):
+        self.callers.add(Path(sys._getframe(1).f_code.co_filename).relative_to(SOURCE).as_posix())
+        return iter([self.table if axes else np.array(self.total) for axes in sets])
+
+
+class NoBits:
+    """Noise must not be drawn."""
+
+    insecure = False
+
+    def words(self, count):
+        raise AssertionError("noise was drawn")
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_counts_are_checked(kind, bad):
+    """Every mechanism gets whole counts of its shape that add up, or stops before any noise is drawn."""
+    with pytest.raises(DataError) as error:
+        MECHANISMS[kind]().run(Custom(BAD[bad]), bits=NoBits())
+    assert str(error.value).startswith("the source ")
+    assert not any(character.isdigit() for character in str(error.value).replace("2**62", ""))
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_good_counts_pass(kind):
+    MECHANISMS[kind]().run(Custom(np.array([1, 2, 3, 4])), bits=SeededBits(1))
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_only_the_gate_calls_a_source(kind):
+    source = Custom(np.array([1, 2, 3, 4]))
+    MECHANISMS[kind]().run(source, bits=SeededBits(1))
+    assert source.callers == {"gate.py"}
+
+
+def outside_the_gate():
+    return [p for p in sorted(SOURCE.rglob("*.py")) if p.name != "gate.py" and p.parent.name != "sources"]
+
+
+@pytest.mark.parametrize("path", outside_the_gate(), ids=lambda p: p.relative_to(SOURCE).as_posix())
+def test_only_the_gate_reads_counts(path):
+    """No other module calls a method of a source, or makes one, but for those that say why (see `MAKERS`)."""
+    name = path.relative_to(SOURCE).as_posix()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("count", "rows"):
+            called = ast.unparse(node.func)
+            assert "source" not in called.lower(), f"{name} calls {called}; counts come from gate.Counts"
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("leastnoise.sources"):
+            makes = {alias.name for alias in node.names} & {"prepare", "source_of", "as_source", "Database", "Codes"}
+            assert not makes or name in MAKERS, f"{name} imports {makes}; use release.run.spend"
+
+
+MAKERS = {
+    "release/run.py": "the one way from data to a release",
+    "release/audit_pair.py": "made-up data",
+    "cli/demo.py": "made-up data",
+    "__init__.py": "names for users",
+}
+
+
+# --- what is promised -------------------------------------------------------------------------------------------------
+
+PROMISES = {
+    "rows": Neighbours(),
+    "rows replaced": Neighbours("replace"),
+    "rows replaced, private": Neighbours("replace", size="private"),
+    "people": Neighbours("add-remove", 2),
+    "people replaced": Neighbours("replace", 2),
+    "one row each": Neighbours("replace", 1),
+}
+
+
+def fits(promise, rows, drops):
+    """From the definition: people need a promise for as many rows, and a public size no dropped rows."""
+    people = rows is None or (promise.rows_per_person is not None and rows <= promise.rows_per_person)
+    return people and (promise.size == "private" or drops is False)
+
+
+@pytest.mark.parametrize(("name", "rows", "drops"), list(product(PROMISES, [None, 1, 2, 3], [False, True, None])))
+def test_what_is_counted_fits_what_is_promised(name, rows, drops):
+    promise, data = PROMISES[name], Prepared("x", rows, drops, lambda: None)
+    if fits(promise, rows, drops):
+        check_promise(promise, data)
+        return
+    with pytest.raises(LeastnoiseError, match="; plan with "):
+        check_promise(promise, data)
+
+
+def test_exact_counts_keep_the_size_themselves():
+    kept = Neighbours("replace", exact="the root")
+    check_promise(kept, Prepared("x", None, True, lambda: None), keeps_size=True)
+    with pytest.raises(LeastnoiseError, match="the rules drop rows"):
+        check_promise(kept, Prepared("x", None, True, lambda: None))
+
+
+ROWS = pd.DataFrame({"item": [0, 1, 2, 3, 3, 9], "who": ["a", "a", "b", "c", "c", "d"]})
+DROP = {"item": {"outside": "drop"}}
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_dropped_rows_are_refused_where_their_number_is_public(kind):
+    made = MECHANISMS[kind](ln.Budget(mu=1, neighbours="replace"))
+    if kind == "exact":  # which publishes the number of rows: whoever changes it is not hidden
+        assert "[" in made.run(ROWS, rules=DROP, bits=SeededBits(1)).cost.change
+        return
+    with pytest.raises(LeastnoiseError, match=r"the rules drop rows.*; plan with size='private'"):
+        made.run(ROWS, rules=DROP, bits=NoBits())
+    private = MECHANISMS[kind](ln.Budget(mu=1, neighbours="replace", size="private"))
+    private.run(ROWS, rules=DROP, bits=SeededBits(1))
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_people_are_refused_where_rows_are_promised(kind, neighbours):
+    unit = {"id": "who", "max_rows": 1}
+    for rows in (None, 1):
+        made = MECHANISMS[kind](ln.Budget(mu=1, neighbours=neighbours, rows_per_person=rows))
+        if rows is None:
+            with pytest.raises(LeastnoiseError, match="the plan protects single rows; plan with rows_per_person=1"):
+                made.run(ROWS[:5], unit=unit, bits=NoBits())
+        else:
+            assert "one person with at most 1 row" in made.run(ROWS[:5], unit=unit, bits=SeededBits(1)).cost.change
+
+
+@pytest.mark.parametrize("source", [Table(DOMAIN, np.array([1, 2, 3, 4])), Custom(np.array([1, 2, 3, 4]))])
+def test_the_total_is_read_once(source):
+    counts = Counts(source)
+    assert counts.total == counts.total == 10
+    assert [t.sum() for t in counts.tables([(0,), ()])] == [10, 10]
+
+
+def test_another_domain_is_refused():
+    with pytest.raises(LeastnoiseError, match=r"^the source counts other attributes than the plan; "):
+        Counts(Table(DOMAIN, np.array([1, 2, 3, 4])), ln.Domain.of(item=range(5)))
+
+
+@pytest.mark.parametrize("bad", [-1, 1.0, True, "3", None, 2**62, np.float64(2), np.int64(-5)])
+def test_single_counts_are_checked(bad):
+    with pytest.raises(LeastnoiseError):
+        checked_count(bad)
+    assert checked_count(np.uint8(7)) == checked_count(7) == 7

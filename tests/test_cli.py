@@ -63,7 +63,9 @@ PLAN = {
         "epsilon": 1.0,
         "delta": 1e-9,
         "neighbours": "add-remove",
-        "rows_per_person": 1,
+        "rows_per_person": None,
+        "size": "private",
+        "exact": None,
     },
     "unit": "weighted_rmse",
     "objective_value": 13.0,
@@ -121,7 +123,9 @@ def test_plan_json_has_what_the_design_promises(spec):
     assert plan["objective"] == "sum"
     assert {"value", "kind"} <= set(plan["floor"])
     assert plan["privacy"].pop("neighbours") == "add-remove"
-    assert plan["privacy"].pop("rows_per_person") == 1
+    assert plan["privacy"].pop("rows_per_person") is None
+    assert plan["privacy"].pop("size") == "private"
+    assert plan["privacy"].pop("exact") is None
     assert plan["measured"]["rmse"] == pytest.approx(plan["rmse"] * (1 + plan["measured"]["rounding_loss"]))
     assert 0 <= plan["measured"]["rounding_loss"] < 1e-3
     assert 1 - 1e-6 < Fraction(plan["measured"]["mu_squared"]) / Fraction(plan["privacy"]["mu"]) ** 2 <= 1
@@ -323,7 +327,7 @@ def test_the_table_shows_targets_where_there_are_any():
 
 
 def test_a_plan_without_a_class_floor():
-    text = shown(PLAN | {"gap": None, "privacy": PLAN["privacy"] | {"neighbours": "replace"}})
+    text = shown(PLAN | {"gap": None, "privacy": PLAN["privacy"] | {"neighbours": "replace", "size": "known"}})
     assert "proven" not in text
     assert "for replacing one row" in text
 

@@ -140,7 +140,7 @@ def test_more_than_is_left_is_refused(capsys):
 
 def test_more_rows_per_person_than_planned_are_refused():
     plan = ln.plan(ln.Workload(ln.Domain.of(sex=["F", "M"])).marginals("sex"), ln.Budget(mu=1))
-    with pytest.raises(LeastnoiseError, match="up to 3 rows per person, the plan hides 1; plan with rows_per_person=3"):
+    with pytest.raises(LeastnoiseError, match="the plan protects single rows; plan with rows_per_person=3"):
         plan.run({"id": [1], "sex": ["F"]}, unit={"id": "id", "max_rows": 3})
     with pytest.raises(LeastnoiseError, match="give out, the folder for both"):
         plan.run({"sex": ["F"]}, tables="csv")

@@ -241,7 +241,7 @@ def test_other_commands_say_what_to_use(capsys):
 def test_people_with_several_rows(capsys):
     made(capsys, "--person", "visitor", "--rows-per-person", "3")
     release = ln.load("out")
-    assert release.cost.rows_per_person == 3
+    assert release.cost.neighbours.rows_per_person == 3
     assert release.answer("all").value == pytest.approx(300, abs=0.5)  # of 100 visitors
 
 

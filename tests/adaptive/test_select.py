@@ -209,7 +209,7 @@ def test_lazy_equals_full(rng):
     distances = Distances(Counts(source), estimates)
     asked = []
     count = source.count
-    distances._source = type("Recorded", (), {"count": lambda _, s: (asked.append(list(s)), count(s))[1]})()
+    distances._counts = type("Recorded", (), {"tables": lambda _, s: (asked.append(list(s)), count(s))[1]})()
     for part in [(0,), (1, 2), (), (0, 1)]:
         table = rng.normal(size=[shape[a] for a in part]) * 9
         distances.refresh(estimates.observe([Residual(part, table, 1.0)]))

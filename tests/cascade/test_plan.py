@@ -105,7 +105,7 @@ def test_spends_exactly_the_budget():
         assert spent.change == budget.cost_value.change
     exact = cascade_plan(tree, budget=Budget(rho=0.1), exact_level=1)
     assert exact.cost.mu_squared == Fraction(1, 5)
-    assert exact.cost.neighbours == "replace"
+    assert exact.cost.neighbours.exact.startswith("6 nodes of 'leaf' [")
 
 
 def test_targets_with_exact_counts_may_have_a_limit():
@@ -128,14 +128,14 @@ def test_rows_per_person_and_replaced_rows_cost_more():
     assert cascade_plan(regions(), targets=5, rows_per_person=3).cost.mu_squared == 9 * one.cost.mu_squared
     replaced = cascade_plan(regions(), targets=5, neighbours="replace")
     assert replaced.cost.mu_squared == replace_cost(*one.cascades)
-    assert replaced.cost.change == "replacing one row"
+    assert replaced.cost.change == "replacing one row, the number of rows being public"
 
 
 def test_printed_plans_explain_themselves():
     said = str(cascade_plan(regions(), targets=[3, 4, 5], exact_level=0))
     assert "cascade on 'leaf': 8 nodes on 3 levels, 5 leaves" in said
     assert "exact, and not protected: the root (all)" in said
-    assert said.endswith("for replacing one row, where every exact count stays as it is")
+    assert "for replacing one row such that these counts stay as they are: the root of 'leaf' [" in said
     two = str(cascade_plan({"a": Tree.binary(1), "b": Tree.binary(2)}, budget=Budget(rho=1)))
     assert "level of a level of b" in two
     assert "and 9 more" in str(cascade_plan({"a": Tree.binary(6), "b": Tree.binary(6)}, budget=Budget(rho=1)))

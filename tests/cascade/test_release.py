@@ -163,7 +163,7 @@ def test_exact_counts_are_exact():
     assert "These counts are exact and not protected: all 3 nodes down to level 1 (all, north, south)." in (
         made.privacy.statement
     )
-    assert "for replacing one row such that every exact count stays as it is" in made.privacy.statement
+    assert "for replacing one row such that these counts stay as they are: all 3 nodes" in made.privacy.statement
 
 
 def test_likelihood_given_exact_counts():
@@ -257,11 +257,24 @@ def test_nothing_is_spent_on_bad_input(ledger, tmp_path):
 
 
 def test_the_ledger_knows_of_exact_counts(tmp_path):
-    book = Ledger.create(tmp_path / "x.ledger", Budget(rho=1, neighbours="replace"), "people")
-    made = cascade_release(COUNTS, regions(), targets=5, exact_level=1, ledger=book, dataset="people", note="n")
-    (entry,) = book.entries()
-    assert entry.cost == made.cost
-    assert entry.note == ("for changes that keep the exact counts: all 3 nodes down to level 1; n")
+    """Their cost is a promise of its own kind: it goes into no ledger but one for the same exact counts."""
+    plan = cascade_plan(regions(), targets=5, exact_level=1)
+    others = [
+        Budget(rho=1, neighbours="replace"),
+        Budget(rho=1, neighbours="replace", size="private"),
+        Budget(rho=1),
+        Budget(rho=1, neighbours=cascade_plan(regions(), targets=5, exact_level=0).cost.neighbours),
+        Budget(rho=1, neighbours=cascade_plan({"geo": regions()}, targets=5, exact_level=1).cost.neighbours),
+    ]
+    for k, budget in enumerate(others):
+        book = Ledger.create(tmp_path / f"{k}.ledger", budget, "people")
+        with pytest.raises(BudgetError, match="this release is planned for replacing one row such that these counts"):
+            plan.run(COUNTS, ledger=book)
+        assert not book.entries()
+    own = Ledger.create(tmp_path / "own.ledger", Budget(rho=1, neighbours=plan.cost.neighbours), "people")
+    made = plan.run(COUNTS, ledger=own, note="n")
+    (entry,) = Ledger.open(own.path).entries()
+    assert (entry.cost, entry.note) == (made.cost, "n")
 
 
 def test_noise_never_sees_the_data():

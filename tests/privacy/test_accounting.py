@@ -60,7 +60,8 @@ def test_replacing_under_the_plain_relation_is_never_optimistic():
 def test_relations():
     known = dp_accounting.NeighboringRelation
     assert neighboring_relation(Cost(Fraction(1))) is known.ADD_OR_REMOVE_ONE
-    assert neighboring_relation(Cost(Fraction(1), "replace", 3)) is known.REPLACE_SPECIAL
+    replaced = Budget(mu=1, neighbours="replace", rows_per_person=3).cost_value
+    assert neighboring_relation(replaced) is known.REPLACE_SPECIAL
 
 
 def test_shapes_of_events():

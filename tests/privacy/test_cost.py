@@ -245,4 +245,4 @@ def test_bad_json_is_refused():
 
 def test_words():
     assert str(Budget(epsilon=1, delta=1e-9).cost_value) == "mu 0.182 (rho 0.01656)"
-    assert Cost(Fraction(1), "replace", 2).change == "replacing one person with at most 2 rows"
+    assert Cost(Fraction(1), Neighbours("replace", 2)).change == "replacing one person with at most 2 rows"

@@ -310,8 +310,8 @@ def test_other_databases_are_no_ledgers(path):
 
 
 def test_newer_ledgers_are_refused(ledger, path):
-    tamper(path, "PRAGMA user_version = 2")
-    said = f"the ledger {path} is from a newer leastnoise (format 2, this one knows 1); update leastnoise"
+    tamper(path, "PRAGMA user_version = 3")
+    said = f"the ledger {path} is from a newer leastnoise (format 3, this one knows 2); update leastnoise"
     for function in (lambda: Ledger.open(path), lambda: ledger.debit(SMALL, "f"), lambda: ledger.left):
         assert refused(LeastnoiseError, function) == said
 

@@ -196,7 +196,8 @@ def test_refuses_what_does_not_belong_together():
     refused(twice, first, Release(releases("uniform", [SAME])[0].parts))
     (replaced,) = releases("uniform", [SAME], neighbours="replace")
     refused(
-        "one release hides adding or removing one row, another replacing one row; merge releases that hide the same",
+        "one release hides adding or removing one row, another replacing one row, the number of rows "
+        "being public; merge releases that hide the same",
         first,
         replaced,
     )

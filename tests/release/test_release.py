@@ -43,7 +43,7 @@ CLOSE = 1e-9  # relative to all rows: least squares with noise 300 times apart l
 
 
 @cache
-def released(name, prior="search", options=(), neighbours="add-remove", rows_per_person=1):
+def released(name, prior="search", options=(), neighbours="add-remove", rows_per_person=None):
     workload = ALL[name]
     domain = workload.domain
     if prior == "given":

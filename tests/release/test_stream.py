@@ -283,7 +283,7 @@ def test_forks_cannot_add(plan, folder, monkeypatch):
     with plan.stream(folder=folder) as stream:
         monkeypatch.setattr(os, "getpid", lambda: -1)
         assert refused(lambda: stream.add(1)) == (
-            "this stream was opened before a fork; only the process that opened it can add to it"
+            "this was begun before a fork; only the process that began it can go on with it"
         )
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from leastnoise.cli.options import Hidden, Json, KnownSize, RowsPerPerson
 from leastnoise.cli.show import PIPE_WIDTH
 from leastnoise.privacy import Budget, Cost, Entry, Ledger
+from leastnoise.privacy.ledger_file import ATTEMPTS
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.privacy.units import say
 
@@ -37,12 +38,15 @@ def init(
         str | None,
         typer.Option(help="Counts that are published exactly, as a cascade with them prints.", show_default=False),
     ] = None,
+    attempts: Annotated[
+        int, typer.Option(help="Runs that may stop after they looked at the data; find problems with check.")
+    ] = ATTEMPTS,
     as_json: Json = False,
 ) -> None:
     """Create the ledger of a dataset, once. Its total can never be changed; a file that exists is refused."""
     hidden = Neighbours(neighbours, rows_per_person, size, exact)
     total = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, neighbours=hidden)
-    made = Ledger.create(path, total, dataset)
+    made = Ledger.create(path, total, dataset, attempts=attempts)
     if as_json:
         typer.echo(json.dumps(ledger_json(made), indent=2))
     else:
@@ -68,6 +72,7 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "total": ledger.total.to_json(),
         "spent": _cost_json(spent, ledger.total),
         "left": _cost_json(ledger.total_cost - spent, ledger.total),
+        "attempts": {"allowed": ledger.attempts, "stopped": ledger.stopped},
         "entries": [_entry_json(entry, ledger.total) for entry in entries],
     }
 
@@ -100,7 +105,8 @@ def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
     at = f" (at delta {total.delta:g})" if total.delta is not None else ""
     yield f"dataset {ledger.dataset}: {total}"
     yield f"spent {say(spent, total, up=True)}, left {say(ledger.total_cost - spent, total, up=False)}{at}"
-    yield f"{len(entries):,} {'release' if len(entries) == 1 else 'releases'}"
+    stopped = f"{ledger.stopped:,} of {ledger.attempts:,} runs that may stop after a look at the data did"
+    yield f"{len(entries):,} {'release' if len(entries) == 1 else 'releases'}; {stopped}"
 
 
 def entries_table(ledger: Ledger, entries: list[Entry]) -> Table:

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.privacy.neighbours import Change, Size
-
 SpecArgument = Annotated[
     Path, typer.Argument(metavar="SPEC", help="Spec file (YAML): attributes, workload, privacy.", show_default=False)
 ]
@@ -35,10 +33,9 @@ Epsilon = Annotated[float | None, typer.Option(help="Budget: epsilon, with delta
 Delta = Annotated[float | None, typer.Option(help="Budget: delta.", show_default=False)]
 Mu = Annotated[float | None, typer.Option(help="Budget: mu of Gaussian privacy.", show_default=False)]
 Rho = Annotated[float | None, typer.Option(help="Budget: rho of zCDP.", show_default=False)]
-Hidden = Annotated[Change, typer.Option(help="The change that stays hidden.")]
+Hidden = Annotated[str, typer.Option(help="The change that stays hidden: add-remove or replace.")]
 KnownSize = Annotated[
-    Size | None,
-    typer.Option(help="With replace: whether the number of rows is known or private.", show_default="known"),
+    str | None, typer.Option(help="With replace: the number of rows is known or private.", show_default="known")
 ]
 RowsPerPerson = Annotated[
     int | None, typer.Option(help="Protect people, each with at most so many rows.", show_default="protect rows")

@@ -19,7 +19,7 @@ from leastnoise.plan.recipe_store import Arrays, digest_of, recipe_data, recipe_
 from leastnoise.release import folders
 from leastnoise.release.folders import HEADER, File, Head
 from leastnoise.release.rounds import Adaptivity
-from leastnoise.release.statement import SAME, Origin, Privacy, Record, Summary, Text, Time
+from leastnoise.release.statement import SAME, Origin, Privacy, Record, Stopped, Summary, Text, Time
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
@@ -30,7 +30,7 @@ class Part(Record):
 
     created: Time
     ledger_entry: Annotated[int, Field(gt=0)] | None
-    stopped_runs: Annotated[int, Field(ge=0)] | None
+    stopped_runs: Stopped | None
     plan: Summary | None
     adaptive: Adaptivity | None = None
     insecure: bool

@@ -28,7 +28,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe_store import Arrays
 from leastnoise.plan.store import UNREADABLE
 from leastnoise.privacy.cost import fraction_text, read_fraction
-from leastnoise.release.statement import INSECURE, Privacy, Record, Text, Time
+from leastnoise.release.statement import INSECURE, Privacy, Record, Stopped, Text, Time
 
 HEADER, ARRAYS, NAMES = "release.json", "measurements.npz", "names.json"
 STREAM = "stream.json"  # of a stream that is not a release yet
@@ -89,7 +89,7 @@ class Once(Head):
 
     created: Time
     ledger_entry: Annotated[int, Field(gt=0)] | None
-    stopped_runs: Annotated[int, Field(ge=0)] | None
+    stopped_runs: Stopped | None
     fingerprint: Text
 
 

@@ -14,6 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.plan import Plan
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.ledger import MOST_ATTEMPTS
 from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
 
@@ -38,6 +39,7 @@ def _utc(text: str) -> str:
 Text = Annotated[str, Field(min_length=1)]
 Time = Annotated[str, AfterValidator(_utc)]
 Figure = Annotated[float, Field(ge=0)]
+Stopped = Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
 
 
 class Record(BaseModel):

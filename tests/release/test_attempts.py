@@ -1,0 +1,249 @@
+"""Attempts: a ledger takes down every run before it looks at data, and allows few that stop; forked and copied runs."""
+
+import os
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from unittest.mock import Mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import leastnoise as ln
+from leastnoise.adaptive import adapt
+from leastnoise.cascade import cascade_plan
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.noise import SeededBits
+from leastnoise.privacy import BudgetError, Ledger
+from leastnoise.privacy.ledger_file import ATTEMPTS
+from leastnoise.tree import Tree
+
+DOMAIN = ln.Domain.of(item=range(4))
+SMALL = ln.Budget(mu=0.1)
+MECHANISMS = {
+    "plan": lambda: ln.plan(ln.Workload(DOMAIN).prefix("item"), SMALL),
+    "survey": lambda: adapt(ln.Workload(DOMAIN).marginals(ways=1), SMALL),
+    "choice": lambda: adapt(ln.Workload(DOMAIN).marginals(ways=1), SMALL, method="choice"),
+    "matrix": lambda: ln.factorize(np.tri(4), SMALL, items={"item": range(4)}),
+    "cascade": lambda: cascade_plan({"item": Tree.binary(2)}, budget=SMALL),
+}
+GOOD, BAD = pd.DataFrame({"item": [0, 1, 2, 3]}), pd.DataFrame({"item": [0, 1, 2, 99]})
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=1), "people", attempts=3)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_runs_that_stop_are_taken_down(kind, ledger, tmp_path):
+    made = MECHANISMS[kind]()
+    assert ledger.stopped == 0
+    for k in range(2):
+        with pytest.raises(DataError, match="outside the domain"):
+            made.run(BAD, ledger=ledger)
+        assert ledger.stopped == k + 1
+    assert not ledger.entries()
+    release = made.run(GOOD, ledger=ledger, out=tmp_path / "out")
+    assert ledger.stopped == 2
+    assert "2 runs on the same dataset looked at the data and stopped" in release.privacy.statement
+    again = ln.load(tmp_path / "out")
+    assert again.privacy == release.privacy
+    with pytest.raises(DataError):
+        made.run(BAD, ledger=ledger)
+    with pytest.raises(BudgetError) as error:
+        made.run(GOOD, ledger=ledger)
+    assert str(error.value) == (
+        "3 runs on 'people' looked at the data and stopped, and its ledger allows 3; it takes no more runs (next time "
+        "find problems with `leastnoise check`)"
+    )
+
+
+class Opened(Exception):
+    """The data was opened."""
+
+
+class Trap:
+    """A source that must not be asked."""
+
+    name, domain, drops, rows_per_person = None, DOMAIN, False, None
+
+    def count(self, sets):
+        raise Opened
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_an_exhausted_ledger_refuses_before_data_is_opened(kind, tmp_path):
+    book = Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=0.12), "people")
+    made = MECHANISMS[kind]()
+    made.run(GOOD, ledger=book)
+    for data in (Trap(), BAD, GOOD):
+        with pytest.raises(BudgetError, match=r"but only mu 0\.06633 is left of mu 0\.12; nothing was spent"):
+            made.run(data, ledger=book)
+    assert book.stopped == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "said"),
+    [
+        ("nowhere.csv", {}, "there is no file"),
+        (pd.DataFrame({"other": [1]}), {}, "the column 'item' is missing"),
+        (pd.DataFrame({"item": ["a"]}).astype("string"), {}, "holds text"),
+        (GOOD, {"rules": {"item": {"outside": "clmp"}}}, "is no rule"),
+        (GOOD, {"unit": {"id": "item", "max_rows": 2}}, "the plan protects single rows"),
+        (GOOD, {"bits": SeededBits(1)}, "seeded noise must not be spent"),
+        (GOOD, {"dataset": "animals"}, "this ledger is for the dataset 'people'"),
+    ],
+)
+def test_what_does_not_depend_on_values_is_no_attempt(data, options, said, ledger):
+    with pytest.raises(LeastnoiseError, match=said):
+        MECHANISMS["plan"]().run(data, ledger=ledger, **options)
+    assert ledger.stopped == 0
+    assert not ledger.entries()
+
+
+def test_whatever_stops_a_run_that_looks_counts(ledger, monkeypatch):
+    """Also Ctrl-C, a full disk, a broken program: from outside nobody can tell why it stopped."""
+    made = MECHANISMS["plan"]()
+    for kind in (KeyboardInterrupt, ZeroDivisionError):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.modules["leastnoise.release.run"], "measure", Mock(side_effect=kind))
+            with pytest.raises(kind):
+                made.run(GOOD, ledger=ledger)
+    assert ledger.stopped == 2
+    assert len(ledger.entries()) == 2
+
+
+def test_whoever_comes_second_does_not_count_as_stopped(ledger, monkeypatch):
+    """Between the look and the debit somebody else spent the rest."""
+    made, debit = MECHANISMS["plan"](), Ledger.debit
+
+    def late(book, *arguments, **options):
+        debit(book, ln.Budget(mu=0.999).cost_value, "other")
+        return debit(book, *arguments, **options)
+
+    monkeypatch.setattr(Ledger, "debit", late)
+    with pytest.raises(BudgetError, match="nothing was spent"):
+        made.run(GOOD, ledger=ledger)
+    assert ledger.stopped == 0
+
+
+def test_a_ledger_of_version_1_is_upgraded(tmp_path):
+    """As it was written before attempts were taken down: entries stay, ten attempts are allowed."""
+    path = tmp_path / "old.ledger"
+    Ledger.create(path, ln.Budget(mu=1), "people").debit(SMALL.cost_value, "first")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for table in ("allowed", "attempt", "complete"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("PRAGMA user_version = 1")
+    book = Ledger.open(path)
+    assert (book.attempts, book.stopped, len(book.entries())) == (ATTEMPTS, 0, 1)
+    MECHANISMS["plan"]().run(GOOD, ledger=path)
+    assert len(Ledger.open(path).entries()) == 2
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1001, 2.0, True, "3", None])
+def test_bad_numbers_of_attempts_are_refused(bad, tmp_path):
+    with pytest.raises(LeastnoiseError, match="attempts must be a whole number from 1 to 1,000, got"):
+        Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=1), "people", attempts=bad)
+    assert not (tmp_path / "x.ledger").exists()
+
+
+def test_attempts_only_grow(ledger):
+    MECHANISMS["plan"]().run(GOOD, ledger=ledger)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        for statement in (
+            "DELETE FROM attempt",
+            "UPDATE allowed SET attempts = '99'",
+            "INSERT OR REPLACE INTO complete (id, time) VALUES (1, 'now')",
+        ):
+            with pytest.raises(sqlite3.IntegrityError, match="a ledger only grows"):
+                connection.execute(statement)
+
+
+# --- forks ------------------------------------------------------------------------------------------------------------
+
+
+def in_a_child(act) -> str:
+    """What a forked process has to say."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            act()
+            said = "went on"
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+REFUSED = "LeastnoiseError: this was begun before a fork; only the process that began it can go on with it"
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_a_run_does_not_go_on_in_a_forked_process(kind):
+    """A fork in the middle, while the source counts: the child would draw other noise for the same answers."""
+    said = []
+
+    class Forking:
+        name, domain, drops = None, DOMAIN, False
+
+        def count(self, sets):
+            if os.getpid() == parent and not said:
+                said.append(None)
+                read, write = os.pipe()
+                child = os.fork()
+                if not child:
+                    here.append(write)
+                else:
+                    os.close(write)
+                    with os.fdopen(read) as pipe:
+                        said[0] = pipe.read()
+                    os.waitpid(child, 0)
+            return iter([np.array([1, 2, 3, 4]) if axes else np.array(10) for axes in sets])
+
+    parent, here, outcome = os.getpid(), [], "went on"
+    try:
+        MECHANISMS[kind]().run(Forking())
+    except BaseException as error:
+        outcome = f"{type(error).__name__}: {error}"
+    if os.getpid() != parent:
+        os.write(here[0], outcome.encode())
+        os._exit(0)
+    assert outcome == "went on"
+    assert said == [REFUSED]
+
+
+def test_a_stream_does_not_go_on_in_a_forked_process(tmp_path):
+    plan = ln.factorize(ln.running_totals(8), SMALL)
+    for folder in (None, tmp_path / "stream"):
+        stream = plan.stream(folder=folder)
+        stream.add(3)
+        for _ in range(3):
+            assert in_a_child(lambda stream=stream: stream.add(5)) == REFUSED
+        assert in_a_child(lambda stream=stream: stream.answer(0)) == "went on"  # what is known may be read
+        stream.add(5)
+        stream.leave()
+
+
+def test_a_copied_stream_is_refused(tmp_path):
+    """A copy of the folder, or what is restored from one, would answer the same step with other noise."""
+    plan = ln.factorize(ln.running_totals(8), SMALL)
+    with plan.stream(folder=tmp_path / "one") as stream:
+        stream.add(3)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    with pytest.raises(LeastnoiseError, match="is a copy of a stream"):
+        ln.Stream.load(tmp_path / "two")
+    (tmp_path / "one").rename(tmp_path / "elsewhere")
+    with ln.Stream.load(tmp_path / "elsewhere") as stream:
+        stream.add(4)
+    with ln.Stream.load(tmp_path / "two", moved=True) as stream:
+        assert len(stream) == 1

@@ -164,7 +164,7 @@ def test_show_prints_a_table(ledger, path):
 
 def test_show_without_entries_has_no_table(path):
     assert shown(Ledger.create(path, Budget(rho=0.5), "people")) == (
-        "dataset people: rho 0.5 (mu 1) for adding or removing one row\\nspent rho 0, left rho 0.5\n"
+        "dataset people: rho 0.5 (mu 1) for adding or removing one row\nspent rho 0, left rho 0.5\n"
         "0 releases; 0 of 10 runs that may stop after a look at the data did\n"
     )
 

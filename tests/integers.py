@@ -25,6 +25,25 @@ def whole(matrix: object) -> np.ndarray:
     return np.array(np.asarray(matrix).tolist(), dtype=object)
 
 
+class OnlyIntegers(np.ndarray):
+    """An array that raises as soon as an operation takes or gives anything but integers."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
+        plain = [np.asarray(x) for x in inputs]
+        targets = tuple(np.asarray(x) for x in out) if out is not None else None
+        results = getattr(ufunc, method)(*plain, **(kwargs if targets is None else kwargs | {"out": targets}))
+        for array in (*plain, *(results if isinstance(results, tuple) else (results,))):
+            assert np.asarray(array).dtype.kind in "iuOb", f"{ufunc} touches floats"
+        return np.asarray(results).view(OnlyIntegers)
+
+    def __array_function__(self, function, types, args, kwargs):
+        plain = [np.asarray(x) if isinstance(x, OnlyIntegers) else x for x in args]
+        assert all(x.dtype.kind in "iuOb" for x in plain if isinstance(x, np.ndarray)), f"{function} touches floats"
+        result = function(*plain, **kwargs)
+        assert np.asarray(result).dtype.kind in "iuOb", f"{function} gives floats"
+        return np.asarray(result).view(OnlyIntegers)
+
+
 def dense_part(part: Part) -> np.ndarray:
     """The integers of one part, from its definition."""
     if isinstance(part, Centring):

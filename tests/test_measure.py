@@ -17,7 +17,7 @@ from leastnoise.measure import measure
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.sources import Codes, Table
 from tests.catalogue import WORKLOADS, ordered
-from tests.integers import dense, whole
+from tests.integers import OnlyIntegers, dense, whole
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 SOME = [
@@ -79,25 +79,6 @@ def test_same_noise_for_any_number_of_threads(cells, cores, rng, monkeypatch):
     # smaller batches draw the noise of an orbit's probes in turns, so only orbits with one probe are the same
     assert all(len(p) == 1 for p in recipe.probes)
     assert all_answers(recipe, source) == exact
-
-
-class OnlyIntegers(np.ndarray):
-    """An array that raises as soon as an operation takes or gives anything but integers."""
-
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **kwargs):
-        plain = [np.asarray(x) for x in inputs]
-        targets = tuple(np.asarray(x) for x in out) if out is not None else None
-        results = getattr(ufunc, method)(*plain, **(kwargs if targets is None else kwargs | {"out": targets}))
-        for array in (*plain, *(results if isinstance(results, tuple) else (results,))):
-            assert np.asarray(array).dtype.kind in "iuOb", f"{ufunc} touches floats"
-        return np.asarray(results).view(OnlyIntegers)
-
-    def __array_function__(self, function, types, args, kwargs):
-        plain = [np.asarray(x) if isinstance(x, OnlyIntegers) else x for x in args]
-        assert all(x.dtype.kind in "iuOb" for x in plain if isinstance(x, np.ndarray)), f"{function} touches floats"
-        result = function(*plain, **kwargs)
-        assert np.asarray(result).dtype.kind in "iuOb", f"{function} gives floats"
-        return np.asarray(result).view(OnlyIntegers)
 
 
 STRATEGIES = [

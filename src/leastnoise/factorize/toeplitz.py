@@ -16,13 +16,11 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
+from leastnoise.exact import exact_sum
+from leastnoise.factorize.convolution import LONGEST, exact_convolution
 
 SCALE = 2**20  # of the largest entry: rounding then costs less than 1e-4 of the error at any length
-MOST_ITEMS = 2**22
-FITS = 2**62
-# Three transforms of 2^23 numbers err by 3 * 23 * (1 + 5^1/2 + 1) + 3 units of 2^-53, relative to the norms of both
-# factors (Percival 2003, Theorem 5.1, with roots of unity correct to one unit); this is 1.7 times as much.
-_TRANSFORM_ERROR = 2.0**-44
+MOST_ITEMS = LONGEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +64,7 @@ class Toeplitz:
     @cached_property
     def largest_square(self) -> int:
         """Largest squared column norm: that of the first column, which holds all others."""
-        squares = self.column.astype(np.int64) ** 2
-        return (int((squares >> 30).sum()) << 30) + int((squares & (2**30 - 1)).sum())
+        return exact_sum(self.column.astype(np.int64) ** 2)
 
     @property
     def largest_difference(self) -> int:
@@ -110,42 +107,11 @@ class Toeplitz:
 
 
 def _convolution(a: Array, b: Array) -> Array:
+    """First len(a) terms of a product of series, in floating point: for reading what is published, never for counts."""
     n = len(a)
     size = next_fast_len(2 * n - 1, real=True)
     found: Array = irfft(rfft(a, size) * rfft(b, size), size)[:n]
     return found
-
-
-def exact_convolution(a: IntArray, b: IntArray) -> IntArray:
-    """First len(a) terms of the product of two series of whole, non-negative numbers, exactly.
-
-    Both are cut into pieces of few bits, so that the error of floating-point transforms is proven to be below 1/4 and
-    rounding gives the exact product of the pieces.
-
-    Guarantees: answers_are_exact_integers.
-    """
-    n = len(a)
-    wide = int(a.max(initial=0)) * _total(b) >= FITS  # then Python's integers hold the answers
-    size = 1 << (2 * n - 1).bit_length()  # a power of two, as in the theorem
-    width = int((np.log2(0.25 / _TRANSFORM_ERROR) - np.log2(n)) // 2)  # |piece of a| |piece of b| <= n 4^width
-    first = [rfft(p.astype(np.float64), size) for p in _pieces(a, width)]
-    out: IntArray = np.zeros(n, dtype=object if wide else np.int64)
-    for j, piece in enumerate(_pieces(b, width)):
-        second = rfft(piece.astype(np.float64), size)
-        for i, other in enumerate(first):
-            part = np.rint(irfft(other * second, size)[:n]).astype(np.int64)
-            out += (part.astype(object) if wide else part) << (width * (i + j))  # at most the answer itself
-    return out
-
-
-def _pieces(x: IntArray, width: int) -> list[IntArray]:
-    count = max(-(-int(x.max(initial=0)).bit_length() // width), 1)
-    return [(x >> (width * i)) & (2**width - 1) for i in range(count)]
-
-
-def _total(x: IntArray) -> int:
-    """The sum in halves, because it may be too large for an int64."""
-    return (int((x >> 31).sum()) << 31) + int((x & (2**31 - 1)).sum())
 
 
 def inverse_series(c: Array) -> Array:

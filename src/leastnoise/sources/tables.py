@@ -11,6 +11,7 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.exact import exact_sum
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 
 TOO_MANY = 2**62  # rows; below this, sums of counts and their differences fit an int64
@@ -112,7 +113,7 @@ def _checked_counts(counts: npt.ArrayLike, domain: Domain) -> IntArray:
     check_counts_type(array, domain)
     if array.min() < 0:
         raise DataError(f"{what} holds negative counts; counts are 0 or more")
-    if array.max() >= TOO_MANY or _total(table := array.astype(np.int64)) >= TOO_MANY:
+    if array.max() >= TOO_MANY or exact_sum(table := array.astype(np.int64)) >= TOO_MANY:
         raise DataError(f"{what} holds 2**62 rows or more; counts must add up to less")
     return table
 
@@ -128,8 +129,3 @@ def check_counts_type(array: npt.NDArray[Any], domain: Domain) -> None:
 
 def _what(domain: Domain) -> str:
     return f"the table of ({', '.join(domain.names)})"
-
-
-def _total(table: IntArray) -> int:
-    """The sum in halves, because it may be too large for an int64."""
-    return (int((table >> 31).sum()) << 31) + int((table & (2**31 - 1)).sum())

@@ -63,7 +63,7 @@ def test_delta_agrees_with_multiprecision(mu, epsilon):
         assert abs(Budget(mu=mu).delta_at(epsilon) / exact - 1) < 1e-11
     assert log_delta(mu, epsilon) == pytest.approx(float(mpmath.log(exact)), rel=1e-12, abs=1e-13)
     _, rest, second = exact_terms(mu, epsilon)
-    assert log_complement(mu, epsilon) == pytest.approx(float(mpmath.log(rest + second)), rel=1e-12, abs=1e-15)
+    assert log_complement(mu, epsilon) == pytest.approx(float(mpmath.log(rest + second)), rel=1e-12, abs=1e-13)
 
 
 @pytest.mark.parametrize(("mu", "delta"), [*itertools.product(MUS, DELTAS)])
@@ -92,7 +92,7 @@ def test_more_budget_is_more_mu(epsilon, other_epsilon, delta, other_delta):
 
 
 def test_far_tails_stay_finite():
-    assert Budget(mu=1e-3).delta_at(1e6) == 0.0
+    assert Budget(mu=1e-3).delta_at(1e6) == math.ulp(0.0)  # delta is never 0, and never told as less than it is
     assert log_delta(1e-3, 1e3) == pytest.approx(-0.5e12, rel=1e-5)
     assert Budget(mu=1e3).delta_at(1) == 1.0
     assert Budget(epsilon=1e-4, delta=1e-300).mu > 0

@@ -90,13 +90,13 @@ class Budget:
         return dict(self.stated).get("delta")
 
     def delta_at(self, epsilon: float) -> float:
-        """The exact delta that belongs to an epsilon (zero allowed)."""
+        """The delta that belongs to an epsilon (zero allowed), never below the exact one."""
         if epsilon != 0:
             epsilon = _positive("epsilon", epsilon)
-        return math.exp(gaussian.log_delta(self.mu, epsilon))
+        return gaussian.delta_for(self.mu, epsilon)
 
     def epsilon_at(self, delta: float) -> float:
-        """The exact epsilon that belongs to a delta; 0 where delta alone is enough."""
+        """The epsilon that belongs to a delta, never below the exact one; 0 where delta alone is enough."""
         return gaussian.epsilon_for(self.mu, _below_one(_positive("delta", delta)))
 
     def to_json(self) -> dict[str, Any]:

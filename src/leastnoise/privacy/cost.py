@@ -80,11 +80,7 @@ class Cost:
         """A delta that holds with this epsilon; the least one up to rounding."""
         if not 0 <= epsilon < math.inf:
             raise LeastnoiseError(f"epsilon must be a finite number from 0 on, got {epsilon!r}")
-        if not self.mu_squared:
-            return 0.0
-        log = gaussian.log_delta(max(self.mu, _LEAST_MU), epsilon)
-        margin = gaussian.SAFETY * (1 + abs(log))  # the logarithm is known to a relative error, not an absolute one
-        return max(min(math.exp(log + margin), 1.0), math.ulp(0.0))
+        return gaussian.delta_for(max(self.mu, _LEAST_MU), epsilon) if self.mu_squared else 0.0
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.mu_squared + self._like(other), self.neighbours)

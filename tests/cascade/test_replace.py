@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Cascade, Tree, cost, replace_cost
+from leastnoise.cascade import Cascade, Tree, cascade_plan, cost, replace_cost
 from leastnoise.errors import LeastnoiseError
+from leastnoise.privacy.budget import Budget
 from tests.cascade.trees import leaf_covariance, random_targets, random_tree
 from tests.dense import kron_all
 
@@ -46,3 +47,24 @@ def test_refuses():
     with pytest.raises(LeastnoiseError) as error:
         replace_cost()
     assert str(error.value) == "a cost needs at least one cascade; build one with Cascade.by_level"
+
+
+ONE_LEAF = {"a node": Tree([0]), "a path": Tree([1, 1, 0])}
+
+
+@pytest.mark.parametrize("name", ONE_LEAF)
+@pytest.mark.parametrize("asked", [{"budget": Budget(mu=1, neighbours="replace")}, {"targets": 3}])
+def test_one_leaf_needs_no_noise(name, asked):
+    """Where the number of rows is public, replacing one changes nothing; otherwise the total is protected."""
+    tree = ONE_LEAF[name]
+    for trees in (tree, {"a": tree, "b": Tree([0])}):
+        if "targets" in asked:
+            targets = {n: [3.0] * (t.depth + 1) for n, t in ({"leaf": trees} if trees is tree else trees).items()}
+            asked = {"targets": targets, "neighbours": "replace"}
+        with pytest.raises(LeastnoiseError) as error:
+            cascade_plan(trees, **asked)
+        assert str(error.value) == (
+            "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
+        )
+    for other in (Budget(mu=1), Budget(mu=1, neighbours="replace", size="private")):
+        assert cascade_plan(tree, budget=other).cost.mu_squared == 1

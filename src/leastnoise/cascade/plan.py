@@ -25,7 +25,7 @@ from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
 from leastnoise.plan.options import Options
-from leastnoise.plan.words import number
+from leastnoise.plan.words import no_noise_needed, number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
@@ -114,6 +114,8 @@ class CascadePlan:
 
     def spending(self, budget: Budget) -> CascadePlan:
         """The same noise times what makes it cost exactly a budget."""
+        if not self._mu_squared:
+            raise no_noise_needed()
         first, *others = self.cascades
         found = self
         for margin in (Fraction(0), _UP):
@@ -241,6 +243,8 @@ def _for_targets(
         else:
             made.append(least_noise_cost(tree, each, -1 if start.exact is None else start.exact.whole_level))
     plan = replace(start, cascades=tuple(made), targets=tuple(tuple(a) for a in asked))
+    if not plan.cost.mu_squared:
+        raise no_noise_needed()
     if budget is not None and plan.cost.mu_squared > budget.exact_cost:
         raise LeastnoiseError(_too_dear(plan, budget))
     return plan

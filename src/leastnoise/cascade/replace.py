@@ -35,6 +35,8 @@ def replace_cost(*cascades: Cascade) -> Fraction:
     """
     if not cascades:
         raise LeastnoiseError("a cost needs at least one cascade; build one with Cascade.by_level")
+    if all(c.tree.leaf_count == 1 for c in cascades):
+        return Fraction(0)  # there is no other leaf to move to
     if len(cascades) == 1:
         return _up(_largest_move(cascades[0]), cascades[0])
     # |x|^2 + |y|^2 - 2 x.y with x.y a product of inner products, each between the least and the largest

@@ -28,7 +28,7 @@ from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.plan.matrix_names import Items, Names, checked_names, counted, places_of, too_large, unwrapped
 from leastnoise.plan.options import Options
 from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
-from leastnoise.plan.words import number, percent_above
+from leastnoise.plan.words import no_noise_needed, number, percent_above
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.gaussian import contrast
@@ -261,9 +261,7 @@ def factorize(
     if W.shape[1] > MOST_ITEMS or W.size > MOST_ENTRIES:
         raise too_large(*W.shape)
     if budget.neighbours.size == "known" and not np.ptp(W, axis=1).any():
-        raise LeastnoiseError(
-            "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
-        )
+        raise no_noise_needed()
     (w,) = checked_weights(weights, [W])
     norm = gamma_r(W, r=1.0 if objective == "sum" else np.inf, weights=w, gap=gap)
     system = _system(W, norm.A)
@@ -313,9 +311,7 @@ def _variance(system: System, budget: Budget) -> Fraction:
     """The least noise that costs no more than the budget, exactly."""
     moved = _moved(system, budget)
     if not moved:
-        raise LeastnoiseError(
-            "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
-        )
+        raise no_noise_needed()
     variance = Fraction(ceil(moved / budget.exact_cost * GRAIN), GRAIN)
     if variance > LARGEST_VARIANCE:
         raise LeastnoiseError(f"mu {budget.mu:.3g} needs noise beyond 1e16, which cannot be drawn; use a larger budget")

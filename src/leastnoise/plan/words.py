@@ -19,6 +19,11 @@ def number(x: float) -> str:
     return f"{x:,.4g}" if abs(x) < 10_000 else f"{x:,.0f}"
 
 
+def no_noise_needed() -> LeastnoiseError:
+    """What a plan says where no change that is to be hidden moves any of its answers."""
+    return LeastnoiseError("replacing a row changes no answer, so no noise is needed; publish the answers as they are")
+
+
 def where(group: dict[str, Any]) -> str:
     """The attributes of a group in a few words."""
     names = group["attributes"]

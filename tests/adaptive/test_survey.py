@@ -23,6 +23,7 @@ from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal, Matrix, Prefix, Range
 from tests.catalogue import FAMILIES, generator, ordered
+from tests.integers import whole
 
 BUDGETS = [
     ln.Budget(mu=1),
@@ -164,6 +165,16 @@ def test_noise_has_the_stated_distribution(rng):
     assert abs(np.corrcoef(z[: number // 2], z[number // 2 :])[0, 1]) <= norm.isf(5e-7) / (number / 2) ** 0.5
 
 
+@pytest.mark.parametrize("rows", [2**50, 2**55, 2**57, 2**61])
+@pytest.mark.parametrize("family", [Marginal(), Prefix(), Range()])
+def test_distances_are_exact_for_any_number_of_rows(rows, family):
+    queries = whole(family.rows(3).astype(int))
+    found, counts = gauge((0,), (family,), (3,)), np.array([rows, rows // 3, 7])
+    for estimate in ([0.0, 0.0, 0.0], [rows * 1.0001, rows / 3.0, -5.3], [1e17, -1e25, 0.0]):
+        grid = [c * GRID - round(Fraction(e) * GRID) for c, e in zip(counts.tolist(), estimate, strict=True)]
+        assert found.distance(counts, np.array(estimate)) == sum(map(abs, queries @ np.array(grid, dtype=object)))
+
+
 def test_a_survey_of_nothing_is_refused():
     with pytest.raises(LeastnoiseError) as error:
         Survey.of([], Fraction(1), ln.Budget(mu=1))
@@ -172,7 +183,7 @@ def test_a_survey_of_nothing_is_refused():
 
 def test_estimates_out_of_range_are_refused():
     with pytest.raises(LeastnoiseError) as error:
-        gauge((0,), (Prefix(),), (3,)).distance(np.array([1, 2, 3]), np.array([1e17, 0, 0]))
+        gauge((0,), (Prefix(),), (3,)).distance(np.array([1, 2, 3]), np.array([np.nan, 0, 0]))
     assert str(error.value) == "the estimates are too large to compare with counts; measure with less noise"
 
 

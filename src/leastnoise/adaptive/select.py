@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from math import isfinite
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.adaptive.grem import Estimates, Members
 from leastnoise.errors import LeastnoiseError
+from leastnoise.exact import exact_sum
 from leastnoise.gate import Counts
 from leastnoise.noise import Bits
 from leastnoise.noise.tail import Enclosure, normal
@@ -27,7 +29,7 @@ from leastnoise.privacy.choice import choice_cost, choice_rho
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 GRID = 2**6  # estimates are rounded to multiples of 1/GRID before they meet the data
-LARGEST = 2**62  # sums of distances stay below
+LARGEST = 2**62  # sums that are computed in 64 bits stay below
 SLACK = 4096  # units in the last place that no exponential is off by
 
 
@@ -110,20 +112,26 @@ def distance(counts: IntArray, estimate: Array) -> int:
 
     Guarantees: one_row_moves_it_by_at_most_one.
     """
-    return int(np.abs(counts * GRID - rounded(estimate)).sum())
+    return int(np.abs(difference(counts, estimate)).sum())
 
 
-def rounded(estimate: Array, most: int = LARGEST) -> IntArray:
-    """An estimate in units of 1/GRID, whose absolute values sum to less than `most`.
+def difference(counts: IntArray, estimate: Array, factor: int = 1) -> IntArray:
+    """counts - estimate in units of 1/GRID, the estimate rounded to that grid first.
 
-    >>> rounded(np.array([0.5, -0.01])).tolist()
-    [32, -1]
+    `factor` is by how much what is computed from it may be larger than the sums of both. Where 64 bits might not hold
+    that, the difference is in Python's integers.
+
+    >>> difference(np.array([1, 0]), np.array([0.5, -0.01])).tolist()
+    [32, 1]
     """
-    scaled = estimate * GRID
-    # Whether the estimates are in range depends on what is released only; counts of rows that exist always are.
-    if not np.abs(scaled).sum() < most:
+    scaled = np.rint(estimate * GRID)
+    size = float(np.abs(scaled).sum())  # of what is released, so that a refusal says nothing about the data
+    if not isfinite(size):
         raise LeastnoiseError("the estimates are too large to compare with counts; measure with less noise")
-    return np.rint(scaled).astype(np.int64)
+    if factor * max(exact_sum(counts) * GRID, int(size)) < LARGEST // 2:
+        return counts * GRID - scaled.astype(np.int64)
+    whole = np.array([int(x) for x in scaled.ravel().tolist()], dtype=object)
+    return counts.astype(object) * GRID - whole.reshape(scaled.shape)
 
 
 def allowance(cells: int, deviation: float) -> int:

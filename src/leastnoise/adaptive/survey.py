@@ -17,7 +17,7 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.adaptive.aims import View
 from leastnoise.adaptive.rounds import Knowledge
-from leastnoise.adaptive.select import GRID, LARGEST, rounded
+from leastnoise.adaptive.select import GRID, difference
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import along
 from leastnoise.gate import Counts
@@ -56,14 +56,11 @@ class Gauge:
 
     def distance(self, counts: IntArray, estimate: Array) -> int:
         """sum |queries of counts - queries of estimate|, in units of 1/GRID."""
-        # Sums are at most sensitivity times those of the table; Python's integers hold what 64 bits would not.
-        wide = int(counts.sum()) * GRID * self.sensitivity >= LARGEST // 2
-        exact = counts.astype(object) if wide else counts
-        difference = exact * GRID - rounded(estimate, LARGEST // (2 * self.sensitivity))
+        found = difference(counts, estimate, self.sensitivity)  # queries sum to at most so many times the cells
         for axis, matrix in enumerate(self._matrices):
             if matrix is not None:
-                difference = along(matrix.T, difference, axis)
-        return int(np.abs(difference).sum())
+                found = along(matrix.T, found, axis)
+        return int(np.abs(found).sum())
 
 
 def _whole(family: Family, size: int) -> IntArray | None:

@@ -37,11 +37,19 @@ class OnlyIntegers(np.ndarray):
         return np.asarray(results).view(OnlyIntegers)
 
     def __array_function__(self, function, types, args, kwargs):
-        plain = [np.asarray(x) if isinstance(x, OnlyIntegers) else x for x in args]
-        assert all(x.dtype.kind in "iuOb" for x in plain if isinstance(x, np.ndarray)), f"{function} touches floats"
+        plain = [_plain(x) for x in args]
+        arrays = [x for arg in plain for x in (arg if isinstance(arg, list) else [arg]) if isinstance(x, np.ndarray)]
+        assert all(x.dtype.kind in "iuOb" for x in arrays), f"{function} touches floats"
         result = function(*plain, **kwargs)
         assert np.asarray(result).dtype.kind in "iuOb", f"{function} gives floats"
         return np.asarray(result).view(OnlyIntegers)
+
+
+def _plain(argument: object) -> object:
+    """An argument of a NumPy function, lists of arrays included, without the class that watches."""
+    if isinstance(argument, list | tuple) and any(isinstance(x, np.ndarray) for x in argument):
+        return [_plain(x) for x in argument]
+    return np.asarray(argument) if isinstance(argument, OnlyIntegers) else argument
 
 
 def dense_part(part: Part) -> np.ndarray:

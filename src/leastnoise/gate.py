@@ -14,6 +14,7 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.exact import exact_sum
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Database, Expecting, Source, source_of
 from leastnoise.sources.convert import Prepared
@@ -45,14 +46,14 @@ class Counts:
     def total(self) -> int:
         """Number of rows, which bounds every count."""
         (table,) = self._read([()])
-        return _sum(_checked(table, ()))
+        return exact_sum(_checked(table, ()))
 
     def tables(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One array of counts per attribute set, in the order asked; each adds up to the total."""
         total, shape = self.total, self.domain.shape
         for axes, given in zip(sets, self._read(sets), strict=True):
             table = _checked(given, tuple(shape[k] for k in axes))
-            if _sum(table) != total:
+            if exact_sum(table) != total:
                 raise DataError("the source gives tables that do not add up to the same number of rows; repair it")
             yield table
 
@@ -112,15 +113,10 @@ def _checked(given: npt.ArrayLike | None, shape: tuple[int, ...]) -> IntArray:
     if not whole or (table.size and not _in_range(table)):
         raise DataError("the source does not give whole, non-negative counts of the shape asked for; repair it")
     table = table.astype(np.int64, copy=False)
-    if table.size * int(table.max(initial=0)) >= TOO_MANY and _sum(table) >= TOO_MANY:
+    if table.size * int(table.max(initial=0)) >= TOO_MANY and exact_sum(table) >= TOO_MANY:
         raise DataError("the source gives tables of 2**62 rows or more; counts must add up to less")
     return table
 
 
 def _in_range(table: npt.NDArray[np.integer]) -> bool:
     return bool(table.min() >= 0 and table.max() < TOO_MANY)
-
-
-def _sum(table: IntArray) -> int:
-    """The sum in halves, because a wrong one may be too large for 64 bits."""
-    return (int((table >> 31).sum()) << 31) + int((table & (2**31 - 1)).sum())

@@ -47,7 +47,7 @@ def measure(recipe: Recipe, counts: Counts, bits: Bits, progress: Progress | Non
     if counts.domain != recipe.workload.domain:
         raise LeastnoiseError("the counts are of other attributes than the plan's; give a source of the plan's domain")
     todo = sum(m * prod(s) for m, s, p in _sizes(recipe) if p)
-    done = 0.0
+    done = 0
     answers: list[list[list[Answers]]] = [[[] for _ in probes] for probes in recipe.probes]
     for o, i, exact in _exact_answers(recipe, counts):
         probe = recipe.probes[o][i]

@@ -112,26 +112,34 @@ def distance(counts: IntArray, estimate: Array) -> int:
 
     Guarantees: one_row_moves_it_by_at_most_one.
     """
-    return int(np.abs(difference(counts, estimate)).sum())
+    return int(np.abs(difference(counts, rounded(estimate))).sum())
 
 
-def difference(counts: IntArray, estimate: Array, factor: int = 1) -> IntArray:
-    """counts - estimate in units of 1/GRID, the estimate rounded to that grid first.
+def rounded(estimate: Array) -> IntArray:
+    """An estimate in units of 1/GRID; Python's integers where 64 bits might not hold their sum. It sees no counts.
+
+    >>> rounded(np.array([0.5, -0.01])).tolist()
+    [32, -1]
+    """
+    scaled = np.rint(estimate * GRID)
+    size = float(np.abs(scaled).sum())
+    # Whether the estimates are in range depends on what is released only.
+    if not isfinite(size):
+        raise LeastnoiseError("the estimates are too large to compare with counts; measure with less noise")
+    if size < LARGEST // 2:
+        return scaled.astype(np.int64)
+    return np.array([int(x) for x in scaled.ravel().tolist()], dtype=object).reshape(scaled.shape)
+
+
+def difference(counts: IntArray, estimate: IntArray, factor: int = 1) -> IntArray:
+    """Counts in units of 1/GRID less an estimate in these units.
 
     `factor` is by how much what is computed from it may be larger than the sums of both. Where 64 bits might not hold
     that, the difference is in Python's integers.
-
-    >>> difference(np.array([1, 0]), np.array([0.5, -0.01])).tolist()
-    [32, 1]
     """
-    scaled = np.rint(estimate * GRID)
-    size = float(np.abs(scaled).sum())  # of what is released, so that a refusal says nothing about the data
-    if not isfinite(size):
-        raise LeastnoiseError("the estimates are too large to compare with counts; measure with less noise")
-    if factor * max(exact_sum(counts) * GRID, int(size)) < LARGEST // 2:
-        return counts * GRID - scaled.astype(np.int64)
-    whole = np.array([int(x) for x in scaled.ravel().tolist()], dtype=object)
-    return counts.astype(object) * GRID - whole.reshape(scaled.shape)
+    if estimate.dtype != object and factor * max(exact_sum(counts) * GRID, exact_sum(np.abs(estimate))) < LARGEST // 2:
+        return counts * GRID - estimate
+    return counts.astype(object) * GRID - estimate.astype(object)
 
 
 def allowance(cells: int, deviation: float) -> int:

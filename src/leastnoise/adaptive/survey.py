@@ -17,7 +17,7 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.adaptive.aims import View
 from leastnoise.adaptive.rounds import Knowledge
-from leastnoise.adaptive.select import GRID, difference
+from leastnoise.adaptive.select import GRID, difference, rounded
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import along
 from leastnoise.gate import Counts
@@ -56,7 +56,9 @@ class Gauge:
 
     def distance(self, counts: IntArray, estimate: Array) -> int:
         """sum |queries of counts - queries of estimate|, in units of 1/GRID."""
-        found = difference(counts, estimate, self.sensitivity)  # queries sum to at most so many times the cells
+        found = difference(
+            counts, rounded(estimate), self.sensitivity
+        )  # queries sum to so many times the cells at most
         for axis, matrix in enumerate(self._matrices):
             if matrix is not None:
                 found = along(matrix.T, found, axis)

@@ -215,6 +215,7 @@ def _checked_weights(weights: npt.ArrayLike, rows: int) -> IntArray:
     array = as_array(weights, "the weights")
     if array.shape != (rows,) or (array.size and array.dtype.kind not in "iu"):
         raise DataError("the weights must be whole numbers, one for each row")
+    # The float sum is exact below 2^53; a partial sum that reaches it is rounded to no less, and none falls after that.
     if array.size and (array.min() < 0 or array.max() >= _MOST_WEIGHT or array.sum(dtype=float) >= _MOST_WEIGHT):
         raise DataError("the weights are negative or add up to 2**53 or more; use smaller ones, 0 or more")
     return array.astype(np.int64)

@@ -88,6 +88,14 @@ def test_a_prime_more_is_taken_just_in_time(primes, beyond):
     assert len(convolution._primes_above(factor * total)) == primes + (factor * total >= modulus)
 
 
+@pytest.mark.parametrize("n", [DIRECT, 2 * DIRECT])
+@pytest.mark.parametrize("total", [2**62 - 1, 2**62, 2**63 - 1, 2**63])
+def test_64_bits_leave_room_for_noise(n, total):
+    """Answers below 2^62 are int64, so that noise below 2^62 can be added; larger ones are Python's integers."""
+    half = total // 2
+    check(np.ones(n, dtype=np.int64), one(n, 0, half) + one(n, 5, total - half))
+
+
 @pytest.mark.parametrize("n", [300, 600])
 def test_products_match_a_dense_matrix(n):
     rng = np.random.default_rng(n)

@@ -175,6 +175,15 @@ def test_distances_are_exact_for_any_number_of_rows(rows, family):
         assert found.distance(counts, np.array(estimate)) == sum(map(abs, queries @ np.array(grid, dtype=object)))
 
 
+def test_many_queries_that_count_a_row_do_not_overflow():
+    """64 bits hold the counts in units of 1/GRID, and not the sum over 400 ranges that each of them is in."""
+    counts, cells = np.full(40, 2**49), 40
+    ranges = [(a, b) for a in range(cells) for b in range(a + 1, cells + 1)]
+    found = gauge((0,), (Range(),), (cells,))
+    assert sum(counts.tolist()) * GRID < 2**61 < 2**63 < found.distance(counts, np.zeros(cells))
+    assert found.distance(counts, np.zeros(cells)) == sum((b - a) * 2**49 * GRID for a, b in ranges)
+
+
 def test_a_survey_of_nothing_is_refused():
     with pytest.raises(LeastnoiseError) as error:
         Survey.of([], Fraction(1), ln.Budget(mu=1))

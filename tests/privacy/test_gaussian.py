@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from leastnoise.privacy.gaussian import delta_for, epsilon_for, log_complement, log_delta, mu_for
+from leastnoise.privacy.gaussian import _excess, delta_for, epsilon_for, log_complement, log_delta, mu_for
 
 MUS = [1e-12, 1e-9, 3e-7, 1e-4, 0.003, 0.02, 0.1, 0.3, 0.4999, 0.5, 0.51, 0.7, 1.0, 1.7, 2.0, 3.3, 5.0, 8.0, 13.0, 30.0]
 DELTAS = [
@@ -65,6 +65,7 @@ def check_epsilon(mu, delta):
     """How far the returned epsilon is above the exact root, at most, in units of TIGHT."""
     epsilon, target = epsilon_for(mu, delta), mpmath.mpf(delta)
     assert exact_delta(mu, epsilon) <= target  # without tolerance
+    assert _excess(mu, epsilon, delta) <= 0  # what was returned is what was checked
     if epsilon:
         room = TIGHT * max(epsilon, mu)
         assert room >= epsilon or exact_delta(mu, mpmath.mpf(epsilon) - room) > target
@@ -126,6 +127,18 @@ def test_budgets_beyond_all_measure_have_answers(mu):
             assert epsilon <= max(mu * 40, mu**2 / 2 * (1 + 1e-14) + 40 * mu)
     assert math.ulp(0.0) <= delta_for(mu, 1.0) <= 1
     assert delta_for(mu, 1e308) == (1.0 if mu > 1e100 and mu**2 / 2 > 1e308 else math.ulp(0.0))
+
+
+def test_large_mu_is_safe_where_u_has_few_digits():
+    """eps/mu and mu/2 cancel: u is known to mu units only, and that is far more than its logarithm is off by."""
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        mu, delta = float(10 ** rng.uniform(1.5, 16)), float(10 ** rng.uniform(-300, -0.01))
+        epsilon = epsilon_for(mu, delta)
+        assert exact_delta(mu, epsilon) <= mpmath.mpf(delta)
+        assert exact_delta(mu, mpmath.mpf(epsilon) * (1 - mpmath.mpf("1e-14"))) > mpmath.mpf(delta)
+        assert exact_delta(mu_for(epsilon, delta), epsilon) <= mpmath.mpf(delta)
+        assert delta_for(mu, epsilon) >= exact_delta(mu, epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [1e-308, 1e-100, 1e30, 1e300, 1e307])

@@ -6,7 +6,7 @@ R(x) = (1 - Phi(x)) / phi(x), both terms share the factor phi(u):  delta = phi(u
 What is promised (`mu_for`, `epsilon_for`, `delta_for`) rests on a bound above delta, never on a root that was only
 approximated: where epsilon is far below delta, delta hardly depends on it, and a tiny error of delta is a large one of
 epsilon. The bound has two parts. For a given mu, delta falls as u rises, so u is taken below its exact value; and to
-the logarithm at this u more is added than its evaluation can be off by (`_error`).
+the logarithm at this u a margin is added, several times what its evaluation was measured to be off by (`_error`).
 """
 
 import math

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import sqrt
+from math import log, sqrt
 from threading import Lock
 
 import numpy as np
@@ -24,9 +24,9 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.threads import across_cores, one_blas_thread
 from leastnoise.local.directions import EXACT_ROWS, UNIT, Floats, all_floats, floats, largest
-from leastnoise.local.odds import Choice, Odds
+from leastnoise.local.odds import Choice, Odds, pure_mu
 from leastnoise.local.subsets import Payloads
-from leastnoise.local.vectors import centred_inverse, decoded
+from leastnoise.local.vectors import centred_inverse, decoded, squared_distances
 from leastnoise.noise import Bits
 from leastnoise.noise.bits import Words
 
@@ -97,11 +97,14 @@ class Ball:
         return out
 
     def _chosen(self, seeds: Words, vectors: Floats, at: IntArray) -> IntArray:
-        """The candidate at a place of the list that has the nearest first; ties fall by number."""
+        """The candidate at a place of the list that has the nearest first."""
+        return np.take_along_axis(self._order(seeds, vectors), at[:, None], axis=1)[:, 0]
+
+    def _order(self, seeds: Words, vectors: Floats) -> IntArray:
+        """The candidates of each seed, those nearest to its vector first; ties fall by number."""
         found = all_floats(seeds, self.choice.candidates // 2, vectors.shape[1])
         products = np.matmul(found, vectors[:, :, None])[:, :, 0]
-        order = np.argsort(-np.concatenate([products, -products], axis=1), axis=1, kind="stable")
-        return np.take_along_axis(order, at[:, None], axis=1)[:, 0]
+        return np.argsort(-np.concatenate([products, -products], axis=1), axis=1, kind="stable")
 
     # --- collector ----------------------------------------------------------------------------------------------------
 
@@ -116,8 +119,7 @@ class Ball:
         """
         half, k = self.choice.candidates // 2, len(self.columns)
         total = np.zeros(self.tallies, dtype=np.int64)
-        seeds = np.ascontiguousarray(payloads[:, :SEED]).view("<u8")[:, 0].astype(np.uint64, copy=False)
-        numbers, lock = payloads[:, SEED].astype(np.int64), Lock()
+        seeds, numbers, lock = _seeds(payloads), payloads[:, SEED].astype(np.int64), Lock()
 
         def add(some: slice) -> None:
             signs = np.where(numbers[some] < half, np.float32(1), np.float32(-1))
@@ -172,6 +174,37 @@ class Ball:
         """How far one report, however it was made, moves each answer at most."""
         h = np.abs(self.estimators(queries))
         return h[:, :-1].sum(axis=1) * largest() * UNIT + h[:, -1]
+
+    # --- how well reports tell values apart ---------------------------------------------------------------------------
+
+    def promised_mu(self, epsilon: Fraction, delta: float) -> float:
+        """The Gaussian privacy that follows from keeping epsilon."""
+        return pure_mu(epsilon)
+
+    def log_ratio(self, payloads: Payloads, one: int, other: int) -> Array:
+        """Logarithm of the likelihood of each report under one value over that under another."""
+        favoured = [self._favoured(payloads, value).astype(np.float64) for value in (one, other)]
+        return (favoured[0] - favoured[1]) * log(self.odds.ratio)
+
+    def _favoured(self, payloads: Payloads, value: int) -> npt.NDArray[np.bool_]:
+        """Whether a value favours the direction that each report names."""
+        seeds, out = _seeds(payloads), np.empty(len(payloads), dtype=bool)
+        vector = self.columns[:, [value]].T.astype(np.float32, order="C")
+
+        def fill(some: slice) -> None:
+            order = self._order(seeds[some], np.repeat(vector, len(seeds[some]), axis=0))
+            out[some] = (order == payloads[some, SEED][:, None]).argmax(axis=1) < self.choice.favoured
+
+        _in_blocks(fill, len(payloads), len(self.columns) * self.choice.candidates // 2)
+        return out
+
+    def apart(self, values: IntArray, others: IntArray) -> Array:
+        """Squared distances of the vectors."""
+        return squared_distances(self.columns, values, others)
+
+
+def _seeds(payloads: Payloads) -> Words:
+    return np.ascontiguousarray(payloads[:, :SEED]).view("<u8")[:, 0].astype(np.uint64, copy=False)
 
 
 def _in_blocks(work: Callable[[slice], None], count: int, entries: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.intervals import half_widths
+from leastnoise.local.layout import by_part
 from leastnoise.local.plan import VERSION, LocalPlan, Part, targets
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import Queries
@@ -135,19 +136,12 @@ class Collector:
         self.rejected["plan"] += int((version & ~plan).sum())
         if not (version & plan).all():
             rows = rows[version & plan]
-        first = len(prefix) + self.plan.part_bytes
-        if len(self.plan.parts) == 1:
-            self._count(0, self.plan.parts[0], rows[:, first:])
-        elif self.plan.split:
-            self._take_all(rows[:, first:])
-        else:
-            self._take_one(rows)
+        (self._take_all if self.plan.split else self._take_one)(rows)
 
-    def _take_all(self, payloads: Payloads) -> None:
+    def _take_all(self, rows: Payloads) -> None:
         """Reports on all parts, which are taken or rejected as a whole."""
-        sizes = [p.randomizer.payload for p in self.plan.parts]
-        pieces = np.split(payloads, np.cumsum(sizes)[:-1], axis=1)
-        good = np.ones(len(payloads), dtype=bool)
+        pieces = [piece for _, _, piece in by_part(self.plan, rows)]
+        good = np.ones(len(rows), dtype=bool)
         for part, piece in zip(self.plan.parts, pieces, strict=True):
             good &= part.randomizer.valid(piece)
         self.rejected["content"] += int((~good).sum())
@@ -156,15 +150,11 @@ class Collector:
 
     def _take_one(self, rows: Payloads) -> None:
         """Reports on one part each."""
-        prefix, first = len(self.plan.prefix), len(self.plan.prefix) + self.plan.part_bytes
-        at = np.zeros((len(rows), 4), dtype=np.uint8)
-        at[:, : self.plan.part_bytes] = rows[:, prefix:first]
-        numbers = at.view("<u4")[:, 0]
-        self.rejected["content"] += int((numbers >= len(self.plan.parts)).sum())
-        order = np.argsort(numbers, kind="stable")
-        ends = np.searchsorted(numbers[order], np.arange(len(self.plan.parts) + 1))
-        for i in np.flatnonzero(np.diff(ends)).tolist():
-            self._count(i, self.plan.parts[i], rows[order[ends[i] : ends[i + 1]], first:])
+        known = 0
+        for i, _, payloads in by_part(self.plan, rows):
+            self._count(i, self.plan.parts[i], payloads)
+            known += len(payloads)
+        self.rejected["content"] += len(rows) - known
 
     def _count(self, number: int, part: Part, payloads: Payloads) -> None:
         size = part.randomizer.payload

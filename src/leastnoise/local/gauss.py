@@ -14,7 +14,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Rows
 from leastnoise.local.subsets import Payloads
-from leastnoise.local.vectors import centred_inverse, decoded
+from leastnoise.local.vectors import centred_inverse, decoded, squared_distances
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.privacy import Budget
 
@@ -121,3 +121,18 @@ class GaussianVectors:
         """How far one report, however it was made, moves each answer at most."""
         h = np.abs(self.estimators(queries))
         return h[:, :-1].sum(axis=1) * self.bound + h[:, -1]
+
+    # --- how well reports tell values apart ---------------------------------------------------------------------------
+
+    def promised_mu(self, epsilon: Fraction, delta: float) -> float:
+        """The Gaussian privacy that belongs to epsilon and delta."""
+        return local_budget(epsilon, delta).mu
+
+    def log_ratio(self, payloads: Payloads, one: int, other: int) -> Array:
+        """Logarithm of the likelihood of each report under one value over that under another."""
+        a, b = (self.columns[:, value].astype(np.float64) for value in (one, other))
+        return (self._numbers(payloads) @ (a - b) - (a @ a - b @ b) / 2) / float(self.variance)
+
+    def apart(self, values: IntArray, others: IntArray) -> Array:
+        """Squared distances of the vectors."""
+        return squared_distances(self.columns, values, others)

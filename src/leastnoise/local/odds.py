@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import exp
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
@@ -34,6 +36,15 @@ def checked_epsilon(epsilon: object) -> Fraction:
     if number and LEAST_EPSILON <= epsilon <= MOST_EPSILON:  # type: ignore[operator]
         return Fraction(str(epsilon))
     raise LeastnoiseError(f"epsilon {epsilon!r} is not a number from 1e-6 to {MOST_EPSILON}; usual ones are 0.5 to 8")
+
+
+def pure_mu(epsilon: Fraction) -> float:
+    """The mu of everything that keeps epsilon: the one at which both error rates are 1 / (1 + e^epsilon).
+
+    >>> round(pure_mu(Fraction(1)), 4)
+    1.232
+    """
+    return -2 * float(ndtri(1 / (1 + exp(epsilon))))
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,15 @@ class Randomizer(Protocol):
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""
 
+    def promised_mu(self, epsilon: Fraction, delta: float) -> float:
+        """The Gaussian privacy that follows from keeping epsilon and delta."""
+
+    def log_ratio(self, payloads: Payloads, one: int, other: int) -> Array:
+        """Logarithm of the likelihood of each report under one value over that under another."""
+
+    def apart(self, values: IntArray, others: IntArray) -> Array:
+        """How well reports tell values from others, pair by pair: a number to compare pairs by."""
+
 
 def randomizer_data(randomizer: Randomizer) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a randomizer."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import log
 
 import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.odds import Choice, Odds
+from leastnoise.local.odds import Choice, Odds, pure_mu
 from leastnoise.noise import Bits
 
 Payloads = npt.NDArray[np.uint8]  # one row per report
@@ -170,6 +171,22 @@ class Subsets:
         return np.concatenate(
             [np.abs(self.estimators(queries[s])).max(axis=1) for s in _chunks(len(queries), self.tallies)]
         )
+
+    # --- how well reports tell values apart ---------------------------------------------------------------------------
+
+    def promised_mu(self, epsilon: Fraction, delta: float) -> float:
+        """The Gaussian privacy that follows from keeping epsilon."""
+        return pure_mu(epsilon)
+
+    def log_ratio(self, payloads: Payloads, one: int, other: int) -> Array:
+        """Logarithm of the likelihood of each report under one value over that under another."""
+        favoured = self.members[self._numbers(payloads)].astype(np.float64)
+        return (favoured[:, one] - favoured[:, other]) * log(self.odds.ratio)
+
+    def apart(self, values: IntArray, others: IntArray) -> Array:
+        """Subsets that hold only one of two values."""
+        found: Array = (self.members[:, values] != self.members[:, others]).sum(axis=0).astype(np.float64)
+        return found
 
 
 def _chunks(rows: int, width: int) -> list[slice]:

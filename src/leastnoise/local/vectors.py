@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 
 _SEEN = 1e-6  # relative error up to which a query counts as reported on
@@ -29,3 +29,10 @@ def decoded(queries: Array, columns: npt.ArrayLike, inverse: Array) -> tuple[Arr
     if np.abs(rest - c).max(initial=0.0) > _SEEN * np.abs(queries).max(initial=0.0):
         raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
     return R, c
+
+
+def squared_distances(columns: npt.ArrayLike, values: IntArray, others: IntArray) -> Array:
+    """Squared distances between columns, pair by pair."""
+    A = np.asarray(columns, dtype=np.float64)
+    found: Array = np.square(A[:, values] - A[:, others]).sum(axis=0)
+    return found

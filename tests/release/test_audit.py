@@ -24,12 +24,14 @@ from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
 from leastnoise.gate import Counts
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.plan.recipe import Probe, sensitivity
-from leastnoise.release.audit import CONSISTENT, Audit, CountedOnce, Repeated, audit, looks_at
+from leastnoise.release.audit import CountedOnce, Repeated, TableTrial, audit, looks_at, of_release, pairs_of
 from leastnoise.release.audit_bounds import bounds, epsilon_bound, error_rates, mu_bound, noticed, upper
-from leastnoise.release.audit_pair import inner, neighbours, worst_cells
+from leastnoise.release.audit_judge import CONSISTENT, Audit, examine
+from leastnoise.release.audit_pair import inner, worst_cells
 
 # functions of the same name stand before the modules
 auditing, commands = import_module("leastnoise.release.audit"), import_module("leastnoise.cli.audit")
+judging = import_module("leastnoise.release.audit_judge")
 
 DOMAIN = ln.Domain.of(age=range(5), sex=["F", "M"], job=3)
 WORK = ln.Workload(DOMAIN).marginals(ways=2).prefix("age").ranges("age", by="sex", weight=2)
@@ -39,6 +41,8 @@ BUDGETS = [
     ln.Budget(rho=2, neighbours="replace"),
     ln.Budget(mu=1, rows_per_person=3),
     ln.Budget(mu=1, neighbours="replace", rows_per_person=2),
+    ln.Budget(mu=1, neighbours="replace", size="private"),
+    ln.Budget(mu=1, rows_per_person=1),
 ]
 
 
@@ -100,30 +104,22 @@ def columns(recipe) -> np.ndarray:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_neighbours_are_the_worst_of_all(budget):
+    """A pair for each way in which data may change; each of them is the worst there is."""
     recipe = planned(budget).recipe
-    X = columns(recipe)
+    X, k = columns(recipe), budget.neighbours.rows
     single = (X**2).sum(axis=0).max()
     moved = ((X[:, :, None] - X[:, None, :]) ** 2).sum(axis=0).max()
-    k = budget.neighbours.rows
-    worst = single if budget.neighbours.change == "add-remove" else moved if k == 1 else max(single, moved)
-    gaps = sum(look.gaps.sum() for look in looks_at(recipe, neighbours(recipe)))
-    assert gaps == pytest.approx(k**2 * worst, rel=1e-9)
-    assert gaps <= recipe.cost.mu_squared * (1 + 1e-9)
-
-
-def test_neighbours_differ_by_one_person():
-    for budget in BUDGETS:
-        without, with_ = (next(s.count([(0, 1, 2)])) for s in neighbours(planned(budget).recipe))
-        k, change = budget.neighbours.rows, with_ - without
-        assert change.max() == k
-        assert sorted(change[change != 0].tolist()) in (
-            [[k]] if budget.neighbours.change == "add-remove" else [[k], [-k, k]]
-        )
+    worst = ([moved] if budget.neighbours.change == "replace" else []) + (
+        [single] if budget.neighbours.size == "private" else []
+    )
+    gaps = [sum(look.gaps.sum() for look in looks_at(recipe, pair)) for pair in pairs_of([recipe])]
+    assert gaps == pytest.approx([k**2 * w for w in worst], rel=1e-9)
+    assert max(gaps) <= recipe.cost.mu_squared * (1 + 1e-9)
 
 
 def test_a_single_table_reaches_its_sensitivity():
     recipe = planned(ln.Budget(mu=1), ln.Workload(DOMAIN).prefix("age")).recipe
-    (cell,) = worst_cells(recipe)
+    (cell,) = worst_cells([recipe], 1)
     probe = recipe.probes[recipe.structure.orbits.index((0,))][0]
     assert inner(probe.strategy, cell[None, :1], cell[None, :1])[0] == sensitivity(probe.strategy, recipe.budget)
 
@@ -133,7 +129,7 @@ def test_a_single_table_reaches_its_sensitivity():
 
 def test_repeated_runs_are_runs(monkeypatch):
     recipe = planned(ln.Budget(mu=1)).recipe
-    source = neighbours(recipe)[1]
+    source = pairs_of([recipe])[0][1]
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda bits, variance, size: np.zeros(size, dtype=np.int64))
     once = measuring.measure(recipe, Counts(source), SeededBits(1)).answers
     repeated = replace(recipe, structure=Repeated.of(recipe.structure, 3))
@@ -143,33 +139,39 @@ def test_repeated_runs_are_runs(monkeypatch):
             np.testing.assert_array_equal(np.repeat(y, 3, axis=0), yyy)
 
 
-def test_counted_once_is_the_same_source():
-    source = neighbours(planned(ln.Budget(mu=1)).recipe)[0]
+def test_counted_once_are_the_same_counts():
+    source = pairs_of([planned(ln.Budget(mu=1)).recipe])[0][0]
     sets = [(0,), (0,), (1, 0), (), (), (0,)]
-    wrapped = CountedOnce(source)
-    assert (wrapped.domain, wrapped.name) == (source.domain, source.name)
-    for found, expected in zip(wrapped.tables(sets), source.count(sets), strict=True):
+    for found, expected in zip(CountedOnce(source).tables(sets), Counts(source).tables(sets), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("most", [2**22, 500, 1])
 @pytest.mark.parametrize("merge", [0, 64])
-def test_scores_are_log_likelihood_ratios(monkeypatch, most, merge):
-    monkeypatch.setattr(auditing, "CHUNK_ANSWERS", most)  # many runs per chunk, some, one
+def test_scores_are_log_likelihood_ratios(monkeypatch, merge):
     monkeypatch.setattr(auditing, "MOST_SCORES", merge)
     recipe = planned(ln.Budget(mu=2)).recipe
-    sources = neighbours(recipe)
-    looks = looks_at(recipe, sources)
-    bits, steps = SeededBits(4), []
-    scores, prints = auditing._run(recipe, sources, looks, 130, lambda: bits, lambda *step: steps.append(step))
-    total = sum(look.gaps.sum() for look in looks)
-    without, with_ = (s.sum(axis=1) for s in scores)
+    (pair,) = pairs_of([recipe])
+    trial, bits = TableTrial((recipe,), pair), SeededBits(4)
+    samples = [trial.run(dataset, 130, lambda: bits) for dataset in (0, 1)]
+    total = trial.gaps.sum()
+    without, with_ = (s.scores.sum(axis=1) for s in samples)
     # means 0 and mu^2, variance mu^2; five standard errors, rate 2e-6
     assert abs(without.mean()) < 5 * sqrt(total / 130)
     assert abs(with_.mean() - total) < 5 * sqrt(total / 130)
     assert np.std([*without, *(with_ - total)]) == pytest.approx(sqrt(total), abs=5 * sqrt(total / 2 / 260))
-    assert len(np.unique(prints, axis=0)) == 260
+    assert len(np.unique(np.concatenate([s.prints for s in samples]), axis=0)) == 260
+    assert samples[0].mu == pytest.approx(sqrt(total))
+
+
+@pytest.mark.parametrize("most", [2**22, 500, 1])
+def test_runs_are_carried_out_some_at_a_time(monkeypatch, most):
+    monkeypatch.setattr(judging, "CHUNK_NUMBERS", most)  # all runs in one chunk, some, one
+    steps = []
+    found = audit(planned(ln.Budget(mu=1)), 130, 0.999, seed=1, progress=lambda *step: steps.append(step))
+    assert found.ok  # a false alarm for 0.1% of the seeds
     assert steps[-1] == (130, 130, "auditing")
+    assert (len(steps) == 1) == (most == 2**22)
+    assert (len(steps) == 130) == (most == 1)
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
@@ -256,7 +258,7 @@ def test_an_honest_plan_passes(budget):
 
 
 def test_an_honest_plan_is_almost_reached():
-    found = audit(planned(ln.Budget(mu=1)), runs=20_000, seed=2)
+    found = audit(planned(ln.Budget(mu=1)), runs=10_000, seed=2)
     assert 0.85 < found.mu <= 1
     assert 1 < found.epsilon <= found.claimed_epsilon
 
@@ -293,8 +295,8 @@ def test_forgotten_rows_are_flagged():
 
 @pytest.mark.parametrize("most", [2**22, 1000])
 def test_reused_seed_is_flagged(monkeypatch, most):
-    monkeypatch.setattr(auditing, "CHUNK_ANSWERS", most)
-    monkeypatch.setattr(auditing, "SecureBits", lambda: SeededBits(5))
+    monkeypatch.setattr(judging, "CHUNK_NUMBERS", most)
+    monkeypatch.setattr(judging, "SecureBits", lambda: SeededBits(5))
     found = audit(planned(ln.Budget(mu=1)), runs=100)
     # certain: whatever the seed, both datasets get the same noise
     assert found.verdict.startswith("VIOLATION: ")
@@ -326,6 +328,18 @@ def test_same_seed_same_audit():
     assert audit(plan, runs=300, seed=9) != audit(plan, runs=300, seed=10)
 
 
+def test_a_release_claims_all_that_its_parts_cost():
+    """Two releases of the same data, merged: what both measured is told apart together."""
+    source = pairs_of([planned(ln.Budget(mu=1)).recipe])[0][0]
+    plans = [ln.plan(WORK, ln.Budget(mu=mu), prior="uniform") for mu in (0.6, 0.8)]
+    merged = ln.merge(*(plan.run(source, bits=SeededBits(1)) for plan in plans))
+    found = examine(of_release(merged), 1000, 0.999, seed=1)  # a false alarm for 0.1% of the seeds
+    assert found.ok
+    assert found.claimed_mu == pytest.approx(1, rel=1e-3)
+    assert 0.98 * found.claimed_mu < found.pair_mu <= found.claimed_mu
+    assert found.kind == "release of tables"
+
+
 @pytest.mark.slow
 def test_false_alarms_of_the_whole_audit():
     plan = planned(ln.Budget(mu=1))
@@ -350,18 +364,20 @@ def test_bad_input(settings, message):
         audit(planned(ln.Budget(mu=1)), **settings)
 
 
-FOUND = Audit(10_000, 0.95, 1e-9, 0.182, 1.0, 0.1819, 0.15, 0.3, 0.34, 0, False)
+FOUND = Audit("plan", 10_000, 0.95, 1e-9, 0.182, 1.0, 1, 0.1819, 0.15, 0.3, 0.34, 0, False)
 
 
 def test_in_words():
     assert str(FOUND).splitlines() == [
-        "claimed: mu 0.182, epsilon 1 at delta 1e-09",
-        "found: mu at least 0.15, epsilon at least 0.3 (confidence 0.95)",
+        "claimed by this plan: mu 0.182, epsilon 1 at delta 1e-09",
+        "measured: mu at least 0.15, epsilon at least 0.3 (confidence 0.95)",
         "10,000 runs on each of two datasets that differ by mu 0.1819",
         "a mu of 0.34 between them would have been noticed with probability 0.95",
         "consistent with the claim",
     ]
     assert "no mu between them would" in str(replace(FOUND, noticed_mu=None))
+    several = str(replace(FOUND, pairs=2)).splitlines()[2]
+    assert several == "10,000 runs on each of 2 pairs of datasets that differ by up to mu 0.1819"
 
 
 def test_either_bound_may_refute():

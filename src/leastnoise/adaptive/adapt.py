@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from leastnoise._types import Array
@@ -26,9 +26,11 @@ from leastnoise.plan.recipe import cost_of, probe_for
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.choice import epsilon_for_cost
 from leastnoise.release import Release
-from leastnoise.release.audit import Audit, audit_runs
+from leastnoise.release.audit import Step, of_deciding
+from leastnoise.release.audit_judge import Audit, Subject, examine
 from leastnoise.release.rounds import Adaptivity, Method, adaptivity, round_record
 from leastnoise.release.run import FILE_BYTES, Job, conduct
+from leastnoise.sources import Source
 from leastnoise.sources.source import checked_sets
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_to_json
@@ -62,17 +64,26 @@ class Adaptive:
     def run(self, data: Any, **options: Any) -> Release:
         """Measure data once. Options are those of `plan.run`: ledger, dataset, note, out, tables, bits, and so on."""
         self.check()
-        job = Job(self.workload, self.budget, self.budget.cost_value, self._fingerprint(), self._room, self._carry_out)
-        return conduct(job, data, **options)
+        return conduct(self._job(), data, **options)
 
-    def audit(self, runs: int = 1_000, confidence: float = 0.95, **options: Any) -> Audit:
-        """Try to refute the claimed privacy: run it on made-up neighbours. Options are those of `audit_runs`."""
+    def _job(self, witness: Callable[[Step], object] | None = None) -> Job:
+        carry_out = partial(self._carry_out, witness=witness)
+        return Job(self.workload, self.budget, self.budget.cost_value, self._fingerprint(), self._room, carry_out)
 
-        def carry_out(counts: Counts, bits: Bits) -> Measurements:
-            return self._carry_out(counts, bits, None)[0]
+    def audit(self, runs: int | None = None, confidence: float = 0.95, **options: Any) -> Audit:
+        """Try to refute the claimed privacy: run it on made-up neighbours. Options are delta, seed and progress."""
+        return examine(self.subject(), runs, confidence, **options)
+
+    def subject(self) -> Subject:
+        """What an audit runs: whole releases, with all that surveys saw and choices chose."""
+
+        def released(source: Source, bits: Bits) -> tuple[Measurements, list[Step]]:
+            steps: list[Step] = []
+            (made,) = conduct(self._job(steps.append), source, bits=bits).parts
+            return made, steps
 
         self.check()
-        return audit_runs(carry_out, self.aims.base.recipe, runs, confidence, **options)
+        return of_deciding("adaptive release", self.aims.base.recipe, released)
 
     def check(self) -> None:
         """Refuse before the debit what would fail after it: tables that nobody counts, noise that cannot be drawn."""
@@ -94,7 +105,13 @@ class Adaptive:
                 )
             epsilon_for_cost(first_part(total, ones, self.rounds) * CHOICE)
 
-    def _carry_out(self, counts: Counts, bits: Bits, progress: Progress | None) -> tuple[Measurements, Adaptivity]:
+    def _carry_out(
+        self,
+        counts: Counts,
+        bits: Bits,
+        progress: Progress | None,
+        witness: Callable[[Step], object] | None = None,
+    ) -> tuple[Measurements, Adaptivity]:
         def says(what: str) -> None:
             if progress is not None:
                 progress(0, 0, what)
@@ -103,6 +120,7 @@ class Adaptive:
             made: Surveyed | Chosen = Surveyed(self.aims, counts, bits, says, self.fitting, self._given)
         else:
             made = Chosen(self.aims, counts, bits, says, self.rounds, given=self._given)
+        made.known.witness = witness
         made.run()
         told = [self._record(r) for r in made.rounds]
         return made.known.together(), adaptivity(self.method, self.workload, told, made.expected.tolist())

@@ -16,6 +16,7 @@ from math import pi, prod, sqrt
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.adaptive import select
 from leastnoise.adaptive.aims import Aims, parts
 from leastnoise.adaptive.crp import exact_shares, shares
 from leastnoise.adaptive.grem import Estimates, Residual
@@ -126,6 +127,8 @@ class Chosen:
         deviation = 1 / sqrt(float(rest))
         allowed = {m: allowance(self._cells[m], deviation) for m in candidates}
         members = choice.choose(distances.by_set, allowed, self.bits)
+        if self.known.witness is not None:
+            self.known.witness(select.Chosen(choice, {m: estimates.table(m) for m in candidates}, allowed, members))
         before = estimates.table(members)
         spending = self._shared(members, rest)
         self._measure(spending, len(candidates), choice.mu_squared)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, prod, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -81,6 +82,7 @@ class Knowledge:
     selection: Fraction = Fraction(0)
     spent: Fraction = Fraction(0)
     insecure: bool = False
+    witness: Callable[[Any], object] | None = None  # of surveys and choices, for audits
     precision: Array = field(init=False)  # mu^2 spent on each residual
     estimates: Estimates = field(init=False)
     _probes: dict[Members, list[Probe]] = field(default_factory=dict)

@@ -79,12 +79,47 @@ class Selection:
 
     def choose(self, distances: Mapping[Members, int], allowances: Mapping[Members, int], bits: Bits) -> Members:
         """Draw a candidate; distances and allowances are in units of 1/GRID."""
+        return self.candidates[draw(self._steps(distances, allowances), self._scale, bits)]
+
+    @property
+    def _scale(self) -> int:
+        return self.epsilon.denominator * 2 * self.sensitivity * GRID
+
+    def _steps(self, distances: Mapping[Members, int], allowances: Mapping[Members, int]) -> list[int]:
+        """Candidates have the weights e^(epsilon (score - best) / (2 sensitivity)), which are e^(-step / scale)."""
         pairs = zip(self.candidates, self.weights, strict=True)
         scores = [w * (distances[c] - allowances[c]) for c, w in pairs]
         best = max(scores)
-        # weight of a candidate: e^(epsilon (score - best) / (2 sensitivity))
-        steps = [self.epsilon.numerator * (best - s) for s in scores]
-        return self.candidates[draw(steps, self.epsilon.denominator * 2 * self.sensitivity * GRID, bits)]
+        return [self.epsilon.numerator * (best - s) for s in scores]
+
+    def log_probabilities(self, distances: Mapping[Members, int], allowances: Mapping[Members, int]) -> Array:
+        """Logarithms of the probabilities of all candidates."""
+        logs = -np.array([step / self._scale for step in self._steps(distances, allowances)])
+        found: Array = logs - np.log(np.exp(logs).sum())
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A choice that was made: the estimates that counts were compared with, the allowances, and the candidate."""
+
+    selection: Selection
+    estimates: Mapping[Members, Array]
+    allowances: Mapping[Members, int]
+    candidate: Members
+
+    def compared(self, zero: Counts, one: Counts) -> tuple[float, float]:
+        """The log-likelihood ratio of the second dataset to the first, and mu^2 between them at most.
+
+        Guarantees: ratios_of_choices_are_those_of_probabilities.
+        """
+        candidates = self.selection.candidates
+        place, logs = candidates.index(self.candidate), []
+        for counts in (zero, one):
+            tables = zip(candidates, counts.tables(candidates), strict=True)
+            distances = {c: distance(table, self.estimates[c]) for c, table in tables}
+            logs.append(self.selection.log_probabilities(distances, self.allowances)[place])
+        return float(logs[1] - logs[0]), float(self.selection.mu_squared)
 
 
 class Distances:

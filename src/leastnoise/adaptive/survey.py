@@ -7,7 +7,7 @@ tells one good table a round, a survey lets many be chosen together, and it tell
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -113,6 +113,26 @@ class Survey:
         return noisy
 
 
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """A survey that was taken: the estimates that data was compared with, and the noisy distances."""
+
+    survey: Survey
+    estimates: Mapping[Members, Array]
+    noisy: Array
+
+    def compared(self, zero: Counts, one: Counts) -> tuple[float, float]:
+        """The log-likelihood ratio of the second dataset to the first, and mu^2 between them.
+
+        Guarantees: ratios_of_surveys_are_those_of_gaussians.
+        """
+        both = [list(_distances(self.survey.gauges, c, self.estimates.__getitem__)) for c in (zero, one)]
+        before, after = (np.array(exact, dtype=np.float64) for exact in both)
+        moved, variances = after - before, np.array([float(v) for v in self.survey.variances])
+        ratio = (self.noisy * GRID - (before + after) / 2) * moved / variances
+        return float(ratio.sum()), float((moved**2 / variances).sum())
+
+
 def _distances(gauges: Sequence[Gauge], counts: Counts, estimate: Reference) -> Iterator[int]:
     tables = counts.tables([g.view.members for g in gauges])
     for gauge, table in zip(gauges, tables, strict=True):
@@ -144,7 +164,11 @@ def look(
     gauges = [Gauge(v, tuple(shape[a] for a in v.members)) for v in views]
     survey = Survey.of(gauges, mu_squared / len(references), aims.base.budget)
     known.choose(survey.cost.mu_squared * len(references))
-    seen = min((survey.take(counts, reference, bits) for reference in references), key=np.sum)
+    taken = [survey.take(counts, reference, bits) for reference in references]
+    if known.witness is not None:
+        for reference, noisy in zip(references, taken, strict=True):
+            known.witness(Taken(survey, {v.members: reference(v.members) for v in views}, noisy))
+    seen = min(taken, key=np.sum)
     likely, ways = np.zeros(len(bias)), aims.ways[places]
     for k in np.unique(ways):
         here = ways == k

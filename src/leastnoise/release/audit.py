@@ -1,4 +1,4 @@
-"""A statistical audit: run the mechanism many times on two neighbouring datasets, and see how well they are told apart.
+"""Audits of plans and of releases of tables: the measurements, run many times on two neighbouring datasets.
 
 The datasets are made up, so an audit costs no privacy. It can refute a claim with a known confidence and never prove
 one (docs/audit.md).
@@ -7,128 +7,41 @@ one (docs/audit.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby
-from math import log, pi, prod, sqrt
-from typing import Any
+from math import prod, sqrt
+from typing import Any, Protocol
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.errors import LeastnoiseError
 from leastnoise.gate import Counts
-from leastnoise.measure import Answers, Measurements, Progress, measure
-from leastnoise.noise import Bits, SecureBits, SeededBits
+from leastnoise.measure import Answers, Measurements, measure
+from leastnoise.noise import Bits
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.structure import Orbit, Structure
-from leastnoise.privacy.budget import Budget
-from leastnoise.release.audit_bounds import LOOKS, bounds, noticed
-from leastnoise.release.audit_pair import neighbours
+from leastnoise.privacy.cost import Cost
+from leastnoise.release.audit_judge import FEW_RUNS, Audit, NewBits, Sample, Subject, examine, keys, surprise_of
+from leastnoise.release.audit_pair import Sources, neighbours, worst_cells
+from leastnoise.release.release import Release
+from leastnoise.release.statement import common_delta
 from leastnoise.sources import Source
 from leastnoise.sources.source import Axes
 
-LEAST_RUNS = 100
-DELTA = 1e-6  # where the budget does not state one
-CHUNK_ANSWERS = 2**22  # answers held at a time, unless one run has more
+__all__ = ["Audit", "audit"]
+
+STEPS = 0.1  # of a cost, what choices and surveys take
 MOST_SCORES = 64  # per run; beyond, the attribute sets of an orbit share one
-CONSISTENT = "consistent with the claim"
-REPEAT_ALARM = 1e-9  # chance that honest noise repeats itself, above which repetitions are not looked for
 
 
-@dataclass(frozen=True)
-class Audit:
-    """What an audit found: `mu` and `epsilon` are lower bounds that hold together with the stated confidence."""
-
-    runs: int  # on each of the two datasets
-    confidence: float
-    delta: float
-    claimed_mu: float
-    claimed_epsilon: float
-    pair_mu: float  # of the two datasets by the recipe; at most what is claimed
-    mu: float
-    epsilon: float
-    noticed_mu: float | None  # one this bad is found out with the probability `confidence`; None: no mu is
-    repeats: int  # runs whose noise was that of an earlier run
-    insecure: bool
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing speaks against the claim."""
-        return self.verdict == CONSISTENT
-
-    @property
-    def verdict(self) -> str:
-        """The result in words."""
-        if self.repeats:
-            return f"VIOLATION: {self.repeats:,} runs repeat the noise of another run; a seed or a key is used again"
-        sure = f"(confidence {self.confidence:g})"
-        if self.mu > self.claimed_mu:
-            return f"VIOLATION: mu is at least {self.mu:.4g}, claimed is {self.claimed_mu:.4g} {sure}"
-        if self.epsilon > self.claimed_epsilon:
-            return f"VIOLATION: epsilon is at least {self.epsilon:.4g}, claimed is {self.claimed_epsilon:.4g} {sure}"
-        return CONSISTENT
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"ok": self.ok, "verdict": self.verdict}
-
-    def __str__(self) -> str:
-        power = "no mu" if self.noticed_mu is None else f"a mu of {self.noticed_mu:.4g}"
-        lines = (
-            f"claimed: mu {self.claimed_mu:.4g}, epsilon {self.claimed_epsilon:.4g} at delta {self.delta:g}",
-            f"found: mu at least {self.mu:.4g}, epsilon at least {self.epsilon:.4g} (confidence {self.confidence:g})",
-            f"{self.runs:,} runs on each of two datasets that differ by mu {self.pair_mu:.4g}",
-            f"{power} between them would have been noticed with probability {self.confidence:g}",
-            self.verdict,
-        )
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What is asked of an audit; one that would say nothing is refused."""
-
-    runs: int
-    confidence: float
-    delta: float | None = None
-    seed: int | None = None
-    progress: Progress | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.runs, int) or self.runs < LEAST_RUNS:
-            raise LeastnoiseError(
-                f"an audit of {self.runs!r} runs says nothing; use at least {LEAST_RUNS}, better 10,000"
-            )
-        if not 0.5 <= self.confidence < 1:
-            raise LeastnoiseError(
-                f"confidence must be from 0.5 to below 1, got {self.confidence!r}; usual values are 0.95, 0.99"
-            )
-        if self.delta is not None and not 0 < self.delta < 1:
-            raise LeastnoiseError(
-                f"delta must be between 0 and 1, got {self.delta!r}; usual values are 1e-6 or smaller"
-            )
-
-    def tell(self, done: int) -> None:
-        """Report progress."""
-        if self.progress is not None:
-            self.progress(min(done, self.runs), self.runs, "auditing")
-
-
-def audit(
-    plan: Plan,
-    runs: int = 10_000,
-    confidence: float = 0.95,
-    *,
-    delta: float | None = None,
-    seed: int | None = None,
-    progress: Progress | None = None,
-) -> Audit:
+def audit(plan: Plan, runs: int | None = None, confidence: float = 0.95, **options: Any) -> Audit:
     """Try to refute what a plan claims, by running it on made-up neighbours and telling them apart.
 
-    Noise comes from secure bits as in a release; a seed makes the audit repeatable instead.
+    Options are delta, seed and progress. `leastnoise.audit.audit` does the same for every kind of release.
 
+    >>> from leastnoise.domain import Domain
     >>> from leastnoise.privacy.budget import Budget
     >>> from leastnoise.plan import plan
     >>> from leastnoise.workload import Workload
@@ -138,79 +51,75 @@ def audit(
 
     Guarantees: false_alarms_are_rare; halved_noise_is_flagged; forgotten_rows_are_flagged; reused_seed_is_flagged.
     """
-    wish, recipe = Wish(runs, confidence, delta, seed, progress), plan.recipe
-    sources = neighbours(recipe)
-    looks = looks_at(recipe, sources)
-    scores, prints = _run(recipe, sources, looks, runs, bits_of(seed), progress)
-    gaps = np.concatenate([look.gaps for look in looks])
-    return judged(wish, plan.budget, scores, gaps, sqrt(gaps.sum()), _repeats(recipe, prints))
+    return examine(of_plan(plan), runs, confidence, **options)
 
 
-def audit_runs(
-    carry_out: Callable[[Counts, Bits], Measurements],
-    recipe: Recipe,
-    runs: int = 1_000,
-    confidence: float = 0.95,
-    *,
-    delta: float | None = None,
-    seed: int | None = None,
-    progress: Progress | None = None,
-) -> Audit:
-    """The same for a mechanism that decides on the way what it measures: every run is carried out on its own.
-
-    A recipe of the same tables tells the claim and the neighbours. What is told apart is what was measured, given what
-    the run decided to measure; the decisions themselves are not looked at.
-
-    Guarantees: false_alarms_are_rare; halved_noise_is_flagged; reused_seed_is_flagged.
-    """
-    wish = Wish(runs, confidence, delta, seed, progress)
-    claim, bits, sources = recipe.budget, bits_of(seed), neighbours(recipe)
-    scores: list[list[float]] = [[], []]
-    prints, largest, last = [], 0.0, recipe
-    for run in range(runs):
-        for dataset, source in enumerate(sources):
-            made = carry_out(Counts(source), bits())
-            looks = looks_at(made.recipe, sources)
-            parts, marks = zip(*(k.score(made.answers[k.orbit][k.probe], dataset) for k in looks), strict=True)
-            gap = float(sum(k.gaps.sum() for k in looks))
-            scores[dataset].append(float(sum(p.sum() for p in parts)) - gap / 2)
-            prints.append(np.sum(marks, axis=0))
-            largest, last = max(largest, gap), made.recipe
-        wish.tell(run + 1)
-    columns = [np.array(s)[:, None] for s in scores]
-    repeats = _repeats(last, np.concatenate(prints))
-    return judged(wish, claim, columns, np.array([claim.cost]), sqrt(largest), repeats)
+def of_plan(plan: Plan) -> Subject:
+    """A plan, which claims its budget."""
+    trials = [TableTrial((plan.recipe,), pair) for pair in pairs_of([plan.recipe])]
+    return Subject("plan", plan.budget, plan.budget.delta, trials, trials[0].numbers)
 
 
-def judged(wish: Wish, claim: Budget, scores: Sequence[Array], gaps: Array, pair_mu: float, repeats: int) -> Audit:
-    """Bounds from the scores of all runs, beside the claim."""
-    confidence, delta = wish.confidence, wish.delta or claim.delta or DELTA
-    runs, rate = len(scores[0]), (1 - confidence) / (2 * LOOKS)  # two error rates per test
-    mu, epsilon = bounds(scores, gaps, rate, delta)
-    return Audit(
-        runs=runs,
-        confidence=confidence,
-        delta=delta,
-        claimed_mu=claim.mu,
-        claimed_epsilon=claim.epsilon_at(delta),
-        pair_mu=pair_mu,
-        mu=mu,
-        epsilon=epsilon,
-        noticed_mu=noticed(claim.mu, runs - runs // 2, rate, confidence),
-        repeats=repeats,
-        insecure=wish.seed is not None,
-    )
+def of_release(release: Release) -> Subject:
+    """A release of tables: what it measured, measured anew. It claims the cost of all its parts."""
+    recipes = tuple(part.recipe for part in release.parts)
+    trials = [TableTrial(recipes, pair) for pair in pairs_of(recipes)]
+    claim, delta = Cost.total(r.cost for r in recipes), common_delta([r.budget for r in recipes])
+    return Subject("release of tables", claim, delta, trials, trials[0].numbers)
 
 
-def bits_of(seed: int | None) -> Callable[[], Bits]:
-    """New secure bits for every call, as every release has its own; or one stream of seeded bits."""
-    if seed is None:
-        return SecureBits
-    stream = SeededBits(seed)
-    return lambda: stream
+def pairs_of(recipes: Sequence[Recipe]) -> list[Sources]:
+    """The neighbouring datasets that some recipes together tell apart best."""
+    how = recipes[0].budget.neighbours
+    return neighbours(recipes[0].workload.domain, how, lambda count: [*worst_cells(recipes, count)])
 
 
 # --- many runs at once ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TableTrial:
+    """Recipes measured on two datasets; many runs share one call of `measure`."""
+
+    recipes: tuple[Recipe, ...]
+    sources: Sources
+
+    @cached_property
+    def looks(self) -> list[list[Look]]:
+        """Per recipe: its probes with their exact answers."""
+        return [looks_at(recipe, self.sources) for recipe in self.recipes]
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that a run publishes."""
+        return sum(look.weights.size for looks in self.looks for look in looks)
+
+    @cached_property
+    def gaps(self) -> Array:
+        """By how much the mean of each score differs between the datasets."""
+        return np.concatenate([look.gaps for looks in self.looks for look in looks])
+
+    def run(self, dataset: int, runs: int, bits: NewBits) -> Sample:
+        """So many runs on one dataset."""
+        scores, prints = [], []
+        for recipe, looks in zip(self.recipes, self.looks, strict=True):
+            repeated = replace(recipe, structure=Repeated.of(recipe.structure, runs))
+            answers = measure(repeated, CountedOnce(self.sources[dataset]), bits()).answers
+            for look in looks:
+                score, mark = look.score(answers[look.orbit][look.probe], dataset)
+                scores.append(score)
+                prints.append(mark)
+        mu, drawn = sqrt(self.gaps.sum()), [pair for recipe in self.recipes for pair in _drawn(recipe)]
+        return Sample(np.concatenate(scores, axis=1), np.sum(prints, axis=0), mu, surprise_of(drawn))
+
+
+def _drawn(recipe: Recipe) -> list[tuple[int, float]]:
+    """How many numbers of which variance the noise of a recipe is made of."""
+    return [
+        (members * prod(p.strategy.answers), float(p.variance))
+        for members, probes in zip(recipe.structure.members, recipe.probes, strict=True)
+        for p in probes
+    ]
 
 
 @dataclass(frozen=True)
@@ -247,8 +156,11 @@ class Look:
     probe: int
     variance: float
     exact: tuple[Answers, Answers]
-    keys: tuple[IntArray, IntArray]  # of attribute sets and of answers, for fingerprints
     merged: bool  # one score for all attribute sets
+
+    @cached_property
+    def _keys(self) -> tuple[IntArray, ...]:
+        return keys((self.orbit, self.probe), *self.weights.shape)
 
     @cached_property
     def weights(self) -> Array:
@@ -269,13 +181,13 @@ class Look:
         noise = (answers.reshape(sets, -1, width) - self.exact[dataset][:, None]).astype(np.int64)
         ratios = np.matmul(noise.astype(np.float64), self.weights[:, :, None])[..., 0].T
         # integers wrap around: other noise has the same two words with a chance far below 2^-64
-        prints = (np.matmul(noise, self.keys[1]) * self.keys[0][:, None]).sum(axis=0)
+        of_sets, of_answers = self._keys
+        prints = (np.matmul(noise, of_answers) * of_sets[:, None]).sum(axis=0)
         return self._scores(ratios) + dataset * self.gaps, prints
 
 
 def looks_at(recipe: Recipe, sources: Sequence[Source]) -> list[Look]:
     """All probes, with their exact answers."""
-    rng = np.random.default_rng(0)
     both = [Counts(source) for source in sources]
     structure = recipe.structure
     many = sum(m * len(p) for m, p in zip(structure.members, recipe.probes, strict=True)) > MOST_SCORES
@@ -287,49 +199,59 @@ def looks_at(recipe: Recipe, sources: Sequence[Source]) -> list[Look]:
             zero, one = (
                 probe.strategy.apply(t, c.total).reshape(len(sets), -1) for t, c in zip(counts, both, strict=True)
             )
-            of_sets, of_answers = (rng.integers(-(2**63), 2**63 - 1, (n, 2)) for n in zero.shape)
-            found.append(Look(o, i, float(probe.variance) or 1.0, (zero, one), (of_sets, of_answers), many))
+            found.append(Look(o, i, float(probe.variance) or 1.0, (zero, one), many))
     return found
 
 
-def _run(
-    recipe: Recipe,
-    sources: Sequence[Source],
-    looks: Sequence[Look],
-    runs: int,
-    bits: Callable[[], Bits],
-    progress: Progress | None,
-) -> tuple[list[Array], IntArray]:
-    """Scores (runs, scores) on each dataset, and the fingerprints of all noise."""
-    step = max(1, CHUNK_ANSWERS // sum(look.weights.size for look in looks))
-    scores: list[list[Array]] = [[], []]
-    prints = []
-    for done in range(0, runs, step):
-        repeated = replace(recipe, structure=Repeated.of(recipe.structure, min(step, runs - done)))
-        for dataset, source in enumerate(sources):
-            found = measure(repeated, CountedOnce(source), bits()).answers
-            parts, marks = zip(*(k.score(found[k.orbit][k.probe], dataset) for k in looks), strict=True)
-            scores[dataset].append(np.concatenate(parts, axis=1))
-            prints.append(np.sum(marks, axis=0))
-        if progress is not None:
-            progress(min(done + step, runs), runs, "auditing")
-    return [np.concatenate(s) for s in scores], np.concatenate(prints)
+# --- one run at a time ------------------------------------------------------------------------------------------------
 
 
-def _repeats(recipe: Recipe, prints: IntArray) -> int:
-    """Runs with the noise of an earlier one, where that cannot be chance."""
-    structure = recipe.structure
-    drawn = [
-        (members * prod(p.strategy.answers), float(p.variance))
-        for members, probes in zip(structure.members, recipe.probes, strict=True)
-        for p in probes
-        if p.variance
-    ]
-    return repeats(drawn, prints)
+class Step(Protocol):
+    """What a run learned about the data beside its measurements, such as a choice."""
+
+    def compared(self, zero: Counts, one: Counts) -> tuple[float, float]:
+        """The log-likelihood ratio of the second dataset to the first, and mu^2 between them at most."""
 
 
-def repeats(drawn: Sequence[tuple[int, float]], prints: IntArray) -> int:
-    """The same for runs that draw so many numbers of such variances each."""
-    # no value of a Gaussian with its rounding is more likely than 1 / (sigma sqrt(2 pi))
-    chance = log(len(prints)) * 2 - sum(n * max(0.0, log(2 * pi * variance) / 2) for n, variance in drawn)
-    return len(prints) - len(np.unique(prints, axis=0)) if chance < log(REPEAT_ALARM) else 0
+Released = Callable[[Source, Bits], tuple[Measurements, Sequence[Step]]]
+
+
+@dataclass(frozen=True, eq=False)
+class DecidingTrial:
+    """A mechanism that decides on the way what it measures; every run is carried out on its own.
+
+    Given all that was learned before, every step and every measurement has a likelihood under both datasets. The
+    product of their ratios is that of the whole run.
+    """
+
+    release: Released
+    sources: Sources
+    cost: float  # mu^2 that is claimed
+
+    @property
+    def gaps(self) -> Array:
+        """Two scores, of measurements and of steps. About so much differs: it says which tests are tried, no more."""
+        return self.cost * np.array([1 - STEPS, STEPS])
+
+    def run(self, dataset: int, runs: int, bits: NewBits) -> Sample:
+        """So many runs on one dataset."""
+        scores, prints, gaps, surprises = [], [], [], []
+        for _ in range(runs):
+            made, steps = self.release(self.sources[dataset], bits())
+            looks = looks_at(made.recipe, self.sources)
+            learned = [step.compared(*map(Counts, self.sources)) for step in steps]
+            parts, marks = zip(*(k.score(made.answers[k.orbit][k.probe], dataset) for k in looks), strict=True)
+            gap = float(sum(k.gaps.sum() for k in looks))
+            gaps.append(gap + sum(mu_squared for _, mu_squared in learned))
+            scores.append([float(sum(p.sum() for p in parts)) - gap / 2, sum(ratio for ratio, _ in learned)])
+            prints.append(np.sum(marks, axis=0)[0])
+            surprises.append(surprise_of(_drawn(made.recipe)))
+        return Sample(np.array(scores), np.array(prints), sqrt(max(gaps)), min(surprises))
+
+
+def of_deciding(kind: str, recipe: Recipe, release: Released) -> Subject:
+    """A mechanism that decides on the way what it measures; a recipe of the same tables has the claim and the cells."""
+    claim = recipe.budget
+    trials = [DecidingTrial(release, pair, claim.cost) for pair in pairs_of([recipe])]
+    numbers = sum(count for count, _ in _drawn(recipe))
+    return Subject(kind, claim, claim.delta, trials, numbers, FEW_RUNS)

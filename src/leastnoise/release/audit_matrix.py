@@ -1,75 +1,82 @@
-"""The audit of a plan for a plain matrix: its mechanism, run many times on the two datasets it tells apart best."""
+"""Audits of plans for a plain matrix, run at once or as a stream, on the datasets that the integers tell apart best."""
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from leastnoise._types import Array, IntArray
-from leastnoise.errors import LeastnoiseError
+from leastnoise._types import IntArray
 from leastnoise.factorize.system import Measured
+from leastnoise.gate import Counts
+from leastnoise.noise import Bits
 from leastnoise.plan.matrix import MatrixPlan
-from leastnoise.release.audit import CHUNK_ANSWERS, Audit, Look, Wish, bits_of, judged, repeats
-from leastnoise.release.audit_pair import BYSTANDERS
-from leastnoise.release.matrix import measured
-
-MOST_DRAWN = 2**30  # numbers of all runs together
-
-
-def audit(plan: MatrixPlan, runs: int = 10_000, confidence: float = 0.95, **options: Any) -> Audit:
-    """The same as `leastnoise.release.audit.audit`, with its options, for a plan of a plain matrix.
-
-    >>> from leastnoise.plan.matrix import factorize
-    >>> from leastnoise.privacy.budget import Budget
-    >>> audit(factorize(np.tri(5), Budget(mu=1)), runs=200, confidence=0.999, seed=1).verdict
-    'consistent with the claim'
-
-    Guarantees: false_alarms_are_rare; halved_noise_is_flagged; reused_seed_is_flagged.
-    """
-    wish = Wish(runs, confidence, **options)
-    bits, counts = bits_of(wish.seed), neighbours(plan)
-    zero, one = (plan.system.apply(x)[None] for x in counts)
-    if 2 * runs * zero.size > MOST_DRAWN:
-        raise LeastnoiseError(f"{runs:,} runs on {plan.items:,} items take too long; ask for fewer with runs")
-    keys = tuple(np.random.default_rng(0).integers(-(2**63), 2**63 - 1, (n, 2)) for n in zero.shape)
-    look = Look(0, 0, float(plan.variance), (zero, one), (keys[0], keys[1]), merged=True)
-    scores: list[list[Array]] = [[], []]
-    prints, step = [], max(1, CHUNK_ANSWERS // zero.size)
-    for done in range(0, runs, step):
-        for dataset, x in enumerate(counts):
-            drawn = np.stack([measured(plan, x, bits()) for _ in range(min(step, runs - done))])
-            score, mark = look.score(drawn[None], dataset)
-            scores[dataset].append(score)
-            prints.append(mark)
-        wish.tell(done + step)
-    found = repeats([(zero.size, float(plan.variance))], np.concatenate(prints))
-    columns = [np.concatenate(s) for s in scores]
-    return judged(wish, plan.budget, columns, look.gaps, sqrt(look.gaps.sum()), found)
+from leastnoise.release import stream_files
+from leastnoise.release.audit_judge import FEW_RUNS, OneByOne, Published, Subject, surprise_of
+from leastnoise.release.audit_pair import neighbours
+from leastnoise.sources import Source
 
 
-def neighbours(plan: MatrixPlan) -> tuple[IntArray, IntArray]:
-    """Two made-up vectors of counts that differ by all rows of one person, as much as the integers can tell."""
-    rng, rows = np.random.default_rng(0), plan.budget.neighbours.rows
-    others = np.bincount(rng.integers(0, plan.items, BYSTANDERS), minlength=plan.items)
-    new, *old = _worst(plan)
-    one, zero = others.copy(), others.copy()
-    one[new] += rows
-    zero[old] += rows
-    return zero, one
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """A plan whose items come one by one."""
+
+    plan: MatrixPlan
+
+    @classmethod
+    def of_folder(cls, path: Path) -> Streamed:
+        """The plan of a stream. What was counted and answered in it is not looked at."""
+        return cls(stream_files.load(path, moved=True)[1])  # of a copy as well: nothing is added to it
 
 
-def _worst(plan: MatrixPlan) -> list[int]:
-    """The longest column, or the two columns that differ most. Of running totals the first column holds all others."""
-    replace = plan.budget.neighbours.change == "replace"
-    if not isinstance(plan.system, Measured):
-        return [0, plan.items - 1] if replace and plan.items > 1 else [0]
-    A = plan.system.strategy.astype(np.float64)
-    gram = A.T @ A
-    lengths = np.diagonal(gram)
-    if replace:
+def of_matrix(plan: MatrixPlan) -> Subject:
+    """A plan for a matrix, run on whole datasets."""
+
+    def release(source: Source, bits: Bits) -> IntArray:
+        return plan.run(source, bits=bits).measured
+
+    return _subject("matrix release", plan, release)
+
+
+def of_stream(streamed: Streamed) -> Subject:
+    """The same plan as a stream: the counts of a dataset are added one by one, until the last."""
+    plan = streamed.plan
+
+    def release(source: Source, bits: Bits) -> IntArray:
+        (counts,) = Counts(source).tables([(0,)])
+        with plan.stream(bits=bits) as stream:
+            for count in counts.tolist():
+                stream.add(count)
+            return stream.close().measured
+
+    return _subject("stream", plan, release)
+
+
+def _subject(kind: str, plan: MatrixPlan, release: Callable[[Source, Bits], IntArray]) -> Subject:
+    trials = []
+    for sources in neighbours(plan.domain, plan.budget.neighbours, lambda count: worst_items(plan, count)):
+        zero, one = (plan.system.apply(counts) for source in sources for counts in Counts(source).tables([(0,)]))
+        weights = (one - zero).astype(np.float64) / float(plan.variance)
+        published = Published((zero, one), weights, surprise_of([(len(zero), float(plan.variance))]))
+
+        def made(dataset: int, bits: Bits, sources: Sequence[Source] = sources) -> IntArray:
+            return release(sources[dataset], bits)
+
+        trials.append(OneByOne(published, made))
+    return Subject(kind, plan.budget, plan.budget.delta, trials, plan.items, FEW_RUNS)
+
+
+def worst_items(plan: MatrixPlan, count: int) -> Sequence[IntArray]:
+    """The item with the longest column, or the two whose columns differ most."""
+    if not isinstance(plan.system, Measured):  # of running totals the first column holds all others
+        found = [0, plan.items - 1]
+    else:
+        A = plan.system.strategy.astype(np.float64)
+        gram = A.T @ A
+        lengths = np.diagonal(gram)
         apart = lengths[:, None] + lengths - 2 * gram
-        if plan.budget.neighbours.size == "known" or apart.max() >= lengths.max():
-            return [int(i) for i in np.unravel_index(int(apart.argmax()), apart.shape)]
-    return [int(lengths.argmax())]
+        single, pair = [lengths.argmax()], np.unravel_index(apart.argmax(), apart.shape)
+        found = [int(i) for i in (single if count == 1 else pair)]
+    return [np.array([item]) for item in found[:count]]

@@ -1,61 +1,126 @@
-"""The neighbouring datasets that a recipe tells apart best."""
+"""Made-up neighbouring datasets, and the cells in which a recipe tells them apart best."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Part
 from leastnoise.plan.recipe import Recipe
-from leastnoise.sources import Codes
+from leastnoise.privacy.neighbours import Neighbours
+from leastnoise.sources import Rules, Source, Unit, source_of
 
 BYSTANDERS = 1_000  # rows that both datasets have
+SURPLUS = 2  # rows of a person beyond those that are counted
+MOST_ROWS = 100_000  # of a person that are made up
 STARTS = 8  # of the search for the worst cells
 
-
-def neighbours(recipe: Recipe) -> tuple[Codes, Codes]:
-    """Two made-up datasets that differ by all rows of one person, as much as the recipe's strategies can tell."""
-    domain, rows = recipe.workload.domain, recipe.budget.neighbours.rows
-    rng = np.random.default_rng(0)
-    others = np.stack([rng.integers(0, n, BYSTANDERS) for n in domain.shape], axis=1)
-    new, *old = (np.repeat(cell[None], rows, axis=0) for cell in worst_cells(recipe))
-    return Codes(domain, np.concatenate([others, *old])), Codes(domain, np.concatenate([others, new]))
+Sources = tuple[Source, Source]
+Worst = Callable[[int], Sequence[IntArray]]  # the worst cell to be added (1), or the worst two to be exchanged (2)
 
 
-def worst_cells(recipe: Recipe) -> list[IntArray]:
-    """The cell whose column is longest in units of the noise, or the two cells whose columns differ most.
+# --- datasets ---------------------------------------------------------------------------------------------------------
 
-    Found by changing one attribute at a time, from several starts unless one reaches the cost of the recipe.
+
+def neighbours(domain: Domain, how: Neighbours, worst: Worst) -> list[Sources]:
+    """A pair of made-up datasets for each way in which the data may change, as far apart as `worst` can tell.
+
+    Rows that are added or removed make one pair, rows that replace others another. Where the number of rows is private,
+    rows may also be replaced by rows that a rule drops, which makes a third.
+
+    Guarantees: neighbours_differ_by_one_change; a_dropped_row_is_among_the_pairs.
     """
-    budget, terms = recipe.budget, _terms(recipe)
-    most = float(recipe.cost.mu_squared) / budget.neighbours.rows**2
+    replaced = [] if how.change == "add-remove" else [tuple(worst(2))]
+    added = [] if how.size == "known" else [(None, *worst(1))]
+    return [tuple(made_up(domain, how, cell) for cell in pair) for pair in replaced + added]  # type: ignore[misc]
+
+
+def made_up(domain: Domain, how: Neighbours, cell: IntArray | None) -> Source:
+    """A dataset of a thousand rows, and the one row or person by which neighbours differ.
+
+    These rows are all in one cell. Without a cell they are missing, or where rows are replaced, a rule drops them. A
+    person has more rows than are counted. The rows go through the rules and bounds of a source as all data does.
+    """
+    if how.rows > MOST_ROWS:
+        raise LeastnoiseError(
+            f"an audit makes up all {how.rows:,} rows of a person, which are too many; audit a plan with fewer"
+        )
+    rng, shape = np.random.default_rng(0), domain.shape
+    others = np.stack([rng.integers(0, n, BYSTANDERS) for n in shape], axis=1)
+    changed = how.rows if how.rows_per_person is None else how.rows + SURPLUS
+    drops = how.change == "replace" and how.size == "private"
+    own = np.repeat(others[:1] if cell is None else cell[None], changed if cell is not None or drops else 0, axis=0)
+    codes = np.concatenate([others, own])
+    columns: dict[str, Any] = {a.name: [a.value(c) for c in codes[:, i]] for i, a in enumerate(domain)}
+    first, unit = domain.names[0], None
+    if cell is None:
+        columns[first][BYSTANDERS:] = [None] * len(own)
+    if how.rows_per_person is not None:
+        unit = Unit(_unused(domain), how.rows_per_person)
+        columns[unit.id] = [*range(BYSTANDERS), *([BYSTANDERS] * len(own))]
+    return source_of(columns, domain, rules={first: Rules(missing="drop")} if drops else None, unit=unit)
+
+
+def _unused(domain: Domain) -> str:
+    """A name that no attribute has."""
+    name = "person"
+    while name in domain:
+        name += "_"
+    return name
+
+
+# --- the worst cells --------------------------------------------------------------------------------------------------
+
+
+class Distances(Protocol):
+    """How far apart rows in some cells are, as one measurement tells."""
+
+    @property
+    def members(self) -> IntArray:
+        """The attributes that it looks at."""
+
+    def distance(self, cells: IntArray, other: IntArray | None) -> Array:
+        """Squared distance in units of the noise that a row in each cell makes, or moving it from the other cell."""
+
+
+def worst_cells(recipes: Sequence[Recipe], count: int) -> IntArray:
+    """The cell whose column is longest in units of the noise (1), or the two cells whose columns differ most (2)."""
+    how = recipes[0].budget.neighbours
+    paid = sum(float(r.cost.mu_squared - r.selection) for r in recipes) / how.rows**2
+    terms = [term for recipe in recipes for term in _terms(recipe)]
+    return farthest(terms, recipes[0].workload.domain.shape, count, paid)
+
+
+def farthest(terms: Sequence[Distances], shape: tuple[int, ...], count: int, most: float = np.inf) -> IntArray:
+    """One cell, or two, as far apart as the terms tell together.
+
+    Searched by changing one attribute at a time, from several starts unless one reaches the `most` that is possible.
+    """
     best: tuple[float, IntArray] | None = None
-    for cells in _starts(recipe):
-        climbed = _climb(recipe, terms, cells)
+    for cells in _starts(shape, count):
+        climbed = _climb(terms, shape, cells)
         moved = _moved(terms, climbed)
         if best is None or moved > best[0]:
             best = moved, climbed
         if moved >= most * (1 - 1e-9):
             break
     assert best is not None
-    return [*best[1]]
+    return best[1]
 
 
-def _starts(recipe: Recipe) -> Iterator[IntArray]:
-    """Random cells: one to add, or two to replace; where the size is private, what replaces may be dropped."""
-    budget, shape = recipe.budget, recipe.workload.domain.shape
+def _starts(shape: tuple[int, ...], count: int) -> Iterator[IntArray]:
     rng = np.random.default_rng(0)
     for _ in range(STARTS):
-        if budget.neighbours.change == "replace":
-            yield rng.integers(0, shape, (2, len(shape)))
-        if budget.neighbours.size == "private":
-            yield rng.integers(0, shape, (1, len(shape)))
+        yield rng.integers(0, shape, (count, len(shape)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +152,14 @@ def _terms(recipe: Recipe) -> list[Term]:
     ]
 
 
-def _moved(terms: Sequence[Term], cells: IntArray) -> float:
+def _moved(terms: Sequence[Distances], cells: IntArray) -> float:
     """Squared distance between the two datasets, for one row per person."""
     other = cells[1] if len(cells) > 1 else None
     return float(sum(t.distance(cells[0][None], other)[0] for t in terms))
 
 
-def _climb(recipe: Recipe, terms: Sequence[Term], cells: IntArray) -> IntArray:
+def _climb(terms: Sequence[Distances], shape: tuple[int, ...], cells: IntArray) -> IntArray:
     """Coordinate ascent."""
-    shape = recipe.workload.domain.shape
     touching = [[t for t in terms if a in t.members] for a in range(len(shape))]
     before = None
     while before is None or not np.array_equal(before, cells):

@@ -121,7 +121,7 @@ class Unread(list):
 def test_preparing_reads_no_values():
     ready = prepare({name: Unread() for name in DOMAIN.names}, DOMAIN, name="people")
     assert (ready.name, ready.rows_per_person, ready.drops) == ("people", None, False)
-    with pytest.raises(AssertionError, match="a value was read"):
+    with pytest.raises(DataError, match=r"^the source could not read the data \(AssertionError\)"):
         ready.open()
 
 

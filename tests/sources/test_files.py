@@ -93,7 +93,10 @@ def test_csv_without_rows():
         (b'age,sex\n18,"F\n19,M\n', BROKEN),
         (b"age;sex\n18;F\n", "the column 'age' is missing; every attribute of the domain needs one"),
         (b"sex\nF\n", "the column 'age' is missing; every attribute of the domain needs one"),
-        (b"age,age,sex\n18,19,F\n", "the file 'x.csv' has two columns 'age'; rename one of them"),
+        (
+            b"age,age,sex\n18,19,F\n",
+            "the file 'x.csv' has two columns of the same name; rename one, or add a line of names",
+        ),
         (b"age,sex\n21,F\n", OUTSIDE),
         (b"age,sex\n1_8,F\n", OUTSIDE),
         (b"age,sex\n0x12,F\n", OUTSIDE),

@@ -1,8 +1,8 @@
 """Columns in memory to codes: NumPy arrays, lists and Arrow arrays, with the rules applied."""
 
 import datetime
-import math
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from leastnoise._types import IntArray
 from leastnoise.domain import Bins
 from leastnoise.encoding import _numbers as as_floats
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError
 from leastnoise.sources.kinds import Kind, check_id, check_kind, truth
 from leastnoise.sources.source import as_array
 from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
@@ -36,7 +36,7 @@ def as_column(values: Any, name: str) -> Column:
     if hasattr(values, "__array__"):
         array = as_array(values, f"the column {name!r}")
         if array.ndim != 1:
-            raise LeastnoiseError(f"the column {name!r} must have one axis, the rows")
+            raise DataError(f"the column {name!r} must have one axis, the rows")
         return array
     return _objects(values)
 
@@ -44,14 +44,7 @@ def as_column(values: Any, name: str) -> Column:
 def declared_kind(values: Any) -> Kind | None:
     """What the type of a column says that it holds; None where only its values can tell."""
     if isinstance(values, pd.Series):
-        dtype: Any = values.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            dtype = dtype.categories.dtype
-        return (
-            None
-            if isinstance(dtype, np.dtypes.ObjectDType)
-            else kind_of(pa.array(pd.Series([], dtype=dtype), from_pandas=True).type)
-        )
+        return _pandas_kind(values.dtype)
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return kind_of(values.type)
     if hasattr(values, "to_arrow"):  # Polars
@@ -59,6 +52,16 @@ def declared_kind(values: Any) -> Kind | None:
     if isinstance(values, np.ndarray):
         return None if values.dtype == object else _KINDS.get(values.dtype.kind, "unknown")
     return None
+
+
+def _pandas_kind(dtype: Any) -> Kind | None:
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if isinstance(dtype, np.dtypes.ObjectDType):
+        return None
+    with suppress(Exception):  # Arrow does not know them all
+        return kind_of(pa.array(pd.Series([], dtype=dtype), from_pandas=True).type)
+    return "unknown"
 
 
 def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
@@ -85,7 +88,18 @@ def id_texts(column: Column, name: str) -> npt.NDArray[Any]:
         kind, items = kind_of(column.type), column.to_pylist()
     if items:
         check_id(name, kind)
-    return _objects([None if _is_missing(item) else str(item) for item in items])
+    found = [None if _is_missing(item) else str(item) for item in items]
+    if not _encodable(found):
+        raise DataError(f"the column {name!r} has ids that are not valid Unicode; replace their lone surrogates")
+    return _objects(found)
+
+
+def _encodable(texts: list[str | None]) -> bool:
+    try:
+        "".join(text for text in texts if text is not None).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _kind_of_objects(column: npt.NDArray[Any]) -> Kind:
@@ -143,7 +157,7 @@ def _find(coding: Coding, array: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArra
     missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), dtype=bool)
     if array.dtype == object:
         missing = np.array([_is_missing(item) for item in array.tolist()], dtype=bool)
-        array = _objects([_plain(item) for item in array.tolist()])
+        array = _objects([None if gap else _plain(item) for item, gap in zip(array.tolist(), missing, strict=True)])
         found = _find_objects(coding, array)
         x = as_floats(array)
     elif array.dtype.kind == "b":
@@ -185,7 +199,9 @@ def _objects(values: Any) -> npt.NDArray[Any]:
 
 
 def _is_missing(item: object) -> bool:
-    return item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float | Decimal) and math.isnan(item))
+    if isinstance(item, Decimal):
+        return item.is_nan()  # which also takes the signalling ones
+    return item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float | np.floating) and item != item)
 
 
 def _plain(item: Any) -> Any:
@@ -202,4 +218,6 @@ def _plain(item: Any) -> Any:
 def _from_pandas(values: "pd.Series[Any]") -> Column:
     if values.dtype == object:  # Arrow refuses what is mixed, with the values in its message
         return _objects(values.tolist())
-    return pa.array(values, from_pandas=True)
+    with suppress(Exception):  # categories of several types, lone surrogates: the message would hold them
+        return pa.array(values, from_pandas=True)
+    return _objects(values.tolist())

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.codes import Codes, check_codes_type, check_columns, may_drop
 from leastnoise.sources.database import Database
 from leastnoise.sources.duck import DuckDB
@@ -40,11 +41,13 @@ class Prepared:
     name: str | None
     rows_per_person: int | None
     drops: bool | None
+    _title: str = field(repr=False)  # of what holds the data
     _opener: Callable[[], Source] = field(repr=False)
 
     def open(self) -> Source:
         """The source: the first step that looks at values."""
-        return self._opener()
+        with barrier(self._title):
+            return self._opener()
 
 
 def source_of(
@@ -95,25 +98,22 @@ def prepare(
     """
     unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
     checked_name(name)
-    if (engine := engine_of(data, table, memory)) is not None:
-        return _ready(Database(domain, engine, name, rules, unit))
-    columns = _columns(data)
-    if columns is not None:
-        how = codings(domain, rules)
-        check_columns(how, unit, columns)
-        opener = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
-        return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), opener)
-    if rules or unit is not None:
-        raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
-    if isinstance(data, Source):
-        return _ready(_checked_source(domain, data, name))
-    if isinstance(data, np.ndarray):
-        return _from_array(domain, as_array(data, "the data"), name)
-    if isinstance(data, list | tuple):
-        return Prepared(name, None, False, partial(_from_list, domain, data, name))
-    raise LeastnoiseError(
-        f"cannot count data of type {type(data).__name__!r}; give a file, a data frame, columns by name or a source"
-    )
+    how, title = codings(domain, rules), title_of(data)
+    with barrier(title):
+        if (engine := engine_of(data, table, memory)) is not None:
+            source: Source = Database(domain, engine, name, rules, unit)
+        elif (columns := _columns(data)) is not None:
+            check_columns(how, unit, columns)
+            opener = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
+            return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), title, opener)
+        elif rules or unit is not None:
+            raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
+        elif isinstance(data, Source):
+            source = _checked_source(domain, data, name)
+        else:
+            return Prepared(name, None, False, title, partial(_array_opener(domain, data), domain, data, name))
+        most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
+        return Prepared(source.name, most, drops, title, lambda: source)
 
 
 def as_source(domain: Domain, data: Any, name: str | None = None) -> Source:
@@ -207,12 +207,6 @@ SCHEMES: dict[str, Callable[[Any, str | None, str | None], Engine]] = {
 }
 
 
-def _ready(source: Source) -> Prepared:
-    """A source that is made already, and says what it knows of its rows."""
-    most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
-    return Prepared(source.name, most, drops, lambda: source)
-
-
 def _checked_source(domain: Domain, source: Source, name: str | None) -> Source:
     if source.domain != domain:
         raise LeastnoiseError("the source has another domain than the one asked for; make it with the same domain")
@@ -221,13 +215,21 @@ def _checked_source(domain: Domain, source: Source, name: str | None) -> Source:
     return source
 
 
-def _from_array(domain: Domain, array: npt.NDArray[Any], name: str | None) -> Prepared:
+def _array_opener(domain: Domain, data: Any) -> Callable[[Domain, Any, str | None], Source]:
+    """What makes a source of an array, of which the shape and the type are checked, or of nested lists."""
+    if isinstance(data, list | tuple):
+        return _from_list
+    if not isinstance(data, np.ndarray):
+        raise LeastnoiseError(
+            f"cannot count data of type {type(data).__name__!r}; give a file, a data frame, columns by name or a source"
+        )
+    array = as_array(data, "the data")
     kind = _array_kind(domain, array)
     if kind is Table:
         check_counts_type(array, domain)
     else:
         check_codes_type(array, "the array")
-    return Prepared(name, None, False, partial(kind, domain, array, name))
+    return kind
 
 
 def _from_list(domain: Domain, data: Any, name: str | None) -> Source:

@@ -11,6 +11,7 @@ import numpy as np
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError
+from leastnoise.sources.barrier import guarded
 from leastnoise.sources.codes import Codes, may_drop
 from leastnoise.sources.engine import Columns, Engine
 from leastnoise.sources.people import check_ids
@@ -58,13 +59,16 @@ class Database:
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
-        return self._stream(checked_sets(self.domain, sets))
+        return guarded(self._engine.title, self._stream(checked_sets(self.domain, sets)))
 
     def rows(self) -> Iterator[IntArray]:
         """Rows of codes, some at a time, in no particular order.
 
         Guarantees: rows_are_those_that_are_counted.
         """
+        return guarded(self._engine.title, self._all_rows())
+
+    def _all_rows(self) -> Iterator[IntArray]:
         if not self._rows:  # which refuses what no rule covers, before the first row
             return
         for columns in self._engine.run(self._query.rows(range(len(self.domain)))):

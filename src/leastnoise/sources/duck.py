@@ -37,6 +37,7 @@ _KINDS: dict[str, Kind] = {
 class DuckDB:
     """One table or file, read by DuckDB in this process. What does not fit its memory goes to a private folder."""
 
+    title = "DuckDB"
     dialect = "duckdb"
     embedded = True
     most_bytes = 1 << 30
@@ -143,7 +144,7 @@ class DuckDB:
         if error is not None:
             if self._written and isinstance(error, duckdb.InvalidInputException):
                 raise DataError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
-            raise failed("DuckDB", error, "check that the data is whole, and that memory and disk suffice")
+            raise failed(self.title, error, "check that the data is whole, and that memory and disk suffice")
 
     def close(self) -> None:
         """Let go of the connection, and of what it wrote aside."""
@@ -188,8 +189,8 @@ def _names(path: Path, pattern: str) -> list[str]:
         raise DataError(_unreadable(path))
     if any(others != names for others in found):
         raise DataError(f"the files {str(path)!r} differ in their columns; give them the same, in the same order")
-    if twice := [name for k, name in enumerate(names) if name in names[:k]]:
-        raise DataError(f"the file {str(path)!r} has two columns {twice[0]!r}; rename one of them")
+    if len(set(names)) < len(names):  # which may be a row of values, so they are not shown
+        raise DataError(f"the file {str(path)!r} has two columns of the same name; rename one, or add a line of names")
     return names
 
 

@@ -16,6 +16,10 @@ class Engine(Protocol):
     """One table of one database, open for reading. Its own errors may show data and never get out."""
 
     @property
+    def title(self) -> str:
+        """As messages call it."""
+
+    @property
     def dialect(self) -> str:
         """As SQLGlot calls it."""
 

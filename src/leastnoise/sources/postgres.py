@@ -26,6 +26,7 @@ _KINDS: dict[str, Kind] = {
 class PostgreSQL:
     """One table or view, read in one transaction: every pass sees the same rows."""
 
+    title = "PostgreSQL"
     dialect = "postgres"
     embedded = False
     most_bytes = 1 << 25
@@ -65,7 +66,7 @@ class PostgreSQL:
         except self._driver.Error as found:
             error = found
         if error is not None:
-            raise failed("PostgreSQL", error)
+            raise failed(self.title, error)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -26,6 +26,7 @@ _KINDS: dict[str, Kind] = {
 class Spark:
     """A data frame, counted by Spark; only counts come to the driver."""
 
+    title = "Spark"
     dialect = "spark"
     embedded = False
     most_bytes = 1 << 25
@@ -66,7 +67,7 @@ class Spark:
                 raise
             error = found
         if error is not None:
-            raise failed("Spark", error)
+            raise failed(self.title, error)
 
     def close(self) -> None:
         """Forget the view; the session belongs to the user."""

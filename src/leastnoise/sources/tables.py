@@ -12,6 +12,7 @@ from leastnoise._types import IntArray
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.exact import exact_sum
+from leastnoise.sources.barrier import barrier, guarded
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 
 TOO_MANY = 2**62  # rows; below this, sums of counts and their differences fit an int64
@@ -37,12 +38,14 @@ class Table:
 
     def __post_init__(self, array: npt.ArrayLike) -> None:
         checked_name(self.name)
-        object.__setattr__(self, "_table", _checked_counts(array, self.domain))
+        with barrier("NumPy"):
+            object.__setattr__(self, "_table", _checked_counts(array, self.domain))
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
         everything = tuple(range(len(self.domain)))
-        return (project(self._table, everything, wanted) for wanted in checked_sets(self.domain, sets))
+        asked = checked_sets(self.domain, sets)
+        return guarded("NumPy", (project(self._table, everything, wanted) for wanted in asked))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +70,10 @@ class Marginals:
 
     def __post_init__(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:
         checked_name(self.name)
+        with barrier("NumPy"):
+            self._keep(tables)
+
+    def _keep(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:
         found: dict[Axes, IntArray] = {}
         for key, array in tables.items():
             names = (key,) if isinstance(key, str) else tuple(key)
@@ -81,7 +88,7 @@ class Marginals:
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
         asked = [(wanted, self._holder(wanted)) for wanted in checked_sets(self.domain, sets)]
-        return (project(self._tables[axes], axes, wanted) for wanted, axes in asked)
+        return guarded("NumPy", (project(self._tables[axes], axes, wanted) for wanted, axes in asked))
 
     def _holder(self, wanted: Axes) -> Axes:
         """The smallest table that contains the attributes."""

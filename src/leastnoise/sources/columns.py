@@ -104,7 +104,10 @@ def _encodable(texts: list[str | None]) -> bool:
 
 def _kind_of_objects(column: npt.NDArray[Any]) -> Kind:
     kinds = {type(item) for item in column.tolist() if not _is_missing(item)}
-    return "text" if all(issubclass(k, str | int) and k is not bool for k in kinds) else "unknown"
+    if all(issubclass(k, str) for k in kinds):
+        return "text"
+    # Not both: are 1 and '1' the same person?
+    return "integer" if all(issubclass(k, int) and k is not bool for k in kinds) else "unknown"
 
 
 def kind_of(kind: pa.DataType) -> Kind:

@@ -23,6 +23,7 @@ MOST_BRANCHES = 5_000  # values or bins of an attribute in SQL
 _NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _TEXTS = ("text", "date", "written", "nothing")
 _NUMBERS = ("integer", "float", "decimal", "written")
+_BYTEWISE = {"duckdb": ("binary", True), "postgres": ("C", True), "spark": ("UTF8_BINARY", False)}  # name, quoted
 _RANK, _PERSON, COUNT = "rank", "person", "n"
 
 
@@ -98,7 +99,8 @@ class Query:
             forms = {"r": raw, **self._forms(self.codings[k], field.kind, raw)}
             columns += [_named(form.copy(), f"{letter}{k}") for letter, form in forms.items()]
         if self.unit is not None:
-            columns.append(_named(_as_text(_column(self._field(self.unit.id).identifier)), _PERSON))
+            person = self._field(self.unit.id)
+            columns.append(_named(self._text(_column(person.identifier), person.kind), _PERSON))
         rows = _plain_select(columns or [_named(_whole(0), "nothing")]).from_(self.table.copy(), copy=False)
         return rows.subquery("read", copy=False)
 
@@ -184,11 +186,10 @@ class Query:
         return exp.Anonymous(this="ISNAN", expressions=[x])
 
     def _text(self, raw: exp.Column, kind: Kind) -> Expression:
-        if self.dialect != "postgres":
-            return _as_text(raw)
-        if kind == "date":  # its usual text depends on the settings of the server
+        """As text that is compared byte by byte: a column's own collation may take different people for the same."""
+        if self.dialect == "postgres" and kind == "date":  # its usual text depends on the settings of the server
             return exp.Anonymous(this="TO_CHAR", expressions=[raw, exp.Literal.string("YYYY-MM-DD")])
-        return exp.Collate(this=_as_text(raw), expression=exp.to_identifier("C", quoted=True))
+        return exp.Collate(this=_as_text(raw), expression=exp.to_identifier(*_BYTEWISE[self.dialect]))
 
     def _literal(self, text: str) -> Expression:
         if self.dialect == "spark" and "$" in text:  # Spark puts variables into the text of a query

@@ -98,12 +98,12 @@ def prepare(
     """
     unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
     checked_name(name)
-    how, title = codings(domain, rules), title_of(data)
+    title = title_of(data)
     with barrier(title):
         if (engine := engine_of(data, table, memory)) is not None:
             source: Source = Database(domain, engine, name, rules, unit)
         elif (columns := _columns(data)) is not None:
-            check_columns(how, unit, columns)
+            check_columns(how := codings(domain, rules), unit, columns)
             opener = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
             return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), title, opener)
         elif rules or unit is not None:

@@ -15,6 +15,7 @@ from leastnoise.release.kinds import load
 from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.stream import Stream
 from leastnoise.sources import Rules, Unit, source_of
+from leastnoise.sources.check import Check, check
 from leastnoise.workload import Workload
 from leastnoise.workload.spec import load_spec
 
@@ -26,6 +27,7 @@ __all__ = [
     "Bounds",
     "Budget",
     "BudgetError",
+    "Check",
     "Completion",
     "Cost",
     "Domain",
@@ -45,6 +47,7 @@ __all__ = [
     "bins",
     "bounds",
     "cascade",
+    "check",
     "curves",
     "estimate",
     "factorize",

@@ -13,6 +13,7 @@ from leastnoise.cli.ask import ask
 from leastnoise.cli.audit import audit
 from leastnoise.cli.bounds import bounds
 from leastnoise.cli.cascade import cascade
+from leastnoise.cli.check import check
 from leastnoise.cli.demo import demo
 from leastnoise.cli.init import init
 from leastnoise.cli.ledger import ledger
@@ -39,6 +40,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.command(epilog="Example: leastnoise demo")(demo)
 app.command(epilog="Example: leastnoise init people.csv --out people.yaml")(init)
 app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
+app.command(epilog="Example: leastnoise check people.yaml --data people.parquet")(check)
 app.command(epilog="Example: leastnoise bounds survey.yaml --alpha 0.05 --plot curves.svg")(bounds)
 app.command(epilog="Example: leastnoise release people.yaml --data people.parquet --out out --ledger people.ledger")(
     release
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. What goes wrong is one line on stderr.
 
     Exits with 2 where the call or the spec must change, with 3 where the data or its engine fails, with 130 after
-    Ctrl-C, and with 1 where an audit refutes its claim.
+    Ctrl-C, and with 1 where an audit refutes its claim or a check lists problems.
     """
     try:
         code = app(args=arguments, standalone_mode=False)

@@ -79,6 +79,24 @@ def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=width)
 
 
+def diagnosed(coding: Coding, column: Column) -> tuple[tuple[int, int, int], IntArray]:
+    """How many values are missing, outside, and outside still when clamped; and the codes by the rules.
+
+    >>> from leastnoise.domain import Attribute
+    >>> coding = Coding(Attribute.of("age", range(18, 100)), "age", outside=-3)
+    >>> numbers, codes = diagnosed(coding, np.array([18.0, 20.5, 7, np.nan]))
+    >>> numbers, codes.tolist()
+    ((1, 2, 1), [0, -3, -3, -2])
+    """
+    asked = ((coding.without_rules, MISSING), (coding.without_rules, OUTSIDE), (coding.clamped, OUTSIDE))
+    numbers, parts = [0, 0, 0], [np.zeros(0, dtype=np.int64)]
+    for found in _found(coding.clamped, column):
+        for k, (variant, flag) in enumerate(asked):
+            numbers[k] += int(np.count_nonzero(_ruled(variant, *found) == flag))
+        parts.append(_ruled(coding, *found))
+    return (numbers[0], numbers[1], numbers[2]), np.concatenate(parts)
+
+
 def id_texts(column: Column, name: str) -> npt.NDArray[Any]:
     """Ids as texts, None where there is none; the same text in every engine."""
     if isinstance(column, np.ndarray):
@@ -181,12 +199,16 @@ def _find_objects(coding: Coding, array: npt.NDArray[Any]) -> IntArray:
 
 def _applied(coding: Coding, found: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     """The rules, after which nothing is left but codes and dropped rows."""
+    codes = _ruled(coding, found, missing, x)
+    coding.check(bool(np.any(codes == OUTSIDE)), bool(np.any(codes == MISSING)))
+    return codes
+
+
+def _ruled(coding: Coding, found: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     if coding.clamp:
         low, high = ends(coding)
         found = np.where((found < 0) & (x < low), 0, np.where((found < 0) & (x > high), coding.size - 1, found))
-    codes = np.where(missing, coding.missing, np.where(found < 0, coding.outside, found))
-    coding.check(bool(np.any(codes == OUTSIDE)), bool(np.any(codes == MISSING)))
-    return codes
+    return np.where(missing, coding.missing, np.where(found < 0, coding.outside, found))
 
 
 def ends(coding: Coding) -> tuple[float, float]:

@@ -102,7 +102,7 @@ def prepare(
     with barrier(title):
         if (engine := engine_of(data, table, memory)) is not None:
             source: Source = Database(domain, engine, name, rules, unit)
-        elif (columns := _columns(data)) is not None:
+        elif (columns := columns_of(data)) is not None:
             check_columns(how := codings(domain, rules), unit, columns)
             opener = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
             return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), title, opener)
@@ -130,7 +130,7 @@ def engine_of(data: Any, table: str | None, memory: str | None) -> Engine | None
     return None
 
 
-def _columns(data: Any) -> Mapping[str, Any] | None:
+def columns_of(data: Any) -> Mapping[str, Any] | None:
     """Columns of values by name, if the data has them."""
     if isinstance(data, Mapping):
         return data

@@ -68,6 +68,43 @@ class Query:
         asked.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
         return self._sql(_select(asked).from_(self._coded(range(len(self.codings))), copy=False))
 
+    def tally(self) -> str:
+        """Number of rows, and of those that can be counted; per attribute what is missing, outside, and outside still
+        when clamped; ids that are missing.
+        """
+        asked: list[Expression] = [exp.Count(this=exp.Star()), _how_many(self._countable())]
+        for k in range(len(self.codings)):
+            columns = (("u", MISSING), ("u", OUTSIDE), ("v", OUTSIDE))
+            asked += [_how_many(_column(f"{letter}{k}").eq(_whole(flag))) for letter, flag in columns]
+        asked.append(_how_many(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+        return self._sql(_select(asked).from_(self._diagnosed(), copy=False))
+
+    def people(self) -> str:
+        """Number of people with rows that can be counted, of those with too many rows, and of the rows too many."""
+        most = _whole(self.unit.max_rows if self.unit is not None else 0)
+        each = _plain_select([_named(exp.Count(this=exp.Star()), COUNT)]).from_(self._diagnosed(), copy=False)
+        each = each.where(self._countable(), copy=False).group_by(_column(_PERSON), copy=False)
+        over = _column(COUNT) > most
+        more = exp.Sum(this=_case(over.copy(), _column(COUNT) - most, _whole(0)))
+        asked = [exp.Count(this=exp.Star()), _how_many(over), exp.func("COALESCE", _cast(more, "bigint"), _whole(0))]
+        return self._sql(_select(asked).from_(each.subquery("each", copy=False), copy=False))
+
+    def _diagnosed(self) -> exp.Subquery:
+        """Rows as codes by the rules, without any, and clamped where that is possible."""
+        columns: list[Expression] = []
+        for k, coding in enumerate(self.codings):
+            variants = {"c": coding, "u": coding.without_rules, "v": coding.clamped}
+            columns += [_named(self._code_of(k, variant), f"{letter}{k}") for letter, variant in variants.items()]
+        columns += [_column(_PERSON)] if self.unit is not None else []
+        rows = _plain_select(columns or [exp.Star()]).from_(self._read(range(len(self.codings))), copy=False)
+        return rows.subquery("diagnosed", copy=False)
+
+    def _countable(self) -> Expression:
+        """Whether a row has all codes, and an id where it needs one."""
+        needed: list[Expression] = [_column(_code(k)) >= _whole(0) for k in range(len(self.codings))]
+        needed += [_column(_PERSON).is_(exp.null()).not_()] if self.unit is not None else []
+        return exp.and_(*needed) if needed else exp.true()
+
     def distinct(self) -> str:
         """Every combination of codes that occurs, and how often."""
         codes = [_column(_code(k)) for k in range(len(self.codings))]
@@ -106,7 +143,7 @@ class Query:
 
     def _coded(self, wanted: Sequence[int]) -> exp.Subquery:
         """Rows as codes."""
-        columns: list[Expression] = [_named(self._code_of(k), _code(k)) for k in wanted]
+        columns: list[Expression] = [_named(self._code_of(k, self.codings[k]), _code(k)) for k in wanted]
         if self.unit is not None:
             columns.append(_column(_PERSON))
         rows = _plain_select(columns or [exp.Star()]).from_(self._read(wanted), copy=False)
@@ -153,8 +190,7 @@ class Query:
             return forms | ({"x": _as_number(raw, kind)} if kind in _NUMBERS else {})
         return {"x": _as_double(raw, kind) if isinstance(values, Bins) else _as_number(raw, kind)}
 
-    def _code_of(self, k: int) -> Expression:
-        coding = self.codings[k]
+    def _code_of(self, k: int, coding: Coding) -> Expression:
         kind = self._field(coding.column).kind
         missing: Expression = _column(f"r{k}").is_(exp.null())
         if kind in ("float", "decimal"):
@@ -255,6 +291,10 @@ def _double(text: str) -> Expression:
 
 def _any(condition: Expression) -> Expression:
     return exp.func("COALESCE", exp.Max(this=_case(condition, _whole(1), _whole(0))), _whole(0))
+
+
+def _how_many(condition: Expression) -> Expression:
+    return exp.Count(this=_case(condition, _whole(1)))
 
 
 def _as_text(column: Expression) -> Expression:

@@ -1,7 +1,7 @@
 """Where attributes are found in the data, and what becomes of values outside the domain and of missing ones."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -49,6 +49,21 @@ class Coding:
     def drops(self) -> bool:
         """Whether rows may be left out because of this attribute."""
         return DROPPED in (self.outside, self.missing)
+
+    @property
+    def clampable(self) -> bool:
+        """Whether values have a nearest end."""
+        return _clampable(self.attribute)
+
+    @property
+    def without_rules(self) -> "Coding":
+        """The same attribute, with what is outside or missing left as it is."""
+        return replace(self, outside=OUTSIDE, missing=MISSING, clamp=False)
+
+    @property
+    def clamped(self) -> "Coding":
+        """The same without other rules than clamping, where that is possible."""
+        return replace(self.without_rules, clamp=self.clampable)
 
     def code(self, value: object) -> int:
         """The code of one value, -1 where there is none."""

@@ -1,0 +1,329 @@
+"""The curator's own diagnosis of some data: exact numbers that are not protected, spend nothing and publish nothing."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.barrier import barrier, title_of
+from leastnoise.sources.codes import check_columns
+from leastnoise.sources.columns import as_column, diagnosed, id_texts
+from leastnoise.sources.convert import columns_of, engine_of
+from leastnoise.sources.engine import Engine
+from leastnoise.sources.rules import Unit
+from leastnoise.sources.sql import Query
+from leastnoise.workload.rules import AnyRules, Coding, Rules, as_part, codings
+
+NOTICE = "this check reads the data, spends nothing and publishes nothing; its numbers are exact and not protected"
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """What a column holds for one attribute; None where it cannot be read at all."""
+
+    column: str
+    missing: int | None
+    outside: int | None
+    rule: dict[str, Any]
+    stops: bool
+    fixes: list[str]
+
+
+@dataclass(frozen=True)
+class UnitCheck:
+    """What the column of ids holds: `people` have rows that can be counted, `over` of them more than `max_rows`."""
+
+    column: str
+    missing: int | None
+    max_rows: int
+    people: int | None
+    over: int | None
+    left_out: int | None  # rows, because their people have too many
+    rule: dict[str, Any]
+    stops: bool
+    fixes: list[str]
+
+
+@dataclass(frozen=True)
+class Check:
+    """All that would stop a release of some data, and what becomes of its rows. Exact, and for the curator alone.
+
+    `counted` rows are those that a release would count if it left out what stops it.
+    """
+
+    rows: int
+    counted: int
+    columns: dict[str, ColumnCheck]
+    unit: UnitCheck | None
+    problems: list[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether a release would run."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"protected": False} | asdict(self) | {"ok": self.ok}
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+@dataclass
+class _Tally:
+    """Exact numbers, by attribute: missing, outside, and outside still when clamped."""
+
+    rows: int = 0
+    countable: int = 0
+    columns: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    ids_missing: int = 0
+    people: tuple[int, int, int] = (0, 0, 0)  # all, those with too many rows, rows that these have too many
+
+
+def check(
+    data: Any,
+    domain: Domain,
+    *,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    table: str | None = None,
+    memory: str | None = None,
+) -> Check:
+    """All problems that some data has with a domain, its rules and its unit. The arguments are those of `source_of`.
+
+    The numbers are exact and not protected by noise. They are for whoever has the data; nothing is spent or published.
+
+    >>> domain = Domain.of(age=range(18, 100), sex=["F", "M"])
+    >>> found = check({"age": [18, 7, None], "sex": ["F", "M", "M"]}, domain, rules={"age": {"missing": "drop"}})
+    >>> found.rows, found.counted, found.columns["age"].outside, found.columns["age"].fixes
+    (3, 1, 1, ['outside: drop', 'outside: clamp'])
+
+    Guarantees: engines_and_memory_agree; every_fix_settles_its_problem; ok_where_a_release_runs.
+    """
+    unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
+    how = codings(domain, rules)
+    with barrier(title_of(data)):
+        engine = engine_of(data, table, memory)
+        columns = None if engine is not None else columns_of(data)
+        if engine is None and columns is None:
+            raise LeastnoiseError("a check needs columns of values; give a file, a table or a data frame")
+        holder: _Held = _Columns(columns or {}) if engine is None else _Table(engine)
+        try:
+            return _checked(holder, how, unit, _rules(domain, rules))
+        finally:
+            if engine is not None:
+                engine.close()
+
+
+class _Held:
+    """Where columns are found: in memory, or in a database."""
+
+    names: Sequence[str]
+
+    def refuse(self, how: Sequence[Coding], unit: Unit | None) -> None:
+        """Raise what is wrong with names and types."""
+        raise NotImplementedError
+
+    def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
+        """The numbers."""
+        raise NotImplementedError
+
+
+class _Table(_Held):
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.names = engine, list(engine.fields)
+
+    def _query(self, how: Sequence[Coding], unit: Unit | None) -> Query:
+        return Query(self.engine.dialect, self.engine.table, self.engine.fields, tuple(how), unit)
+
+    def refuse(self, how: Sequence[Coding], unit: Unit | None) -> None:
+        self._query(how, unit)
+
+    def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
+        query = self._query(how, unit)
+        rows, countable, *numbers, ids = self._row(query.tally())
+        triples = [(numbers[3 * k], numbers[3 * k + 1], numbers[3 * k + 2]) for k in range(len(how))]
+        made = _Tally(rows, countable, {c.attribute.name: t for c, t in zip(how, triples, strict=True)}, ids)
+        if unit is not None:
+            people, over, more = self._row(query.people())
+            made.people = people, over, more
+        return made
+
+    def _row(self, sql: str) -> list[int]:
+        parts = list(self.engine.run(sql))
+        return [int(np.concatenate(column)[0]) for column in zip(*parts, strict=True)]
+
+
+class _Columns(_Held):
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns, self.names = columns, list(columns)
+
+    def refuse(self, how: Sequence[Coding], unit: Unit | None) -> None:
+        check_columns(how, unit, self.columns)
+        if unit is not None:
+            id_texts(as_column(self.columns[unit.id], unit.id), unit.id)
+
+    def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
+        made = _Tally()
+        keep: Any = None
+        lengths: dict[str, int] = {}
+        for coding in how:
+            name = coding.attribute.name
+            made.columns[name], codes = diagnosed(coding, as_column(self.columns[coding.column], coding.column))
+            lengths[coding.column] = len(codes)
+            _check_lengths(lengths)
+            keep = codes >= 0 if keep is None else keep & (codes >= 0)
+        if unit is not None:
+            ids = id_texts(as_column(self.columns[unit.id], unit.id), unit.id)
+            lengths[unit.id] = len(ids)
+            _check_lengths(lengths)
+            there = np.array([text is not None for text in ids], dtype=bool)
+            made.ids_missing = int(np.count_nonzero(~there))
+            keep = there if keep is None else keep & there
+            each = np.bincount(pd.factorize(ids[keep])[0]) if keep.any() else np.zeros(0, dtype=np.int64)
+            more = np.maximum(each - unit.max_rows, 0)
+            made.people = len(each), int(np.count_nonzero(more)), int(more.sum())
+        made.rows, made.countable = next(iter(lengths.values()), 0), 0 if keep is None else int(np.count_nonzero(keep))
+        return made
+
+
+class _LengthError(LeastnoiseError):
+    """Columns in memory differ in length."""
+
+
+def _check_lengths(lengths: Mapping[str, int]) -> None:
+    (first, *_), (*_, last) = lengths, lengths
+    if lengths[first] != lengths[last]:
+        raise _LengthError(f"the columns {first!r} and {last!r} differ in length; fill the shorter one")
+
+
+def _checked(data: _Held, how: Sequence[Coding], unit: Unit | None, rules: Mapping[str, Rules]) -> Check:
+    broken = {coding.attribute.name: _refusal(data, coding.column, [coding], None) for coding in how}
+    no_ids = None if unit is None else _refusal(data, unit.id, [], unit)
+    whole = [coding for coding in how if broken[coding.attribute.name] is None]
+    counted_by = unit if no_ids is None else None
+    problems: list[str] = []
+    try:
+        tally = data.tally(whole, counted_by)
+    except _LengthError as error:  # then there are no rows
+        tally, whole, counted_by = _Tally(), [], None
+        problems.append(str(error))
+    columns: dict[str, ColumnCheck] = {}
+    for coding in how:
+        name = coding.attribute.name
+        columns[name], found = _column(coding, rules[name], tally.columns.get(name), broken[name], data.names)
+        problems += found
+    people = None
+    if unit is not None:
+        people, found = _unit(unit, tally if counted_by is not None else None, no_ids, data.names)
+        problems += found
+    complete = len(whole) == len(how) and counted_by is unit
+    return Check(tally.rows, tally.countable - tally.people[2] if complete else 0, columns, people, problems)
+
+
+def _refusal(data: _Held, column: str, how: Sequence[Coding], unit: Unit | None) -> str | None:
+    """Why a column can never be counted; a fix for a name that is spelt otherwise."""
+    try:
+        data.refuse(how, unit)
+    except LeastnoiseError as error:
+        return str(error)
+    return None
+
+
+def _column(
+    coding: Coding, rules: Rules, numbers: tuple[int, int, int] | None, refusal: str | None, names: Sequence[str]
+) -> tuple[ColumnCheck, list[str]]:
+    rule = {"outside": rules.outside, "missing": rules.missing}
+    if numbers is None:
+        fixes = _other_names(coding.column, names)
+        return ColumnCheck(coding.column, None, None, rule, True, fixes), [] if refusal is None else [refusal]
+    missing, outside, unclamped = numbers
+    unsettled = {"error": outside, "clamp": unclamped}.get(rules.outside, 0)
+    problems, fixes = [], []
+    name, column = coding.attribute.name, coding.column
+    if unsettled:
+        fixes += ["outside: drop", *(["outside: clamp"] if coding.clampable and not unclamped else [])]
+        fixes += ["outside: other"] if coding.code(OTHER) >= 0 else []
+        problems.append(f"the column {column!r} holds {_many(unsettled, 'value')} outside the domain of {name!r}")
+    if missing and rules.missing == "error":
+        fixes += ["missing: drop", *(["missing: other"] if coding.code(OTHER) >= 0 else [])]
+        problems.append(f"the column {column!r} lacks {_many(missing, 'value')}")
+    return ColumnCheck(column, missing, outside, rule, bool(problems), fixes), problems
+
+
+def _unit(unit: Unit, tally: _Tally | None, refusal: str | None, names: Sequence[str]) -> tuple[UnitCheck, list[str]]:
+    rule = {"missing": unit.missing}
+    if tally is None:
+        fixes = _other_names(unit.id, names, "id")
+        made = UnitCheck(unit.id, None, unit.max_rows, None, None, None, rule, True, fixes)
+        return made, [] if refusal is None else [refusal]
+    stops = bool(tally.ids_missing) and unit.missing == "error"
+    fixes = ["missing: drop"] if stops else []
+    problems = [f"the column {unit.id!r} lacks {_many(tally.ids_missing, 'id')}"] if stops else []
+    return UnitCheck(unit.id, tally.ids_missing, unit.max_rows, *tally.people, rule, stops, fixes), problems
+
+
+def _other_names(column: str, names: Sequence[str], key: str = "column") -> list[str]:
+    """Columns that are named alike, where this one is missing."""
+    if column in names:
+        return []
+    alike = {str(name).lower(): str(name) for name in names}
+    return [f"{key}: {alike[close]}" for close in difflib.get_close_matches(column.lower(), alike, n=1)]
+
+
+def _rules(domain: Domain, rules: AnyRules | None) -> dict[str, Rules]:
+    given = dict(rules or {})
+    return {a.name: as_part(Rules, given.get(a.name, Rules()), f"the rules of {a.name!r}") for a in domain}
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _lines(made: Check) -> list[str]:
+    head = ("attribute", "column", "missing", "outside", "rules", "a release")
+    table = [head, *(_cells(name, column) for name, column in made.columns.items())]
+    lines = [NOTICE, f"{made.rows:,} rows, {made.counted:,} counted", "", *_aligned(table)]
+    if made.unit is not None:
+        lines += ["", *_unit_lines(made.unit)]
+    lines += ["", *(f"- {problem}" for problem in made.problems)] if made.problems else []
+    return [*lines, "", "a release would run" if made.ok else "a release would stop"]
+
+
+def _cells(name: str, column: ColumnCheck) -> tuple[str, ...]:
+    numbers = ("-" if number is None else f"{number:,}" for number in (column.missing, column.outside))
+    rules = ", ".join(f"{key}: {value}" for key, value in column.rule.items())
+    return name, column.column, *numbers, rules, _verdict(column)
+
+
+def _verdict(part: ColumnCheck | UnitCheck) -> str:
+    if not part.stops:
+        return "runs"
+    return f"stops; settled by {' or '.join(part.fixes)}" if part.fixes else "stops"
+
+
+def _unit_lines(unit: UnitCheck) -> list[str]:
+    if unit.people is None or unit.over is None or unit.left_out is None or unit.missing is None:
+        return [f"people by {unit.column!r}: {_verdict(unit)}"]
+    return [
+        f"people by {unit.column!r} with rows that can be counted: {unit.people:,}",
+        f"people with more than {_many(unit.max_rows, 'row')}: {unit.over:,}; rows of theirs that are left out: "
+        f"{unit.left_out:,}",
+        f"ids missing: {unit.missing:,} (missing: {unit.rule['missing']}): {_verdict(unit)}",
+    ]
+
+
+def _aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    right = (False, False, True, True, False, False)
+    return [
+        "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
+        for row in table
+    ]

@@ -31,16 +31,19 @@ class barrier:
     Guarantees: no_secret_gets_out.
     """
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, *, quiet: bool = True) -> None:
+        """With `quiet` False for arithmetic in memory, which neither warns nor logs and must not wait for that."""
+        self.what, self.quiet = what, quiet
 
     def __enter__(self) -> None:
-        _QUIET.enter()
+        if self.quiet:
+            _QUIET.enter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _QUIET.leave()
+        if self.quiet:
+            _QUIET.leave()
         if error is None:
             return
         if isinstance(error, _PASS):
@@ -55,16 +58,16 @@ class barrier:
             refusal.__context__ = None
 
 
-def guarded(what: str, items: Iterable[Item]) -> Iterator[Item]:
+def guarded(what: str, items: Iterable[Item], *, quiet: bool = True) -> Iterator[Item]:
     """The same items, each of them made behind the barrier.
 
     >>> list(guarded("the source", iter("ab")))
     ['a', 'b']
     """
-    with barrier(what):
+    with barrier(what, quiet=quiet):
         made = iter(items)
     while True:
-        with barrier(what):
+        with barrier(what, quiet=quiet):
             item = next(made, _END)
         if item is _END:
             return

@@ -41,8 +41,8 @@ class Prepared:
     name: str | None
     rows_per_person: int | None
     drops: bool | None
-    _title: str = field(repr=False)  # of what holds the data
     _opener: Callable[[], Source] = field(repr=False)
+    _title: str = field(default="the source", repr=False)  # of what holds the data, in messages
 
     def open(self) -> Source:
         """The source: the first step that looks at values."""
@@ -105,15 +105,15 @@ def prepare(
         elif (columns := columns_of(data)) is not None:
             check_columns(how := codings(domain, rules), unit, columns)
             opener = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
-            return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), title, opener)
+            return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), opener, title)
         elif rules or unit is not None:
             raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
         elif isinstance(data, Source):
             source = _checked_source(domain, data, name)
         else:
-            return Prepared(name, None, False, title, partial(_array_opener(domain, data), domain, data, name))
+            return Prepared(name, None, False, partial(_array_opener(domain, data), domain, data, name), title)
         most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
-        return Prepared(source.name, most, drops, title, lambda: source)
+        return Prepared(source.name, most, drops, lambda: source, title)
 
 
 def as_source(domain: Domain, data: Any, name: str | None = None) -> Source:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.convert import engine_of
 from leastnoise.sources.engine import Engine
 from leastnoise.sources.kinds import NUMBERS, Kind
@@ -55,6 +56,13 @@ def draft(data: str | Path, *, look: bool = False, sample: int | None = None, ta
 
     Guarantees: reads_no_rows_unless_asked; marks_what_it_read; what_it_looked_up_plans.
     """
+    with barrier(title_of(data)):
+        found = _found(data, look, sample, table)
+    return _written(found, look)
+
+
+def _found(data: str | Path, look: bool, sample: int | None, table: str | None) -> dict[str, tuple[str | None, str]]:
+    """What to write for each column, or None, and a remark."""
     engine = engine_of(data, table, None)
     if engine is None:
         raise LeastnoiseError("a spec is drafted from a file or a table; give its path or URI")
@@ -62,10 +70,9 @@ def draft(data: str | Path, *, look: bool = False, sample: int | None = None, ta
         if look and engine.dialect != "duckdb":
             raise LeastnoiseError("only files and DuckDB databases can be looked at; leave out --look, and fill it in")
         rows = _limited(engine, sample) if look else ""
-        found = {name: _looked(engine, field, rows) if look else _open(field) for name, field in engine.fields.items()}
+        return {name: _looked(engine, field, rows) if look else _open(field) for name, field in engine.fields.items()}
     finally:
         engine.close()
-    return _written(found, look)
 
 
 def _written(found: dict[str, tuple[str | None, str]], look: bool) -> Draft:

@@ -45,7 +45,7 @@ class Table:
         """One fresh array of exact counts per attribute set, in the order asked."""
         everything = tuple(range(len(self.domain)))
         asked = checked_sets(self.domain, sets)
-        return guarded("NumPy", (project(self._table, everything, wanted) for wanted in asked))
+        return guarded("NumPy", (project(self._table, everything, wanted) for wanted in asked), quiet=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Marginals:
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
         asked = [(wanted, self._holder(wanted)) for wanted in checked_sets(self.domain, sets)]
-        return guarded("NumPy", (project(self._tables[axes], axes, wanted) for wanted, axes in asked))
+        return guarded("NumPy", (project(self._tables[axes], axes, wanted) for wanted, axes in asked), quiet=False)
 
     def _holder(self, wanted: Axes) -> Axes:
         """The smallest table that contains the attributes."""

@@ -44,6 +44,7 @@ BAD = {
     "huge": np.array([2**62, 2, 3, 4]),
     "huge sum": np.array([2**61, 2**61, 3, 4]),
     "nothing": None,
+    "ragged": [[1], [2, 3]],
 }
 
 
@@ -77,6 +78,23 @@ def test_counts_are_checked(kind, bad):
         MECHANISMS[kind]().run(Custom(BAD[bad]), bits=NoBits())
     assert str(error.value).startswith("the source ")
     assert not any(character.isdigit() for character in str(error.value).replace("2**62", ""))
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_errors_of_sources_do_not_get_out(kind, early):
+    """Whatever a source raises, at once or while it counts, its text may hold values."""
+
+    class Raising(Custom):
+        def count(self, sets):
+            if early:
+                raise RuntimeError("patient 4711 has no ward")
+            return (int("patient 4711") for _ in sets)
+
+    with pytest.raises(DataError) as error:
+        MECHANISMS[kind]().run(Raising(None), bits=NoBits())
+    assert "4711" not in repr(error.value)
+    assert error.value.__cause__ is error.value.__context__ is None
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)

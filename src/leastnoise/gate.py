@@ -17,6 +17,7 @@ from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.exact import exact_sum
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Database, Expecting, Source, source_of
+from leastnoise.sources.barrier import barrier, guarded
 from leastnoise.sources.convert import Prepared
 from leastnoise.sources.source import Axes
 from leastnoise.workload.rules import AnyRules
@@ -63,7 +64,9 @@ class Counts:
             self._source.expect(sets)
 
     def _read(self, sets: Sequence[Axes]) -> Iterator[npt.ArrayLike | None]:
-        given = iter(self._source.count(sets))
+        with barrier("the source", quiet=False):  # one of somebody else may raise whatever it likes
+            counting = self._source.count(sets)
+        given = guarded("the source", counting, quiet=False)
         for _ in sets:
             yield next(given, None)  # None where tables are missing
 
@@ -108,7 +111,8 @@ def checked_count(count: object) -> int:
 
 
 def _checked(given: npt.ArrayLike | None, shape: tuple[int, ...]) -> IntArray:
-    table = np.asarray(given)
+    with barrier("the source", quiet=False):
+        table = np.asarray(given)
     whole = table.shape == shape and table.dtype.kind in "iu" and not isinstance(given, np.ma.MaskedArray)
     if not whole or (table.size and not _in_range(table)):
         raise DataError("the source does not give whole, non-negative counts of the shape asked for; repair it")

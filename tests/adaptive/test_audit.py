@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import leastnoise as ln
 from leastnoise.adaptive import adapt, survey
-from leastnoise.adaptive.select import Chosen, distance
+from leastnoise.adaptive.select import Choice, distance
 from leastnoise.adaptive.survey import GRID, Taken
 from leastnoise.gate import Counts
 from leastnoise.noise import SeededBits
@@ -58,7 +58,7 @@ def test_ratios_of_surveys_are_those_of_gaussians():
 
 def test_ratios_of_choices_are_those_of_probabilities():
     seen, zero, one = steps("choice", rounds=12)
-    choices = [s for s in seen if isinstance(s, Chosen)]
+    choices = [s for s in seen if isinstance(s, Choice)]
     assert len(choices) > 2
     for step in choices:
         logs = []

@@ -128,7 +128,7 @@ class Chosen:
         allowed = {m: allowance(self._cells[m], deviation) for m in candidates}
         members = choice.choose(distances.by_set, allowed, self.bits)
         if self.known.witness is not None:
-            self.known.witness(select.Chosen(choice, {m: estimates.table(m) for m in candidates}, allowed, members))
+            self.known.witness(select.Choice(choice, {m: estimates.table(m) for m in candidates}, allowed, members))
         before = estimates.table(members)
         spending = self._shared(members, rest)
         self._measure(spending, len(candidates), choice.mu_squared)

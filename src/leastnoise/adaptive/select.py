@@ -100,7 +100,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class Choice:
     """A choice that was made: the estimates that counts were compared with, the allowances, and the candidate."""
 
     selection: Selection

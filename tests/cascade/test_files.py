@@ -198,7 +198,7 @@ def test_any_changed_field_is_refused_by_what_it_says(name, out):
             accepted.add(path[:1] if path[0] != "privacy" else path)
             assert found.cost == made.cost
             assert found.privacy.statement == made.privacy.statement
-    assert accepted <= FREE | {("warning",), ("privacy", "statement"), ("stopped_runs",)}  # none and unknown
+    assert accepted <= FREE | {("warning",), ("privacy", "statement"), ("run",)}  # none and unknown
 
 
 def test_forged_noise_is_refused(out):

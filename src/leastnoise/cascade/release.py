@@ -26,7 +26,7 @@ from leastnoise.release import folders, kinds
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import row_labels, with_errors
 from leastnoise.release.html import described
-from leastnoise.release.statement import Privacy, now, words
+from leastnoise.release.statement import Privacy, Run, now, words
 from leastnoise.tree import Tree
 from leastnoise.workload import Workload
 from leastnoise.workload.blocks import Block
@@ -47,7 +47,7 @@ class CascadeRelease:
     dataset: str | None = None
     insecure: bool = False
     ledger_entry: int | None = None
-    stopped_runs: int | None = None  # before it, that looked at the data
+    run: Run = field(default_factory=Run)
     created: str = field(default_factory=now)
 
     @property
@@ -79,7 +79,7 @@ class CascadeRelease:
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
         cost, delta, exact = self.cost, self.plan.delta, self.plan.exact
-        said = words(cost, delta, insecure=self.insecure, stopped_runs=self.stopped_runs)
+        said = words(cost, delta, insecure=self.insecure, run=self.run)
         if exact is not None:
             said = f"{said} {exact.words()}" if self.insecure else f"{exact.words()} {said}"
         told = {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta}

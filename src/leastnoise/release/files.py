@@ -19,7 +19,7 @@ from leastnoise.plan.recipe_store import Arrays, digest_of, recipe_data, recipe_
 from leastnoise.release import folders
 from leastnoise.release.folders import HEADER, File, Head
 from leastnoise.release.rounds import Adaptivity
-from leastnoise.release.statement import SAME, Origin, Privacy, Record, Stopped, Summary, Text, Time
+from leastnoise.release.statement import SAME, Origin, Privacy, Record, Run, Summary, Text, Time
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
@@ -30,7 +30,7 @@ class Part(Record):
 
     created: Time
     ledger_entry: Annotated[int, Field(gt=0)] | None
-    stopped_runs: Stopped | None
+    run: Run
     plan: Summary | None
     adaptive: Adaptivity | None = None
     insecure: bool
@@ -95,8 +95,8 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
             plan=origin.summary,
             adaptive=origin.adaptive,
             insecure=part.insecure,
-            stopped_runs=origin.stopped_runs,
-            privacy=Privacy.of([part], origin.stopped_runs),
+            run=origin.run,
+            privacy=Privacy.of([part], origin.run),
             fingerprint=digest_of(*recipe),
             recipe=recipe[0],
         )
@@ -124,7 +124,7 @@ def load(path: Path) -> dict[str, Any]:
         header.privacy.check(Privacy.of(parts))
         if header.insecure != any(p.insecure for p in parts):
             raise LeastnoiseError("its marks for insecure noise contradict each other")
-    origins = tuple(Origin(p.created, p.ledger_entry, p.stopped_runs, p.plan, p.adaptive) for p in header.parts)
+    origins = tuple(Origin(p.created, p.ledger_entry, p.run, p.plan, p.adaptive) for p in header.parts)
     return {"parts": parts, "dataset": header.dataset, "origins": origins}
 
 

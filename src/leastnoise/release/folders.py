@@ -28,7 +28,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe_store import Arrays
 from leastnoise.plan.store import UNREADABLE
 from leastnoise.privacy.cost import fraction_text, read_fraction
-from leastnoise.release.statement import INSECURE, Privacy, Record, Stopped, Text, Time
+from leastnoise.release.statement import INSECURE, Privacy, Record, Run, Text, Time
 
 HEADER, ARRAYS, NAMES = "release.json", "measurements.npz", "names.json"
 STREAM = "stream.json"  # of a stream that is not a release yet
@@ -89,7 +89,7 @@ class Once(Head):
 
     created: Time
     ledger_entry: Annotated[int, Field(gt=0)] | None
-    stopped_runs: Stopped | None
+    run: Run
     fingerprint: Text
 
 
@@ -117,8 +117,8 @@ class ToldOnce(Told, Protocol):
         """Where it was paid for."""
 
     @property
-    def stopped_runs(self) -> int | None:
-        """How many runs on the dataset looked at the data before it and stopped, where a ledger knows."""
+    def run(self) -> Run:
+        """What its cost does not tell."""
 
     @property
     def privacy(self) -> Privacy:
@@ -242,7 +242,7 @@ def told_once(release: ToldOnce, stored: Mapping[str, File], identity: str, fing
         "files": dict(stored),
         "created": release.created,
         "ledger_entry": release.ledger_entry,
-        "stopped_runs": release.stopped_runs,
+        "run": release.run,
         "fingerprint": fingerprint,
     }
 
@@ -380,7 +380,7 @@ def understanding(file: Path, remedy: str = RESTORE) -> Iterator[None]:
 
 def restored(make: Callable[..., Made], path: Path, header: Once, **fields: Any) -> Made:
     """A release from its header and further fields; refused where it states another privacy than it has."""
-    shared = ("dataset", "insecure", "ledger_entry", "stopped_runs", "created")
+    shared = ("dataset", "insecure", "ledger_entry", "run", "created")
     release = make(**fields, **{name: getattr(header, name) for name in shared})
     with reading(path / HEADER):
         header.privacy.check(release.privacy)

@@ -29,7 +29,7 @@ from leastnoise.release.frames import with_errors
 from leastnoise.release.html import described
 from leastnoise.release.run import FILE_BYTES, Debit, Task, spend
 from leastnoise.release.simultaneous import Together, half_width
-from leastnoise.release.statement import Privacy, common_delta, now, words
+from leastnoise.release.statement import Privacy, Run, common_delta, now, words
 
 SHOWN = 8  # answers in a notebook
 MOST_JOINT = 2**26  # entries of the covariances that are worked out together
@@ -47,7 +47,7 @@ class MatrixRelease:
     dataset: str | None = None
     insecure: bool = False
     ledger_entry: int | None = None
-    stopped_runs: int | None = None  # before it, that looked at the data
+    run: Run = field(default_factory=Run)
     created: str = field(default_factory=now)
 
     @property
@@ -63,7 +63,7 @@ class MatrixRelease:
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
-        return privacy_of(self.plan, self.insecure, self.stopped_runs)
+        return privacy_of(self.plan, self.insecure, self.run)
 
     @cached_property
     def values(self) -> Array:
@@ -150,10 +150,10 @@ class MatrixRelease:
         return f"<MatrixRelease of {self.plan.queries:,} queries on {self.plan.items:,} items; {self.cost}{mark}>"
 
 
-def privacy_of(plan: MatrixPlan, insecure: bool, stopped_runs: int | None) -> Privacy:
+def privacy_of(plan: MatrixPlan, insecure: bool, run: Run) -> Privacy:
     """The privacy statement of whatever is measured by a plan."""
     cost, delta = plan.cost, common_delta([plan.budget])
-    said = words(cost, delta, insecure=insecure, stopped_runs=stopped_runs)
+    said = words(cost, delta, insecure=insecure, run=run)
     return Privacy.model_validate(
         {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta} | cost.to_json()
     )

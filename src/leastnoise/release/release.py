@@ -29,7 +29,7 @@ from leastnoise.release.linear import Linear
 from leastnoise.release.reach import Reach
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.state import Members, State
-from leastnoise.release.statement import Origin, Privacy
+from leastnoise.release.statement import Origin, Privacy, Run
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal
 
@@ -66,7 +66,7 @@ class Release:
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
-        return Privacy.of(self.parts, max((o.stopped_runs or 0 for o in self.origins), default=0))
+        return Privacy.of(self.parts, Run.together(o.run for o in self.origins))
 
     @property
     def insecure(self) -> bool:

@@ -27,7 +27,7 @@ from leastnoise.release import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.rounds import Adaptivity
-from leastnoise.release.statement import Origin, Summary
+from leastnoise.release.statement import Origin, Run, Summary
 from leastnoise.sources.convert import prepare
 from leastnoise.sources.rules import AnyRules, Unit
 from leastnoise.workload import Workload
@@ -77,7 +77,7 @@ def conduct(job: Job, data: Any, *, tables: export.Format | None = None, **optio
 
     def carry_out(counts: Counts, bits: Bits, name: str | None, debit: Debit) -> Release:
         measured, adaptive = job.carry_out(counts, bits, progress)
-        origin = Origin(ledger_entry=debit.entry, stopped_runs=debit.stopped_runs, plan=planned, adaptive=adaptive)
+        origin = Origin(ledger_entry=debit.entry, run=debit.run, plan=planned, adaptive=adaptive)
         return Release((measured,), name, (origin,))
 
     def fill(release: Release, folder: Path) -> str:
@@ -88,10 +88,10 @@ def conduct(job: Job, data: Any, *, tables: export.Format | None = None, **optio
 
 
 class Debit(NamedTuple):
-    """How a run was paid for: the entry in its ledger, and how many runs before it looked at the data and stopped."""
+    """How a run was paid for: the entry in its ledger, and what its cost does not tell."""
 
-    entry: int | None = None
-    stopped_runs: int | None = None
+    entry: int | None
+    run: Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +137,16 @@ def spend(
         prepared = prepare(data, task.domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
         check_promise(task.cost.neighbours, prepared, task.keeps_size)
         name = dataset or prepared.name
+        # without a unit, that nobody has more rows than promised is the caller's word
+        assumed = task.cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
         with _paying(book, task, name, note, bits.insecure) as pay:
             if progress is not None:
                 progress(0, 0, "counting")
             counts = Counts(prepared.open(), task.domain)
             _ = counts.total  # a source that cannot count fails here
-            debit, entry = pay()
-            made = task.carry_out(counts, bits, name, debit)
+            entry, stopped = pay()
+            run = Run(stopped_runs=stopped, rows_assumed=assumed)
+            made = task.carry_out(counts, bits, name, Debit(None if entry is None else entry.id, run))
         if folder is not None:
             identity = task.fill(made, folder)
     if book is not None and entry is not None and identity is not None:
@@ -154,20 +157,20 @@ def spend(
 @contextmanager
 def _paying(
     book: Ledger | None, task: Task[Made], name: str | None, note: str, insecure: bool
-) -> Iterator[Callable[[], tuple[Debit, Entry | None]]]:
+) -> Iterator[Callable[[], tuple[Entry | None, int | None]]]:
     """Take down an attempt before data is opened, which is completed where nothing stops it, and a way to debit."""
     if book is None:
-        yield lambda: (Debit(), None)
+        yield lambda: (None, None)
         return
     attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
 
-    def pay() -> tuple[Debit, Entry]:
+    def pay() -> tuple[Entry, int]:
         try:
             entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
         except BudgetError:  # others were faster, which the data has no part in
             book.complete(attempt)
             raise
-        return Debit(entry.id, attempt.stopped), entry
+        return entry, attempt.stopped
 
     yield pay
     book.complete(attempt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import isclose
@@ -39,13 +39,39 @@ def _utc(text: str) -> str:
 Text = Annotated[str, Field(min_length=1)]
 Time = Annotated[str, AfterValidator(_utc)]
 Figure = Annotated[float, Field(ge=0)]
-Stopped = Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)]
 
 
 class Record(BaseModel):
     """A part of release.json: every field is there, none is unknown, types are exact."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Run(Record):
+    """What the cost of a run does not tell and its statement must: what came before it, and what nobody checked."""
+
+    stopped_runs: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] | None = None  # that looked at the data, by its ledger
+    rows_assumed: bool = False  # no unit bounds the rows of a person
+
+    @staticmethod
+    def together(runs: Iterable[Run]) -> Run:
+        """What several runs leave untold."""
+        some = list(runs)
+        stopped = max((r.stopped_runs for r in some if r.stopped_runs is not None), default=None)
+        return Run(stopped_runs=stopped, rows_assumed=any(r.rows_assumed for r in some))
+
+    def words(self, cost: Cost) -> list[str]:
+        """In sentences."""
+        said, rows = [], cost.neighbours.rows
+        if self.rows_assumed:
+            most = "one row" if rows == 1 else f"{rows:,} rows"
+            said.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
+        if self.stopped_runs:
+            runs = "one run" if self.stopped_runs == 1 else f"{self.stopped_runs:,} runs"
+            said.append(
+                f"Before it, {runs} on the same dataset looked at the data and stopped; that they did is not covered."
+            )
+        return said
 
 
 class Floor(Record):
@@ -91,7 +117,7 @@ class Origin:
 
     created: str = field(default_factory=now)
     ledger_entry: int | None = None
-    stopped_runs: int | None = None  # before it, by the ledger: runs that looked at the data and did not finish
+    run: Run = field(default_factory=Run)
     plan: Plan | Summary | None = None  # a plan is summed up when somebody asks
     adaptive: Adaptivity | None = None  # of an adaptive release
 
@@ -116,10 +142,10 @@ class Privacy(Record):
     delta: Annotated[float, Field(gt=0, lt=1)]
 
     @classmethod
-    def of(cls, parts: Sequence[Measurements], stopped_runs: int | None = None) -> Privacy:
+    def of(cls, parts: Sequence[Measurements], run: Run | None = None) -> Privacy:
         """The privacy of some measurements together."""
         cost, delta = Cost.total(p.recipe.cost for p in parts), common_delta([p.recipe.budget for p in parts])
-        said = words(cost, delta, len(parts), any(p.insecure for p in parts), stopped_runs)
+        said = words(cost, delta, len(parts), any(p.insecure for p in parts), run)
         return cls.model_validate(
             {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta} | cost.to_json()
         )
@@ -140,7 +166,7 @@ def common_delta(budgets: Sequence[Budget]) -> float:
     return USUAL_DELTA if delta is None else delta
 
 
-def words(cost: Cost, delta: float, parts: int = 1, insecure: bool = False, stopped_runs: int | None = None) -> str:
+def words(cost: Cost, delta: float, parts: int = 1, insecure: bool = False, run: Run | None = None) -> str:
     """The privacy statement, numbers rounded up.
 
     >>> from fractions import Fraction
@@ -159,11 +185,7 @@ releases about the same people, mu^2 adds up.
     ]
     if parts > 1:
         told.insert(1, f"It is made of {parts} releases whose mu^2 were added.")
-    if stopped_runs:
-        runs = "one run" if stopped_runs == 1 else f"{stopped_runs:,} runs"
-        told.append(
-            f"Before it, {runs} on the same dataset looked at the data and stopped; that they did is not covered."
-        )
+    told += [] if run is None else run.words(cost)
     if insecure:
         told = [INSECURE, "Had the noise been secure, it would be: " + told[0][0].lower() + told[0][1:], *told[1:]]
     return " ".join(told)

@@ -30,7 +30,7 @@ from leastnoise.release import folders, matrix_files, stream_files
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.journal import JOURNAL, REMEDY, Journal, Step
 from leastnoise.release.matrix import MatrixRelease, privacy_of
-from leastnoise.release.statement import Privacy, now
+from leastnoise.release.statement import Privacy, Run, now
 
 FITS = 2**62
 
@@ -76,7 +76,7 @@ class Stream:
         self._read = np.zeros(plan.items)
         self._entry: Entry | None = None
         self.ledger_entry: int | None = None
-        self.stopped_runs: int | None = None
+        self.run = Run(rows_assumed=plan.budget.neighbours.rows_per_person is not None)  # counts come as they are
         self._journal = None
         self._turn = threading.Lock()
 
@@ -84,7 +84,8 @@ class Stream:
         if self._book is not None:
             cost, mark = self.plan.cost, matrix_files.fingerprint(self.plan)
             self._entry = self._book.debit(cost, mark, note=note, dataset=self.dataset, insecure=self.insecure)
-            self.ledger_entry, self.stopped_runs = self._entry.id, self._book.stopped
+            self.ledger_entry = self._entry.id
+            self.run = self.run.model_copy(update={"stopped_runs": self._book.stopped})
 
     @classmethod
     def load(
@@ -107,7 +108,7 @@ class Stream:
         if stream._bits.insecure and not header.insecure:
             raise LeastnoiseError("the noise of this stream is secure; go on without bits")
         stream._begin(plan, header.dataset, header.insecure, _opened(ledger), header.created)
-        stream.ledger_entry, stream.stopped_runs = header.ledger_entry, header.stopped_runs
+        stream.ledger_entry, stream.run = header.ledger_entry, header.run
         if stream._book is not None:
             stream._entry = _entry(stream._book, header)
         stream._journal = Journal(path / JOURNAL, header.sha256)
@@ -120,7 +121,7 @@ class Stream:
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, for all answers together."""
-        return privacy_of(self.plan, self.insecure, self.stopped_runs)
+        return privacy_of(self.plan, self.insecure, self.run)
 
     def __len__(self) -> int:
         return len(self._measured)
@@ -200,7 +201,7 @@ class Stream:
             raise LeastnoiseError(f"{missing:,} of {self.plan.items:,} items have not come yet; add them, or zeros")
         fits = max(map(abs, self._measured)) < FITS
         measured = np.array(self._measured, dtype=np.int64 if fits else object)
-        release = MatrixRelease(self.plan, measured, self.dataset, self.insecure, self.ledger_entry, self.stopped_runs)
+        release = MatrixRelease(self.plan, measured, self.dataset, self.insecure, self.ledger_entry, self.run)
         if out is not None:
             identity = matrix_files.save(release, Path(out), overwrite)
             if self._book is not None and self._entry is not None and self._entry.release != identity:

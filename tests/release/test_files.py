@@ -235,7 +235,22 @@ def test_failed_writes_leave_nothing(out, monkeypatch):
     assert list(out.parent.iterdir()) == []
 
 
-def test_failed_replacement_keeps_the_old_one(out, monkeypatch):
+def no_exchange(*_: object) -> bool:
+    """As where the system cannot exchange two names."""
+    return False
+
+
+def test_releases_are_replaced_where_names_cannot_be_exchanged(out, monkeypatch):
+    monkeypatch.setattr(folders, "exchange", no_exchange)
+    released().save(out)
+    other = RELEASES["given prior"]()
+    other.save(out, overwrite=True)
+    same_numbers(ln.Release.load(out), other)
+    assert [p.name for p in out.parent.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_failed_replacement_keeps_the_old_one(steps, out, monkeypatch):
     old = released()
     old.save(out)
     rename = Path.rename
@@ -246,6 +261,7 @@ def test_failed_replacement_keeps_the_old_one(out, monkeypatch):
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr(folders, "exchange", failing if steps == 1 else no_exchange)
     with pytest.raises(LeastnoiseError, match="cannot be written"):
         RELEASES["given prior"]().save(out, overwrite=True)
     same_numbers(ln.Release.load(out), old)

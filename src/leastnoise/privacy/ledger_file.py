@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from leastnoise._renames import rename_to_free
 from leastnoise.errors import LeastnoiseError
 
 APPLICATION = 0x6C6E6C67  # "lnlg", tells a ledger from other SQLite files
@@ -96,10 +97,11 @@ class LedgerFile:
 
     def _move(self, new: Path) -> None:
         try:
-            self.path.touch(exist_ok=False)  # takes the name, or finds that somebody was faster
+            if not rename_to_free(new, self.path):
+                self.path.touch(exist_ok=False)  # takes the name, or finds that somebody was faster
+                new.replace(self.path)
         except FileExistsError:
             raise self._taken() from None
-        new.replace(self.path)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)  # so that the name survives a power loss

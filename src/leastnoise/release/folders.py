@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
+from leastnoise._renames import exchange
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe_store import Arrays
@@ -174,7 +175,13 @@ def _is_ours(path: Path) -> bool:
 
 
 def _move(draft: Path, path: Path) -> None:
-    """Give a complete folder its name; a folder that has it steps aside and is removed after."""
+    """Give a complete folder its name; a folder that has it trades names with the draft, which is removed after.
+
+    Guarantees: the_old_or_the_new_release_is_there (where the system can exchange names in one step).
+    """
+    if path.exists() and exchange(draft, path):
+        _sync(path.parent)
+        return
     aside = draft.with_suffix(ASIDE)
     if path.exists():
         path.rename(aside)

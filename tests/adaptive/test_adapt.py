@@ -1,10 +1,7 @@
 """Adaptive releases from end to end: budgets, ledgers, failures, files, merges, and what they are good for."""
 
-import subprocess
-import sys
 import threading
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +20,6 @@ from leastnoise.release import merge
 from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
-from tests.release import test_crash as crashing
 from tests.release.dense import Dense, skewed_table, subsets, table_rows
 from tests.release.test_files import same_numbers
 
@@ -184,27 +180,6 @@ def test_of_two_at_once_one_is_refused(tmp_path):
         thread.join()
     assert sorted(outcomes) == ["refused", "released"]
     assert len(ledger.entries()) == 1
-
-
-KILLED = """
-import sys; from pathlib import Path
-import leastnoise as ln; from tests.release import crash
-crash.PLAN = ln.adapt(ln.Workload(crash.DOMAIN).marginals(ways=2), ln.Budget(rho=0.001))
-crash.main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
-"""
-
-
-def test_survives_being_killed(tmp_path, monkeypatch):
-    """The same stages and checks as for plans; the ledger loses the whole budget each time."""
-    whole = SimpleNamespace(recipe=SimpleNamespace(cost=ln.Budget(rho=0.001).cost_value))
-    monkeypatch.setattr(crashing, "PLAN", whole)
-    run = subprocess.run
-
-    def adaptive(command, **options):
-        return run([sys.executable, "-c", KILLED, *command[-3:]], **options)
-
-    monkeypatch.setattr(subprocess, "run", adaptive)
-    crashing.check(tmp_path, len(crashing.STAGES) + 5, seed=3)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, combinations, product
 from math import log, sqrt
+from pathlib import Path
 from types import FunctionType, ModuleType
 
 import numpy as np
@@ -31,8 +32,8 @@ from leastnoise.workload import Workload
 from tests.adaptive.test_select import exact as probabilities_of
 from tests.catalogue import ordered
 from tests.release.dense import skewed_table
-from tests.release.test_crash import ROOT
 
+ROOT = Path(__file__).parents[2]
 METHODS = ["survey", "choice"]
 DOMAIN = ordered(3, 4, 2, 3)
 COUNTS = skewed_table(DOMAIN)

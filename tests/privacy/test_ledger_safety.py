@@ -1,20 +1,13 @@
-"""Several processes at once, and processes that are killed: the ledger is never overspent and never forgets."""
+"""Several processes at once: the ledger is never overspent. Processes that are killed are in tests/kills."""
 
-import json
 import multiprocessing
 import os
-import subprocess
-import sys
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-import pytest
-
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
-from tests.privacy.crash import COST
 
-ROOT = Path(__file__).parents[2]
 SPAWN = multiprocessing.get_context("spawn")  # as on a machine where the processes have nothing in common
 TOTAL = Budget(mu=1)
 
@@ -68,37 +61,3 @@ def test_many_debits_of_several_processes_fill_the_budget_exactly(tmp_path):
     assert Counter(word for told in rounds for word in told) == {"won": 20, "refused": 25}
     assert ledger.left.mu_squared == 0
     assert [entry.id for entry in ledger.entries()] == list(range(1, 21))
-
-
-def crashes(path: Path, trials: int, seed: int) -> list[dict]:
-    Ledger.create(path, TOTAL, "people")
-    command = [sys.executable, "-m", "tests.privacy.crash", str(path), str(trials), str(seed)]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300, env=environment)
-    assert told.returncode == 0, told.stderr
-    return [json.loads(line) for line in told.stdout.splitlines()]
-
-
-def check_crashes(path: Path, trials: int, seed: int) -> None:
-    found = crashes(path, trials, seed)
-    assert len(found) == trials
-    for trial in found:
-        # The last debit may have been written without its acknowledgement getting out; more would be made up.
-        assert trial["acknowledged"] <= trial["counted"] <= trial["acknowledged"] + 1
-    # The kills did hit debits: some came through and some were cut off half-way. A kill left a journal in 95 of 200
-    # trials; even were it one in five, none at all in 60 trials would have probability 2e-6.
-    assert any(trial["acknowledged"] for trial in found)
-    assert any(trial["journal"] for trial in found)
-    ledger = Ledger.open(path)
-    entries = ledger.entries()
-    assert [entry.id for entry in entries] == list(range(1, len(entries) + 1))
-    assert ledger.spent.mu_squared == len(entries) * COST.mu_squared
-
-
-def test_survives_being_killed(tmp_path):
-    check_crashes(tmp_path / "people.ledger", 60, seed=1)
-
-
-@pytest.mark.slow
-def test_survives_being_killed_often(tmp_path):
-    check_crashes(tmp_path / "people.ledger", 300, seed=2)

@@ -4,8 +4,6 @@ import copy
 import json
 import os
 import pickle
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -112,58 +110,7 @@ def test_large_counts_survive(folder):
         assert stream.close().measured.dtype == object
 
 
-# --- crashes ----------------------------------------------------------------------------------------------------------
-
-CRASH = """
-import os, sys
-import leastnoise as ln
-from leastnoise.release import journal
-
-stage, folder = sys.argv[1:]
-real_write, real_sync = os.pwrite, os.fsync
-
-def half(handle, line, place):
-    real_write(handle, line[: len(line) // 2], place)
-    os._exit(9)
-
-def written(handle, line, place):
-    real_write(handle, line, place)
-    os._exit(9)
-
-def synced(handle):
-    real_sync(handle)
-    os._exit(9)
-
-with ln.Stream.load(folder) as stream:
-    for step in range(len(stream), 8):
-        if step == 5:
-            match stage:
-                case "half": os.pwrite = half
-                case "written": os.pwrite = written
-                case "synced": os.fsync = synced
-                case "killed": os.kill(os.getpid(), 9)
-        print(step, repr(stream.add(step * 7, step=step).value), flush=True)
-"""
-
-
-@pytest.mark.parametrize("stage", ["killed", "half", "written", "synced"])
-def test_published_answers_survive_being_killed(stage, plan, folder):
-    started(plan, folder, 0)
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", CRASH, stage, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode in (9, -9), done.stderr
-    told = dict(line.split() for line in done.stdout.splitlines())
-    assert list(told) == list("01234")
-    with ln.Stream.load(folder) as stream:
-        assert len(stream) == (6 if stage in ("written", "synced") else 5)
-        for step, value in told.items():
-            assert repr(stream.answer(int(step)).value) == value
-        for step in range(8):  # a caller that does not know how far it came repeats everything
-            stream.add(step * 7, step=step)
-        release = stream.close()
-    noise = (release.measured - plan.system.apply(7 * np.arange(8))) / plan.noise
-    assert np.abs(noise).max() < 7  # nothing was counted twice; false alarms below 1e-10
+# --- torn and forged journals (processes that are killed: tests/kills) ------------------------------------------------
 
 
 def test_torn_lines_are_dropped(plan, folder):

@@ -1,0 +1,47 @@
+"""Every kind of release with a ledger, with its plan: what takes long is done here, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import leastnoise as ln
+from leastnoise.cascade import cascade_plan
+from leastnoise.tree import Tree
+from tests.kills.kinds import COUNTS, DOMAIN, SMALL, Kind, Merge, NewLedger, Overwrite, Run
+from tests.kills.streams import Close, Open, Steps
+from tests.kills.watch import Watched
+
+RUNS = (
+    *("plan", "plan with tables", "survey", "choice", "matrix", "cascade", "cascade with exact counts"),
+    *("overwrite", "merge", "new ledger"),
+)
+STREAMS = ("stream", "stream steps", "stream close")
+
+
+def kinds() -> dict[str, Kind]:
+    """By name; those of `RUNS` and of `STREAMS`."""
+    pairs = ln.Workload(DOMAIN).marginals(ways=2)
+    plan, uniform = ln.plan(pairs.prefix("a"), SMALL), ln.plan(pairs, SMALL, prior="uniform")
+    totals = ln.factorize(ln.running_totals(len(COUNTS)), SMALL)
+    tree = {"place": Tree.binary(3)}
+    return {
+        "plan": Run(plan),
+        "plan with tables": Run(plan, options={"tables": "csv"}),
+        "survey": Run(ln.adapt(pairs, SMALL)),
+        "choice": Run(ln.adapt(pairs, SMALL, method="choice")),
+        "matrix": _places(ln.factorize(np.tri(8), SMALL, items={"place": range(8)})),
+        "cascade": _places(cascade_plan(tree, budget=SMALL)),
+        "cascade with exact counts": _places(cascade_plan(tree, targets=[900, 1000, 1100, 1200], exact_level=1)),
+        "overwrite": Overwrite(plan),
+        "merge": Merge(uniform),
+        "new ledger": NewLedger(),
+        "stream": Open(totals),
+        "stream steps": Steps(totals),
+        "stream close": Close(totals),
+    }
+
+
+def _places(plan: Any) -> Run:
+    return Run(plan, Watched(plan.domain, np.arange(8), "people"))

@@ -42,6 +42,10 @@ class Sites:
         self.now[name] = site, trials + 1
         return site
 
+    def leave(self, name: str) -> None:
+        """Go on elsewhere: nothing can be expected of this folder any more."""
+        self.now[name] = self._open(name), 0
+
     def end(self, name: str) -> None:
         """Nobody is killed any more."""
         site, _ = self.now.pop(name)
@@ -60,6 +64,8 @@ def killed(folder: Path, kills: int, seed: int, only: list[str]) -> Iterator[tup
         name, way, fraction = drawn(seed, number, list(all_kinds), ways)
         outcome = trial(name, all_kinds[name], sites.take(name), way, place_of(way, fraction, sizes[name]))
         done += outcome.killed
+        if outcome.violation is not None:
+            sites.leave(name)
         yield number, outcome
         number += 1
     for name in all_kinds:

@@ -106,7 +106,7 @@ def written_in_place() -> None:
         path.mkdir()
         yield path
 
-    folders.drafted = drafted  # type: ignore[assignment]
+    folders.drafted = drafted
 
 
 def replaced_in_two_steps() -> None:

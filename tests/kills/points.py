@@ -61,7 +61,7 @@ class Calls:
             def execute(self, *given: Any) -> sqlite3.Cursor:
                 return calls.around("sqlite", super().execute, *given)
 
-        sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)  # type: ignore[assignment]
+        sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)
 
     def _hook(self, owner: Any, name: str) -> None:
         patched(owner, name, lambda old, *given, **named: self.around(name, old, *given, **named))

@@ -177,7 +177,7 @@ def _is_ours(path: Path) -> bool:
 def _move(draft: Path, path: Path) -> None:
     """Give a complete folder its name; a folder that has it trades names with the draft, which is removed after.
 
-    Guarantees: the_old_or_the_new_release_is_there (where the system can exchange names in one step).
+    Guarantees: survives_being_killed, with the old or the new one there (where the system can exchange names).
     """
     if path.exists() and exchange(draft, path):
         _sync(path.parent)

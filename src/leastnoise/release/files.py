@@ -142,6 +142,7 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
     elif recipe.selection:
         raise LeastnoiseError("it paid for choosing and does not tell what was chosen")
     measured = Measurements(recipe, _read_answers(recipe, answers), part.insecure)
+    part.run.check(part.privacy)
     part.privacy.check(Privacy.of([measured]))
     return measured
 

@@ -390,6 +390,7 @@ def restored(make: Callable[..., Made], path: Path, header: Once, **fields: Any)
     shared = ("dataset", "insecure", "ledger_entry", "run", "created")
     release = make(**fields, **{name: getattr(header, name) for name in shared})
     with reading(path / HEADER):
+        header.run.check(header.privacy)
         header.privacy.check(release.privacy)
     return release
 

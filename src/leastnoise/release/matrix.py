@@ -47,7 +47,7 @@ class MatrixRelease:
     dataset: str | None = None
     insecure: bool = False
     ledger_entry: int | None = None
-    run: Run = field(default_factory=Run)
+    run: Run = field(default_factory=Run.plain)
     created: str = field(default_factory=now)
 
     @property

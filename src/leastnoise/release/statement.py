@@ -50,8 +50,13 @@ class Record(BaseModel):
 class Run(Record):
     """What the cost of a run does not tell and its statement must: what came before it, and what nobody checked."""
 
-    stopped_runs: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] | None = None  # that looked at the data, by its ledger
-    rows_assumed: bool = False  # no unit bounds the rows of a person
+    stopped_runs: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] | None  # that looked at the data, by its ledger
+    rows_assumed: bool  # no unit bounds the rows of a person
+
+    @staticmethod
+    def plain() -> Run:
+        """Nothing to tell."""
+        return Run(stopped_runs=None, rows_assumed=False)
 
     @staticmethod
     def together(runs: Iterable[Run]) -> Run:
@@ -59,6 +64,11 @@ class Run(Record):
         some = list(runs)
         stopped = max((r.stopped_runs for r in some if r.stopped_runs is not None), default=None)
         return Run(stopped_runs=stopped, rows_assumed=any(r.rows_assumed for r in some))
+
+    def check(self, privacy: Privacy) -> None:
+        """Refuse an assumption about people where rows are protected."""
+        if self.rows_assumed and privacy.rows_per_person is None:
+            raise LeastnoiseError("it assumes a bound on the rows of people and protects rows")
 
     def words(self, cost: Cost) -> list[str]:
         """In sentences."""
@@ -117,7 +127,7 @@ class Origin:
 
     created: str = field(default_factory=now)
     ledger_entry: int | None = None
-    run: Run = field(default_factory=Run)
+    run: Run = field(default_factory=Run.plain)
     plan: Plan | Summary | None = None  # a plan is summed up when somebody asks
     adaptive: Adaptivity | None = None  # of an adaptive release
 

@@ -76,7 +76,9 @@ class Stream:
         self._read = np.zeros(plan.items)
         self._entry: Entry | None = None
         self.ledger_entry: int | None = None
-        self.run = Run(rows_assumed=plan.budget.neighbours.rows_per_person is not None)  # counts come as they are
+        self.run = Run(
+            stopped_runs=None, rows_assumed=plan.budget.neighbours.rows_per_person is not None
+        )  # counts come as they are
         self._journal = None
         self._turn = threading.Lock()
 

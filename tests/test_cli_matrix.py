@@ -110,7 +110,7 @@ def test_names_in_text_files_are_found(text, items, names, folder):
         ("a.csv", b"1,2\n3\n", "the lines of 'a.csv' have different lengths; give each query an entry per item"),
         ("a.csv", b"1,2\n3,x\n", "'a.csv' has 'x' where a number belongs"),
         ("a.csv", b"a,b\n", "'a.csv' has names but no queries; write a line for each query"),
-        ("a.npy", b"", "'a.npy' does not hold a matrix of numbers (No data left in file)"),
+        ("a.npy", b"", "'a.npy' does not hold a matrix of numbers (an array of it holds neither numbers nor text)"),
         ("a.npz", b"x", "'a.npz' does not hold a matrix of numbers"),
         ("a.mtx", b"x", "'a.mtx' does not hold a matrix of numbers"),
         ("a.txt", b"1", "cannot read a matrix from 'a.txt'; use a file that ends in .csv, .npy, .npz, .mtx"),

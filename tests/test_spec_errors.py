@@ -24,7 +24,7 @@ from tests.specs import ATTRIBUTES, PRIVACY, WORKLOAD, message, one_attribute, s
         ("a: 1\nb: \x00", "s.yaml line 2: the character '\\x00' is not allowed"),
         ("a: 1\nb: !foo 2\n", "s.yaml line 2: the tag '!foo' means nothing here; remove it"),
         ("? [a]\n: b\n", "s.yaml line 1: a key must be a word, not a list or a mapping"),
-        ("[" * 20_000, "s.yaml: nested too deeply; write it out flat"),
+        ("[" * 20_000, "s.yaml line 1: more than 100 levels; write it out flat"),
         ("a: &a {b: *a}\n", "s.yaml: nested too deeply, or within itself; write it out flat"),
     ],
 )

@@ -33,6 +33,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+MOST_ATTRIBUTES = 100_000
+LONGEST_NAME = 200  # characters of an attribute's name
+
+
 @dataclass(frozen=True)
 class Attribute:
     """A named attribute and its values.
@@ -48,6 +52,10 @@ class Attribute:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise LeastnoiseError(f"an attribute needs a name, got {self.name!r}")
+        if len(self.name) > LONGEST_NAME:
+            raise LeastnoiseError(
+                f"the name {self.name[:40]!r}... has {len(self.name):,} characters; use at most {LONGEST_NAME}"
+            )
         if not isinstance(self.values, Encoding):
             raise LeastnoiseError(f"{self.name!r} got {self.values!r} as its values; use Attribute.of(name, ...)")
 
@@ -142,9 +150,11 @@ class Domain:
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise LeastnoiseError(f"a domain is made of attributes, got {attribute!r}; use Domain.of(name=...)")
-        for k, name in enumerate(self.names):
-            if name in self.names[:k]:
-                raise LeastnoiseError(f"the attribute {name!r} is named twice; names must differ")
+        if len(self.attributes) > MOST_ATTRIBUTES:
+            raise LeastnoiseError(f"{len(self.attributes):,} attributes are more than {MOST_ATTRIBUTES:,}; use fewer")
+        if len(self._positions) < len(self.names):
+            twice = next(name for k, name in enumerate(self.names) if self._positions[name] != k)
+            raise LeastnoiseError(f"the attribute {twice!r} is named twice; names must differ")
 
     @classmethod
     def of(cls, specs: Mapping[str, Spec] | None = None, /, **more: Spec) -> "Domain":
@@ -168,7 +178,7 @@ class Domain:
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        return {name: k for k, name in enumerate(self.names)}
+        return {name: k for k, name in reversed([*enumerate(self.names)])}
 
     def index(self, name: str) -> int:
         """Position of an attribute.

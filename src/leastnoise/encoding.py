@@ -45,7 +45,10 @@ class Encoding(Protocol):
         """Plain data with a `kind`."""
 
 
-MAX_BINS = 10_000_000  # edges are kept in memory
+MOST_VALUES = 10**9  # of an attribute; workloads have a lower limit
+MOST_BINS = 10**7  # edges are kept in memory
+LONGEST_TEXT = 1_000  # characters of a value
+MOST_INTEGER = 2**63  # which no value reaches, as engines count in 64 bits
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,16 @@ class Values:
         for item in items:
             if not isinstance(item, str | int | float) or (isinstance(item, float) and not math.isfinite(item)):
                 raise LeastnoiseError(f"{item!r} cannot be a value; use text or a finite number, such as 'missing'")
+            if isinstance(item, str) and len(item) > LONGEST_TEXT:
+                raise LeastnoiseError(
+                    f"the value {item[:40]!r}... has {len(item):,} characters; use at most {LONGEST_TEXT:,}"
+                )
+            if isinstance(item, int) and abs(item) >= MOST_INTEGER:
+                raise LeastnoiseError(f"the value {_digits(item)} is not below 2**63; write it as text, in quotes")
         if not items:
             raise LeastnoiseError("a list of values needs at least one value")
         if len(self._codes) < len(items):
-            twice = next(item for k, item in enumerate(items) if item in items[:k])
+            twice = next(item for k, item in enumerate(items) if self._codes[item] != k)
             raise LeastnoiseError(f"the value {twice!r} is listed twice; list each value once")
 
     @property
@@ -133,11 +142,12 @@ class Integers:
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
             if not isinstance(end, int | np.integer) or abs(end) >= 2**53:
-                raise LeastnoiseError(f"an integer range needs integer ends below 2**53, got {end!r}")
+                raise LeastnoiseError(f"an integer range needs integer ends below 2**53, got {_digits(end)}")
         object.__setattr__(self, "low", int(self.low))
         object.__setattr__(self, "high", int(self.high))
         if self.high < self.low:
             raise LeastnoiseError(f"the integer range {self.low} to {self.high} is empty; put the smaller end first")
+        _check_size(self.size)
 
     @property
     def size(self) -> int:
@@ -195,9 +205,12 @@ class Bins:
         if not self.low < self.high:
             raise LeastnoiseError(f"bins from {self.low} to {self.high} are empty; put the smaller end first")
         _check_size(self.count)
-        if self.count > MAX_BINS:
-            raise LeastnoiseError(f"{self.count:,} bins are more than {MAX_BINS:,}; use a larger width")
-        if np.any(np.diff(self.edges) <= 0):
+        if self.count > MOST_BINS:
+            raise LeastnoiseError(f"{self.count:,} bins are more than {MOST_BINS:,}; use a larger width")
+        # Exact edges are rounded by half a unit in the last place at most: wide bins need no look at each.
+        width = (_exact(self.high) - _exact(self.low)) / self.count
+        wide = width > 2 * math.ulp(max(abs(self.low), abs(self.high)))
+        if not wide and np.any(np.diff(self.edges) <= 0):
             raise LeastnoiseError(f"{self.count} bins from {self.low} to {self.high} are too narrow for floats")
 
     @property
@@ -219,7 +232,12 @@ class Bins:
     def edges(self) -> Array:
         """The count + 1 edges, ascending."""
         low, high = _exact(self.low), _exact(self.high)
-        return np.array([float(low + k * (high - low) / self.count) for k in range(self.count + 1)])
+        scale = math.lcm(low.denominator, high.denominator)
+        first, step, below = int(low * scale) * self.count, int((high - low) * scale), scale * self.count
+        # Quotients of whole numbers are rounded once: by floats that hold both exactly, or by Python.
+        if max(abs(first), abs(first + step * self.count), below) < 2**53:
+            return (first + step * np.arange(self.count + 1)) / below
+        return np.array([(first + k * step) / below for k in range(self.count + 1)])
 
     def find(self, values: npt.ArrayLike) -> IntArray:
         """Codes of many values, -1 where there is none."""
@@ -300,6 +318,8 @@ def bins(low: float, high: float, *, width: float | None = None, count: int | No
         raise LeastnoiseError(f"bins need a positive width, got {width!r}")
     ends = Bins(low, high, 1)  # checks the ends
     exact = (_exact(ends.high) - _exact(ends.low)) / _exact(width)
+    if exact > MOST_BINS:
+        raise LeastnoiseError(f"width {width} makes more than {MOST_BINS:,} bins; use a larger one")
     if exact.denominator != 1:
         high_hint = _text(float(_exact(ends.low) + math.ceil(exact) * _exact(width)))
         raise LeastnoiseError(
@@ -347,7 +367,15 @@ def read_encoding(data: Mapping[str, Any]) -> Encoding:
 
 def _check_size(count: object) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise LeastnoiseError(f"{count!r} is not a number of values; use a whole number, at least 1")
+        raise LeastnoiseError(f"{_digits(count)} is not a number of values; use a whole number, at least 1")
+    if count > MOST_VALUES:
+        raise LeastnoiseError(f"{_digits(count)} values are more than {MOST_VALUES:,}; use coarser ones")
+
+
+def _digits(value: object) -> str:
+    """A value in an error; whole numbers of any length in few characters."""
+    large = isinstance(value, int) and abs(value) >= 10**20
+    return f"about 10^{math.floor(math.log10(abs(value)))}" if large and isinstance(value, int) else repr(value)
 
 
 def plain(value: Any) -> Any:

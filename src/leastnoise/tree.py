@@ -25,6 +25,7 @@ Counts = npt.NDArray[np.integer[Any]]
 Index = npt.NDArray[np.signedinteger[Any]]
 Where = slice | IntArray
 _BLOCK = 1 << 22  # nodes looked at together, where memory counts
+MOST_LEVELS = 1_000  # of a path, as every node has the labels above it in its name
 _NARROW = 64  # levels with fewer nodes are added up in plain Python, which starts faster
 
 
@@ -361,6 +362,10 @@ def _from_paths(paths: Sequence[Sequence[str]]) -> Tree:
     for path in paths:
         if isinstance(path, str) or not len(path):
             raise LeastnoiseError(f"path {path!r} must be a sequence of labels such as ('north', 'a')")
+        if len(path) > MOST_LEVELS:
+            raise LeastnoiseError(
+                f"a path has {len(path):,} levels, more than {MOST_LEVELS:,}; list nodes with parents"
+            )
         node = 0
         for label in path:
             above = node
@@ -383,14 +388,14 @@ def _from_paths(paths: Sequence[Sequence[str]]) -> Tree:
 
 
 def _from_codes(codes: Sequence[str], digits: Sequence[int]) -> Tree:
-    given = np.asarray(codes, dtype=np.str_)
     lengths = list(digits)
-    if not len(given):
+    if not len(codes):
         raise LeastnoiseError("a tree needs at least one leaf, got no codes")
     if not lengths or lengths[0] < 1 or any(a >= b for a, b in pairwise(lengths)):
         raise LeastnoiseError(f"digits {lengths} must grow from 1 or more, such as [1, 3, 5]")
-    if len(bad := np.flatnonzero(np.char.str_len(given) != lengths[-1])):
-        raise LeastnoiseError(f"code {str(given[bad[0]])!r} must have {lengths[-1]} characters, the last of {lengths}")
+    if bad := [code for code in map(str, codes) if len(code) != lengths[-1]]:  # an array makes room for the longest
+        raise LeastnoiseError(f"code {bad[0][:40]!r} must have {lengths[-1]} characters, the last of {lengths}")
+    given = np.asarray(codes, dtype=np.str_)
     level, times = np.unique(given, return_counts=True)
     if times.max() > 1:
         raise LeastnoiseError(f"code {str(level[times > 1][0])!r} appears twice; list every leaf once")

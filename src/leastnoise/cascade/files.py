@@ -15,11 +15,12 @@ import numpy as np
 from pydantic import Field
 
 from leastnoise._types import IntArray
+from leastnoise.archive import Arrays
 from leastnoise.cascade.invariants import Invariants
 from leastnoise.cascade.plan import CascadePlan
 from leastnoise.cascade.targets import Cascade, Spread
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.recipe_store import Arrays, digest_of
+from leastnoise.plan.recipe_store import digest_of
 from leastnoise.privacy.cost import fraction_text
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release import folders

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from leastnoise.archive import array_from, fits_packed, read_members
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.local.collector import REASONS, Collector
 from leastnoise.local.plan import VERSION, LocalPlan, Part
@@ -129,7 +130,8 @@ def _write(path: str | Path, header: Mapping[str, Any], arrays: Arrays) -> None:
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # others may write the same file
     try:
         with open(partial, "xb") as raw:
-            with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as file:
+            kind = zipfile.ZIP_DEFLATED if fits_packed(arrays) else zipfile.ZIP_STORED
+            with zipfile.ZipFile(raw, "w", kind) as file:
                 file.writestr(_HEADER, json.dumps(header, sort_keys=True))
                 for name, array in arrays.items():
                     buffer = io.BytesIO()
@@ -146,10 +148,9 @@ def _write(path: str | Path, header: Mapping[str, Any], arrays: Arrays) -> None:
 
 def _read(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     try:
-        with zipfile.ZipFile(path) as file:
-            header = json.loads(file.read(_HEADER))
-            names = [n for n in file.namelist() if n.endswith(".npy")]
-            arrays = {n[:-4]: np.load(io.BytesIO(file.read(n)), allow_pickle=False) for n in names}
+        members = read_members(path, packed=True)
+        header = json.loads(members.pop(_HEADER))
+        arrays = {n.removesuffix(".npy"): array_from(member) for n, member in members.items()}
     except FileNotFoundError:
         raise LeastnoiseError(f"there is no file {path}; save one first") from None
     except DAMAGED as error:

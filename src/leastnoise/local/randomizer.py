@@ -96,6 +96,8 @@ def randomizer_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[
     match header["kind"]:
         case "subsets":
             count, values = int(header["count"]), int(header["values"])
+            if not 0 < count * values <= 8 * arrays["members"].size:
+                raise LeastnoiseError("its subsets are not as many as it says")
             members = np.unpackbits(arrays["members"], count=count * values).reshape(count, values).astype(bool)
             return Subsets(members, Odds(*header["odds"]))
         case "ball":

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io import mmread
+from scipy.io import mminfo, mmread
 from scipy.sparse import issparse, load_npz
 
+from leastnoise.archive import ArchiveError, array_from, read_array, read_members
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.matrix_names import unwrapped
+from leastnoise.factorize.system import MOST_ENTRIES
+from leastnoise.plan.matrix_names import too_large, unwrapped
 
 KINDS = (".csv", ".npy", ".npz", ".mtx")
 CORNERS = ("", "query")  # first fields of a file whose first line names the items
@@ -43,6 +45,8 @@ def read_matrix(path: str | Path) -> MatrixFile:
         return READERS[file.suffix](file)
     except OSError as error:
         raise LeastnoiseError(f"cannot read the matrix {str(file)!r}: {error.strerror or error}") from None
+    except ArchiveError as error:
+        raise LeastnoiseError(f"{file.name!r} does not hold a matrix of numbers ({error})") from None
     except LeastnoiseError:
         raise
     except _WRONG as error:
@@ -90,23 +94,25 @@ def _values(texts: Sequence[str]) -> list[Any]:
 
 
 def _npy(path: Path) -> MatrixFile:
-    return MatrixFile(np.load(path, allow_pickle=False))
+    return MatrixFile(read_array(path, MOST_ENTRIES))
 
 
 def _npz(path: Path) -> MatrixFile:
-    with np.load(path, allow_pickle=False) as arrays:
-        if not isinstance(arrays, Mapping):
-            raise LeastnoiseError(f"{path.name!r} is no archive of arrays; save it with numpy.savez")
-        if "format" in arrays:
-            return MatrixFile(unwrapped(load_npz(path), None, None)[0])
-        others = [name for name in arrays if name not in ("items", "names")]
-        if len(others) != 1:
-            raise LeastnoiseError(f"{path.name!r} has {len(others)} matrices; save one, and perhaps items and names")
-        named = {name: arrays[name].tolist() for name in ("items", "names") if name in arrays}
-        return MatrixFile(arrays[others[0]], **named)
+    members = read_members(path, packed=True)  # with a limit on what they unpack to
+    if "format.npy" in members:
+        return MatrixFile(unwrapped(load_npz(path), None, None)[0])
+    arrays = {name.removesuffix(".npy"): array_from(member) for name, member in members.items()}
+    others = [name for name in arrays if name not in ("items", "names")]
+    if len(others) != 1:
+        raise LeastnoiseError(f"{path.name!r} has {len(others)} matrices; save one, and perhaps items and names")
+    named = {name: arrays[name].tolist() for name in ("items", "names") if name in arrays}
+    return MatrixFile(arrays[others[0]], **named)
 
 
 def _mtx(path: Path) -> MatrixFile:
+    rows, columns, *_ = mminfo(path)
+    if rows * columns > MOST_ENTRIES:
+        raise too_large(rows, columns)
     found = mmread(path)
     return MatrixFile(unwrapped(found, None, None)[0] if issparse(found) else found)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from leastnoise.archive import Arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Part, Rows
@@ -22,8 +23,6 @@ from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.tree import Tree
 from leastnoise.workload.hierarchy import hierarchy_of, tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:

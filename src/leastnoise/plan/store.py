@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.archive import read_arrays, write_arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import (
     CirculantStrategy,
@@ -138,7 +139,7 @@ def _write(arrays: dict[str, Array], path: Path) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with draft.open("wb") as f:
-            np.savez_compressed(f, allow_pickle=False, **arrays)
+            write_arrays(f, arrays)
             f.flush()
             os.fsync(f.fileno())
         draft.replace(path)
@@ -149,19 +150,21 @@ def _write(arrays: dict[str, Array], path: Path) -> None:
 def read(path: Path) -> dict[str, Any]:
     """The fields of a saved plan."""
     try:
-        with path.open("rb") as f, np.load(f, allow_pickle=False) as data:  # numpy leaves damaged files open
-            arrays = {name: data[name] for name in data.files}
+        with path.open("rb") as f:
+            arrays = read_arrays(f, packed=True)
         header = json.loads(arrays.pop("header").tobytes())
         version = header["leastnoise_plan"]
     except FileNotFoundError:
         raise LeastnoiseError(f"no plan at {path}; save one with plan.save(path)") from None
+    except LeastnoiseError as e:
+        raise LeastnoiseError(f"{path} is not a readable plan ({e}); save it again") from None
     except UNREADABLE as e:
         raise LeastnoiseError(f"{path} is not a readable plan ({type(e).__name__}); save it again") from None
     if version != VERSION:
         raise LeastnoiseError(f"{path} has plan format {version}, this version reads {VERSION}; update leastnoise")
     try:
         return _fields(header, arrays)
-    except (KeyError, IndexError, TypeError, ValueError) as e:
+    except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as e:
         raise LeastnoiseError(f"{path} is damaged ({type(e).__name__}: {e}); save the plan again") from None
 
 

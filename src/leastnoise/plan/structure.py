@@ -18,6 +18,7 @@ import numpy as np
 
 from leastnoise._types import IntArray
 from leastnoise.workload import Block, TensorFamily, Workload
+from leastnoise.workload.blocks import MOST_PIECES, pieces_of, too_many_pieces
 from leastnoise.workload.families import Family
 
 Orbit = tuple[int, ...]  # class of each axis, sorted; () is the total
@@ -160,6 +161,8 @@ def build_structure(workload: Workload, extra: Callable[[int], object] = lambda 
     """Classes, tables and residual orbits of a workload; `extra` tells attributes apart that the workload does not."""
     classes = _classes(workload, extra)
     builder = _Builder(classes, {i: c for c, cls in enumerate(classes) for i in cls.members})
+    if sum(map(builder.pieces, workload.blocks)) > MOST_PIECES:
+        raise too_many_pieces("the tables of this workload")
     for b, block in enumerate(workload.blocks):
         builder.add(b, block)
     return builder.finish(workload)
@@ -188,6 +191,11 @@ class _Builder:
             self.slots[key] = len(self.slot_list)
             self.slot_list.append(Slot(c, family))
         return self.slots[key]
+
+    def pieces(self, block: Block) -> float:
+        """How many pairs of a table and a residual a block will add."""
+        counts = Counter(self.class_of[i] for i in block.on)
+        return pieces_of([(many, self.sizes[c]) for c, many in counts.items()], block.ways)
 
     def add(self, index: int, block: Block) -> None:
         counts = Counter(self.class_of[i] for i in block.on)

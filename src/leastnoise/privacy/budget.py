@@ -13,6 +13,8 @@ from leastnoise.privacy import gaussian
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
+LEAST, MOST = 1e-100, 1e100  # mu and epsilon, between which nothing overflows
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
@@ -131,6 +133,8 @@ class Budget:
 def _mu(stated: Mapping[str, float]) -> float:
     match stated:
         case {"epsilon": epsilon, "delta": delta, **rest} if not rest:
+            if not LEAST <= epsilon <= MOST:
+                raise LeastnoiseError(f"epsilon {epsilon:g} is out of range; use one between {LEAST} and {MOST}")
             mu = gaussian.mu_for(epsilon, _below_one(delta))
         case {"mu": mu, **rest} if not rest:
             pass
@@ -141,8 +145,8 @@ def _mu(stated: Mapping[str, float]) -> float:
         case _:
             said = ", ".join(stated) or "nothing"
             raise LeastnoiseError(f"a budget is epsilon and delta, or mu, or rho; got {said}")
-    if not 1e-100 < mu < 1e100:
-        raise LeastnoiseError(f"a budget of mu {mu:g} is out of range; use one between 1e-100 and 1e100")
+    if not LEAST < mu < MOST:
+        raise LeastnoiseError(f"a budget of mu {mu:g} is out of range; use one between {LEAST} and {MOST}")
     return mu
 
 

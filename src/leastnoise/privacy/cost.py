@@ -15,6 +15,7 @@ from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 LARGEST = 10**300  # beyond it, floats cannot say what the cost is
 _LEAST_MU = 1e-100  # the conversions go no lower; less is told as this much
+LONGEST_FRACTION = 20_000  # characters; time to read them grows with the square
 _FRACTION = re.compile(r"[0-9]+/[0-9]+", re.ASCII)
 
 
@@ -133,7 +134,7 @@ def fraction_text(x: Fraction) -> str:
 
 def read_fraction(text: object) -> Fraction:
     """Read what `fraction_text` wrote."""
-    if isinstance(text, str) and _FRACTION.fullmatch(text):
+    if isinstance(text, str) and len(text) <= LONGEST_FRACTION and _FRACTION.fullmatch(text):
         top, bottom = (int(Decimal(part)) for part in text.split("/"))
         if bottom:
             return Fraction(top, bottom)

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from leastnoise.archive import Arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import WIDTHS, Answers, Measurements
 from leastnoise.plan.recipe import Recipe
-from leastnoise.plan.recipe_store import Arrays, digest_of, recipe_data, recipe_from
+from leastnoise.plan.recipe_store import digest_of, recipe_data, recipe_from
 from leastnoise.release import folders
 from leastnoise.release.folders import HEADER, File, Head
 from leastnoise.release.rounds import Adaptivity
@@ -136,12 +137,13 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
     if digest_of(part.recipe, own) != part.fingerprint:
         raise LeastnoiseError("its recipe does not have its fingerprint")
     recipe = recipe_from(part.recipe, own)
+    read = _read_answers(recipe, answers)  # first, as a recipe without its answers may stand for anything
     _check_recipe(recipe, part.recipe, own)
     if part.adaptive is not None:
         part.adaptive.check(recipe)
     elif recipe.selection:
         raise LeastnoiseError("it paid for choosing and does not tell what was chosen")
-    measured = Measurements(recipe, _read_answers(recipe, answers), part.insecure)
+    measured = Measurements(recipe, read, part.insecure)
     part.run.check(part.privacy)
     part.privacy.check(Privacy.of([measured]))
     return measured
@@ -150,14 +152,15 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
 def _check_recipe(recipe: Recipe, header: Mapping[str, Any], arrays: Arrays) -> None:
     """Refuse a recipe that nobody can have planned."""
     for block in recipe.workload.blocks:
-        block.check(recipe.workload.domain)
         if not isinstance(block.label, str):
             raise LeastnoiseError("its queries have no name")
     again, own = recipe_data(recipe)
     if not _alike(again, dict(header)) or own.keys() != arrays.keys():
         raise LeastnoiseError("its recipe has fields that do not belong there")
     for orbit, prior in zip(recipe.structure.classes, recipe.priors, strict=True):
-        values = prior.values
+        values = prior.vector
+        if values is None:  # uniform
+            continue
         if values.dtype != np.float64 or values.shape != (orbit.size,) or not abs(values.sum() - 1) < SAME:
             raise LeastnoiseError(f"a prior is not {orbit.size} numbers that sum to 1")
     for name, array in arrays.items():

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -25,8 +24,8 @@ from pydantic import Field, ValidationError
 
 from leastnoise._renames import exchange
 from leastnoise._types import IntArray
+from leastnoise.archive import Arrays, read_arrays
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.recipe_store import Arrays
 from leastnoise.plan.store import UNREADABLE
 from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.release.statement import INSECURE, Privacy, Record, Run, Text, Time
@@ -43,12 +42,6 @@ _MARK = re.compile(rb'\{\s*"(\w+)"')
 WIDTHS = ("<i2", "<i4", "<i8")
 BATCH_BYTES = 2**20
 DRAFT, ASIDE = ".part", ".old"  # ends of the hidden names that a folder has before it is complete, or when replaced
-# What NumPy writes at the head of such arrays. Its own reader takes more, and fails in more ways.
-NPY = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<type><i[248]|<f8|<U[1-9][0-9]{0,3})', "
-    rb"'fortran_order': False, 'shape': \((?P<shape>[0-9, ]*)\), \} *\n",
-    re.DOTALL,
-)
 DAMAGES = (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError)  # RecursionError is a RuntimeError
 RESTORE = "restore it from a copy or save the release again"
 
@@ -404,20 +397,6 @@ def check_files(path: Path, listed: Mapping[str, File], identity: str) -> None:
                 raise LeastnoiseError("its size or checksum is wrong")
     if identity != identity_of(listed):
         raise damaged(path / HEADER, f"its id is not that of {ARRAYS}")
-
-
-def read_arrays(file: Path) -> Arrays:
-    """The arrays of a file: numbers and text only."""
-    with zipfile.ZipFile(file) as archive:  # reading a member whole checks it
-        return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
-
-
-def _array(member: bytes) -> npt.NDArray[Any]:
-    found = NPY.match(member)
-    if found is None:
-        raise LeastnoiseError("an array of it holds neither numbers nor text")
-    shape = tuple(int(n) for n in found["shape"].split(b",") if n.strip())
-    return np.frombuffer(member, found["type"].decode(), offset=found.end()).reshape(shape)
 
 
 def integers(array: npt.NDArray[Any], name: str) -> IntArray:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from leastnoise.archive import Arrays
 from leastnoise.domain import Attribute
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.system import Measured, System
+from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System
 from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.plan.matrix_names import checked_names, counted
-from leastnoise.plan.recipe_store import Arrays, digest_of
+from leastnoise.plan.recipe_store import digest_of
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import fraction_text
 from leastnoise.release import folders
@@ -119,10 +120,9 @@ def load(path: Path) -> tuple[Header, dict[str, Any]]:
     called = read_names(path)
     with folders.understanding(path / HEADER):
         measured = folders.integers(arrays.pop("measured"), "measured")
-        plan = plan_from(header, called, arrays)
-        answers = plan.items if isinstance(plan.system, Toeplitz) else len(arrays["strategy"])
-        if measured.shape != (answers,):
+        if measured.shape != arrays["column" if "column" in arrays else "strategy"].shape[:1]:
             raise LeastnoiseError("it does not have an answer for each row that was measured")
+        plan = plan_from(header, called, arrays)
     return header, {"plan": plan, "measured": measured}
 
 
@@ -155,4 +155,6 @@ def _system(arrays: Arrays) -> System:
     queries, strategy = arrays["queries"], folders.integers(arrays["strategy"], "strategy")
     if queries.ndim != 2 or strategy.ndim != 2 or queries.shape[1] != strategy.shape[1]:
         raise LeastnoiseError("its queries and what was measured are on different items")
+    if queries.shape[1] > MOST_ITEMS or max(queries.size, strategy.size) > MOST_ENTRIES:
+        raise LeastnoiseError("its matrices are larger than any that can be planned")
     return Measured(queries, strategy)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
+from leastnoise.archive import read_arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.release import folders, journal, matrix_files
@@ -63,7 +64,7 @@ def load(path: Path, moved: bool = False) -> tuple[Header, MatrixPlan]:
             if folders.measured(path / name) != header.files.get(name):
                 raise LeastnoiseError(f"the size or checksum of {name} is wrong")
     with folders.understanding(file, journal.REMEDY):
-        plan = matrix_files.plan_from(header, matrix_files.read_names(path), folders.read_arrays(path / ARRAYS))
+        plan = matrix_files.plan_from(header, matrix_files.read_names(path), read_arrays(path / ARRAYS))
     with folders.reading(path / JOURNAL, journal.REMEDY):
         original = (path / JOURNAL).stat().st_ino == header.inode
     if not original and not moved:

@@ -8,11 +8,15 @@ from typing import Any
 import yaml
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.fields import Written
+from leastnoise.workload.fields import Written, shown
 
 Path = tuple[str | int, ...]  # keys and positions from the root down to a part of the document
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in "null bool int float str timestamp merge value map seq".split()}
 _NULLS = {"", "~", "null", "Null", "NULL"}
+_MERGE = "tag:yaml.org,2002:merge"
+MOST_CHARACTERS = 1_000_000  # of a file
+MOST_ENTRIES = 50_000  # keys, scalars, lists and mappings, where each alias counts as what it stands for
+MOST_LEVELS = 100  # of lists and mappings within each other
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,14 @@ class Document:
 
     @classmethod
     def parse(cls, text: str, name: str) -> "Document":
-        """Read YAML; syntax errors, repeated keys and foreign tags are told with their line."""
+        """Read YAML; syntax errors, repeated keys, foreign tags and what is too large are told with their line.
+
+        Guarantees: alias_bombs_are_refused; large_and_deep_files_are_refused.
+        """
+        if len(text) > MOST_CHARACTERS:
+            raise LeastnoiseError(
+                f"{name} has more than {MOST_CHARACTERS:,} characters; put long lists into files and name these"
+            )
         root = _compose(text, name)
         if not isinstance(root, yaml.MappingNode):
             raise LeastnoiseError(f"{name} line {_line(root)}: not a mapping; begin with attributes:")
@@ -71,7 +82,7 @@ def _line(node: yaml.Node) -> int:
 
 def _compose(text: str, name: str) -> yaml.Node:
     try:
-        root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        root: yaml.Node | None = yaml.compose(text, Loader=_loader(name))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise LeastnoiseError(f"{name} line {mark.line + 1 if mark else 1}: {_syntax(error)}") from None
@@ -85,6 +96,34 @@ def _compose(text: str, name: str) -> yaml.Node:
     return root
 
 
+def _loader(name: str) -> type[yaml.SafeLoader]:
+    """A loader that stops where a file has too many entries or levels, before they take time and memory."""
+
+    class Bounded(yaml.SafeLoader):
+        entries = levels = 0
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            self.entries += 1
+            self.levels += 1
+            line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
+            if self.entries > MOST_ENTRIES:
+                raise LeastnoiseError(_too_many(name, line))
+            if self.levels > MOST_LEVELS:
+                raise LeastnoiseError(f"{name} line {line}: more than {MOST_LEVELS} levels; write it out flat")
+            node: yaml.Node | None = super().compose_node(parent, index)
+            self.levels -= 1
+            return node
+
+    return Bounded
+
+
+def _too_many(name: str, line: int) -> str:
+    return (
+        f"{name} line {line}: more than {MOST_ENTRIES:,} entries, aliases written out; "
+        "put long lists into files and name these"
+    )
+
+
 def _syntax(error: yaml.MarkedYAMLError) -> str:
     problem = " ".join(str(error.problem).split())
     if "'\\t'" in problem:
@@ -95,20 +134,24 @@ def _syntax(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Plain:
-    """Nodes to plain data; shared nodes (aliases) are converted once."""
+    """Nodes to plain data; shared nodes (aliases) are converted once, but count each time."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.done: dict[int, Any] = {}
+        self.entries: dict[int, int] = {}  # of a node with all that is inside, aliases written out
 
     def data(self, node: yaml.Node) -> Any:
         if id(node) not in self.done:
             self.done[id(node)] = self._convert(node)
+            self.entries[id(node)] = 1 + sum(self.entries[id(inside)] for inside in _inside(node))
+            if self.entries[id(node)] > MOST_ENTRIES:
+                raise LeastnoiseError(_too_many(self.name, _line(node)))
         return self.done[id(node)]
 
     def _convert(self, node: yaml.Node) -> Any:
         if node.tag not in _TAGS:
-            raise self._error(node, f"the tag {node.tag!r} means nothing here; remove it")
+            raise self._error(node, f"the tag {shown(node.tag)} means nothing here; remove it")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
@@ -121,10 +164,21 @@ class _Plain:
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key, "a key must be a word, not a list or a mapping")
+            if key.tag == _MERGE:
+                raise self._error(key, "merge keys (<<) are not read; write the keys out, or quote '<<' as a name")
             if key.value in lines:
-                raise self._error(key, f"{key.value!r} is given twice, first on line {lines[key.value]}; keep one")
+                first = lines[key.value]
+                raise self._error(key, f"{shown(key.value)} is given twice, first on line {first}; keep one")
             lines[key.value] = _line(key)
         return {str(key.value): self.data(value) for key, value in node.value}
 
     def _error(self, node: yaml.Node, message: str) -> LeastnoiseError:
         return LeastnoiseError(f"{self.name} line {_line(node)}: {message}")
+
+
+def _inside(node: yaml.Node) -> Iterator[yaml.Node]:
+    """The values of a mapping, the items of a list."""
+    if isinstance(node, yaml.MappingNode):
+        yield from (value for _, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value

@@ -17,6 +17,7 @@ from leastnoise.errors import LeastnoiseError
 # Leading zeros, underscores, exponents and colons are left as text in `values`: 01 and 1e5 may be codes.
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _SPECIAL = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
+LEAST, MOST = 1e-100, 1e100  # epsilon, mu and rho; budgets have such limits of their own
 
 
 class Written(str):
@@ -92,6 +93,13 @@ def _positive(value: object, info: ValidationInfo) -> float:
     return found
 
 
+def _budget(value: object, info: ValidationInfo) -> float:
+    found = _positive(value, info)
+    if not LEAST <= found <= MOST:
+        raise LeastnoiseError(f"{info.field_name} {found:g} is out of range; use one between {LEAST:g} and {MOST:g}")
+    return found
+
+
 def _delta(value: object, info: ValidationInfo) -> float:
     found = _positive(value, info)
     if found >= 1:
@@ -110,6 +118,8 @@ def _whole(value: object, info: ValidationInfo) -> int:
     found = number(value)
     if found is None or not math.isfinite(found) or found != int(found):
         raise LeastnoiseError(f"{info.field_name} is {shown(value)}, not a whole number")
+    if abs(found) >= 2**63:
+        raise LeastnoiseError(f"{info.field_name} {shown(value)} is too large; use a number below 2**63")
     return int(found)
 
 
@@ -185,6 +195,7 @@ Number = Annotated[int | float, BeforeValidator(_number), schema(type="number")]
 AboveZero = Annotated[int | float, BeforeValidator(_number), schema(type="number", exclusiveMinimum=0)]
 Positive = Annotated[int | float, BeforeValidator(_positive), schema(type="number", exclusiveMinimum=0)]
 Delta = Annotated[float, BeforeValidator(_delta), schema(type="number", exclusiveMinimum=0, exclusiveMaximum=1)]
+Spent = Annotated[int | float, BeforeValidator(_budget), schema(type="number", minimum=LEAST, maximum=MOST)]
 Norm = Annotated[int | float, BeforeValidator(_norm), schema(type="number", minimum=1)]
 Whole = Annotated[int, BeforeValidator(_whole), schema(type="integer")]
 Repeat = Annotated[int, _between(1, 100_000), schema(type="integer", minimum=1, maximum=100_000)]

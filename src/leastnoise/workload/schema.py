@@ -19,10 +19,10 @@ from leastnoise.workload.fields import (
     NonEmpty,
     Norm,
     Number,
-    Positive,
     Repeat,
     RowsPerPerson,
     Seed,
+    Spent,
     Text,
     TreeForm,
     UnknownKeyError,
@@ -89,7 +89,7 @@ class Part(BaseModel):
         where = f"{cls.called} with {cls.kind!r}" if cls.kind in data else cls.called
         for key in data:
             if key not in cls.model_fields:
-                raise UnknownKeyError(key, f"unknown key {key!r} in {where}; {hint(key, cls.model_fields)}")
+                raise UnknownKeyError(key, f"unknown key {shown(key)} in {where}; {hint(key, cls.model_fields)}")
         return data
 
 
@@ -317,7 +317,7 @@ class EpsilonPrivacy(Part):
     called = "privacy"
     kind = "epsilon"
     example = "{epsilon: 1, delta: 1e-9}"
-    epsilon: Positive
+    epsilon: Spent
     delta: Delta | None = None  # only devices and bounds do without
     neighbours: "Neighbours" = "add-remove"
     rows_per_person: RowsPerPerson | None = None
@@ -330,7 +330,7 @@ class MuPrivacy(Part):
     called = "privacy"
     kind = "mu"
     example = "{mu: 1}"
-    mu: Positive
+    mu: Spent
     neighbours: "Neighbours" = "add-remove"
     rows_per_person: RowsPerPerson | None = None
     size: "Size | None" = None
@@ -342,7 +342,7 @@ class RhoPrivacy(Part):
     called = "privacy"
     kind = "rho"
     example = "{rho: 0.5}"
-    rho: Positive
+    rho: Spent
     neighbours: "Neighbours" = "add-remove"
     rows_per_person: RowsPerPerson | None = None
     size: "Size | None" = None

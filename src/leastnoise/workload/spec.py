@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
+from leastnoise.archive import read_array
 from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.document import Document
+from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
 from leastnoise.workload.rules import Rules, coding, codings
 from leastnoise.workload.schema import (
@@ -27,9 +27,11 @@ from leastnoise.workload.schema import (
     SelectName,
     SpecPart,
 )
+from leastnoise.workload.tensors import ROWS_LIMIT
 from leastnoise.workload.workload import Workload
 
 Objective = str | dict[str, float]
+LONGEST_CSV = 2**26  # bytes of a matrix as text
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def load_spec(path: str | Path, *, budgeted: bool = True) -> Spec:
     """Read a spec file; files it names are looked up beside it. Unless `budgeted`, it may lack a budget."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(MOST_CHARACTERS + 1)  # what is longer is refused
     except UnicodeDecodeError:
         raise LeastnoiseError(f"{path.name} is not a text file in UTF-8; save it as such") from None
     return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted)
@@ -192,7 +195,8 @@ def _domain(document: Document, parts: dict[str, AttributePart], folder: Path) -
                 if copy in attributes:
                     raise LeastnoiseError(f"the attribute {copy!r} is named twice; names must differ")
                 attributes[copy] = Attribute(copy, values)
-    return Domain(tuple(attributes.values())), copies
+    with document.at("attributes"):
+        return Domain(tuple(attributes.values())), copies
 
 
 def _add(workload: Workload, line: Line, copies: dict[str, list[str]], folder: Path) -> Workload:
@@ -226,15 +230,17 @@ def _read_rows(path: Path) -> Any:
         raise LeastnoiseError(f"cannot read a matrix from {path.name!r}; use a .npy or .csv file")
     try:
         if path.suffix == ".csv":
+            if path.stat().st_size > LONGEST_CSV:
+                raise LeastnoiseError(f"it has more than {LONGEST_CSV:,} bytes; save large matrices as .npy")
             return [
                 [float(x) for x in row.split(",")] for row in path.read_text(encoding="utf-8-sig").splitlines() if row
             ]
-        rows = np.load(path, allow_pickle=False)
+        rows = read_array(path, ROWS_LIMIT)
     except OSError as error:
         raise LeastnoiseError(f"cannot read the matrix {str(path)!r}: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
+    except ValueError as error:
         raise LeastnoiseError(f"{path.name!r} does not hold rows of numbers ({error})") from None
-    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "biuf":
+    if rows.dtype.kind not in "biuf":
         raise LeastnoiseError(f"{path.name!r} does not hold one array of real numbers; save it with numpy.save")
     return rows
 

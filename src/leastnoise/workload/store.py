@@ -18,7 +18,7 @@ from leastnoise.workload.tensors import (
     TensorFamily,
     WeightedTensor,
 )
-from leastnoise.workload.workload import Workload, family_of, finite, positive_weights
+from leastnoise.workload.workload import Workload, family_of, finite, positive_weights, random_options
 
 
 def stored_family(form: Any, attribute: Attribute) -> Family:
@@ -43,7 +43,7 @@ def tensor_of(form: Any, attributes: Sequence[Attribute]) -> TensorFamily:
         return MatrixTensor(finite(form["matrix"], "matrix"))
     if isinstance(form, Mapping) and "random" in form:
         r = form["random"]
-        return RandomTensor(r["count"], r["density"], r["seed"])
+        return RandomTensor(*random_options(r))
     raise LeastnoiseError(f"unknown stored queries {form!r}; the file is damaged or from a newer version")
 
 
@@ -62,7 +62,10 @@ def _block_to_json(b: Block) -> dict[str, Any]:
 def workload_from_json(data: Mapping[str, Any]) -> Workload:
     """The workload back from plain data."""
     domain = Domain.from_json(data["domain"])
-    return Workload(domain, tuple(_block_from_json(b, domain) for b in data["blocks"]))
+    blocks = tuple(_block_from_json(b, domain) for b in data["blocks"])
+    for block in blocks:
+        block.check(domain)  # what no workload can ask for is refused before anything is built from it
+    return Workload(domain, blocks)
 
 
 def _block_from_json(b: Mapping[str, Any], domain: Domain) -> Block:

@@ -16,6 +16,14 @@ from leastnoise.workload.families import Family, dense_guard, digest
 ROWS_LIMIT = 150_000_000  # entries of a query tensor that is built at once
 
 
+def too_many_rows(name: str, shape: tuple[int, ...], entries: int) -> LeastnoiseError:
+    """What to raise where queries do not fit."""
+    return LeastnoiseError(
+        f"{name} on {' x '.join(map(str, shape))} values needs an array of {entries:,} numbers "
+        f"({8 * entries / 1e9:,.0f} GB); use coarser values or fewer queries"
+    )
+
+
 @dataclass(frozen=True)
 class TensorFamily(ABC):
     """Queries over several attributes at once, given as tensors."""
@@ -35,10 +43,7 @@ class TensorFamily(ABC):
         """The queries as a (count, *shape) array; refused with the size when it cannot fit."""
         entries = self.count(shape) * prod(shape)
         if entries > ROWS_LIMIT:
-            raise LeastnoiseError(
-                f"{self.name} on {' x '.join(map(str, shape))} values needs an array of {entries:,} numbers "
-                f"({8 * entries / 1e9:,.0f} GB); use coarser values or fewer queries"
-            )
+            raise too_many_rows(self.name, shape, entries)
         return self._rows(shape)
 
     def weights(self, shape: tuple[int, ...]) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.blocks import Block, total_block
+from leastnoise.workload.blocks import WEIGHTS, Block, total_block
 from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Weighted
 from leastnoise.workload.hierarchy import Nodes, nodes_of
 from leastnoise.workload.tensors import TENSORS, MatrixTensor, ProductTensor, RandomTensor, TensorFamily, WeightedTensor
@@ -36,13 +36,23 @@ def finite(array: Any, what: str) -> Array:
     return a
 
 
+LARGEST_ENTRY = 1e15  # of a matrix: products of several stay finite
+MOST_RANDOM = 10**7  # random queries
+STD_ERRORS = (1e-30, 1e30)  # between which accuracy targets are
+
+
 def accuracy(within: float, confidence: float) -> float:
     """Largest standard error that keeps a Gaussian answer within +-`within` with this confidence."""
     if not 0 < confidence < 1:
         raise LeastnoiseError(f"confidence {confidence} is not between 0 and 1; use for example 0.95")
     if not within > 0:
         raise LeastnoiseError(f"within {within} is not positive; give the half-width of the interval")
-    return within / NormalDist().inv_cdf((1 + confidence) / 2)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    if not STD_ERRORS[0] * z <= within <= STD_ERRORS[1] * z:
+        raise LeastnoiseError(
+            f"within {within:g} at confidence {confidence:g} is out of range; use a within between 1e-20 and 1e20"
+        )
+    return within / z
 
 
 def family_of(queries: Any) -> Family:
@@ -56,9 +66,9 @@ def family_of(queries: Any) -> Family:
         if kind == "matrix":
             return Matrix(_two_dimensional(value))
         if kind == "phi":
-            return Cyclic(finite(value, "phi").ravel())
+            return Cyclic(_entries(value, "phi").ravel())
         if kind == "random":
-            return Random(*_random_options(value))
+            return Random(*random_options(value))
     if isinstance(queries, Mapping) and set(queries) == {"of", "weights"}:
         base = family_of(queries["of"])
         if base.plain is not base:
@@ -80,20 +90,33 @@ def positive_weights(weights: Any) -> Array:
     w = finite(weights, "weights")
     if (w <= 0).any():
         raise LeastnoiseError(f"weight {w[w <= 0].flat[0]} is not positive; leave the query out instead")
+    if len(odd := w[(w < WEIGHTS[0]) | (w > WEIGHTS[1])]):
+        raise LeastnoiseError(f"weight {odd[0]:g} is out of range; use one between {WEIGHTS[0]} and {WEIGHTS[1]}")
     return w
 
 
+def _entries(array: Any, what: str) -> Array:
+    """Finite numbers whose squares and products stay finite."""
+    found = finite(array, what)
+    if (largest := float(np.abs(found).max())) > LARGEST_ENTRY:
+        raise LeastnoiseError(f"{what} holds an entry of size {largest:g}, above {LARGEST_ENTRY:g}; use a larger unit")
+    return found
+
+
 def _two_dimensional(value: Any) -> Array:
-    m = finite(value, "matrix")
+    m = _entries(value, "matrix")
     if m.ndim != 2:
         raise LeastnoiseError(f"matrix has {m.ndim} dimensions; give a list of rows")
     return m
 
 
-def _random_options(value: Mapping[str, Any]) -> tuple[int, float, int]:
+def random_options(value: Mapping[str, Any]) -> tuple[int, float, int]:
+    """Count, density and seed of random queries, checked."""
     count, density, seed = value.get("count"), value.get("density", 0.3), value.get("seed", 0)
     if not isinstance(count, int) or count < 1:
         raise LeastnoiseError(f"random needs a positive count, not {count!r}")
+    if count > MOST_RANDOM:
+        raise LeastnoiseError(f"random count {count:,} is above {MOST_RANDOM:,}; use fewer queries")
     if not 0 < density < 1:
         raise LeastnoiseError(f"random density {density} is not between 0 and 1")
     if not isinstance(seed, int) or seed < 0:
@@ -310,7 +333,7 @@ def _weighted_nodes(queries: Queries, weights: Mapping[Any, float]) -> Queries:
 
 def _whole(queries: Mapping[str, Any]) -> TensorFamily:
     ((kind, value),) = queries.items()
-    return MatrixTensor(_two_dimensional(value)) if kind == "matrix" else RandomTensor(*_random_options(value))
+    return MatrixTensor(_two_dimensional(value)) if kind == "matrix" else RandomTensor(*random_options(value))
 
 
 def _with_weights(block: Block, weights: Array) -> Block:

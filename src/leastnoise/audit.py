@@ -86,8 +86,8 @@ def subject_of(thing: Any, *, progress: Progress | None = None) -> Subject:
     )
 
 
-def opened(path: Path) -> Any:
-    """A spec, a plan or a release from its file or folder. No journal of a stream is opened."""
+def opened(path: Path, files_from: Path | None = None) -> Any:
+    """A spec, a plan or a release from its file or folder; `files_from` is for specs. No journal of a stream is opened."""
     if path.is_dir():
         return Streamed.of_folder(path) if (path / STREAM).is_file() else load(path)
     if zipfile.is_zipfile(path):
@@ -97,4 +97,4 @@ def opened(path: Path) -> Any:
             if member in members:
                 return read(path)
         raise LeastnoiseError(f"{path} is no plan, and no spec either; give one of them, or the folder of a release")
-    return load_spec(path)
+    return load_spec(path, files_from=files_from)

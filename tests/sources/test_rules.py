@@ -75,15 +75,15 @@ def test_bad_rules(rules, message):
         ),
         (
             {"id": "p", "max_rows": 2, "secret": "env:NO_SUCH_NAME"},
-            "the secret of a unit is empty or cannot be read; give a file or variable that holds one",
+            "the secret of a unit is empty, too long or cannot be read; give a file or variable that holds one",
         ),
         (
             {"id": "p", "max_rows": 2, "secret": "file:/no/such/file"},
-            "the secret of a unit is empty or cannot be read; give a file or variable that holds one",
+            "the secret of a unit is empty, too long or cannot be read; give a file or variable that holds one",
         ),
         (
             {"id": "p", "max_rows": 2, "secret": b""},
-            "the secret of a unit is empty or cannot be read; give a file or variable that holds one",
+            "the secret of a unit is empty, too long or cannot be read; give a file or variable that holds one",
         ),
     ],
 )

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from leastnoise.audit import audit as run_audit
-from leastnoise.cli.options import Json, Shown
+from leastnoise.audit import opened
+from leastnoise.cli.options import FilesFrom, Json, Shown
 from leastnoise.cli.progress import ProgressBar
 
 
@@ -34,6 +35,7 @@ def audit(
     seed: Annotated[int | None, typer.Option(help="Repeat an audit; the noise is then not that of a release.")] = None,
     as_json: Json = False,
     progress: Shown = None,
+    files_from: FilesFrom = None,
 ) -> None:
     """Try to refute a privacy claim: run the mechanism many times on made-up neighbours. Needs no data, spends nothing.
 
@@ -42,7 +44,7 @@ def audit(
     Exits with code 1 if the claim is refuted.
     """
     with ProgressBar(progress) as bar:
-        result = run_audit(path, runs, confidence, delta=delta, seed=seed, progress=bar)
+        result = run_audit(opened(path, files_from), runs, confidence, delta=delta, seed=seed, progress=bar)
     typer.echo(json.dumps(result.to_json(), indent=2) if as_json else str(result))
     if not result.ok:
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from leastnoise.cli.options import Json, SpecArgument
+from leastnoise.cli.options import FilesFrom, Json, SpecArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.bounds import Question, curves_of
 from leastnoise.local.bounds.tails import Kind
@@ -26,12 +26,13 @@ def bounds(
     delta: Annotated[float | None, typer.Option(help="Instead of the spec's.", show_default=False)] = None,
     as_json: Json = False,
     plot: Annotated[Path | None, typer.Option(help="Draw people against alpha: an .svg or .html file.")] = None,
+    files_from: FilesFrom = None,
 ) -> None:
     """How many people a spec's queries need for an accuracy: enough for known mechanisms, too few for any.
 
     Neighbours replace one person, and answers are divided by the number of people. Needs no data.
     """
-    wanted = load_spec(spec, budgeted=False)
+    wanted = load_spec(spec, budgeted=False, files_from=files_from)
     stated = wanted.budget_fields
     epsilon = stated.get("epsilon") if epsilon is None else epsilon
     delta = stated.get("delta") if delta is None else delta

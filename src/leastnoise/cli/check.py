@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.options import DATA, Json, Memory, SpecArgument, Table
+from leastnoise.cli.options import DATA, FilesFrom, Json, Memory, SpecArgument, Table
 from leastnoise.sources.check import NOTICE
 from leastnoise.sources.check import check as check_data
 from leastnoise.workload.spec import load_spec
@@ -17,13 +17,14 @@ def check(
     table: Table = None,
     memory: Memory = None,
     as_json: Json = False,
+    files_from: FilesFrom = None,
 ) -> None:
     """List all that would stop a release of some data, and what becomes of its rows.
 
     For whoever has the data: the numbers are exact and not protected. It spends nothing, publishes nothing and needs no
     ledger. Exits with 0 where a release would run, with 1 where it would stop.
     """
-    wanted = load_spec(spec, budgeted=False)
+    wanted = load_spec(spec, budgeted=False, files_from=files_from)
     options: dict[str, Any] = {"rules": wanted.rules or None, "unit": wanted.unit_fields}
     made = check_data(data, wanted.workload.domain, table=table, memory=memory, **options)
     if as_json:

@@ -12,7 +12,7 @@ import typer
 from leastnoise._types import IntArray
 from leastnoise.cli.local_collect import PlanArgument, answers, check_new, collect, merge
 from leastnoise.cli.local_words import plan_json, plan_words
-from leastnoise.cli.options import DATA, Json, Shown, SpecArgument, Table
+from leastnoise.cli.options import DATA, FilesFrom, Json, Shown, SpecArgument, Table
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.gate import records
@@ -51,10 +51,11 @@ def plan(
     bias: Annotated[float, typer.Option(help="Share of the devices by which answers may be off, for less noise.")] = 0,
     as_json: Json = False,
     progress: Shown = None,
+    files_from: FilesFrom = None,
 ) -> None:
     """Plan what devices report, with the epsilon of a spec or of the option. Needs no data; the plan is public."""
     check_new(out, "choose another name, so that devices do not mix up two plans")
-    wanted = load_spec(spec, budgeted=False)
+    wanted = load_spec(spec, budgeted=False, files_from=files_from)
     spent, delta = _budget(wanted, epsilon)
     with ProgressBar(progress) as bar:
         bar(0, 0, "planning for devices")
@@ -158,25 +159,26 @@ def simulate_(
     ] = None,
     as_json: Json = False,
     progress: Shown = None,
+    files_from: FilesFrom = None,
 ) -> None:
     """Make the reports of all records of a table, as if each were on a device of its own. For studies."""
     plan = load_plan(path)
     check_new(out, "its reports would be lost")
-    rules = _rules(plan, spec)
+    rules = _rules(plan, spec, files_from)
     typer.echo(SEEDED if seed is not None else PRIVATE.format(epsilon=float(plan.epsilon)), err=True)
     bits: Bits = SecureBits() if seed is None else SeededBits(seed)
     with ProgressBar(progress) as bar:
         count = _write_reports(plan, records(data, plan.domain, rules, table), bits, out, bar)
     told = {"file": str(out), "reports": count, "bytes": out.stat().st_size, "insecure": seed is not None}
-    typer.echo(
-        json.dumps(told, indent=2) if as_json else f"wrote {out}: {count:,} reports of {plan.report_bytes} bytes"
-    )
+    mark = " (INSECURE: seeded)" if seed is not None else ""
+    words = f"wrote {out}: {count:,} reports of {plan.report_bytes} bytes{mark}"
+    typer.echo(json.dumps(told, indent=2) if as_json else words)
 
 
-def _rules(plan: LocalPlan, spec: Path | None) -> Any:
+def _rules(plan: LocalPlan, spec: Path | None, files_from: Path | None) -> Any:
     if spec is None:
         return None
-    wanted = load_spec(spec, budgeted=False)
+    wanted = load_spec(spec, budgeted=False, files_from=files_from)
     if wanted.workload.domain != plan.domain:
         raise LeastnoiseError(f"{spec} has other attributes than the plan; name the spec that the plan was made from")
     return wanted.rules or None

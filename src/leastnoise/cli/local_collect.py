@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.local_words import answers_json, answers_words, collected_words, largest_influence, many, state_json
+from leastnoise.cli.local_words import (
+    answers_json,
+    answers_words,
+    collected_words,
+    largest_influence,
+    many,
+    state_json,
+    warn,
+)
 from leastnoise.cli.options import Confidence, Json, Shown
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
@@ -50,6 +58,7 @@ def collect(
     state = State.load(out, path) if out.exists() else State.start(path)
     with ProgressBar(progress) as bar:
         told = _Collecting(state, out, bar, sum(file.stat().st_size for file in files)).run(files, skip)
+    warn(state)
     typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(collected_words(told)))
 
 
@@ -123,6 +132,7 @@ def merge(
     for other in others:
         merged.merge(other)
     merged.save(out)
+    warn(merged)
     told = {"state": str(out), "states": len(states), **state_json(merged)}
     have = f"{many(merged.collector.reports, 'report')} of {many(len(merged.files), 'file')}"
     words = f"merged {many(len(states), 'state')} into {out}: {have}"
@@ -151,10 +161,11 @@ def answers(
     else:
         frame = answers_frame(state.collector, confidence)
     if csv is not None:
-        write_table(frame, csv, "csv", {})
+        write_table(frame, csv, "csv", {"insecure": state.collector.insecure})
     if html is not None:
         write_page(state.collector, html, confidence=confidence)
     influence = largest_influence(state.plan) if attributes else float(frame["influence"].max())
+    warn(state)
     told = answers_json(state, path, confidence, influence)
     if as_json:
         rows = json.loads(frame.to_json(orient="records", double_precision=15))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import typer
 
 from leastnoise.cli.show import attributes, figure
 from leastnoise.local import LocalPlan
@@ -14,6 +15,7 @@ from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.state import State
 
+INSECURE = "INSECURE: {seeded} came from a seed, which protects nobody; do not publish the answers"
 ROWS = 40  # of a frame in the terminal
 LAYOUTS = {
     "whole": "every device reports on all attributes together",
@@ -76,7 +78,14 @@ def plan_words(told: Mapping[str, Any]) -> Iterator[str]:
 def state_json(state: State) -> dict[str, Any]:
     """What a state holds."""
     collector = state.collector
-    return {"reports": collector.reports, "rejected": dict(collector.rejected), "files": len(state.files)}
+    told = {"reports": collector.reports, "rejected": dict(collector.rejected), "files": len(state.files)}
+    return told | {"seeded": collector.seeded, "insecure": collector.insecure}
+
+
+def warn(state: State) -> None:
+    """Say on stderr that reports came from a seed."""
+    if state.collector.insecure:
+        typer.echo(INSECURE.format(seeded=many(state.collector.seeded, "report")), err=True)
 
 
 def collected_words(told: Mapping[str, Any]) -> Iterator[str]:

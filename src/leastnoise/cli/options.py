@@ -8,6 +8,16 @@ import typer
 SpecArgument = Annotated[
     Path, typer.Argument(metavar="SPEC", help="Spec file (YAML): attributes, workload, privacy.", show_default=False)
 ]
+FilesFrom = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="A folder whose files the spec may name, beside those in its own.",
+        show_default=False,
+        exists=True,
+        file_okay=False,
+    ),
+]
 ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release's folder.", show_default=False)]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from leastnoise.adaptive.from_spec import adapt_spec, method_of, preview
-from leastnoise.cli.options import Json, Shown, SpecArgument
+from leastnoise.cli.options import FilesFrom, Json, Shown, SpecArgument
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
@@ -25,6 +25,7 @@ def plan(
     objective: Annotated[str | None, typer.Option(help="Objective: sum, max or lr=4.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
     progress: Shown = None,
+    files_from: FilesFrom = None,
 ) -> None:
     """Plan the noise for a spec: the error of every group, and the least that is possible. Needs no data.
 
@@ -32,7 +33,7 @@ def plan(
     """
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")
-    wanted = load_spec(spec)
+    wanted = load_spec(spec, files_from=files_from)
     aim = None if objective is None else parse_objective(objective)
     steering = {"solver": solver, "prior": prior, "objective": objective, "out": out}
     with ProgressBar(progress) as bar:

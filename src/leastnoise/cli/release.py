@@ -13,6 +13,7 @@ from leastnoise.cascade import CascadePlan
 from leastnoise.cli.options import (
     DATA,
     Dataset,
+    FilesFrom,
     Json,
     LedgerFile,
     Memory,
@@ -54,9 +55,10 @@ def release(
     memory: Memory = None,
     as_json: Json = False,
     progress: Shown = None,
+    files_from: FilesFrom = None,
 ) -> None:
     """Measure data once by a spec, and save what may be published. This spends privacy, as cascade and matrix do."""
-    wanted = load_spec(spec)
+    wanted = load_spec(spec, files_from=files_from)
     book = ledger_at(ledger)
     with ProgressBar(progress) as bar, stopping(book):
         made = release_spec(wanted, progress=bar).run(

@@ -12,7 +12,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.intervals import half_widths
 from leastnoise.local.layout import by_part
-from leastnoise.local.plan import VERSION, LocalPlan, Part, targets
+from leastnoise.local.plan import SEEDED, VERSION, LocalPlan, Part, targets
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import Queries
 from leastnoise.release.answers import Answer, quantile
@@ -88,11 +88,17 @@ class Collector:
         self.tallies: list[IntArray] = [np.zeros(p.randomizer.tallies, dtype=np.int64) for p in plan.parts]
         self.counts: IntArray = np.zeros(len(plan.parts), dtype=np.int64)
         self.rejected = dict.fromkeys(REASONS, 0)
+        self.seeded = 0  # reports taken whose noise came from a seed
 
     @property
     def reports(self) -> int:
         """Reports taken."""
         return int(self.counts[0] if self.plan.split else self.counts.sum())
+
+    @property
+    def insecure(self) -> bool:
+        """Whether some reports came from a seed, which protects nobody."""
+        return self.seeded > 0
 
     # --- taking reports -----------------------------------------------------------------------------------------------
 
@@ -130,13 +136,21 @@ class Collector:
 
     def _take(self, rows: Payloads) -> None:
         prefix = np.frombuffer(self.plan.prefix, dtype=np.uint8)
-        version = rows[:, 0] == VERSION
+        seeded = rows[:, 0] == SEEDED
+        version = (rows[:, 0] == VERSION) | seeded
         plan = (rows[:, 1 : len(prefix)] == prefix[1:]).all(axis=1)
         self.rejected["version"] += int((~version).sum())
         self.rejected["plan"] += int((version & ~plan).sum())
-        if not (version & plan).all():
-            rows = rows[version & plan]
-        (self._take_all if self.plan.split else self._take_one)(rows)
+        good = version & plan
+        self._tally(rows if good.all() and not seeded.any() else rows[good & ~seeded])
+        before = self.reports
+        self._tally(rows[good & seeded])
+        self.seeded += self.reports - before
+
+    def _tally(self, rows: Payloads) -> None:
+        """Count reports of this plan, unless their content is wrong."""
+        if len(rows):
+            (self._take_all if self.plan.split else self._take_one)(rows)
 
     def _take_all(self, rows: Payloads) -> None:
         """Reports on all parts, which are taken or rejected as a whole."""
@@ -174,6 +188,7 @@ class Collector:
         for mine, theirs in zip(self.tallies, other.tallies, strict=True):
             mine += theirs
         self.counts += other.counts
+        self.seeded += other.seeded
         for reason in REASONS:
             self.rejected[reason] += other.rejected[reason]
 

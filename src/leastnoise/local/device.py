@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.plan import LocalPlan
+from leastnoise.local.plan import SEEDED, LocalPlan
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import cells_of
 from leastnoise.noise import Bits, SecureBits
@@ -55,11 +55,15 @@ class Device:
 def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:
     """Reports of many devices in one block, one record (row of codes) each, in the order of the records.
 
-    Guarantees: block_equals_single_reports.
+    Reports made from a seed say so in their first byte, so that nobody takes them for protected ones.
+
+    Guarantees: block_equals_single_reports; seeded_reports_are_marked.
     """
     records = _checked(plan, codes)
     out = np.zeros((len(records), plan.report_bytes), dtype=np.uint8)
     out[:, : len(plan.prefix)] = np.frombuffer(plan.prefix, dtype=np.uint8)
+    if bits.insecure:
+        out[:, 0] = SEEDED
     if plan.split:
         _fill_all(plan, records, bits, out)
     else:

@@ -67,7 +67,8 @@ def save_collector(collector: Collector, path: str | Path) -> None:
     """
     header = {"kind": "local collector", "version": VERSION, "fingerprint": collector.plan.fingerprint}
     arrays: Arrays = {f"tally{i}": tally for i, tally in enumerate(collector.tallies)}
-    _write(path, header | {"rejected": collector.rejected}, arrays | {"counts": collector.counts})
+    told = {"rejected": collector.rejected, "seeded": collector.seeded}
+    _write(path, header | told, arrays | {"counts": collector.counts})
 
 
 def load_collector(path: str | Path, plan: LocalPlan) -> Collector:
@@ -114,6 +115,9 @@ def _collector_from(header: Mapping[str, Any], arrays: Arrays, plan: LocalPlan) 
             raise ValueError("counts of another shape")
         tally += found
     collector.rejected = {reason: int(header["rejected"][reason]) for reason in REASONS}
+    collector.seeded = int(header.get("seeded", 0))  # states of earlier versions do not know
+    if not 0 <= collector.seeded <= collector.reports:
+        raise ValueError("more seeded reports than reports")
     return collector
 
 
@@ -150,7 +154,7 @@ def _read(path: str | Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     try:
         members = read_members(path, packed=True)
         header = json.loads(members.pop(_HEADER))
-        arrays = {n.removesuffix(".npy"): array_from(member) for n, member in members.items()}
+        arrays = {n.removesuffix(".npy"): array_from(m) for n, m in members.items() if n.endswith(".npy")}
     except FileNotFoundError:
         raise LeastnoiseError(f"there is no file {path}; save one first") from None
     except DAMAGED as error:

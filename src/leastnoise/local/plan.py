@@ -32,6 +32,7 @@ from leastnoise.workload.families import digest
 from leastnoise.workload.store import workload_to_json
 
 VERSION = 1
+SEEDED = VERSION | 0x80  # first byte of a report whose noise came from a seed
 SPLIT = "split"
 SHARES = 2**32  # shares of parts are whole numbers that add up to this
 _TAG = 4  # bytes of the fingerprint in every report

@@ -123,7 +123,7 @@ def _add_bytes(collector: Collector, first: bytes, blocks: Iterator[bytes], path
         collector.add_block(rest[:whole])
         rest = rest[whole:] + block
     if len(rest) % size:
-        if collector.plan.prefix != first[: len(collector.plan.prefix)]:
+        if collector.plan.prefix[1:] != first[1 : len(collector.plan.prefix)]:  # after the version
             raise DataError(_other_plan(collector.plan, path))
         raise DataError(
             f"{path} ends inside a report: it is not a whole number of reports of {size} bytes; get it anew"

@@ -11,6 +11,7 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leastnoise.archive import read_members
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.local.collector import Collector
 from leastnoise.local.files import DAMAGED, load_collector, load_plan, save_collector
@@ -45,11 +46,10 @@ class State:
         if seen is None:
             raise LeastnoiseError(f"there is no file {path}; collect reports first")
         try:
-            with zipfile.ZipFile(path) as file:
-                names = file.namelist()
-                inside = base64.b64decode(file.read(_PLAN)) if _PLAN in names else None
-                listed = json.loads(file.read(_FILES)) if _FILES in names else {}
-                files = {str(key): int(reports) for key, reports in listed.items()}
+            members = read_members(path, packed=True)
+            inside = base64.b64decode(members[_PLAN]) if _PLAN in members else None
+            listed = json.loads(members.get(_FILES, b"{}"))
+            files = {str(key): int(reports) for key, reports in listed.items()}
         except DAMAGED as error:
             raise DataError(f"{path} is not a local collector ({error}); get it anew") from None
         if plan is not None:

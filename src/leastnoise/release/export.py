@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pandas as pd
+import pyarrow as pa
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.files import write
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from leastnoise.release.release import Release
 
 Format = Literal["parquet", "csv"]
+METADATA = b"leastnoise"  # the key of the statement in the schema of an Arrow table
+INSECURE = "insecure"  # the mark of seeded noise: a field of metadata, and a column
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how texts begin that spreadsheets run
 LONGEST_NAME = 80  # characters of a file name, without its ending
 COLUMNS = """\
 Each file is one table, with a row for every combination of values:
@@ -100,18 +104,58 @@ def file_names(tables: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def write_table(frame: pd.DataFrame, path: Path, format: Format, about: Mapping[Any, Any]) -> None:
-    """Write one table: complete, or not at all. Parquet keeps `about` in its metadata; pandas reads it as `attrs`."""
+    """Write one table: complete, or not at all. Parquet keeps `about` in its metadata; pandas reads it as `attrs`.
+
+    Guarantees: seeded_tables_are_marked_in_every_row; csv_cells_are_harmless.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    shown = marked(frame, bool(about.get(INSECURE)))
     try:
         if format == "csv":
-            frame.to_csv(draft, index=False)
+            harmless(shown).to_csv(draft, index=False)
         else:
-            told = typed(frame)
+            told = typed(shown)
             told.attrs = {**about}
-            told.to_parquet(draft, engine="pyarrow", index=False)
+            from pyarrow import parquet  # takes a while to import
+
+            parquet.write_table(with_metadata(told, about), draft)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def marked(frame: pd.DataFrame, insecure: bool) -> pd.DataFrame:
+    """A table with a column that says on every row that its noise came from a seed; without, where it did not."""
+    if not insecure:
+        return frame
+    if INSECURE in frame.columns:
+        raise LeastnoiseError(f"the attribute {INSECURE!r} has the name of the mark of seeded noise; rename it")
+    return frame.assign(**{INSECURE: True})
+
+
+def harmless(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose texts no spreadsheet takes for formulas; numbers stay numbers."""
+    texts = [k for k, kind in enumerate(frame.dtypes) if not pd.api.types.is_numeric_dtype(kind)]
+    columns = {k: frame.iloc[:, k].astype(object).map(cell) for k in texts}
+    made = pd.DataFrame({k: columns.get(k, frame.iloc[:, k]) for k in range(frame.shape[1])})
+    return made.set_axis([cell(name) for name in frame.columns], axis=1)
+
+
+def cell(value: Any) -> Any:
+    """A text that a spreadsheet would run gets an apostrophe in front, which it takes for "this is text".
+
+    So does one that looks like the outcome, so that different texts stay different. Other values stay as they are.
+
+    >>> [cell(value) for value in ("=1+1", "-5", "'=1", "it's", -5)]
+    ["'=1+1", "'-5", "''=1", "it's", -5]
+    """
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+def with_metadata(frame: pd.DataFrame, about: Mapping[Any, Any]) -> pa.Table:
+    """An Arrow table with `about` in the metadata of its schema (JSON under 'leastnoise')."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: json.dumps({**about}).encode()})
 
 
 def about(release: Release) -> dict[str, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import export
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     import polars
 
     from leastnoise.release.release import Release
-
-METADATA = b"leastnoise"  # the key of the statement in the schema of an Arrow table
 
 
 def to_pandas(self: Release, *names: str, confidence: float = 0.95) -> pd.DataFrame:
@@ -30,12 +26,13 @@ def to_pandas(self: Release, *names: str, confidence: float = 0.95) -> pd.DataFr
 
 
 def to_arrow(self: Release, *names: str, confidence: float = 0.95) -> Any:
-    """The same as an Arrow table, with the statement in the metadata of its schema (JSON under 'leastnoise')."""
-    frame = export.typed(to_pandas(self, *names, confidence=confidence))
+    """The same as an Arrow table, with the statement in the metadata of its schema (JSON under 'leastnoise').
+
+    A column `insecure` marks seeded noise, as in files.
+    """
+    frame = export.typed(export.marked(to_pandas(self, *names, confidence=confidence), self.insecure))
     frame.attrs = {}  # once is enough
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    told = json.dumps(_about(self, names, confidence)).encode()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: told})
+    return export.with_metadata(frame, _about(self, names, confidence))
 
 
 def to_polars(self: Release, *names: str, confidence: float = 0.95) -> polars.DataFrame:

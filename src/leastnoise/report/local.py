@@ -15,6 +15,7 @@ from leastnoise.plan.words import number
 from leastnoise.report.document import FALSE_ALARMS
 from leastnoise.report.frame import filled, framed, write_page
 
+SEEDED = "Some reports came from a seed. Whoever knows it reads the records from them: this page protects nobody."
 ROWS = 2_000  # queries in the page
 CHART = 8  # queries of a table from which on it has a chart
 WIDTH, HEIGHT = 640, 160  # of a chart
@@ -30,12 +31,13 @@ def document(collector: Collector, *, confidence: float = 0.95, rows: int = ROWS
     return {
         "software": f"leastnoise {version('leastnoise')}",
         "dataset": None,
-        "warning": None,
+        "warning": SEEDED if collector.insecure else None,
+        "seeded": collector.seeded,
         "made": [],
         "privacy": {
             "epsilon": float(plan.epsilon),
             "delta": plan.delta,
-            "statement": statement(plan),
+            "statement": SEEDED if collector.insecure else statement(plan),
             "change": "the record of one device",
             "caught": caught(float(plan.epsilon), plan.delta),
         },
@@ -101,8 +103,16 @@ def render(told: dict[str, Any]) -> str:
 
 
 def _glance(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if told["warning"]:
+        yield "Privacy", f"none ({told['seeded']:,} reports from a seed)"
+        yield from _figures(told)
+        return
     delta = f" at δ {told['privacy']['delta']:g}" if told["privacy"]["delta"] else ""
     yield "Spent by each device", f"ε {told['privacy']['epsilon']:.4g}{delta}"
+    yield from _figures(told)
+
+
+def _figures(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Reports", f"{told['reports']:,}"
     yield "Statistics asked for", f"{told['queries']:,}"
     yield "Largest standard error", f"{number(told['max_std_error'])} ({told['max_std_error'] / told['reports']:.2%})"

@@ -12,6 +12,8 @@ from leastnoise.workload.rules import AnyRules, Rules
 
 __all__ = ["AnyRules", "Rules", "Unit"]
 
+LONGEST_SECRET = 2**20  # bytes of a file
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -54,12 +56,16 @@ def _secret(given: str | bytes | None) -> bytes:
         else:
             raise LeastnoiseError("the secret of a unit is file:PATH, env:NAME or bytes; leave it out for a fresh one")
     if not found:
-        raise LeastnoiseError("the secret of a unit is empty or cannot be read; give a file or variable that holds one")
+        raise LeastnoiseError(
+            "the secret of a unit is empty, too long or cannot be read; give a file or variable that holds one"
+        )
     return found
 
 
 def _file(path: str) -> bytes | None:
     try:
-        return Path(path).read_bytes()
-    except OSError:
+        with Path(path).open("rb") as file:
+            found = file.read(LONGEST_SECRET + 1)
+    except (OSError, ValueError):
         return None
+    return found if len(found) <= LONGEST_SECRET else None

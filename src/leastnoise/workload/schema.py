@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -35,6 +34,7 @@ from leastnoise.workload.fields import (
     word,
 )
 from leastnoise.workload.hierarchy import Nodes
+from leastnoise.workload.named_files import NamedFiles
 from leastnoise.workload.tensors import TENSORS
 
 ONE_NAMES = (*FAMILIES, Nodes.name)
@@ -181,9 +181,9 @@ class HierarchyAttribute(AttributeBase):
     digits: Annotated[list[Whole], Field(min_length=1)] | None = None
     levels: Names | None = None
 
-    def encoding(self, folder: Path = Path()) -> Encoding:
-        """The values meant; files are looked up in the folder."""
-        source = folder / self.hierarchy if isinstance(self.hierarchy, str) else self.hierarchy
+    def encoding(self, files: NamedFiles) -> Encoding:
+        """The values meant."""
+        source = files.path(self.hierarchy) if isinstance(self.hierarchy, str) else self.hierarchy
         if self.digits is not None and isinstance(source, list):
             source = [str(code) for code in source]  # codes without zeros at the front look like numbers
         return hierarchy(source, digits=self.digits, levels=self.levels)

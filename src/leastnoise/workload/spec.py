@@ -12,6 +12,7 @@ from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
+from leastnoise.workload.named_files import NamedFiles
 from leastnoise.workload.rules import Rules, coding, codings
 from leastnoise.workload.schema import (
     EXAMPLES,
@@ -64,19 +65,29 @@ class Spec:
     rows_about: int | None = None
 
 
-def load_spec(path: str | Path, *, budgeted: bool = True) -> Spec:
-    """Read a spec file; files it names are looked up beside it. Unless `budgeted`, it may lack a budget."""
+def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
+    """Read a spec file. Unless `budgeted`, it may lack a budget.
+
+    Files that it names are looked up beside it and must be in its folder, or in that of `files_from`.
+    """
     path = Path(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
             text = file.read(MOST_CHARACTERS + 1)  # what is longer is refused
     except UnicodeDecodeError:
         raise LeastnoiseError(f"{path.name} is not a text file in UTF-8; save it as such") from None
-    return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted)
+    return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted, files_from=files_from)
 
 
-def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None, budgeted: bool = True) -> Spec:
-    """Read a spec from its text; `name` stands before the line in errors.
+def parse_spec(
+    text: str,
+    name: str = "spec",
+    *,
+    folder: Path | None = None,
+    budgeted: bool = True,
+    files_from: str | Path | None = None,
+) -> Spec:
+    """Read a spec from its text; `name` stands before the line in errors, files are looked up in `folder`.
 
     >>> parse_spec("attributes: {sex: {vales: [F, M]}}")
     Traceback (most recent call last):
@@ -89,11 +100,12 @@ def parse_spec(text: str, name: str = "spec", *, folder: Path | None = None, bud
         raise _first(document, error) from None
     if budgeted:
         _check_budget(document, part)
-    domain, copies = _domain(document, part.attributes, folder or Path())
+    files = NamedFiles(folder or Path(), None if files_from is None else Path(files_from))
+    domain, copies = _domain(document, part.attributes, files)
     workload = Workload(domain)
     for k, line in enumerate(part.workload):
         with document.at("workload", k):
-            workload = _add(workload, line, copies, folder or Path())
+            workload = _add(workload, line, copies, files)
     objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
     with document.at("unit"):
         budget_fields = _budget_fields(part)
@@ -180,14 +192,16 @@ def _rules(
     return found
 
 
-def _domain(document: Document, parts: dict[str, AttributePart], folder: Path) -> tuple[Domain, dict[str, list[str]]]:
+def _domain(
+    document: Document, parts: dict[str, AttributePart], files: NamedFiles
+) -> tuple[Domain, dict[str, list[str]]]:
     """The domain, and the attributes that each name of the spec stands for."""
     attributes: dict[str, Attribute] = {}
     copies: dict[str, list[str]] = {}
     for name, part in parts.items():
         with document.at("attributes", name):
             try:
-                values = part.encoding(folder) if isinstance(part, HierarchyAttribute) else part.encoding()
+                values = part.encoding(files) if isinstance(part, HierarchyAttribute) else part.encoding()
             except LeastnoiseError as error:
                 raise LeastnoiseError(f"attribute {name!r}: {error}") from None
             copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]
@@ -199,28 +213,28 @@ def _domain(document: Document, parts: dict[str, AttributePart], folder: Path) -
         return Domain(tuple(attributes.values())), copies
 
 
-def _add(workload: Workload, line: Line, copies: dict[str, list[str]], folder: Path) -> Workload:
+def _add(workload: Workload, line: Line, copies: dict[str, list[str]], files: NamedFiles) -> Workload:
     if line.confidence is not None and line.within is None:
         raise LeastnoiseError("confidence needs 'within', the distance to keep; write for example within: 50")
     options: dict[str, Any] = {key: value for key, value in line if value is not None and key not in ("queries", "on")}
     if line.on is not None:
         options["on"] = _expanded(line.on, copies)
     if isinstance(line.queries, dict):
-        each = {copy: _form(q, folder) for name, q in line.queries.items() for copy in _expanded([name], copies)}
+        each = {copy: _form(q, files) for name, q in line.queries.items() for copy in _expanded([name], copies)}
         return workload.add(each, **options)
-    return workload.add(_form(line.queries, folder), **options)
+    return workload.add(_form(line.queries, files), **options)
 
 
 def _expanded(names: Iterable[str], copies: dict[str, list[str]]) -> list[str]:
     return [copy for name in names for copy in copies.get(name, [name])]
 
 
-def _form(queries: AnyQueries, folder: Path) -> Any:
+def _form(queries: AnyQueries, files: NamedFiles) -> Any:
     """Queries as `Workload.add` takes them."""
     if isinstance(queries, str):
         return queries
     if isinstance(queries, MatrixQueries) and isinstance(queries.matrix, str):
-        return {"matrix": _read_rows(folder / queries.matrix)}
+        return {"matrix": _read_rows(files.path(queries.matrix))}
     return queries.model_dump()
 
 

@@ -151,7 +151,7 @@ def test_synth_writes_rows(folder, capsys):
     told = json.loads(out)
     assert (told["file"], told["rows"], told["insecure"]) == ("rows.parquet", 200, True)
     frame = pd.read_parquet("rows.parquet")
-    assert frame.shape == (200, 4)
+    assert frame.shape == (200, 5)
     assert frame.attrs["synthetic"] is True
     assert set(frame["sex"]) <= {"F", "M"}
 

@@ -17,6 +17,7 @@ from leastnoise.errors import LeastnoiseError
 
 Arrays = dict[str, npt.NDArray[Any]]
 MOST_UNPACKED = 2**28  # bytes that the compressed members of an archive have together; others are as large as the file
+LAST_LETTER = 0x10FFFF  # of Unicode; Python fails on texts with others
 LONGEST_HEAD = 2**12  # bytes at the start of an array that say what it is
 # What NumPy writes at the head of arrays of numbers and text. Its own reader takes more, and fails in more ways.
 _NPY = re.compile(
@@ -75,7 +76,10 @@ def array_from(member: bytes) -> npt.NDArray[Any]:
         raise ArchiveError("an array of it does not have the size that it says")
     if not prod(shape):
         return np.empty(shape, kind)
-    return np.frombuffer(member, kind, offset=start).reshape(shape, order="F" if columns else "C")
+    found = np.frombuffer(member, kind, offset=start)
+    if kind.kind == "U" and found.view(np.uint32).max() > LAST_LETTER:
+        raise ArchiveError("an array of it holds text that is none")
+    return found.reshape(shape, order="F" if columns else "C")
 
 
 def read_array(path: Path, most: int) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ class LeastnoiseError(ValueError):
     """
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(shortened(str(message)))
+        super().__init__(shortened(printable(str(message))))
 
 
 class DataError(LeastnoiseError):
@@ -26,3 +26,14 @@ def shortened(text: str, most: int = LONGEST) -> str:
     """
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
+
+
+def printable(text: str) -> str:
+    """A text in which whatever is no letter to print, such as the end of a line, stands as Python writes it.
+
+    >>> printable("two\\nlines"), printable("café")
+    ('two\\\\nlines', 'café')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -147,6 +147,8 @@ def hierarchy(source: Source, *, digits: Sequence[int] | None = None, levels: Se
     """
     if isinstance(source, str | Path):
         return _from_file(Path(source), digits, levels)
+    if not isinstance(source, Mapping | Sequence):
+        raise LeastnoiseError(f"{source!r} is no hierarchy; give a CSV file, nested mappings or a list of paths")
     named = [ROOT, *levels] if levels is not None else ()
     if digits is not None:
         return _from_codes(list(source), digits, named)
@@ -254,6 +256,8 @@ def _read(path: Path) -> tuple[list[str], list[list[str]]]:
         raise LeastnoiseError(f"cannot read the hierarchy {str(path)!r}: {error.strerror or error}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise LeastnoiseError(f"{path.name} is no CSV file in UTF-8 ({error}); save it as such") from None
+    except ValueError:  # a null character
+        raise LeastnoiseError(f"{str(path)!r} is no name of a file; name the CSV file of the hierarchy") from None
     if len(rows) < 2:
         raise LeastnoiseError(f"{path.name} needs a header and at least one row below it")
     header, *body = rows

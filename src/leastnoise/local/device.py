@@ -42,14 +42,15 @@ class Device:
 
     def _code(self, record: Mapping[str, object], attribute: int) -> int:
         known = self.plan.domain.attributes[attribute]
+        if known.name not in record:
+            raise LeastnoiseError(f"the record has no attribute {known.name!r}; the plan needs it")
         try:
             return known.code(record[known.name])
-        except KeyError:
-            raise LeastnoiseError(f"the record has no attribute {known.name!r}; the plan needs it") from None
-        except (LeastnoiseError, TypeError, ValueError):
-            raise LeastnoiseError(
-                f"the value of {known.name!r} is none of the plan's; map such values to one of them before reporting"
-            ) from None
+        except (LeastnoiseError, TypeError, ValueError, ArithmeticError):
+            pass  # raised outside of the handler, because the other message shows the value
+        raise LeastnoiseError(
+            f"the value of {known.name!r} is none of the plan's; map such values to one of them before reporting"
+        )
 
 
 def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:

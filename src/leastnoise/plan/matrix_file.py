@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import csv
+import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io import mminfo, mmread
-from scipy.sparse import issparse, load_npz
+import numpy.typing as npt
+from scipy.sparse import coo_matrix, csc_matrix, csr_matrix
 
-from leastnoise.archive import ArchiveError, array_from, read_array, read_members
+from leastnoise.archive import ArchiveError, Arrays, array_from, read_array, read_members
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.system import MOST_ENTRIES
-from leastnoise.plan.matrix_names import too_large, unwrapped
+from leastnoise.plan.matrix_market import read_market
+from leastnoise.plan.matrix_names import unwrapped
 
 KINDS = (".csv", ".npy", ".npz", ".mtx")
 CORNERS = ("", "query")  # first fields of a file whose first line names the items
-_WRONG = (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, NotImplementedError, zipfile.BadZipFile)
+_WRONG = (
+    ValueError, EOFError, KeyError, TypeError, IndexError, ArithmeticError, NotImplementedError, RuntimeError,
+    MemoryError, zipfile.BadZipFile, zlib.error, struct.error, csv.Error,
+)  # fmt: skip
+SPARSE = "csr, csc or coo"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,23 +105,40 @@ def _npy(path: Path) -> MatrixFile:
 
 
 def _npz(path: Path) -> MatrixFile:
-    members = read_members(path, packed=True)  # with a limit on what they unpack to
-    if "format.npy" in members:
-        return MatrixFile(unwrapped(load_npz(path), None, None)[0])
+    members = read_members(path, packed=True)
+    form = members.pop("format.npy", b"")  # three letters at its end, where SciPy wrote the file
     arrays = {name.removesuffix(".npy"): array_from(member) for name, member in members.items()}
+    if form:
+        return MatrixFile(_sparse(path, form[-3:], arrays))
     others = [name for name in arrays if name not in ("items", "names")]
     if len(others) != 1:
         raise LeastnoiseError(f"{path.name!r} has {len(others)} matrices; save one, and perhaps items and names")
-    named = {name: arrays[name].tolist() for name in ("items", "names") if name in arrays}
+    named = {name: _list(arrays[name]) for name in ("items", "names") if name in arrays}
     return MatrixFile(arrays[others[0]], **named)
 
 
+def _list(names: npt.NDArray[Any]) -> list[Any]:
+    if names.ndim != 1:
+        raise LeastnoiseError("items and names are lists; save each as an array of one dimension")
+    return list(names.tolist())
+
+
+def _sparse(path: Path, form: bytes, arrays: Arrays) -> Any:
+    """A matrix as SciPy saves it, dense; its places are checked, because SciPy believes them."""
+    shape = tuple(arrays["shape"].tolist())
+    if form == b"coo":
+        made: Any = coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)
+    elif form in (b"csr", b"csc"):
+        kind = csr_matrix if form == b"csr" else csc_matrix
+        made = kind((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        made.check_format(full_check=True)
+    else:
+        raise LeastnoiseError(f"{path.name!r} is of a sparse format that is not read here; save it as {SPARSE}")
+    return unwrapped(made, None, None)[0]
+
+
 def _mtx(path: Path) -> MatrixFile:
-    rows, columns, *_ = mminfo(path)
-    if rows * columns > MOST_ENTRIES:
-        raise too_large(rows, columns)
-    found = mmread(path)
-    return MatrixFile(unwrapped(found, None, None)[0] if issparse(found) else found)
+    return MatrixFile(read_market(path))
 
 
 READERS = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".mtx": _mtx}

@@ -30,7 +30,8 @@ from leastnoise.plan.embedding import embed
 from leastnoise.plan.objective import Objective, Outcome
 from leastnoise.plan.recipe_store import stored_priors
 from leastnoise.plan.smash import Prior, Smashed
-from leastnoise.plan.structure import Asked, build_structure
+from leastnoise.plan.store_checks import cells_of, check_design, check_prior, number, numbers, text
+from leastnoise.plan.structure import Asked, Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.workload.families import Weighted
 from leastnoise.workload.hierarchy import tree_key
@@ -45,6 +46,7 @@ VERSION = 1
 UNREADABLE = (
     OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile,
 )  # fmt: skip
+DAMAGES = (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError)  # RecursionError is a RuntimeError
 
 
 class _Pool:
@@ -83,17 +85,30 @@ def _read_strategies(records: list[dict[str, Any]], arrays: Any, priors: tuple[P
     trees = {tree_key(p.tree): p.tree for p in priors if p.tree is not None}
     out: list[Strategy] = []
     for r in records:
-        if "levels" in r:
-            out.append(ScaledKron(tuple(out[i] for i in r["kron"]), arrays[r["levels"]]))
-        elif "kron" in r:
-            out.append(KronStrategy(tuple(out[i] for i in r["kron"])))
+        shape = r["shape"]
+        cells = cells_of(shape)
+        if "kron" in r:
+            out.append(_product([out[i] for i in r["kron"]], r, arrays))
         elif "tree" in r:
-            out.append(TreeStrategy(trees[r["tree"]], arrays[r["scales"]]))
+            tree = trees[r["tree"]]
+            out.append(TreeStrategy(tree, numbers(arrays, r["scales"], (tree.core.tree.nodes,), least=0.0)))
         elif "theta" in r:
-            out.append(CirculantStrategy(arrays[r["theta"]]))
+            out.append(CirculantStrategy(numbers(arrays, r["theta"], tuple(shape), least=0.0)))
         else:
-            out.append(MatrixStrategy(arrays[r["rows"]], tuple(r["shape"]), arrays[r["inverse"]]))
+            rows = numbers(arrays, r["rows"])
+            if rows.ndim != 2 or rows.shape[1] != cells:
+                raise LeastnoiseError(f"a strategy of shape {tuple(shape)} has rows of another length")
+            inverse = numbers(arrays, r["inverse"], (cells, len(rows)))
+            out.append(MatrixStrategy(rows, tuple(shape), inverse))
     return out
+
+
+def _product(parts: list[Strategy], record: dict[str, Any], arrays: Any) -> Strategy:
+    """A Kronecker product, with a noise level for each measurement or without."""
+    if "levels" not in record:
+        return KronStrategy(tuple(parts))
+    levels = numbers(arrays, record["levels"], tuple(len(p.matrix()) for p in parts), least=0.0)
+    return ScaledKron(tuple(parts), levels)
 
 
 def save(plan: Plan, path: Path) -> None:
@@ -158,24 +173,34 @@ def read(path: Path) -> dict[str, Any]:
         raise LeastnoiseError(f"no plan at {path}; save one with plan.save(path)") from None
     except LeastnoiseError as e:
         raise LeastnoiseError(f"{path} is not a readable plan ({e}); save it again") from None
-    except UNREADABLE as e:
+    except DAMAGES as e:
         raise LeastnoiseError(f"{path} is not a readable plan ({type(e).__name__}); save it again") from None
     if version != VERSION:
-        raise LeastnoiseError(f"{path} has plan format {version}, this version reads {VERSION}; update leastnoise")
+        found = f"{version!r:.40}"
+        raise LeastnoiseError(f"{path} has plan format {found}, this version reads {VERSION}; update leastnoise")
     try:
-        return _fields(header, arrays)
-    except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as e:
-        raise LeastnoiseError(f"{path} is damaged ({type(e).__name__}: {e}); save the plan again") from None
+        with np.errstate(all="ignore"):  # forged numbers may overflow; what comes of them is refused
+            return _fields(header, arrays)
+    except DAMAGES as e:
+        why = " ".join(str(e).split())[:200]
+        raise LeastnoiseError(f"{path} is damaged ({type(e).__name__}: {why}); save the plan again") from None
 
 
-def _asked(stated: Asked, arrays: dict[str, Array]) -> Asked:
+def _asked(structure: Structure, arrays: dict[str, Array]) -> Asked:
     """The stated queries with the weights that an objective has put on their rows."""
+    stated, sizes = structure.stated, [structure.classes[slot.cls].size for slot in structure.slots]
+    shapes = [structure.shape(table.axes) for table in structure.tables]
+
+    def weights(name: str, rows: int) -> Array:
+        return numbers(arrays, name, (rows,), least=0.0)
+
     families = [
-        Weighted(f.plain, arrays[k]) if (k := f"rows{i}") in arrays else f for i, f in enumerate(stated.families)
+        Weighted(f.plain, weights(k, f.plain.count(n))) if (k := f"rows{i}") in arrays else f
+        for i, (f, n) in enumerate(zip(stated.families, sizes, strict=True))
     ]
     tensors = [
-        WeightedTensor(t.plain, arrays[k]) if t is not None and (k := f"queries{i}") in arrays else t
-        for i, t in enumerate(stated.tensors)
+        WeightedTensor(t.plain, weights(k, t.plain.count(s))) if t is not None and (k := f"queries{i}") in arrays else t
+        for i, (t, s) in enumerate(zip(stated.tensors, shapes, strict=True))
     ]
     return Asked(tuple(families), tuple(tensors))
 
@@ -186,22 +211,26 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
     structure = build_structure(inner, lambda i: class_of[i])
     priors = stored_priors(structure, header.get("trees", ()), arrays)
-    asked = _asked(structure.stated, arrays)
-    question = Question(structure, arrays["table_weights"], asked)
+    for prior in priors:
+        check_prior(prior)
+    asked = _asked(structure, arrays)
+    question = Question(structure, numbers(arrays, "table_weights", (len(structure.tables),), least=0.0), asked)
     smashed = Smashed(structure, priors, asked)
     strategies = _read_strategies(header["strategies"], arrays, priors)
     solutions = tuple(
         None if s is None else Solution(strategies[s["strategy"]], s["error"], s["floor"]) for s in header["solutions"]
     )
     design = Design(question, smashed, tuple(smashed.problems(question.table_weights)), solutions)
+    check_design(design)
+    value, kind = header["any_floor"]
     return {
         "workload": workload,
         "budget": Budget.from_json(header["budget"]),
-        "solver": header["solver"],
-        "prior": header["prior"],
+        "solver": text(header["solver"], "the solver"),
+        "prior": text(header["prior"], "the prior"),
         "objective": Objective.of(header["objective"]),
-        "outcome": Outcome(design, header["value"], header["floor"]),
-        "floor": Floor(*header["any_floor"]),
-        "seconds": header["seconds"],
+        "outcome": Outcome(design, number(header["value"], "the value"), number(header["floor"], "the floor")),
+        "floor": Floor(number(value, "the floor"), text(kind, "the kind of floor")),
+        "seconds": number(header["seconds"], "the time"),
         "embedded": inner if inner is not workload else None,
     }

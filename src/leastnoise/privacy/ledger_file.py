@@ -153,6 +153,8 @@ class LedgerFile:
             yield
         except sqlite3.Error as error:
             raise LeastnoiseError(self._words(error)) from None
+        except UnicodeDecodeError:  # SQLite quotes what it cannot read
+            raise damaged(self.path, "it has text that is no UTF-8") from None
 
     def _foreign(self) -> str:
         return f"{self.path} is not a ledger; ledgers are made by `leastnoise ledger init`"

@@ -26,7 +26,7 @@ from leastnoise._renames import exchange
 from leastnoise._types import IntArray
 from leastnoise.archive import Arrays, read_arrays
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.store import UNREADABLE
+from leastnoise.plan.store import DAMAGES
 from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.release.statement import INSECURE, Privacy, Record, Run, Text, Time
 
@@ -42,7 +42,6 @@ _MARK = re.compile(rb'\{\s*"(\w+)"')
 WIDTHS = ("<i2", "<i4", "<i8")
 BATCH_BYTES = 2**20
 DRAFT, ASIDE = ".part", ".old"  # ends of the hidden names that a folder has before it is complete, or when replaced
-DAMAGES = (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError)  # RecursionError is a RuntimeError
 RESTORE = "restore it from a copy or save the release again"
 
 

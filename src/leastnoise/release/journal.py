@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.gate import TOO_MANY
 from leastnoise.noise.bits import process
 from leastnoise.release.folders import damaged
 
@@ -86,6 +87,8 @@ class Journal:
         found = _LINE.fullmatch(line)
         if found is None or int(found["step"]) != number or found["digest"] != self._next(line[:-65]):
             raise damaged(self.path, f"step {number} was changed", REMEDY)
+        if int(found["count"]) >= TOO_MANY:
+            raise damaged(self.path, f"step {number} counts more than anybody can have added", REMEDY)
         self._digest = found["digest"]
         return Step(int(found["count"]), int(found["measured"]))
 

@@ -157,4 +157,7 @@ def _system(arrays: Arrays) -> System:
         raise LeastnoiseError("its queries and what was measured are on different items")
     if queries.shape[1] > MOST_ITEMS or max(queries.size, strategy.size) > MOST_ENTRIES:
         raise LeastnoiseError("its matrices are larger than any that can be planned")
-    return Measured(queries, strategy)
+    made = Measured(queries, strategy)
+    if not np.isfinite(made.variances).all():
+        raise LeastnoiseError("its queries are no numbers that can be answered")
+    return made

@@ -37,7 +37,22 @@ def _engine_runs(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, list
     return found
 
 
+def _fuzzed(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, float]]:
+    """Per kind of input: how many were read, and the seconds that took."""
+    found: dict[str, tuple[int, float]] = {}
+    for report in (r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])):
+        for kind, inputs, seconds in (value for name, value in report.user_properties if name == "fuzz"):
+            before = found.get(kind, (0, 0.0))
+            found[kind] = before[0] + inputs, before[1] + seconds
+    return found
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if fuzzed := _fuzzed(terminalreporter):
+        terminalreporter.section("fuzzed inputs")
+        fuzzed["all"] = sum(n for n, _ in fuzzed.values()), sum(s for _, s in fuzzed.values())
+        for kind, (inputs, seconds) in fuzzed.items():
+            terminalreporter.line(f"{kind}: {inputs:,} inputs in {seconds:,.0f} s")
     runs = _engine_runs(terminalreporter)
     if any(ran or reasons for ran, reasons in runs.values()):
         terminalreporter.section("engines")

@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fuzz.launcher import Launcher
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[Launcher]:
+    made = Launcher()
+    yield made
+    made.close()

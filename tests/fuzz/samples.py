@@ -1,0 +1,272 @@
+"""Small saved releases of every kind, as bytes, and the seals that a forger would renew."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import leastnoise as ln
+from leastnoise import archive
+from leastnoise.cascade import CascadeRelease, Tree, cascade_release
+from leastnoise.local import Collector, LocalPlan, load_plan, local_plan, save_plan, simulate
+from leastnoise.local.reports import ReportFile
+from leastnoise.local.state import State
+from leastnoise.noise import SeededBits
+from leastnoise.plan.recipe_store import digest_of
+from leastnoise.release import folders
+from leastnoise.release.folders import ARRAYS, HEADER
+from leastnoise.sources import Codes, Table
+from tests.fuzz.mutate import members_of
+
+Files = dict[str, bytes]  # by name; an estimate or a state is a single one
+CREATED, IDENTITY = "2026-03-01T12:00:00+00:00", "0123456789abcdef"
+COUNTS = (481516, 234201, 0, 90210)  # of a stream; nobody may say them
+STREAM, JOURNAL, PLAN = "stream.json", "private.journal", "plan.npz"
+DOMAIN = ln.Domain.of(a=range(3), b=["x", "y"])
+
+
+def _files(folder: Path) -> Files:
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+
+
+def _saved(release: Any) -> Files:
+    with tempfile.TemporaryDirectory() as folder:
+        release.save(Path(folder) / "out")
+        path = Path(folder) / "out"
+        return _dated(_files(path) if path.is_dir() else {"estimate": path.read_bytes()})
+
+
+def _dated(files: Files) -> Files:
+    """The same without the time of day, so that a seed always stands for the same input."""
+    if HEADER not in files:
+        return files
+    data = json.loads(files[HEADER])
+    for part in data.get("parts", [data]):
+        part["created"] = CREATED
+    return resealed(files, data)
+
+
+def _tables(plan: ln.Plan) -> ln.Release:
+    counts = np.random.default_rng(1).poisson(40, plan.workload.domain.shape)
+    return plan.run(Table(plan.workload.domain, counts, "people"), bits=SeededBits(1))
+
+
+def _plan(workload: ln.Workload, **options: Any) -> ln.Release:
+    return _tables(ln.plan(workload, ln.Budget(rho=0.1), prior="uniform", **options))
+
+
+def _merged() -> ln.Release:
+    work = ln.Workload(DOMAIN)
+    one, other = _plan(work.marginals(ways=2).prefix("a")), _plan(work.marginals("b"))
+    return ln.Release(one.parts + other.parts, "people", one.origins + other.origins)
+
+
+def _along_a_tree() -> ln.Release:
+    regions = ln.hierarchy({"north": ["n1", "n2"], "south": ["s1"]})
+    return _plan(ln.Workload(ln.Domain.of(place=regions, b=["x", "y"])).add("nodes", on=["place"]).marginals(ways=1))
+
+
+def _adaptive(**options: Any) -> ln.Release:
+    domain = ln.Domain.of(a=range(3), b=["x", "y"], c=2)
+    rows = np.random.default_rng(7).integers(domain.shape, size=(400, 3))
+    rows[:, 1] = rows[:, 0] % 2
+    made = ln.adapt(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), **options)
+    return made.run(Codes(domain, rows, name="people"), bits=SeededBits(2))
+
+
+def _matrix() -> ln.MatrixRelease:
+    made = ln.factorize(
+        [[1.0, 1, 0], [0, 1, 1], [0, 0, 0.5]], ln.Budget(mu=1), items=["u", "v", "w"], names=list("pqr")
+    )
+    return made.run({made.counted.name: ["u", "v", "v", "w"]}, bits=SeededBits(1))
+
+
+def _totals() -> ln.MatrixRelease:
+    made = ln.factorize(ln.running_totals(6), ln.Budget(mu=1))
+    return made.run({made.counted.name: [0, 1, 1, 5]}, bits=SeededBits(1))
+
+
+def _cascade(**options: Any) -> CascadeRelease:
+    tree = Tree.from_paths([("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e")])
+    return cascade_release(np.array([120, 80, 95, 60, 210]), tree, targets=[3, 4, 5], bits=SeededBits(1), **options)
+
+
+def _estimate() -> Any:
+    return _plan(ln.Workload(DOMAIN).marginals(ways=2)).fit(mixtures=1, components=2, replicates=2)
+
+
+def _stream() -> Files:
+    """An open stream with some steps; its header is renewed, because it has the time of day and a random name."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "days"
+        with ln.factorize(ln.running_totals(6), ln.Budget(mu=1)).stream(folder=path, bits=SeededBits(3)):
+            files = _files(path)
+    return resealed(files, json.loads(files[STREAM]) | {"created": CREATED, "id": IDENTITY, "inode": 1})
+
+
+SAMPLES: dict[str, Callable[[], Any]] = {
+    "plan": lambda: _saved(_plan(ln.Workload(DOMAIN).marginals(ways=2))),
+    "parts": lambda: _saved(_merged()),
+    "tree": lambda: _saved(_along_a_tree()),
+    "adaptive": lambda: _saved(_adaptive()),
+    "choices": lambda: _saved(_adaptive(method="choice", rounds=8)),
+    "matrix": lambda: _saved(_matrix()),
+    "totals": lambda: _saved(_totals()),
+    "cascade": lambda: _saved(_cascade()),
+    "replaced": lambda: _saved(_cascade(neighbours="replace")),
+    "estimate": lambda: _saved(_estimate()),
+    "stream": _stream,
+    "state": lambda: {"state": state()},
+}
+
+
+@cache
+def sample(name: str) -> Files:
+    """One of the samples."""
+    return SAMPLES[name]()
+
+
+def prepare() -> None:
+    """Make all samples, before workers are forked."""
+    for name in SAMPLES:
+        sample(name)
+
+
+# --- the local model --------------------------------------------------------------------------------------------------
+
+
+def _local_plans() -> dict[str, LocalPlan]:
+    pairs = ln.Workload(ln.Domain.of(a=range(3), b=["u", "v"], c=range(2))).marginals(ways=2)
+    line = ln.Workload(ln.Domain.of(x=range(6))).prefix("x")
+    return {
+        "value": local_plan(ln.Workload(ln.Domain.of(answer=["yes", "no"])).marginals(ways=1), 1),
+        "prefix": local_plan(line, 1),
+        "half space": local_plan(line, 1, randomizer="half space"),
+        "cap": local_plan(line, 1, randomizer="cap"),
+        "gaussian": local_plan(line, 1, 1e-5, randomizer="gaussian"),
+        "tables": local_plan(pairs, 1, layout="tables"),
+        "split": local_plan(pairs, 6, layout="split"),
+    }
+
+
+@cache
+def local_files() -> dict[str, bytes]:
+    """Plans for devices, as files."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, plan in _local_plans().items():
+            save_plan(plan, Path(folder) / "plan")
+            found[name] = undated((Path(folder) / "plan").read_bytes())
+    return found
+
+
+@cache
+def local_plans() -> dict[str, LocalPlan]:
+    """Plans for devices, as they come back from their files."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in local_files().items():
+            (Path(folder) / "plan").write_bytes(data)
+            found[name] = load_plan(Path(folder) / "plan")
+    return found
+
+
+@cache
+def reports(name: str, count: int = 40) -> bytes:
+    """Reports of one of the plans, one after the other."""
+    plan = local_plans()[name]
+    codes = np.random.default_rng(5).integers(plan.domain.shape, size=(count, len(plan.domain)))
+    return simulate(plan, codes, SeededBits(4))
+
+
+def state() -> bytes:
+    """A collection as a file, with its plan inside."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "plan").write_bytes(local_files()["tables"])
+        made = State.start(Path(folder) / "plan")
+        collector = Collector(made.plan)
+        collector.add_block(reports("tables"))
+        made.add(ReportFile(collector, "f" * 64))
+        made.save(Path(folder) / "state")
+        return undated((Path(folder) / "state").read_bytes())
+
+
+def undated(archive: bytes) -> bytes:
+    """An archive without the times at which its members were written."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, member in members_of(archive).items():
+            file.writestr(zipfile.ZipInfo(name), member)
+    return stream.getvalue()
+
+
+# --- seals ------------------------------------------------------------------------------------------------------------
+
+
+def resealed(files: Files, data: Any) -> Files:
+    """Files around a changed header, with all checksums and fingerprints right again, as far as it still has them."""
+    head = STREAM if STREAM in files else HEADER
+    with suppress(Exception):  # a forger has to leave what cannot be renewed
+        _renew(files, data, PLAN if head == STREAM else ARRAYS, head)
+    found = files | {head: json.dumps(data, indent=1).encode("utf-8", "surrogatepass")}
+    if head == STREAM and isinstance(data, dict):
+        found[JOURNAL] = journal(str(data.get("sha256")))
+    return found
+
+
+def _renew(files: Files, data: dict[str, Any], arrays: str, head: str) -> None:
+    for name in data["files"]:
+        if name in files:
+            data["files"][name] = {"bytes": len(files[name]), "sha256": hashlib.sha256(files[name]).hexdigest()}
+    if head == HEADER and ARRAYS in files:
+        data["id"] = data["files"][ARRAYS]["sha256"][:16]
+    try:
+        _renew_fingerprints(files, data, arrays)
+    finally:
+        data["sha256"] = folders.checksum(data)
+
+
+def _renew_fingerprints(files: Files, data: dict[str, Any], arrays: str) -> None:
+    found = {
+        name.removesuffix(".npy"): archive.array_from(member) for name, member in members_of(files[arrays]).items()
+    }
+    if "leastnoise_cascade" in data:
+        own = {n: a for n, a in found.items() if n != "table"}
+        data["fingerprint"] = digest_of({"trees": data["trees"]}, own)
+    elif "parts" in data:
+        for k, part in enumerate(data["parts"]):
+            mine = {n.removeprefix(f"part{k}_"): a for n, a in found.items() if n.startswith(f"part{k}_")}
+            own = {n: a for n, a in mine.items() if not n.startswith("answers")}
+            part["fingerprint"] = digest_of(part["recipe"], own)
+    else:
+        counted = json.loads(files["names.json"])["counted"]
+        own = {n: a for n, a in found.items() if n != "measured"}
+        data["fingerprint"] = digest_of({"variance": data["variance"], "counted": counted}, own)
+
+
+def journal(start: str, steps: tuple[tuple[Any, Any], ...] = tuple((c, c + 7) for c in COUNTS)) -> bytes:
+    """The lines of a stream's journal, each with a digest of all before it."""
+    digest, lines = start.encode("utf-8", "surrogatepass"), []
+    for number, (count, measured) in enumerate(steps):
+        payload = f"{number} {count} {measured}".encode()
+        digest = hashlib.sha256(digest + b" " + payload).hexdigest().encode()
+        lines.append(payload + b" " + digest + b"\n")
+    return b"".join(lines)
+
+
+def resealed_estimate(head: Any, numbers: bytes) -> bytes:
+    """The file of an estimate with its checksums right again."""
+    if isinstance(head, dict):
+        head["numbers"] = hashlib.sha256(numbers).hexdigest()
+        head["sha256"] = folders.checksum(head)
+    return json.dumps(head).encode("utf-8", "surrogatepass") + b"\n" + numbers

@@ -190,7 +190,8 @@ def archived(members: Members, packed: bool = False) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as file:
         for name, member in members.items():
-            file.writestr(zipfile.ZipInfo(name), member)  # without the time of day
+            named = name.encode("utf-8", "replace").decode()  # an archive has no lone surrogates
+            file.writestr(zipfile.ZipInfo(named), member)  # without the time of day
     return stream.getvalue()
 
 

@@ -87,7 +87,7 @@ def subject_of(thing: Any, *, progress: Progress | None = None) -> Subject:
 
 
 def opened(path: Path, files_from: Path | None = None) -> Any:
-    """A spec (`files_from` is for it), a plan or a release from its file or folder. No journal of a stream is opened."""
+    """A spec (`files_from` is for it), a plan or a release from its file or folder; no stream's journal is opened."""
     if path.is_dir():
         return Streamed.of_folder(path) if (path / STREAM).is_file() else load(path)
     if zipfile.is_zipfile(path):

@@ -66,6 +66,7 @@ class Timed:
     source: Source
     seconds: float = 0.0
     domain: Domain = field(init=False)
+    name: str | None = None
 
     def __post_init__(self) -> None:
         self.domain = self.source.domain

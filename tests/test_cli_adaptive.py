@@ -173,7 +173,7 @@ def test_bad_data_costs_nothing(capsys):
 
 
 def test_ctrl_c_after_the_debit_tells_what_it_cost(capsys, monkeypatch):
-    def stopped(*_: object) -> None:
+    def stopped(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Adaptive, "_carry_out", stopped)

@@ -190,7 +190,7 @@ def test_nothing_private_gets_out(capsys, folder, make):
     uri, password = make(folder)
     Path("secret").write_text(SECRET)
     Path("small.yaml").write_text(SMALL + "unit: {id: name, max_rows: 1, secret: 'file:secret'}\n")
-    ledger()
+    ln.Ledger.create("people.ledger", ln.Budget(mu=2048, rows_per_person=1), "people")
     commands = [
         ["release", "small.yaml", "--data", uri, "--out", "out", "--ledger", "people.ledger", "--tables", "csv"],
         ["ask", "out", "age < 3"],

@@ -1,7 +1,9 @@
 """The gate: one reader of counts for every mechanism, and data that does not fit what is promised is refused."""
 
 import ast
+import logging
 import sys
+import warnings
 from itertools import product
 from pathlib import Path
 
@@ -80,21 +82,29 @@ def test_counts_are_checked(kind, bad):
     assert not any(character.isdigit() for character in str(error.value).replace("2**62", ""))
 
 
-@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("early", [True, False, None])
 @pytest.mark.parametrize("kind", MECHANISMS)
-def test_errors_of_sources_do_not_get_out(kind, early):
+def test_errors_of_sources_do_not_get_out(kind, early, caplog):
     """Whatever a source raises, at once or while it counts, its text may hold values."""
 
     class Raising(Custom):
         def count(self, sets):
             if early:
                 raise RuntimeError("patient 4711 has no ward")
-            return (int("patient 4711") for _ in sets)
+            if early is None and any(sets):
+                warnings.warn("patient 4711", stacklevel=1)
+                logging.getLogger("wards").error("patient 4711")
+            return iter([np.array(10)] if early is None and not any(sets) else (int("patient 4711") for _ in sets))
+
+        def expect(self, sets):
+            if early is None:
+                raise RuntimeError("patient 4711 is expected")
 
     with pytest.raises(DataError) as error:
         MECHANISMS[kind]().run(Raising(None), bits=NoBits())
     assert "4711" not in repr(error.value)
     assert error.value.__cause__ is error.value.__context__ is None
+    assert "4711" not in caplog.text  # and warnings are errors
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)

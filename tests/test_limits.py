@@ -60,7 +60,7 @@ REFUSED = {
     "bins": (spec("a: {bins: {low: 0, high: 1, count: 1e300}}"), "line 1: count '1e300' is too large"),
     "width": (spec("a: {bins: {low: 0, high: 1, width: 1e-300}}"), "width 1e-300 makes more than 10,000,000 bins"),
     "digits": (spec(f"a: {{size: {9_000 * '9'}}}"), "line 1: size is '9999"),
-    "a value of many digits": (spec(f"a: {{values: [1, {400 * '9'}]}}"), "the value about 10^400 is not below 2**63"),
+    "a value of many digits": (spec(f"a: {{values: [1, {400 * '9'}]}}"), "the value about 10^400 is not below 2**64"),
     "a long value": (spec(f"a: {{values: [y, {10**5 * 'x'}]}}"), "has 100,000 characters; use at most 1,000"),
     "a long name": (f"attributes: {{'{500 * 'x'}': {{size: 2}}}}\nworkload: []\n", "line 2: workload is empty"),
     "a long name in use": (

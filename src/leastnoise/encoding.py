@@ -48,7 +48,7 @@ class Encoding(Protocol):
 MOST_VALUES = 10**9  # of an attribute; workloads have a lower limit
 MOST_BINS = 10**7  # edges are kept in memory
 LONGEST_TEXT = 1_000  # characters of a value
-MOST_INTEGER = 2**63  # which no value reaches, as engines count in 64 bits
+MOST_INTEGER = 2**64  # which no value reaches: engines have integers of 64 bits, with or without a sign
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Values:
                     f"the value {item[:40]!r}... has {len(item):,} characters; use at most {LONGEST_TEXT:,}"
                 )
             if isinstance(item, int) and abs(item) >= MOST_INTEGER:
-                raise LeastnoiseError(f"the value {_digits(item)} is not below 2**63; write it as text, in quotes")
+                raise LeastnoiseError(f"the value {_digits(item)} is not below 2**64; write it as text, in quotes")
         if not items:
             raise LeastnoiseError("a list of values needs at least one value")
         if len(self._codes) < len(items):

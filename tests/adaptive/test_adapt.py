@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise.adaptive import Adaptive, adapt
 from leastnoise.adaptive.aims import Aims
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.plan.recipe_store import fingerprint
 from leastnoise.privacy.ledger import BudgetError
@@ -144,7 +144,7 @@ def test_what_fails_after_the_debit_stays_debited(method, tmp_path):
     for calls in (2, 3, 5, 8):
         source = Failing(DOMAIN, COUNTS, "people")
         object.__setattr__(source, "left", calls)
-        with pytest.raises(OSError, match="the connection is lost"):
+        with pytest.raises(DataError, match="could not read the data"):
             adapt(WORK, BUDGET, method=method).run(source, ledger=ledger, out=tmp_path / "out")
     assert [e.cost.mu_squared for e in ledger.entries()] == [BUDGET.exact_cost] * 4
     assert all(e.release is None for e in ledger.entries())
@@ -155,7 +155,7 @@ def test_what_fails_after_the_debit_stays_debited(method, tmp_path):
 def test_nothing_is_spent_on_bad_input(method, tmp_path):
     ledger = book(tmp_path)
     source = Failing(DOMAIN, COUNTS, "people")
-    with pytest.raises(OSError, match="the connection is lost"):
+    with pytest.raises(DataError, match="could not read the data"):
         adapt(WORK, BUDGET, method=method).run(source, ledger=ledger)
     assert ledger.entries() == []
 

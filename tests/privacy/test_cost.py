@@ -221,9 +221,9 @@ def test_json_is_readable():
     }
 
 
-def test_fractions_may_have_any_number_of_digits():
-    long = Fraction(3**20_000, 2**40_000 + 1)
-    assert len(fraction_text(long)) > 20_000
+def test_fractions_may_have_many_digits():
+    long = Fraction(3**18_000, 2**28_000 + 1)
+    assert 17_000 < len(fraction_text(long)) < 20_000  # Python's own conversion stops at 4,300
     assert read_fraction(fraction_text(long)) == long
 
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import closing
 from unittest.mock import Mock
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +18,7 @@ from leastnoise.cascade import cascade_plan
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import BudgetError, Ledger
+from leastnoise.privacy.ledger import Attempt
 from leastnoise.privacy.ledger_file import ATTEMPTS
 from leastnoise.tree import Tree
 
@@ -56,8 +58,8 @@ def test_runs_that_stop_are_taken_down(kind, ledger, tmp_path):
     with pytest.raises(BudgetError) as error:
         made.run(GOOD, ledger=ledger)
     assert str(error.value) == (
-        "3 runs on 'people' looked at the data and stopped, and its ledger allows 3; it takes no more runs (next time "
-        "find problems with `leastnoise check`)"
+        "3 runs on 'people' looked at the data and stopped; its ledger allows fewer than 3 and takes no more of them "
+        "(find problems with `leastnoise check`, and use rules that cover all values)"
     )
 
 
@@ -135,13 +137,117 @@ def test_a_ledger_of_version_1_is_upgraded(tmp_path):
     path = tmp_path / "old.ledger"
     Ledger.create(path, ln.Budget(mu=1), "people").debit(SMALL.cost_value, "first")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for table in ("allowed", "attempt", "complete"):
+        for table in ("allowed", "attempt", "complete", "asked", "person"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version = 1")
     book = Ledger.open(path)
     assert (book.attempts, book.stopped, len(book.entries())) == (ATTEMPTS, 0, 1)
     MECHANISMS["plan"]().run(GOOD, ledger=path)
     assert len(Ledger.open(path).entries()) == 2
+
+
+def test_runs_that_come_to_their_end_tell_little(tmp_path):
+    """A search for the largest income with runs that cost next to nothing: few bounds can be tried, stopped or not."""
+    incomes = {"income": np.random.default_rng(1).integers(0, 1000, 50)}
+    book = Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=1), "people", attempts=6)
+    low, high, tried = 0, 1024, 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        work = ln.Workload(ln.Domain.of(income=range(middle))).total()
+        try:
+            ln.plan(work, ln.Budget(mu=1e-6)).run(incomes, ledger=book)
+            high = middle
+        except DataError:
+            low = middle
+        except BudgetError:
+            break
+        tried += 1
+    assert 1 < tried <= book.attempts
+    assert book.stopped + book.asked_again <= 2 * book.attempts
+    assert high - low > 1
+
+
+def test_the_same_coding_may_be_asked_for_again(tmp_path):
+    book = Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=1), "people", attempts=1)
+    for _ in range(3):
+        MECHANISMS["plan"]().run(GOOD, ledger=book)
+    covered = {"item": {"outside": "drop", "missing": "drop"}}
+    for size in (3, 2):  # nothing can stop it, so nothing is told
+        work = ln.Workload(ln.Domain.of(item=range(size))).marginals("item")
+        ln.plan(work, SMALL).run(GOOD, ledger=book, rules=covered)
+    assert (book.stopped, book.asked_again) == (0, 0)
+    with pytest.raises(BudgetError, match="1 further codings of columns could stop one"):
+        ln.plan(ln.Workload(ln.Domain.of(item=range(5))).marginals("item"), SMALL).run(GOOD, ledger=book)
+    assert book.asked_again == 0
+    MECHANISMS["plan"]().run(GOOD, ledger=book)
+
+
+def test_a_ledger_knows_who_a_person_is(tmp_path):
+    people = pd.DataFrame({"item": [0, 1, 2, 3], "visit": [1, 2, 3, 4], "patient": [1, 1, 1, 1]})
+    plan = ln.plan(ln.Workload(DOMAIN).prefix("item"), ln.Budget(mu=0.1, rows_per_person=1))
+    book = Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=1, rows_per_person=1), "people")
+    release = plan.run(people, ledger=book, unit={"id": "patient", "max_rows": 1}, out=tmp_path / "out")
+    assert "People are told apart by 'patient'." in release.privacy.statement
+    assert ln.load(tmp_path / "out").privacy == release.privacy
+    with pytest.raises(BudgetError, match="people told apart by the column 'patient', not by 'visit'; use the same id"):
+        plan.run(people, ledger=book, unit={"id": "visit", "max_rows": 1})
+    assert "vouches for it" in plan.run(people, ledger=book).privacy.statement
+
+
+EXACT = pd.DataFrame({"leaf": list("aabbccdd"), "other": list("abcdabcd"), "who": list("ppqrstuv")})
+
+
+def exact_plan(values="abcd", rows=None):
+    budget = ln.Budget(mu=0.01, neighbours="replace", rows_per_person=rows)
+    return cascade_plan({"leaf": Tree.binary(2)}, budget=budget, exact_level=1, values=list(values))
+
+
+def test_exact_counts_of_other_things_do_not_add_up(tmp_path):
+    """Whatever decides what is counted: the values of leaves, the column, rules, and which rows of people are kept."""
+    plan = exact_plan()
+    assert plan.cost.neighbours != exact_plan("acbd").cost.neighbours
+    book = Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=1, neighbours=plan.cost.neighbours), "people")
+    plan.run(EXACT, ledger=book)
+    plan.run(EXACT, ledger=book)
+    for rules in ({"leaf": {"column": "other"}}, {"leaf": {"missing": "a"}}, {"leaf": {"outside": "drop"}}):
+        with pytest.raises(BudgetError, match="counted with other rules or another unit"):
+            plan.run(EXACT, ledger=book, rules=rules)
+    people = exact_plan(rows=1)
+    own = Ledger.create(tmp_path / "y.ledger", ln.Budget(mu=1, neighbours=people.cost.neighbours), "people")
+    secret = {"id": "who", "max_rows": 1, "secret": b"for this test"}
+    people.run(EXACT, ledger=own, unit=secret, out=tmp_path / "out")
+    people.run(EXACT, ledger=own, unit=secret)
+    assert ln.load(tmp_path / "out").cost == people.cost
+    with pytest.raises(BudgetError, match="with a secret for the unit"):
+        people.run(EXACT, ledger=own, unit={"id": "who", "max_rows": 1})
+
+
+def test_only_attempts_are_completed(ledger):
+    for number in range(1, 5):
+        with pytest.raises(LeastnoiseError, match="is not one of the ledger"):
+            ledger.complete(Attempt(number, "x", 0))
+    with pytest.raises(DataError):
+        MECHANISMS["plan"]().run(BAD, ledger=ledger)
+    assert ledger.stopped == 1
+
+
+def test_queries_are_not_run_before_the_attempt_is_taken_down(ledger):
+    """What speaks Arrow may compute its values when it is asked for them, and stop because of one."""
+    relation = duckdb.sql("SELECT CASE WHEN x > 2 THEN error('too large') ELSE x END AS item FROM range(9) t(x)")
+    with pytest.raises(DataError):
+        MECHANISMS["plan"]().run(relation, ledger=ledger)
+    assert ledger.stopped == 1
+    fine = duckdb.sql("SELECT x AS item FROM range(4) t(x)")
+    MECHANISMS["plan"]().run(fine, ledger=ledger)
+
+
+@pytest.mark.parametrize("row", [3, 5000])
+def test_only_the_line_of_names_is_read_before(row, ledger, tmp_path):
+    lines = [b"item", *[b"1"] * row, b"\xff", b"1", b""]
+    (tmp_path / "x.csv").write_bytes(b"\n".join(lines))
+    with pytest.raises(DataError):
+        MECHANISMS["plan"]().run(tmp_path / "x.csv", ledger=ledger)
+    assert ledger.stopped == 1
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1001, 2.0, True, "3", None])
@@ -189,7 +295,7 @@ REFUSED = "LeastnoiseError: this was begun before a fork; only the process that 
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
-def test_a_run_does_not_go_on_in_a_forked_process(kind):
+def test_a_run_does_not_go_on_in_a_forked_process(kind, tmp_path):
     """A fork in the middle, while the source counts: the child would draw other noise for the same answers."""
     said = []
 
@@ -212,7 +318,7 @@ def test_a_run_does_not_go_on_in_a_forked_process(kind):
 
     parent, here, outcome = os.getpid(), [], "went on"
     try:
-        MECHANISMS[kind]().run(Forking())
+        MECHANISMS[kind]().run(Forking(), out=tmp_path / "out")
     except BaseException as error:
         outcome = f"{type(error).__name__}: {error}"
     if os.getpid() != parent:
@@ -220,6 +326,7 @@ def test_a_run_does_not_go_on_in_a_forked_process(kind):
         os._exit(0)
     assert outcome == "went on"
     assert said == [REFUSED]
+    assert ln.load(tmp_path / "out").privacy.mu > 0  # which the child has left alone
 
 
 def test_a_stream_does_not_go_on_in_a_forked_process(tmp_path):

@@ -168,7 +168,7 @@ def _plan(header: Header, names: Names, arrays: Arrays) -> CascadePlan:
     plan = CascadePlan(
         names=tuple(t.attribute for t in header.trees),
         cascades=cascades,
-        neighbours=Neighbours.from_json(stated.model_dump() | {"exact": None, "size": None if exact else stated.size}),
+        neighbours=Neighbours(stated.neighbours, stated.rows_per_person, None if exact else stated.size),
         delta=stated.delta,
         exact=exact,
         targets=_targets(header.trees, [c.tree for c in cascades]),

@@ -150,12 +150,12 @@ class Invariants:
             "them in which of these places the last one is, or that there is none."
         )
 
-    @cached_property
-    def digest(self) -> str:
-        """Tells these nodes of this tree from others that may be called the same."""
+    def digest(self, values: str) -> str:
+        """Tells these nodes of this tree from others that may be called the same; `values` are those of its leaves."""
         parts = [self.tree.children.astype("<i8").tobytes(), self.nodes.astype("<i8").tobytes()]
-        names = "\0".join(self.tree.names or ()).encode(errors="surrogatepass")
-        return sha256(b"\1".join([*parts, names])).hexdigest()[:8]
+        texts = [*(self.tree.names or ()), values]
+        parts += [sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
+        return sha256(b"".join(parts)).hexdigest()[:32]
 
     def extent(self) -> str:
         """How much is exact, without names."""

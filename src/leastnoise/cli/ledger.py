@@ -39,7 +39,7 @@ def init(
         typer.Option(help="Counts that are published exactly, as a cascade with them prints.", show_default=False),
     ] = None,
     attempts: Annotated[
-        int, typer.Option(help="Runs that may stop after they looked at the data; find problems with check.")
+        int, typer.Option(help="How many runs that stopped after they looked at the data are too many.")
     ] = ATTEMPTS,
     as_json: Json = False,
 ) -> None:
@@ -72,7 +72,7 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "total": ledger.total.to_json(),
         "spent": _cost_json(spent, ledger.total),
         "left": _cost_json(ledger.total_cost - spent, ledger.total),
-        "attempts": {"allowed": ledger.attempts, "stopped": ledger.stopped},
+        "attempts": {"limit": ledger.attempts, "stopped": ledger.stopped, "asked_again": ledger.asked_again},
         "entries": [_entry_json(entry, ledger.total) for entry in entries],
     }
 
@@ -105,8 +105,9 @@ def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
     at = f" (at delta {total.delta:g})" if total.delta is not None else ""
     yield f"dataset {ledger.dataset}: {total}"
     yield f"spent {say(spent, total, up=True)}, left {say(ledger.total_cost - spent, total, up=False)}{at}"
-    stopped = f"{ledger.stopped:,} of {ledger.attempts:,} runs that may stop after a look at the data did"
-    yield f"{len(entries):,} {'release' if len(entries) == 1 else 'releases'}; {stopped}"
+    looks = f"{ledger.stopped:,} runs stopped after a look at the data, {ledger.asked_again:,} further codings could"
+    releases = "release" if len(entries) == 1 else "releases"
+    yield f"{len(entries):,} {releases}; {looks} ({ledger.attempts:,} are too many)"
 
 
 def entries_table(ledger: Ledger, entries: list[Entry]) -> Table:

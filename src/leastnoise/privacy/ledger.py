@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -17,6 +17,7 @@ from leastnoise.privacy.ledger_file import ATTEMPTS, LedgerFile, damaged
 
 TIMEOUT = 30.0  # seconds to wait for other processes
 MOST_ATTEMPTS = 1000
+COUNTED = ":"  # in the fingerprint of exact counts: what follows says how they were counted
 _LONGEST = 1000  # characters of a note
 
 
@@ -116,18 +117,40 @@ class Ledger:
         with self._file.reading() as connection:
             return _stopped(connection)
 
-    def attempt(self, cost: Cost, fingerprint: str, *, dataset: str | None = None, insecure: bool = False) -> Attempt:
-        """Begin a run that would spend a cost, or raise `BudgetError`; call it before the data is opened."""
+    @property
+    def asked_again(self) -> int:
+        """Codings that could stop a run, beyond the first of each column: that none did tells something, too."""
+        with self._file.reading() as connection:
+            return _asked_again(connection)
+
+    def attempt(
+        self,
+        cost: Cost,
+        fingerprint: str,
+        *,
+        dataset: str | None = None,
+        insecure: bool = False,
+        person: str | None = None,
+        asks: Sequence[tuple[str, str]] = (),
+    ) -> Attempt:
+        """Begin a run that would spend a cost, or raise `BudgetError`; call it before the data is opened.
+
+        `person` is the column that tells people apart, which is the same for all runs; `asks` has the columns whose
+        values can stop the run, each with a digest of how it is coded.
+        """
         self._check(cost, dataset, insecure)
         row = (_now(), _line("fingerprint", fingerprint))
         with self._file.writing() as connection:
             self._check_spendable(cost, connection)
-            stopped = _stopped(connection)
-            if stopped >= self.attempts:
-                raise BudgetError(
-                    f"{stopped:,} runs on {self.dataset!r} looked at the data and stopped, and its ledger allows "
-                    f"{self.attempts:,}; it takes no more runs (next time find problems with `leastnoise check`)"
-                )
+            self._check_counting(fingerprint, connection)
+            self._check_person(person, connection)
+            for question in dict.fromkeys(asks):
+                known = connection.execute("SELECT 1 FROM asked WHERE place = ? AND coding = ?", question).fetchone()
+                if not known:
+                    connection.execute("INSERT INTO asked (place, coding) VALUES (?, ?)", question)
+            stopped, again = _stopped(connection), _asked_again(connection)
+            if stopped + again >= self.attempts:  # which also takes back what was just asked
+                raise BudgetError(self._used_up(stopped, again))
             connection.execute("INSERT INTO attempt (time, fingerprint) VALUES (?, ?)", row)
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
         return Attempt(number, fingerprint, stopped)
@@ -135,6 +158,9 @@ class Ledger:
     def complete(self, attempt: Attempt) -> None:
         """Note that a run came to its end, or was stopped by something other than the data."""
         with self._file.writing() as connection:
+            mark = (attempt.id, attempt.fingerprint)
+            if not connection.execute("SELECT 1 FROM attempt WHERE id = ? AND fingerprint = ?", mark).fetchone():
+                raise LeastnoiseError(f"attempt {attempt.id} is not one of the ledger {self.path}")
             connection.execute("INSERT INTO complete (id, time) VALUES (?, ?)", (attempt.id, _now()))
 
     def debit(
@@ -150,6 +176,7 @@ class Ledger:
         )
         with self._file.writing() as connection:
             self._check_spendable(cost, connection)
+            self._check_counting(fingerprint, connection)
             insert = "INSERT INTO debit (time, fingerprint, mu_squared, note) VALUES (?, ?, ?, ?)"
             connection.execute(insert, row)
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
@@ -211,6 +238,35 @@ class Ledger:
         if cost > left:
             raise BudgetError(units.refusal(cost, left, self.total))
 
+    def _check_counting(self, fingerprint: str, connection: sqlite3.Connection) -> None:
+        """Refuse exact counts beside others that were counted in another way: neighbours keep one of them only."""
+        _, exact, counting = fingerprint.partition(COUNTED)
+        others = (entry.fingerprint.partition(COUNTED) for entry in self._entries(connection))
+        if exact and any(mark and how != counting for _, mark, how in others):
+            raise BudgetError(
+                "this ledger has exact counts that were counted with other rules or another unit, and a change that "
+                "keeps those may change these; use the same rules, with a secret for the unit, or a ledger of their own"
+            )
+
+    def _check_person(self, person: str | None, connection: sqlite3.Connection) -> None:
+        if person is None:
+            return
+        known = connection.execute("SELECT place FROM person").fetchone()
+        if known is None:
+            connection.execute("INSERT INTO person (id, place) VALUES (1, ?)", (_line("the id of a unit", person),))
+        elif known[0] != person:
+            raise BudgetError(
+                f"this ledger protects people told apart by the column {known[0]!r}, not by {person!r}; use the same id"
+            )
+
+    def _used_up(self, stopped: int, again: int) -> str:
+        runs = f"{stopped:,} {'run' if stopped == 1 else 'runs'} on {self.dataset!r} looked at the data and stopped"
+        asked = f", and {again:,} further codings of columns could stop one" if again else ""
+        return (
+            f"{runs}{asked}; its ledger allows fewer than {self.attempts:,} and takes no more of them (find problems "
+            "with `leastnoise check`, and use rules that cover all values)"
+        )
+
     def _check(self, cost: Cost, dataset: str | None, insecure: bool) -> None:
         """Refuse what can be refused without looking at the file."""
         if insecure:
@@ -232,6 +288,11 @@ class Ledger:
 
 def _stopped(connection: sqlite3.Connection) -> int:
     (count,) = connection.execute("SELECT COUNT(*) FROM attempt WHERE id NOT IN (SELECT id FROM complete)").fetchone()
+    return int(count)
+
+
+def _asked_again(connection: sqlite3.Connection) -> int:
+    (count,) = connection.execute("SELECT COUNT(*) - COUNT(DISTINCT place) FROM asked").fetchone()
     return int(count)
 
 

@@ -26,6 +26,12 @@ _ATTEMPTS = {  # since version 2: runs that look at data, and those of them that
     "allowed": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "attempts"),
     "attempt": ("id INTEGER PRIMARY KEY", "time", "fingerprint"),
     "complete": ("id INTEGER PRIMARY KEY REFERENCES attempt (id)", "time"),
+    "asked": (
+        "id INTEGER PRIMARY KEY",
+        "place",
+        "coding",
+    ),  # columns that can stop a run, and how they are coded
+    "person": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "place"),  # the column that tells people apart
 }
 ATTEMPTS = 10  # runs that may stop after they looked at the data, unless the ledger was made for another number
 # A row is never changed, removed, or replaced by INSERT OR REPLACE, which fires no trigger on the removal.

@@ -125,7 +125,7 @@ def load(path: Path) -> dict[str, Any]:
         header.privacy.check(Privacy.of(parts))
         if header.insecure != any(p.insecure for p in parts):
             raise LeastnoiseError("its marks for insecure noise contradict each other")
-    origins = tuple(Origin(p.created, p.ledger_entry, p.run, p.plan, p.adaptive) for p in header.parts)
+    origins = tuple(Origin(p.created, p.ledger_entry, p.plan, p.adaptive, p.run) for p in header.parts)
     return {"parts": parts, "dataset": header.dataset, "origins": origins}
 
 

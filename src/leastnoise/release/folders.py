@@ -26,6 +26,7 @@ from leastnoise._renames import exchange
 from leastnoise._types import IntArray
 from leastnoise.archive import Arrays, read_arrays
 from leastnoise.errors import LeastnoiseError
+from leastnoise.noise.bits import process
 from leastnoise.plan.store import DAMAGES
 from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.release.statement import INSECURE, Privacy, Record, Run, Text, Time
@@ -135,6 +136,7 @@ def drafted(path: Path, overwrite: bool = False) -> Iterator[Path]:
     path = path.absolute()
     check_target(path, overwrite, _is_ours, "release")
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT}")
+    owner = process()
     with writing(path):
         draft.mkdir()
     try:
@@ -145,7 +147,8 @@ def drafted(path: Path, overwrite: bool = False) -> Iterator[Path]:
             check_target(path, overwrite, _is_ours, "release")  # somebody may have been faster
             _move(draft, path)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        if process() == owner:  # a forked process must not take it away
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def check_target(path: Path, overwrite: bool, ours: Callable[[Path], bool], what: str) -> None:

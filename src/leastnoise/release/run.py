@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
@@ -22,15 +23,16 @@ from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.ledger import BudgetError, Entry, Ledger
+from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
 from leastnoise.release import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin, Run, Summary
-from leastnoise.sources.convert import prepare
+from leastnoise.sources.convert import Prepared, prepare
 from leastnoise.sources.rules import AnyRules, Unit
 from leastnoise.workload import Workload
+from leastnoise.workload.rules import as_part, codings
 
 Made = TypeVar("Made")
 CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
@@ -139,13 +141,14 @@ def spend(
         name = dataset or prepared.name
         # without a unit, that nobody has more rows than promised is the caller's word
         assumed = task.cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
-        with _paying(book, task, name, note, bits.insecure) as pay:
+        mark = _fingerprint(task, rules, unit)
+        with _paying(book, task.cost, mark, name, note, bits.insecure, prepared) as pay:
             if progress is not None:
                 progress(0, 0, "counting")
             counts = Counts(prepared.open(), task.domain)
             _ = counts.total  # a source that cannot count fails here
             entry, stopped = pay()
-            run = Run(stopped_runs=stopped, rows_assumed=assumed)
+            run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person)
             made = task.carry_out(counts, bits, name, Debit(None if entry is None else entry.id, run))
         if folder is not None:
             identity = task.fill(made, folder)
@@ -154,19 +157,33 @@ def spend(
     return made
 
 
+def _fingerprint(task: Task[Made], rules: AnyRules | None, unit: Unit | Mapping[str, Any] | None) -> str:
+    """What decides what is measured; of exact counts also how they are counted, as they have no noise to hide it."""
+    if not task.keeps_size:
+        return task.fingerprint
+    counted = repr((codings(task.domain, rules), unit and vars(as_part(Unit, unit, "the fields of the unit"))))
+    return f"{task.fingerprint}{COUNTED}{sha256(counted.encode(errors='surrogatepass')).hexdigest()}"
+
+
 @contextmanager
 def _paying(
-    book: Ledger | None, task: Task[Made], name: str | None, note: str, insecure: bool
+    book: Ledger | None,
+    cost: Cost,
+    fingerprint: str,
+    name: str | None,
+    note: str,
+    insecure: bool,
+    data: Prepared,
 ) -> Iterator[Callable[[], tuple[Entry | None, int | None]]]:
     """Take down an attempt before data is opened, which is completed where nothing stops it, and a way to debit."""
     if book is None:
         yield lambda: (None, None)
         return
-    attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
+    attempt = book.attempt(cost, fingerprint, dataset=name, insecure=insecure, person=data.person, asks=data.asks)
 
     def pay() -> tuple[Entry, int]:
         try:
-            entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
+            entry = book.debit(cost, fingerprint, note=note, dataset=name, insecure=insecure)
         except BudgetError:  # others were faster, which the data has no part in
             book.complete(attempt)
             raise

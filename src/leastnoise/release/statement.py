@@ -52,27 +52,32 @@ class Run(Record):
 
     stopped_runs: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] | None  # that looked at the data, by its ledger
     rows_assumed: bool  # no unit bounds the rows of a person
+    person: Text | None  # the column that tells people apart
 
     @staticmethod
     def plain() -> Run:
         """Nothing to tell."""
-        return Run(stopped_runs=None, rows_assumed=False)
+        return Run(stopped_runs=None, rows_assumed=False, person=None)
 
     @staticmethod
     def together(runs: Iterable[Run]) -> Run:
         """What several runs leave untold."""
         some = list(runs)
         stopped = max((r.stopped_runs for r in some if r.stopped_runs is not None), default=None)
-        return Run(stopped_runs=stopped, rows_assumed=any(r.rows_assumed for r in some))
+        persons = {r.person for r in some if r.person is not None}
+        person = ", ".join(sorted(persons)) or None
+        return Run(stopped_runs=stopped, rows_assumed=any(r.rows_assumed for r in some), person=person)
 
     def check(self, privacy: Privacy) -> None:
         """Refuse an assumption about people where rows are protected."""
-        if self.rows_assumed and privacy.rows_per_person is None:
-            raise LeastnoiseError("it assumes a bound on the rows of people and protects rows")
+        if (self.rows_assumed or self.person is not None) and privacy.rows_per_person is None:
+            raise LeastnoiseError("it speaks of people and protects rows")
 
     def words(self, cost: Cost) -> list[str]:
         """In sentences."""
         said, rows = [], cost.neighbours.rows
+        if self.person is not None:
+            said.append(f"People are told apart by {self.person!r}.")
         if self.rows_assumed:
             most = "one row" if rows == 1 else f"{rows:,} rows"
             said.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
@@ -127,9 +132,9 @@ class Origin:
 
     created: str = field(default_factory=now)
     ledger_entry: int | None = None
-    run: Run = field(default_factory=Run.plain)
     plan: Plan | Summary | None = None  # a plan is summed up when somebody asks
     adaptive: Adaptivity | None = None  # of an adaptive release
+    run: Run = field(default_factory=Run.plain)
 
     @property
     def summary(self) -> Summary | None:

@@ -77,7 +77,7 @@ class Stream:
         self._entry: Entry | None = None
         self.ledger_entry: int | None = None
         self.run = Run(
-            stopped_runs=None, rows_assumed=plan.budget.neighbours.rows_per_person is not None
+            stopped_runs=None, person=None, rows_assumed=plan.budget.neighbours.rows_per_person is not None
         )  # counts come as they are
         self._journal = None
         self._turn = threading.Lock()

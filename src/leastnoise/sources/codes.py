@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from leastnoise.sources.kinds import check_id, check_kind, missing_column
 from leastnoise.sources.people import check_ids, kept_rows
 from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
-from leastnoise.workload.rules import AnyRules, Coding, codings
+from leastnoise.workload.rules import MISSING, OUTSIDE, AnyRules, Coding, codings
 
 Column = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -181,6 +182,15 @@ def may_drop(how: Iterable[Coding], unit: Unit | None) -> bool:
     A row without an id counts as well: a person whose id is missing is left out like one with a value outside.
     """
     return any(coding.drops for coding in how) or (unit is not None and unit.missing == "drop")
+
+
+def can_stop(how: Iterable[Coding]) -> tuple[tuple[str, str], ...]:
+    """Columns of which some value stops a run, each with a digest of how it is coded.
+
+    What is clamped counts as well: a fraction between two whole numbers has no nearest end.
+    """
+    stopping = [c for c in how if c.outside == OUTSIDE or c.missing == MISSING]
+    return tuple((c.column, sha256(repr(c).encode(errors="surrogatepass")).hexdigest()) for c in stopping)
 
 
 def _by_name(domain: Domain, columns: Mapping[str, npt.ArrayLike]) -> list[npt.NDArray[Any]]:

@@ -1,7 +1,7 @@
 """A source from whatever holds the data."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
-from leastnoise.sources.codes import Codes, check_codes_type, check_columns, may_drop
+from leastnoise.sources.codes import Codes, can_stop, check_codes_type, check_columns, may_drop
 from leastnoise.sources.database import Database
 from leastnoise.sources.duck import DuckDB
 from leastnoise.sources.engine import Engine
@@ -43,6 +43,8 @@ class Prepared:
     drops: bool | None
     _opener: Callable[[], Source] = field(repr=False)
     _title: str = field(default="the source", repr=False)  # of what holds the data, in messages
+    person: str | None = field(default=None, repr=False)  # the column that tells people apart
+    asks: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # columns whose values can stop a run, and how
 
     def open(self) -> Source:
         """The source: the first step that looks at values."""
@@ -103,17 +105,42 @@ def prepare(
         if (engine := engine_of(data, table, memory)) is not None:
             source: Source = Database(domain, engine, name, rules, unit)
         elif (columns := columns_of(data)) is not None:
-            check_columns(how := codings(domain, rules), unit, columns)
-            opener = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
-            return Prepared(name, None if unit is None else unit.max_rows, may_drop(how, unit), opener, title)
+            check_columns(codings(domain, rules), unit, columns)
+            opener: Callable[[], Source] = partial(Codes.of_values, domain, columns, name, rules=rules, unit=unit)
+            return _of_values(domain, name, rules, unit, opener, title)
+        elif _streamed(data):
+            opener = partial(_from_stream, domain, data, name, rules, unit)
+            return _of_values(domain, name, rules, unit, opener, title)
         elif rules or unit is not None:
             raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
         elif isinstance(data, Source):
             source = _checked_source(domain, data, name)
         else:
-            return Prepared(name, None, False, partial(_array_opener(domain, data), domain, data, name), title)
+            opener = partial(_array_opener(domain, data), domain, data, name)
+            return replace(_of_values(domain, name, None, None, opener, title), drops=False)
         most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
-        return Prepared(source.name, most, drops, lambda: source, title)
+        asks = () if engine is None else can_stop(codings(domain, rules))
+        return Prepared(source.name, most, drops, lambda: source, title, None if unit is None else unit.id, asks)
+
+
+def _of_values(
+    domain: Domain,
+    name: str | None,
+    rules: AnyRules | None,
+    unit: Unit | None,
+    opener: Callable[[], Source],
+    title: str,
+) -> Prepared:
+    """Columns that are coded in memory when they are opened."""
+    how, most = codings(domain, rules), None if unit is None else unit.max_rows
+    return Prepared(name, most, may_drop(how, unit), opener, title, None if unit is None else unit.id, can_stop(how))
+
+
+def _from_stream(domain: Domain, data: Any, name: str | None, rules: AnyRules | None, unit: Unit | None) -> Source:
+    columns = columns_of(pa.table(data))
+    assert columns is not None
+    check_columns(codings(domain, rules), unit, columns)
+    return Codes.of_values(domain, columns, name, rules=rules, unit=unit)
 
 
 def as_source(domain: Domain, data: Any, name: str | None = None) -> Source:
@@ -137,9 +164,19 @@ def columns_of(data: Any) -> Mapping[str, Any] | None:
     if isinstance(data, pd.DataFrame):
         names = list(data.columns)
         return {name: data[name] for name in _different(names)}
-    if not isinstance(data, pa.Table) and hasattr(data, "__arrow_c_stream__"):  # Polars, and whoever else speaks Arrow
+    if _in_memory(data):
         data = pa.table(data)
     return dict(zip(_different(data.column_names), data.columns, strict=True)) if isinstance(data, pa.Table) else None
+
+
+def _in_memory(data: Any) -> bool:
+    """Whether it is a data frame of Polars, which turns into Arrow without a look at its values."""
+    return type(data).__module__.startswith("polars.") and hasattr(data, "__arrow_c_stream__")
+
+
+def _streamed(data: Any) -> bool:
+    """Whether it speaks Arrow, and may have to read or compute values first, such as a query."""
+    return not isinstance(data, pa.Table) and not _in_memory(data) and hasattr(data, "__arrow_c_stream__")
 
 
 def _different(names: list[Any]) -> list[Any]:

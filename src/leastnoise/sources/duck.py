@@ -2,6 +2,7 @@
 
 import csv
 import glob
+import io
 import re
 import shutil
 import tempfile
@@ -180,8 +181,7 @@ def _names(path: Path, pattern: str) -> list[str]:
     found: list[list[str]] = []
     for file in glob.glob(pattern):
         try:
-            with open(file, encoding="utf-8-sig", newline="") as text:
-                found.append(next(csv.reader(text, strict=True), []))
+            found.append(next(csv.reader(io.StringIO(_head(file), newline=""), strict=True), []))
         except (csv.Error, UnicodeDecodeError):
             found.append([])
     names = found[0]
@@ -192,6 +192,17 @@ def _names(path: Path, pattern: str) -> list[str]:
     if len(set(names)) < len(names):  # which may be a row of values, so they are not shown
         raise DataError(f"the file {str(path)!r} has two columns of the same name; rename one, or add a line of names")
     return names
+
+
+def _head(file: str) -> str:
+    """The line of names, and nothing of the rows below it: quoted names may hold line ends."""
+    head = b""
+    with open(file, "rb") as content:
+        for line in content:
+            head += line
+            if head.count(b'"') % 2 == 0:
+                break
+    return head.decode("utf-8-sig")
 
 
 def _unreadable(path: Path) -> str:

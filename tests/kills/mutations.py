@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leastnoise.privacy import Ledger, ledger_file
+from leastnoise.privacy import Cost, Ledger, ledger_file
 from leastnoise.privacy.ledger import Entry
 from leastnoise.release import folders
 from leastnoise.release.journal import Journal, Step
-from leastnoise.release.run import Task
 from tests.kills.catalogue import kinds
 from tests.kills.kinds import Kind
 from tests.kills.trial import forked, trial
@@ -36,11 +35,11 @@ def _pay_by(paying: Callable[..., Iterator[Pay]]) -> None:
 def debit_after_the_noise() -> None:
     """The run is measured first, and paid for when that has worked."""
 
-    def paying(book: Ledger, task: Task[Any], name: str, note: str, insecure: bool) -> Iterator[Pay]:
-        attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
-        entry = Entry(len(book.entries()) + 1, "", task.fingerprint, task.cost, note)
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
+        attempt = book.attempt(cost, mark, dataset=name, insecure=insecure)
+        entry = Entry(len(book.entries()) + 1, "", mark, cost, note)
         yield lambda: (entry, attempt.stopped)
-        written = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
+        written = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
         object.__setattr__(entry, "time", written.time)
         book.complete(attempt)
 
@@ -50,9 +49,9 @@ def debit_after_the_noise() -> None:
 def no_attempt() -> None:
     """The run looks at data, and no ledger knows."""
 
-    def paying(book: Ledger, task: Task[Any], name: str, note: str, insecure: bool) -> Iterator[Pay]:
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
         def pay() -> tuple[Entry, int]:
-            entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
+            entry = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
             return entry, 0
 
         yield pay
@@ -63,12 +62,12 @@ def no_attempt() -> None:
 def completed_at_once() -> None:
     """The run counts as come to its end before it looks."""
 
-    def paying(book: Ledger, task: Task[Any], name: str, note: str, insecure: bool) -> Iterator[Pay]:
-        attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
+        attempt = book.attempt(cost, mark, dataset=name, insecure=insecure)
         book.complete(attempt)
 
         def pay() -> tuple[Entry, int]:
-            entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
+            entry = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
             return entry, attempt.stopped
 
         yield pay
@@ -88,9 +87,9 @@ def half_a_debit() -> None:
 def finished_before_it_is_written() -> None:
     """The entry names a release that is not there yet."""
 
-    def paying(book: Ledger, task: Task[Any], name: str, note: str, insecure: bool) -> Iterator[Pay]:
-        attempt = book.attempt(task.cost, task.fingerprint, dataset=name, insecure=insecure)
-        entry = book.debit(task.cost, task.fingerprint, note=note, dataset=name, insecure=insecure)
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
+        attempt = book.attempt(cost, mark, dataset=name, insecure=insecure)
+        entry = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
         yield lambda: (None, attempt.stopped)  # so that it is not finished again
         book.complete(attempt)
         book.finish(entry, "0123456789abcdef")

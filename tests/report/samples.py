@@ -72,7 +72,7 @@ def worst() -> ln.Release:
 def cube() -> ln.Release:
     """Three attributes at once, one person replaced by another, accuracy unlike any floor."""
     domain = ln.Domain.of(a=range(3), b=["x", "y"], c=["p", "q", "r", "s"])
-    budget = ln.Budget(mu=0.5, neighbours="replace", rows_per_person=1)
+    budget = ln.Budget(mu=0.5, neighbours="replace")
     return release_of(ln.plan(ln.Workload(domain).marginals(ways=3), budget))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
@@ -97,6 +97,8 @@ class Aims:
     @staticmethod
     def of(workload: Workload, budget: Budget) -> Aims:
         """The aims of a workload."""
+        for block in workload.blocks:  # before any of them is made
+            _check_count(sum(comb(len(block.on), k) for k in range(block.ways + 1)))
         return _Builder(workload, plan(workload, budget, prior="uniform")).finish()
 
     @cached_property
@@ -220,7 +222,7 @@ class _Builder:
         number: dict[Members, int] = {}
         for b, block in enumerate(self.workload.blocks):
             for members in block.subsets():
-                _check_count(max(len(number), 2 ** len(members)))
+                _check_count(len(number))
                 self._add(b, block, members, number)
         self._check(number)
         table, residual, errors, smears = (np.array(c) for c in zip(*self.rows, strict=True))

@@ -213,8 +213,6 @@ def cascade_plan(
             raise LeastnoiseError(f"exact counts need a single tree; there are {len(named)}")
         exact = Invariants.of(next(iter(named.values())), level=exact_level, nodes=nodes)
     hides = as_neighbours(neighbours, rows_per_person, size) if budget is None else budget.neighbours
-    if exact is not None and hides == Neighbours("replace", size="private"):
-        raise LeastnoiseError("exact counts publish the number of rows, so it cannot be private; leave size out")
     told = USUAL_DELTA if budget is None or budget.delta is None else budget.delta
     start = CascadePlan(tuple(named), (), hides, told, exact, None, _given_values(given, named, values))
     if targets is not None:

@@ -59,7 +59,8 @@ class Ledger:
     crash can waste budget, never overspend it. Entries are never changed or refunded (docs/ledger.md).
 
     A run begins with `attempt`, before it opens the data, and ends with `complete`. Runs that stop in between may have
-    stopped because of the data, so `attempts` bounds them.
+    stopped because of the data, and further codings of a column that could stop one tell as much; `attempts`
+    bounds both.
 
     Guarantees: never_exceeds_the_total; two_processes_cannot_overspend; survives_being_killed; sums_are_exact.
     """

@@ -34,6 +34,7 @@ class Prepared:
     """Data of which the names and types of columns are known to fit, and no value was looked at.
 
     `rows_per_person` is None where single rows are counted, `drops` where a source does not say whether it drops rows.
+    `person` and `asks` are what a ledger takes down of a run.
 
     Guarantees: preparing_reads_no_values; refusals_of_prepare_do_not_depend_on_values.
     """

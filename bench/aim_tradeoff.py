@@ -28,9 +28,9 @@ from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
 from leastnoise import Budget, Plan, Release, Workload, adapt, plan
 from leastnoise._types import Array, IntArray
-from leastnoise.adaptive.complete import follows_noise
+from leastnoise.mechanisms.adaptive.complete import follows_noise
 from leastnoise.noise import SeededBits
-from leastnoise.plan import clear_cache
+from leastnoise.mechanisms.tables.plan import clear_cache
 from leastnoise.release.rounds import Method
 from leastnoise.sources import Codes
 from leastnoise.workload.families import Marginal

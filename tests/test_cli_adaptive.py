@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.adaptive import Adaptive
-from leastnoise.adaptive.surveyed import START
+from leastnoise.mechanisms.adaptive import Adaptive
+from leastnoise.mechanisms.adaptive.surveyed import START
 from leastnoise.cli.show import percent
 from leastnoise.cli.table import COMPLETED
 from tests.report.samples import QuietBits

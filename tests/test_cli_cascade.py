@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import CascadeRelease, cascade_release
+from leastnoise.mechanisms.tree import CascadeRelease, cascade_release
 from leastnoise.cli import app
 from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE

@@ -14,7 +14,7 @@ from scipy.io import mmwrite
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
-from leastnoise.plan.matrix_file import read_matrix
+from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.release.statement import INSECURE
 from tests.shell import call
 

@@ -10,7 +10,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.encoding import Bins
 from leastnoise.errors import LONGEST, LeastnoiseError
-from leastnoise.plan.from_spec import plan_spec
+from leastnoise.mechanisms.tables.from_spec import plan_spec
 from leastnoise.plan.structure import build_structure
 from leastnoise.workload.blocks import pieces_of
 from leastnoise.workload.spec import load_spec, parse_spec

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import leastnoise as ln
-from leastnoise.cascade import cascade_plan
+from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.cli import app
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate

@@ -14,7 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS
 from leastnoise.factorize import solvers as solvers_module
 from leastnoise.factorize.integer import IntegerStrategy
-from leastnoise.plan import clear_cache
+from leastnoise.mechanisms.tables.plan import clear_cache
 from leastnoise.plan.recipe import Probe, decode, together
 from leastnoise.plan.recipe_store import fingerprint, recipe_data, recipe_from
 from leastnoise.workload import Workload

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
-from leastnoise.cascade import Demand, best_cascade, least_error
+from leastnoise.mechanisms.tree import Demand, best_cascade, least_error
 from leastnoise.domain import Attribute, Hierarchy
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import TreeStrategy

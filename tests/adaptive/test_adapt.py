@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive import Adaptive, adapt
-from leastnoise.adaptive.aims import Aims
+from leastnoise.mechanisms.adaptive import Adaptive, adapt
+from leastnoise.mechanisms.adaptive.aims import Aims
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.plan.recipe_store import fingerprint
@@ -30,7 +30,7 @@ COUNTS = skewed_table(DOMAIN)
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 
 
-def released(method="survey", work=WORK, budget=BUDGET, seed=1, **options):
+def released(select="survey", work=WORK, budget=BUDGET, seed=1, **options):
     return adapt(work, budget, method=method).run(
         Table(work.domain, skewed_table(work.domain)), bits=SeededBits(seed), **options
     )

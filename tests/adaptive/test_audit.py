@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import norm
 
 import leastnoise as ln
-from leastnoise.adaptive import adapt, survey
-from leastnoise.adaptive.select import Choice, distance
-from leastnoise.adaptive.survey import GRID, Taken
-from leastnoise.gate import Counts
+from leastnoise.mechanisms.adaptive import adapt, survey
+from leastnoise.mechanisms.adaptive.select import Choice, distance
+from leastnoise.mechanisms.adaptive.survey import GRID, Taken
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits
-from leastnoise.release.audit import looks_at, pairs_of
+from leastnoise.audit.tables import looks_at, pairs_of
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.adaptive.test_select import exact as probabilities_of

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leastnoise as ln
-from leastnoise.adaptive import adapt
+from leastnoise.mechanisms.adaptive import adapt
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Codes, Table
@@ -20,7 +20,7 @@ BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 REPLACE = ln.Budget(rho=0.1, neighbours="replace")
 
 
-def run(work, codes, method="survey", budget=BUDGET, **options):
+def run(work, codes, select="survey", budget=BUDGET, **options):
     return adapt(work, budget, method=method).run(Codes(work.domain, codes), bits=SeededBits(1), **options)
 
 

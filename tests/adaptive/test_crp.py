@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise.adaptive.crp import (
+from leastnoise.mechanisms.adaptive.crp import (
     LEAST_SHARE,
     allocate,
     exact_shares,

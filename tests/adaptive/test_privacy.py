@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise import gate
-from leastnoise import measure as measuring
-from leastnoise.adaptive import chosen, survey, surveyed
-from leastnoise.adaptive.adapt import adapt
-from leastnoise.adaptive.select import Distances, Selection, distance
-from leastnoise.adaptive.survey import Survey
+from leastnoise.mechanisms import gate
+from leastnoise.mechanisms import measurement as measuring
+from leastnoise.mechanisms.adaptive import chosen, survey, surveyed
+from leastnoise.mechanisms.adaptive.adapt import adapt
+from leastnoise.mechanisms.adaptive.select import Distances, Selection, distance
+from leastnoise.mechanisms.adaptive.survey import Survey
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import fingerprint
 from leastnoise.privacy.choice import choice_cost
-from leastnoise.release.audit_bounds import LOOKS, bounds
-from leastnoise.release.audit_judge import examine
+from leastnoise.audit.bounds import LOOKS, bounds
+from leastnoise.audit.judge import examine
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.adaptive.test_select import exact as probabilities_of

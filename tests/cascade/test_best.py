@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from leastnoise.cascade import (
+from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,
     Law,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from leastnoise.cascade import (
+from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,
     Tree,
@@ -16,7 +16,7 @@ from leastnoise.cascade import (
     least_error,
     replace_cost,
 )
-from leastnoise.cascade.aims import least_noise_cost
+from leastnoise.mechanisms.tree.aims import least_noise_cost
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget

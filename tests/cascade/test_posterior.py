@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Tree, cascade_plan, cascade_release, pool, posterior
+from leastnoise.mechanisms.tree import Tree, cascade_plan, cascade_release, pool, posterior
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Cascade, Tree, cascade_plan, cost, replace_cost
+from leastnoise.mechanisms.tree import Cascade, Tree, cascade_plan, cost, replace_cost
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.budget import Budget
 from tests.cascade.trees import leaf_covariance, random_targets, random_tree

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import leastnoise as ln
-from leastnoise.cascade import CascadeRelease
+from leastnoise.mechanisms.tree import CascadeRelease
 from leastnoise.estimate import Estimate
 from leastnoise.local.state import State
 from leastnoise.noise import SeededBits

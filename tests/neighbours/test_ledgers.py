@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import Tree
+from leastnoise.mechanisms.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.ledger import BudgetError
 from tests.neighbours import mechanisms as kinds

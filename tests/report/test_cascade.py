@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Tree, cascade_plan, cascade_release
+from leastnoise.mechanisms.tree import Tree, cascade_plan, cascade_release
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget

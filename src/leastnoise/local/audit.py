@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.audit.judge import NewBits, Sample, Subject
+from leastnoise.audit.pair import farthest
 from leastnoise.local.device import simulate
 from leastnoise.local.layout import by_part
 from leastnoise.local.plan import LocalPlan, Part
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import cells_of
 from leastnoise.privacy import gaussian
-from leastnoise.release.audit_judge import NewBits, Sample, Subject
-from leastnoise.release.audit_pair import farthest
 
 RUNS = 100_000  # reports are quick, and a large epsilon is about rare ones
 

@@ -6,7 +6,6 @@ from leastnoise.adaptive.crp import Allocation, allocate, water_filling
 from leastnoise.adaptive.grem import Estimates, Residual, residuals_of, split_table
 from leastnoise.adaptive.rounds import table_recipe
 from leastnoise.adaptive.select import Distances, Selection, overlaps
-from leastnoise.release import Release
 
 __all__ = [
     "Adaptive",
@@ -26,6 +25,3 @@ __all__ = [
     "table_recipe",
     "water_filling",
 ]
-
-Release.completer = staticmethod(complete)
-Release.advisor = staticmethod(best)

@@ -104,7 +104,7 @@ def best(release: Release, *, seed: int = 0, progress: Progress | None = None) -
 
     Guarantees: fits_unless_it_only_follows_the_noise.
     """
-    found: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
+    found = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
     return complete(release) if follows_noise(release, found) else found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod, sqrt
-from typing import Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,9 @@ from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 from leastnoise.release.answers import quantile
 from leastnoise.release.statement import USUAL_DELTA
 from leastnoise.tree import Tree
+
+if TYPE_CHECKING:
+    from leastnoise.cascade.release import CascadeRelease
 
 AnyTree = Tree | Hierarchy
 Trees = AnyTree | Mapping[str, AnyTree]
@@ -64,7 +67,6 @@ class CascadePlan:
     exact: Invariants | None = None
     targets: tuple[tuple[Fraction | None, ...], ...] | None = None  # variances asked for, per tree and level
     values: tuple[Sequence[Any] | None, ...] = ()  # what data calls the leaves, where that is not their name
-    runner: ClassVar[Callable[..., Any]]
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -170,9 +172,11 @@ class CascadePlan:
     def __str__(self) -> str:
         return "\n".join(_words(self))
 
-    def run(self, data: Any, **options: Unpack[Options]) -> Any:
+    def run(self, data: Any, **options: Unpack[Options]) -> CascadeRelease:
         """Add the noise to data, once: check, debit, draw, save."""
-        return type(self).runner(self, data, **options)
+        from leastnoise.cascade.run import run
+
+        return run(self, data, **options)
 
 
 def cascade_plan(

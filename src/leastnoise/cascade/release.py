@@ -22,7 +22,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import per_axis
 from leastnoise.plan.words import number
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import folders, kinds
+from leastnoise.release import folders
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import row_labels, with_errors
 from leastnoise.release.html import described
@@ -248,6 +248,3 @@ def _nodes_of(tree: Tree, level: int) -> IntArray:
 
 def _called(tree: Tree, nodes: npt.NDArray[Any]) -> Any:
     return nodes if tree.names is None else [tree.names[i] for i in nodes.tolist()]
-
-
-kinds.LOADERS[files.Header.mark] = CascadeRelease.load

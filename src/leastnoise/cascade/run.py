@@ -64,4 +64,3 @@ def cascade_release(data: Any, trees: Trees, *, bits: Bits | None = None, **opti
 
 
 PLANNING = frozenset(signature(cascade_plan).parameters) - {"trees"}
-CascadePlan.runner = staticmethod(run)

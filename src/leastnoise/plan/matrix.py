@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,10 +79,6 @@ class MatrixPlan:
     floor: float  # no factorization mechanism has a smaller value of the objective; 0 where none is known
     counted: Attribute  # the column of the data whose values are the items
     names: Names | None = None  # of the queries, where they have some
-
-    # later layers measure; they put themselves here when they are imported
-    runner: ClassVar[Callable[..., MatrixRelease]]
-    streamer: ClassVar[Callable[..., Stream]]
 
     @property
     def worst_case_floor(self) -> float:
@@ -163,7 +159,9 @@ class MatrixPlan:
 
         With a ledger the exact cost is debited before the first number is drawn; with `out` the release is saved.
         """
-        return MatrixPlan.runner(self, data, **options)
+        from leastnoise.release.matrix import run
+
+        return run(self, data, **options)
 
     def stream(
         self,
@@ -179,7 +177,9 @@ class MatrixPlan:
         The whole cost is debited now. Later counts may depend on answers that were already seen. With a new `folder`,
         which is as private as the data, `Stream.load` goes on after the process has ended (docs/matrix.md).
         """
-        return MatrixPlan.streamer(self, ledger=ledger, dataset=dataset, note=note, bits=bits, folder=folder)
+        from leastnoise.release.stream import Stream
+
+        return Stream(self, ledger=ledger, dataset=dataset, note=note, bits=bits, folder=folder)
 
     def to_json(self) -> dict[str, Any]:
         """The plan in numbers."""

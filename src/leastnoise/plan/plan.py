@@ -5,12 +5,12 @@ from __future__ import annotations
 import resource
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from leastnoise.release import Release
 
 SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the prior
@@ -70,10 +72,6 @@ class Plan:
     floor: Floor
     seconds: float = 0.0
     embedded: Workload | None = None  # the workload on the doubled domain, for solver 'embedding'
-
-    # later layers measure and draw; they put themselves here when they are imported
-    runner: ClassVar[Callable[..., Release]]
-    plotter: ClassVar[Callable[[Plan], Any]]
 
     @property
     def design(self) -> Design:
@@ -242,11 +240,15 @@ class Plan:
         release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table` and `memory` say how the
         data is read, as in `source_of`; `bits`, `progress`.
         """
-        return Plan.runner(self, data, **options)
+        from leastnoise.release.run import run
 
-    def plot(self) -> Any:
+        return run(self, data, **options)
+
+    def plot(self) -> alt.VConcatChart:
         """Error per statement beside the floor, as an Altair chart (needs the extra `plots`)."""
-        return Plan.plotter(self)
+        from leastnoise.report.plots import plot_plan
+
+        return plot_plan(self)
 
     def save(self, path: str | Path) -> None:
         """Write the plan to one file (a temporary name first, then renamed)."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leastnoise._lazy import resolve
 from leastnoise.release import folders
 from leastnoise.release.folders import KINDS, mark_of
 
-LOADERS: dict[str, Callable[[Path], Any]] = {}  # by mark; every kind puts itself here when it is imported
 TABLES = "leastnoise_release"
+LOADERS: Mapping[str, str] = {  # by mark: the class whose `load` opens the folder, imported when there is one to open
+    TABLES: "leastnoise.release.release:Release",
+    "leastnoise_matrix": "leastnoise.release.matrix:MatrixRelease",
+    "leastnoise_cascade": "leastnoise.cascade.release:CascadeRelease",
+}
 
 
 def kind_of(path: Path) -> str:
@@ -25,4 +30,4 @@ def load(path: str | Path) -> Any:
     """
     path = Path(path)
     folders.check_folder(path)
-    return LOADERS[mark_of(path) or TABLES](path)
+    return resolve(LOADERS[mark_of(path) or TABLES]).load(path)

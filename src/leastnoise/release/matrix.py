@@ -22,7 +22,7 @@ from leastnoise.plan.matrix_names import Place, parsed, place_of
 from leastnoise.plan.options import Options
 from leastnoise.plan.words import number
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import folders, kinds
+from leastnoise.release import folders
 from leastnoise.release import matrix_files as files
 from leastnoise.release.answers import Answer, Joint, quantile
 from leastnoise.release.frames import with_errors
@@ -182,7 +182,3 @@ def measured(plan: MatrixPlan, counts: IntArray, bits: Bits) -> IntArray:
     published = exact + rounded_gaussian(bits, plan.variance, len(exact))
     published.flags.writeable = False
     return published
-
-
-MatrixPlan.runner = staticmethod(run)
-kinds.LOADERS[files.Header.mark] = MatrixRelease.load

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,12 +15,12 @@ import pandas as pd
 from leastnoise._types import Array
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Measurements
+from leastnoise.measure import Measurements, Progress
 from leastnoise.plan.adhoc import pieces
 from leastnoise.plan.structure import Orbit
 from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import export, files, interop, kinds, postprocess, statistics
+from leastnoise.release import export, files, interop, postprocess, statistics
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
@@ -32,6 +32,12 @@ from leastnoise.release.state import Members, State
 from leastnoise.release.statement import Origin, Privacy, Run
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from leastnoise.adaptive.complete import Completion
+    from leastnoise.estimate.estimate import Estimate
 
 Query = str | Linear
 TINY = 1e-9  # relative to the query: pieces below this are rounding errors
@@ -227,33 +233,38 @@ class Release:
     to_pandas, to_arrow, to_polars, to_mbi = interop.to_pandas, interop.to_arrow, interop.to_polars, interop.to_mbi
     _repr_html_ = release_html
 
-    plotter: ClassVar[Callable[..., Any]]  # a later layer draws; it puts itself here when it is imported
-
-    def plot(self, *names: str, confidence: float = 0.95) -> Any:
+    def plot(self, *names: str, confidence: float = 0.95) -> alt.LayerChart | alt.Chart:
         """A table of one or two attributes as an Altair chart with intervals (needs the extra `plots`)."""
-        return Release.plotter(self, *names, confidence=confidence)
+        from leastnoise.report.plots import plot_table
 
-    fitter: ClassVar[Callable[..., Any]]  # likewise
+        return plot_table(self, *names, confidence=confidence)
 
-    def fit(self, **options: Any) -> Any:
+    def fit(
+        self,
+        *,
+        mixtures: int = 6,
+        components: int | None = None,
+        replicates: int = 0,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Estimate:
         """A distribution fitted to the release: best estimates and synthetic rows, at no cost (docs/estimate.md)."""
-        return Release.fitter(self, **options)
+        from leastnoise.estimate.run import fit
 
-    completer: ClassVar[Callable[..., Any]]  # likewise
+        return fit(self, mixtures=mixtures, components=components, replicates=replicates, seed=seed, progress=progress)
 
-    def complete(self, **options: Any) -> Any:
+    def complete(self, *, nonnegative: bool = False, prior: Mapping[str, Any] | None = None) -> Completion:
         """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
-        return Release.completer(self, **options)
+        from leastnoise.adaptive.complete import complete
 
-    advisor: ClassVar[Callable[..., Any]]  # likewise
+        return complete(self, nonnegative=nonnegative, prior=prior)
 
-    def best(self, **options: Any) -> Any:
+    def best(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
         """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
-        return Release.advisor(self, **options)
+        from leastnoise.adaptive.complete import best
+
+        return best(self, seed=seed, progress=progress)
 
     def __repr__(self) -> str:
         marks = " (INSECURE: seeded noise)" if self.insecure else ""
         return f"<Release of {', '.join(self.domain.names)}; {self.cost}{marks}>"
-
-
-kinds.LOADERS[files.Header.mark] = Release.load

@@ -17,7 +17,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.gate import Counts, check_promise
 from leastnoise.measure import Measurements, Progress, measure
 from leastnoise.noise import Bits, BoundBits, SecureBits
-from leastnoise.plan.options import Options
+from leastnoise.plan.options import Options, RunOptions
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
@@ -51,7 +51,7 @@ class Job:
     plan: Plan | None = None
 
 
-def run(plan: Plan, data: Any, **options: Any) -> Release:
+def run(plan: Plan, data: Any, **options: Unpack[RunOptions]) -> Release:
     """Measure data once by a plan; the options are those of `conduct`."""
     recipe = plan.recipe
 
@@ -230,6 +230,3 @@ def _make_room(need: int, folder: Path) -> None:
         ) from None
     finally:
         room.unlink(missing_ok=True)
-
-
-Plan.runner = staticmethod(run)

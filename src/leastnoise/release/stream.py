@@ -237,6 +237,3 @@ def _entry(book: Ledger, header: stream_files.Header) -> Entry:
         if entry.id == header.ledger_entry and entry.fingerprint == header.fingerprint:
             return entry
     raise LeastnoiseError(f"the ledger {book.path} has no debit of this stream; give the one it was opened with")
-
-
-MatrixPlan.streamer = Stream

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from leastnoise._lazy import resolve
 from leastnoise._types import Progress
 from leastnoise.audit.judge import Audit, Subject, examine
 from leastnoise.errors import LeastnoiseError
@@ -19,7 +20,7 @@ from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.stream import files as stream_files
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.release.folders import STREAM
-from leastnoise.release.kinds import KINDS, class_names, load, named
+from leastnoise.release.kinds import KINDS, class_names, load
 from leastnoise.workload.spec import Spec, load_spec
 
 __all__ = ["SUBJECTS", "Audit", "audit", "subject_of"]
@@ -65,7 +66,7 @@ def subject_of(thing: Any, *, progress: Progress | None = None) -> Subject:
         thing = plan_spec(thing, progress=progress)
     for name in class_names(thing):
         if name in SUBJECTS:
-            subject: Subject = named(SUBJECTS[name])(thing)
+            subject: Subject = resolve(SUBJECTS[name])(thing)
             return subject
     known = ", ".join(name.partition(":")[2] for name in SUBJECTS)
     raise LeastnoiseError(

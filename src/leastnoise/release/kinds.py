@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leastnoise.release import folders
 from leastnoise.release.folders import mark_of
@@ -83,12 +83,6 @@ KINDS = {  # by the `method` of a spec
     ),
 }
 BY_MARK = {kind.mark: kind for kind in KINDS.values()}
-
-
-def named(name: str) -> Any:
-    """What "module:name" stands for."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def class_names(value: object) -> Iterator[str]:

@@ -19,6 +19,8 @@ from bench.cascade_utility import calibrations, nodes
 from bench.common import Column, Report, Row
 from bench.plots import line_plot
 from leastnoise._types import Array, IntArray
+from leastnoise.factorize.eigen import solve_eigen
+from leastnoise.factorize.peers import LevelStrategy
 from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,
@@ -29,8 +31,6 @@ from leastnoise.mechanisms.tree import (
     integer_noise,
     node_rows,
 )
-from leastnoise.factorize.eigen import solve_eigen
-from leastnoise.factorize.peers import LevelStrategy
 from leastnoise.noise import SeededBits
 
 EIGEN_BITS = 10

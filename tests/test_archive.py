@@ -14,8 +14,8 @@ from leastnoise.archive import MOST_UNPACKED, ArchiveError, array_from, read_arr
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
 from leastnoise.noise import SeededBits
-from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.release import folders
+from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
 from tests.release.test_files import header, sealed
 

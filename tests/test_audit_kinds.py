@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.audit.matrix import Streamed
 from leastnoise.audit.subjects import KINDS, audit, subject_of
-from leastnoise.mechanisms.tree import Tree, cascade_plan
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
 from leastnoise.local.odds import Choice, Odds
 from leastnoise.local.state import State
-from leastnoise.noise import SeededBits
-from leastnoise.audit.matrix import Streamed
 from leastnoise.mechanisms.stream.journal import JOURNAL
+from leastnoise.mechanisms.tree import Tree, cascade_plan
+from leastnoise.noise import SeededBits
 from leastnoise.sources import Table
 from tests.shell import call
 

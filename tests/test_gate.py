@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.mechanisms.adaptive import adapt
-from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.mechanisms.adaptive import adapt
 from leastnoise.mechanisms.gate import Counts, check_promise, checked_count
+from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table

@@ -9,11 +9,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
 from leastnoise.mechanisms.adaptive import aims as module
 from leastnoise.mechanisms.adaptive.aims import Aims, maximal, parts
 from leastnoise.mechanisms.adaptive.rounds import recipe_of
-from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits

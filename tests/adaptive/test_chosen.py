@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
+from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive import allocate
 from leastnoise.mechanisms.adaptive.aims import Aims, parts
 from leastnoise.mechanisms.adaptive.chosen import CHOICE, CLOSING, RAISE, ROUNDS_PER_ATTRIBUTE, Chosen, first_part
 from leastnoise.mechanisms.adaptive.crp import table_error
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import choice_cost

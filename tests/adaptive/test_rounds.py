@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise import Budget, Domain
+from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive import (
     Allocation,
     Distances,
@@ -19,7 +20,6 @@ from leastnoise.mechanisms.adaptive import (
     table_recipe,
 )
 from leastnoise.mechanisms.adaptive.select import allowance
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,
@@ -17,7 +18,6 @@ from leastnoise.mechanisms.tree import (
     replace_cost,
 )
 from leastnoise.mechanisms.tree.aims import least_noise_cost
-from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget
 from tests.cascade.regions import PATHS, regions

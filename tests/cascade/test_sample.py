@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
+from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Cascade, Tree, gaussian_noise
 from leastnoise.mechanisms.tree import sample as sampling
 from leastnoise.mechanisms.tree.sample import from_normals
-from leastnoise.errors import LeastnoiseError
 from tests.cascade.trees import leaf_covariance, paper_matrix, random_targets, random_tree
 from tests.dense import kron_all
 

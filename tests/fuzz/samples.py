@@ -17,10 +17,10 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise import archive
-from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_release
 from leastnoise.local import Collector, LocalPlan, load_plan, local_plan, save_plan, simulate
 from leastnoise.local.reports import ReportFile
 from leastnoise.local.state import State
+from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import digest_of
 from leastnoise.release import folders

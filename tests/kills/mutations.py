@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leastnoise.mechanisms.stream.journal import Journal, Step
 from leastnoise.privacy import Cost, Ledger, ledger_file
 from leastnoise.privacy.ledger import Entry
 from leastnoise.release import folders
-from leastnoise.mechanisms.stream.journal import Journal, Step
 from tests.kills.catalogue import kinds
 from tests.kills.kinds import Kind
 from tests.kills.trial import forked, trial

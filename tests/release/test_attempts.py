@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.mechanisms.adaptive import adapt
 from leastnoise.mechanisms.tree import cascade_plan
-from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import BudgetError, Ledger
 from leastnoise.privacy.ledger import Attempt

@@ -16,18 +16,18 @@ from scipy.stats import binom, norm
 from typer.testing import CliRunner
 
 import leastnoise as ln
-from leastnoise.mechanisms import measurement as measuring
+from leastnoise.audit.bounds import bounds, epsilon_bound, error_rates, mu_bound, noticed, upper
+from leastnoise.audit.judge import CONSISTENT, Audit, examine
+from leastnoise.audit.pair import inner, worst_cells
+from leastnoise.audit.tables import CountedOnce, Repeated, TableTrial, audit, looks_at, of_release, pairs_of
 from leastnoise.cli import app, main
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
+from leastnoise.mechanisms import measurement as measuring
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.plan.recipe import Probe, sensitivity
-from leastnoise.audit.tables import CountedOnce, Repeated, TableTrial, audit, looks_at, of_release, pairs_of
-from leastnoise.audit.bounds import bounds, epsilon_bound, error_rates, mu_bound, noticed, upper
-from leastnoise.audit.judge import CONSISTENT, Audit, examine
-from leastnoise.audit.pair import inner, worst_cells
 
 # functions of the same name stand before the modules
 auditing, commands = import_module("leastnoise.audit.tables"), import_module("leastnoise.cli.audit")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.audit.judge import Audit, examine
 from leastnoise.audit.matrix import Streamed, of_matrix, of_stream, worst_items
+from leastnoise.errors import LeastnoiseError
+from leastnoise.noise import SeededBits, rounded_gaussian
 
 judging = import_module("leastnoise.audit.judge")
 releasing, streaming = (

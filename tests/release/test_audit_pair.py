@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.audit.pair import BYSTANDERS, farthest, made_up, neighbours
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.audit.pair import BYSTANDERS, farthest, made_up, neighbours
 
 DOMAIN = ln.Domain.of(age=range(3), sex=["F", "M"], stay=ln.bins(0, 10, width=5), person=2)
 EVERYTHING = tuple(range(4))

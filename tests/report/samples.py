@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
-from leastnoise.noise import SeededBits
 from leastnoise.mechanisms.tables.plan import Plan
+from leastnoise.noise import SeededBits
 from leastnoise.release.statement import Origin
 from leastnoise.sources import Codes, Table
 

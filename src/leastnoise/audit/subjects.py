@@ -27,7 +27,7 @@ __all__ = ["SUBJECTS", "Audit", "audit", "subject_of"]
 
 OTHERS = {  # beside the list of kinds
     "leastnoise.mechanisms.stream.stream:Stream": "leastnoise.audit.matrix:of_open_stream",
-    "leastnoise.local.plan:LocalPlan": "leastnoise.local.audit:of_local",
+    "leastnoise.local.plan:LocalPlan": "leastnoise.audit.local:of_local",
 }
 SUBJECTS = {  # by class
     **{kind.mechanism: kind.audit for kind in KINDS.values()},

@@ -35,7 +35,7 @@ TREE, TREES = Tree.regular([2, 3]), {"a": Tree.regular([2, 2]), "b": Tree.regula
 GAUSSIAN = [  # all modules that draw Gaussian noise
     "leastnoise.mechanisms.measurement",
     "leastnoise.mechanisms.adaptive.survey",
-    "leastnoise.mechanisms.matrix.release",
+    "leastnoise.mechanisms.matrix.plan",
     "leastnoise.mechanisms.stream.stream",
     "leastnoise.mechanisms.tree.integer",
     "leastnoise.local.gauss",
@@ -261,8 +261,8 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
     with pytest.raises(LeastnoiseError) as error:
         subject_of(7)
     assert str(error.value) == (
-        "a int cannot be audited; give a spec, a file, a folder, or one of Plan, Release, Adaptive, MatrixPlan, "
-        "MatrixRelease, Streamed, Stream, CascadePlan, CascadeRelease, LocalPlan"
+        "a int cannot be audited; give a spec, a file, a folder, or one of Plan, Adaptive, StreamPlan, MatrixPlan, "
+        "CascadePlan, TableRelease, MatrixRelease, CascadeRelease, Stream, LocalPlan"
     )
     with pytest.raises(LeastnoiseError, match="all 200,000 rows of a person, which are too many"):
         audit(ln.plan(WORK, ln.Budget(mu=1, rows_per_person=200_000)))
@@ -270,8 +270,10 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
 
 def test_every_kind_of_release_that_is_saved_is_in_the_registry():
     from leastnoise._lazy import resolve
-    from leastnoise.release import folders
-    from leastnoise.release.kinds import LOADERS
+    from leastnoise.release.kinds import KINDS
 
-    assert LOADERS.keys() == folders.KINDS.keys()
-    assert {resolve(loader) for loader in LOADERS.values()} <= set(KINDS)
+    for kind in KINDS.values():
+        assert resolve(kind.release).mark == kind.mark
+        assert callable(resolve(kind.audit))
+        assert callable(resolve(kind.audit_release))
+    assert {name: resolve(kind.mechanism).method for name, kind in KINDS.items()} == {name: name for name in KINDS}

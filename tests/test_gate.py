@@ -116,7 +116,7 @@ def test_good_counts_pass(kind):
 def test_only_the_gate_calls_a_source(kind):
     source = Custom(np.array([1, 2, 3, 4]))
     MECHANISMS[kind]().run(source, bits=SeededBits(1))
-    assert source.callers == {"gate.py"}
+    assert source.callers == {"mechanisms/gate.py"}
 
 
 def outside_the_gate():
@@ -133,12 +133,12 @@ def test_only_the_gate_reads_counts(path):
             assert "source" not in called.lower(), f"{name} calls {called}; counts come from gate.Counts"
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("leastnoise.sources"):
             makes = {alias.name for alias in node.names} & {"prepare", "source_of", "as_source", "Database", "Codes"}
-            assert not makes or name in MAKERS, f"{name} imports {makes}; use release.run.spend"
+            assert not makes or name in MAKERS, f"{name} imports {makes}; use mechanisms.mechanism.run_once"
 
 
 MAKERS = {
-    "release/run.py": "the one way from data to a release",
-    "release/audit_pair.py": "made-up data",
+    "mechanisms/mechanism.py": "the one way from data to a release",
+    "audit/pair.py": "made-up data",
     "cli/demo.py": "made-up data",
     "__init__.py": "names for users",
 }

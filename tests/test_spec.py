@@ -246,9 +246,9 @@ def test_matrix_files_lie_beside_the_spec(tmp_path):
         (
             "rows.csv",
             b"a,b\n1,2\n",
-            "'rows.csv' does not hold rows of numbers (could not convert string to float: 'a')",
+            "the columns of 'rows.csv' are not the values of 'sex' in their order; write them alike, or leave the first line out",
         ),
-        ("rows.csv", b"", "matrix is empty; give at least one row"),
+        ("rows.csv", b"", "'rows.csv' is empty; write a line for each query"),
         ("rows.csv", b"1,nan\n", "matrix holds nan at [0, 1]; every entry must be a finite number"),
         ("rows.csv", b"1,2,3\n", "matrix has 3 columns but the attribute has 2 values; give one column per value"),
         ("rows.npy", b"", "'rows.npy' does not hold rows of numbers (an array of it holds neither numbers nor text)"),

@@ -15,6 +15,7 @@ from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import digest_of
 from leastnoise.privacy import Budget
 from leastnoise.release import folders
+from leastnoise.release.kinds import BY_MARK
 from leastnoise.release.folders import mark_of
 from leastnoise.sources import Table
 
@@ -91,14 +92,14 @@ def test_every_release_comes_back(name, out):
     found = CascadeRelease.load(out)
     np.testing.assert_array_equal(found.leaves, made.leaves)
     assert found.leaves.dtype == made.leaves.dtype
-    for field in ("names", "dataset", "insecure", "created", "ledger_entry", "cost", "privacy", "domain"):
+    for field in ("names", "dataset", "insecure", "origins", "cost", "privacy", "domain"):
         assert getattr(found, field) == getattr(made, field)
     assert found.plan.targets == made.plan.targets
     assert str(found.plan) == str(made.plan)
     for level in range(made.trees[0].depth + 1):
         levels = [level] + [0] * (len(made.trees) - 1)
         assert found.level(*levels).equals(made.level(*levels))
-    assert mark_of(out) == "leastnoise_cascade"
+    assert mark_of(out, BY_MARK) == "leastnoise_cascade"
     again = out.with_name("again")
     found.save(again)
     for file in out.iterdir():

@@ -19,7 +19,7 @@ from leastnoise.noise import SeededBits, rounded_gaussian
 
 judging = import_module("leastnoise.audit.judge")
 releasing, streaming = (
-    import_module("leastnoise.mechanisms.matrix.release"),
+    import_module("leastnoise.mechanisms.matrix.plan"),
     import_module("leastnoise.mechanisms.stream.stream"),
 )
 W = np.random.default_rng(1).integers(-1, 3, (5, 8))

@@ -438,7 +438,7 @@ class SpecPart(Part):
 
     called = "the spec"
     attributes: Annotated[dict[str, _TaggedAttribute], Field(min_length=1)]
-    workload: Annotated[list[Line], Field(default_factory=list)]
+    workload: Annotated[list[Line], Field(min_length=1)] | None = None  # None: all nodes of trees
     unit: UnitPart | None = None
     privacy: Privacy | None = None  # None: the least that meets every `within`
     objective: Objective = "sum"

@@ -108,7 +108,7 @@ def parse_spec(
     if part.method == "tree":
         with document.at("attributes"):
             workload = workload.add(dict.fromkeys(domain.names, "nodes"))
-    for k, line in enumerate(part.workload):
+    for k, line in enumerate(part.workload or ()):
         with document.at("workload", k):
             workload = _add(workload, line, copies, files)
     objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
@@ -127,7 +127,7 @@ def parse_spec(
 def _check_budget(document: Document, part: SpecPart) -> None:
     """All that noise needs: a budget, or targets from which it follows, and a delta with every epsilon."""
     targets = part.tree is not None and part.tree.targets is not None
-    if part.privacy is None and not targets and all(line.within is None for line in part.workload):
+    if part.privacy is None and not targets and all(line.within is None for line in part.workload or ()):
         needs = f"the spec needs 'privacy'; write for example {EXAMPLES['privacy']}, or 'within' on a workload line"
         raise document.error((), needs)
     if isinstance(part.privacy, EpsilonPrivacy) and part.privacy.delta is None:
@@ -152,7 +152,7 @@ def _check_method(document: Document, part: SpecPart) -> None:
     for key in ("objective", "prior", "solver"):
         if key in part.model_fields_set and key not in used:
             raise document.error((key,), f"{key!r} is for plans; leave it out with 'method: {part.method}'")
-    for k, line in enumerate(part.workload):
+    for k, line in enumerate(part.workload or ()):
         if line.within is not None:
             raise document.error(
                 ("workload", k), "only a plan can promise 'within'; use 'method: plan' or leave it out"

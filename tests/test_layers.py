@@ -13,7 +13,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 OTHERS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 LAYERS = (
     "errors _types _renames archive exact tree encoding hierarchy domain workload residual gram factorize privacy "
-    "noise plan sources gate measure release estimate adaptive cascade local audit report cli"
+    "noise plan sources gate measure release estimate adaptive cascade local theory audit report cli"
 ).split()
 LONGEST_FILE = 500
 

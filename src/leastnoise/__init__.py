@@ -5,7 +5,6 @@ from leastnoise.adaptive import Adaptive, Completion, adapt
 from leastnoise.adaptive.from_spec import release_spec
 from leastnoise.domain import Domain, bins, hierarchy, sized
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.bounds import Bounds, bounds, curves
 from leastnoise.plan import Plan, plan
 from leastnoise.plan.from_spec import plan_spec
 from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
@@ -16,6 +15,7 @@ from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.stream import Stream
 from leastnoise.sources import Rules, Unit, source_of
 from leastnoise.sources.check import Check, check
+from leastnoise.theory import Bounds, bounds, curves
 from leastnoise.workload import Workload
 from leastnoise.workload.spec import load_spec
 

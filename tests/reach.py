@@ -18,8 +18,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-TRANSPARENT = {"property", "cached_property", "classmethod", "staticmethod", "cache", "lru_cache", "dataclass",
-               "contextmanager", "abstractmethod", "total_ordering", "wraps", "overload", "runtime_checkable"}  # fmt: skip
+TRANSPARENT = {
+    *("property", "cached_property", "classmethod", "staticmethod", "abstractmethod", "overload"),
+    *("cache", "lru_cache", "dataclass", "contextmanager", "total_ordering", "wraps", "runtime_checkable"),
+}  # decorators that register nothing
+
+ABSTRACT = {("abc", "ABC"), ("typing", "Protocol"), ("typing", "Generic")}  # bases that call nothing
 
 Name = tuple[str, str]  # a module and a name in it; for methods "" and the name
 
@@ -48,6 +52,8 @@ class Module:
         self.tree = tree
         self.imports: dict[str, Name] = {}
         self.definitions: list[Definition] = []
+        self.exported: list[str] = []
+        self.bases: dict[str, list[Name]] = {}
         for node in ast.walk(tree):
             self._import(node)
         self.roots: set[Name] = set()
@@ -71,6 +77,8 @@ class Module:
             names = [leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
             if names and all(isinstance(target, ast.Name | ast.Tuple) for target in targets):
                 parts = [part for part in (node.value, getattr(node, "annotation", None)) if part is not None]
+                if names == ["__all__"]:
+                    self.exported = list(ast.literal_eval(node.value)) if node.value else []
                 for name in names:
                     self._define(name, node, parts)
             else:
@@ -80,27 +88,32 @@ class Module:
 
     def _class(self, node: ast.ClassDef) -> None:
         methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-        dunder = [part for part in methods if part.name.startswith("__")]
+        dunder = [part for part in methods if part.name.startswith(("__", "_repr_"))]  # which Python or Jupyter calls
         rest = [part for part in node.body if part not in methods]
         self._define(node.name, node, [*node.bases, *node.keywords, *node.decorator_list, *rest, *dunder])
         for method in methods:
             if method not in dunder:
                 self._define(method.name, method, [method], node.name)
+        self.bases[node.name] = [use for base in node.bases for use in self.names(base) if use[0]]
 
     def _define(self, name: str, node: ast.stmt, parts: Iterable[ast.AST], owner: str | None = None) -> None:
         found = Definition(self.name, name, owner, node.lineno)
         found.registered = any(_decorator(d) not in TRANSPARENT for d in getattr(node, "decorator_list", []))
-        found.uses = {use for part in parts for use in self.names(part)}
+        found.uses = {use for part in parts for use in self.names(part, owner)}
         self.definitions.append(found)
 
-    def names(self, tree: ast.AST) -> Iterator[Name]:
-        """What a piece of this file names: (module, name) where imports say which, ("", name) after any dot."""
-        local = _locals(tree)
+    def names(self, tree: ast.AST, owner: str | None = None) -> Iterator[Name]:
+        """What a piece of this file names: (module, name) where imports say which, ("", name) after any dot.
+
+        After `self` and after arguments that are annotated with a class, it is ("module:class", name).
+        """
+        local, types = _locals(tree), self._types(tree, owner)
         for node in ast.walk(tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in local:
                 yield self.imports.get(node.id, (self.name, node.id))
             elif isinstance(node, ast.Attribute):
-                yield "", node.attr
+                base = node.value.id if isinstance(node.value, ast.Name) else ""
+                yield types.get(base, ""), node.attr
                 path = _dotted(node)
                 if path:
                     base, *rest = path.split(".")
@@ -112,6 +125,19 @@ class Module:
                 yield from self._text(node.value)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 yield from ((node.module, alias.name) for alias in node.names)
+
+    def _types(self, tree: ast.AST, owner: str | None) -> dict[str, str]:
+        """Arguments of a function and the classes that their annotations name."""
+        if not isinstance(tree, ast.FunctionDef):
+            return {}
+        found = {} if owner is None else {"self": f"{self.name}:{owner}", "cls": f"{self.name}:{owner}"}
+        for argument in [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]:
+            if isinstance(argument.annotation, ast.Name):
+                name = argument.annotation.id
+                module, name = self.imports.get(name, (self.name, name))
+                if name[:1].isupper():
+                    found[argument.arg] = f"{module}:{name}"
+        return found
 
     def _text(self, text: str) -> Iterator[Name]:
         if re.fullmatch(r"[\w.]+:\w+", text):  # loaded on use, as in "leastnoise.plan:Plan"
@@ -153,10 +179,17 @@ class Package:
     def __init__(self) -> None:
         paths = sorted(SOURCE.rglob("*.py"))
         self.modules = {name_of(path): Module(name_of(path), ast.parse(path.read_text())) for path in paths}
+        self.outside = {use for path in DOCUMENTS for use in _documented(path.read_text())}
+        for path in sorted((ROOT / "bench").rglob("*.py")):
+            tree = ast.parse(path.read_text())
+            self.outside |= set(Module(f"bench.{path.stem}", tree).names(tree))
 
     def resolved(self, use: Name) -> Name:
         """Where a name that a package passes on is defined."""
         module, name = use
+        if ":" in module:
+            owner = self.resolved((module.partition(":")[0], module.partition(":")[2]))
+            return ":".join(owner) if owner in self.lineage else "", name  # an alias may stand for several classes
         while module in self.modules and name in self.modules[module].imports:
             after = self.modules[module].imports[name]
             if after == (module, name):
@@ -170,18 +203,16 @@ class Package:
 
     def roots(self) -> set[Name]:
         """What runs at import, benchmarks, documents, and what a package exports."""
-        uses = set().union(*(module.roots for module in self.modules.values()))
-        for path in sorted((ROOT / "bench").rglob("*.py")):
-            tree = ast.parse(path.read_text())
-            uses |= set(Module(f"bench.{path.stem}", tree).names(tree))
-        for path in DOCUMENTS:
-            uses |= set(_documented(path.read_text()))
-        exported = {(d.module, name) for d in self._exports() for _, name in d.uses}
-        return {self.resolved(use) for use in uses | exported}
-
-    def _exports(self) -> Iterator[Definition]:
+        uses = self.outside | self.listed
         for module in self.modules.values():
-            yield from (d for d in module.definitions if d.name == "__all__")
+            uses |= module.roots | {(module.name, name) for name in module.exported}
+        return {self.resolved(use) for use in uses}
+
+    @cached_property
+    def listed(self) -> set[Name]:
+        """What pages of the interface list; of classes, their public methods too."""
+        lines = [line for path in DOCUMENTS for line in re.findall(r"^::: (\S+)", path.read_text(), re.MULTILINE)]
+        return {self.resolved((line.rpartition(".")[0], line.rpartition(".")[2])) for line in lines}
 
     def unreached(self) -> list[Definition]:
         """Definitions that nothing reached names, in the order of files and lines."""
@@ -190,35 +221,61 @@ class Package:
             now = [d for d in waiting if self._is_reached(d, reached)]
             if not now:
                 return waiting
-            waiting = [d for d in waiting if d not in now]
+            seen = {id(d) for d in now}
+            waiting = [d for d in waiting if id(d) not in seen]
             reached |= {self.resolved(use) for d in now for use in d.uses}
         return []
 
     def _is_reached(self, found: Definition, reached: set[Name]) -> bool:
         if found.owner is None:
             return found.registered or (found.module, found.name) in reached
-        if (found.module, found.owner) not in reached:
+        own = (found.module, found.owner)
+        if own not in reached:
             return False
-        return found.registered or ("", found.name) in reached or _inherited(found)
+        public = own in self.listed and not found.name.startswith("_")
+        if public or found.registered or ("", found.name) in reached or self._inherited(found):
+            return True
+        return any((f"{module}:{name}", found.name) in reached for module, name in self.families[own])
 
+    def _inherited(self, method: Definition) -> bool:
+        """Whether a class from outside of the package has a method of this name, which it may call."""
+        if self.lineage[method.module, method.owner or ""] <= self.lineage.keys() | ABSTRACT:
+            return False
+        owner = getattr(importlib.import_module(method.module), method.owner or "")
+        return any(
+            hasattr(base, method.name) for base in owner.__mro__[1:-1] if not base.__module__.startswith("leastnoise")
+        )
 
-def _inherited(method: Definition) -> bool:
-    """Whether a class from outside of the package has a method of this name, which it may call."""
-    owner = getattr(importlib.import_module(method.module), method.owner or "")
-    return any(
-        hasattr(base, method.name) for base in owner.__mro__[1:-1] if not base.__module__.startswith("leastnoise")
-    )
+    @cached_property
+    def families(self) -> dict[Name, set[Name]]:
+        """Each class with its bases and subclasses: a call on one of them may run the method of another."""
+        return {
+            one: {other for other in self.lineage if one in self.lineage[other] or other in self.lineage[one]}
+            for one in self.lineage
+        }
+
+    @cached_property
+    def lineage(self) -> dict[Name, set[Name]]:
+        """Each class with itself and all its bases."""
+        bases = {
+            (module.name, name): [self.resolved(use) for use in uses]
+            for module in self.modules.values()
+            for name, uses in module.bases.items()
+        }
+
+        def up(one: Name) -> set[Name]:
+            return {one}.union(*(up(base) for base in bases.get(one, []) if base != one))
+
+        return {one: up(one) for one in bases}
 
 
 def _documented(text: str) -> Iterator[Name]:
-    """What a page uses: its Python blocks, its listings of the interface, and code within its sentences."""
-    for path in re.findall(r"^::: ([\w.]+)", text, re.MULTILINE):
-        yield path.rpartition(".")[0], path.rpartition(".")[2]
+    """What a page uses in its Python blocks and in code within its sentences."""
     for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         tree = ast.parse(block)
         yield from Module("document", tree).names(tree)
     for span in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)):
-        yield from (("", name) for name in re.findall(r"(?<=\.)[A-Za-z_]\w*|[A-Za-z_]\w*(?=\()", span))
+        yield from (("", name) for name in re.findall(r"(?<=\.)[A-Za-z_]\w*|[A-Za-z_]\w*(?=\()|^[A-Za-z_]\w*$", span))
         yield from (
             (path.rpartition(".")[0], path.rpartition(".")[2]) for path in re.findall(r"leastnoise(?:\.\w+)+", span)
         )

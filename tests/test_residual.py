@@ -9,7 +9,6 @@ from leastnoise.residual import (
     join,
     pieces,
     residual,
-    smear,
     split,
     split_gradient,
     sub,
@@ -23,6 +22,7 @@ from tests.dense import (
     dense_smear_matrix,
     dense_split_matrix,
     kron_all,
+    smear,
 )
 
 SHAPES = [(), (1,), (4,), (2, 3), (3, 1, 2), (2, 3, 4), (2, 2, 3, 2)]

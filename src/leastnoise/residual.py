@@ -114,17 +114,6 @@ def residual(marginal: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[in
     return array
 
 
-def smear(part: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[int]) -> Array:
-    """Spread a part on A = `keep` over all attributes, along the prior of each axis outside A."""
-    kept = _axes(keep, len(priors))
-    array = _checked(part, [priors[axis] for axis in kept])
-    for axis in range(len(priors)):
-        if axis not in kept:
-            at = -1 - sum(later in kept for later in range(axis + 1, len(priors)))
-            array = np.expand_dims(array, at) * _along(priors[axis], at)
-    return array
-
-
 def join(parts: Mapping[Axes, npt.ArrayLike], priors: Sequence[Array], shape: Sequence[int]) -> Array:
     """Rebuild the marginal of `shape` from its parts: each centred on its axes, smeared along the others, and summed.
 

@@ -25,9 +25,8 @@ from leastnoise.plan import adhoc, store, words
 from leastnoise.plan.certificate import POLAR_VALUES, Floor, best_floor
 from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design, start_priors
 from leastnoise.plan.embedding import embed
-from leastnoise.plan.factorization import ComplexArray, Factorization
+from leastnoise.plan.factorization import Factorization
 from leastnoise.plan.factorization import factorization as explicit
-from leastnoise.plan.factorization import fourier_factorization as complex_factorization
 from leastnoise.plan.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.plan.options import RunOptions
 from leastnoise.plan.prior import search_priors
@@ -219,10 +218,6 @@ class Plan:
     def factorization(self) -> Factorization:
         """Explicit L, B and Sigma with W = L B, on small domains."""
         return explicit(self)
-
-    def fourier_factorization(self) -> tuple[ComplexArray, ComplexArray]:
-        """WFF's complex factorization W = L R (equations 18 and 22) of marginal and cyclic queries, small domains."""
-        return complex_factorization(self.workload)
 
     def to_json(self) -> dict[str, Any]:
         """The plan in numbers, as `leastnoise plan --json` prints it."""

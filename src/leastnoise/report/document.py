@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import version
 from math import floor, inf, log10, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -23,6 +24,10 @@ from leastnoise.report.choice import fitting, short
 from leastnoise.report.rounds import adaptive
 from leastnoise.workload.families import Prefix
 
+if TYPE_CHECKING:
+    from leastnoise.cascade import CascadeRelease
+    from leastnoise.release.matrix import MatrixRelease
+
 CELLS = 10_000  # of all tables in the page together
 VALUES = 1_000  # of all ordered attributes together whose distributions are in the page
 DIGITS = 4  # counts are rounded to this many digits below their standard error
@@ -38,20 +43,14 @@ def document(
 
     Guarantees: numbers_are_those_of_the_release; same_release_same_document; tables_stay_below_the_cell_limit.
     """
-    width = quantile(confidence)
-    privacy = release.privacy.model_dump()
+    head = opening(release, release.origins, confidence)
+    privacy = head["privacy"]
     shown = tables(release, cells) | distributions(release)
     rounds = adaptive(release, cells)
     all_tables = shown["tables"] + (rounds["completed"] if rounds else [])
     named = {a for t in all_tables for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}
     return {
-        "software": f"leastnoise {version('leastnoise')}",
-        "dataset": release.dataset,
-        "warning": INSECURE if release.insecure else None,
-        "made": [{"created": o.created, "ledger_entry": o.ledger_entry} for o in release.origins],
-        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
-        "confidence": confidence,
-        "width": width,
+        **head,
         "total": _total(release),
         "attributes": [_attribute(x, a in named) for a, x in enumerate(release.domain)],
         "errors": errors(release),
@@ -61,6 +60,32 @@ def document(
         "curve": curve(privacy["mu"], 0.0 if rounds else privacy["epsilon"], privacy["delta"]),
         "adaptive": rounds,
         **shown,
+    }
+
+
+class Run(Protocol):
+    """When something was measured, and where the ledger has it."""
+
+    @property
+    def created(self) -> str: ...
+
+    @property
+    def ledger_entry(self) -> int | None: ...
+
+
+def opening(
+    release: Release | MatrixRelease | CascadeRelease, runs: Iterable[Run], confidence: float
+) -> dict[str, Any]:
+    """What the page of a release of any kind begins with."""
+    privacy = release.privacy.model_dump()
+    return {
+        "software": f"leastnoise {version('leastnoise')}",
+        "dataset": release.dataset,
+        "warning": INSECURE if release.insecure else None,
+        "made": [{"created": run.created, "ledger_entry": run.ledger_entry} for run in runs],
+        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
+        "confidence": confidence,
+        "width": quantile(confidence),
     }
 
 

@@ -10,6 +10,7 @@ from leastnoise.factorize.norms import (
     gamma_r,
 )
 from leastnoise.theory.dual_norm import DualNorm, gamma_2_dual
+from leastnoise.theory.fourier import fourier_factorization
 from leastnoise.theory.learning import (
     Learned,
     conjunctions,
@@ -35,8 +36,8 @@ from leastnoise.theory.question import (
 )
 
 __all__ = [
-    "ANY", "EXACT", "GAUSSIAN", "SEPARATE", "UNBIASED", "ApproximateNorm", "Bounds", "Certified", "DualNorm", "Learned",
-    "Norm", "Question", "bounds", "conjunctions", "curves", "curves_of", "examples_needed", "gamma_2",
-    "gamma_2_approximate", "gamma_2_curve", "gamma_2_dual", "gamma_F", "gamma_r", "learn", "learning_plan", "parities",
-    "stumps", "thresholds",
+    "ANY", "EXACT", "GAUSSIAN", "SEPARATE", "UNBIASED", "ApproximateNorm", "Bounds", "Certified", "DualNorm",
+    "Learned", "Norm", "Question", "bounds", "conjunctions", "curves", "curves_of", "examples_needed",
+    "fourier_factorization", "gamma_2", "gamma_2_approximate", "gamma_2_curve", "gamma_2_dual", "gamma_F", "gamma_r",
+    "learn", "learning_plan", "parities", "stumps", "thresholds",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bench.common import Column, Report, Row
+from bench.peers import LevelStrategy, PlainTree, regular_arities
 from bench.plots import line_plot
 from leastnoise import Budget
 from leastnoise._types import Array
@@ -26,7 +27,6 @@ from leastnoise.cascade import Cascade, Demand, Tree, best_cascade, least_error,
 from leastnoise.cascade.sample import from_normals
 from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.factorize.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise.factorize.strategy import Strategy
 from leastnoise.gram import LowRank
 

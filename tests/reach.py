@@ -54,6 +54,7 @@ class Module:
         self.definitions: list[Definition] = []
         self.exported: list[str] = []
         self.bases: dict[str, list[Name]] = {}
+        self.docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             self._import(node)
         self.roots: set[Name] = set()
@@ -121,10 +122,8 @@ class Module:
                     yield module, rest[-1]
             elif isinstance(node, ast.Call) and _decorator(node) in ("getattr", "attrgetter", "methodcaller"):
                 yield from (("", part.value) for part in ast.walk(node) if isinstance(part, ast.Constant))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in self.docstrings:
                 yield from self._text(node.value)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                yield from ((node.module, alias.name) for alias in node.names)
 
     def _types(self, tree: ast.AST, owner: str | None) -> dict[str, str]:
         """Arguments of a function and the classes that their annotations name."""

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from bench import cascade_levels, cascade_runtime, cascade_speed, cascade_utility, continual
+from bench.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise import Budget
 from leastnoise.cascade import Cascade, Tree, best_cascade, node_rows
 from leastnoise.cascade.sample import from_normals
-from leastnoise.factorize.peers import LevelStrategy, PlainTree, regular_arities
 from tests.benches import run
 
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from bench.grem_figure3 import sub, unsub
 from leastnoise.errors import LeastnoiseError
 from leastnoise.residual import (
     join,
@@ -11,10 +12,8 @@ from leastnoise.residual import (
     residual,
     split,
     split_gradient,
-    sub,
     subsets,
     uniform_priors,
-    unsub,
 )
 from tests.dense import (
     dense_marginal_matrix,

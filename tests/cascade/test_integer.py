@@ -11,10 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from leastnoise.cascade import Cascade, Law, Tree, cost, extra_variance, integer, integer_noise
-from leastnoise.cascade.integer import answer_count, answer_variances, answers, assemble
+from leastnoise.cascade.integer import answer_count, answer_variances, assemble
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SecureBits, SeededBits
 from tests.cascade.trees import (
+    answers,
     children_of,
     leaf_covariance,
     node_matrix,

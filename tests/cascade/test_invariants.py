@@ -7,11 +7,19 @@ import numpy as np
 import pytest
 
 from leastnoise.cascade import Cascade, Law, Tree, cascade_plan, integer_noise, replace_cost
-from leastnoise.cascade.integer import _answer_kinds, answer_variances, answers, assemble
+from leastnoise.cascade.integer import _answer_kinds, answer_variances, assemble
 from leastnoise.cascade.invariants import Invariants
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
-from tests.cascade.trees import children_of, leaf_covariance, node_matrix, random_targets, random_tree, range_matrix
+from tests.cascade.trees import (
+    answers,
+    children_of,
+    leaf_covariance,
+    node_matrix,
+    random_targets,
+    random_tree,
+    range_matrix,
+)
 
 PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e"), ("west",)]
 

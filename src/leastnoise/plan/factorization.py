@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.adhoc import in_class_order
-from leastnoise.residual import split
+from leastnoise.residual import powerset, split, subsets
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.tensors import ProductTensor
 
@@ -77,8 +77,7 @@ def factorization(plan: Plan) -> Factorization:
             order = in_class_order(structure, subset)
             moved = rows.transpose([0, *(1 + list(subset).index(a) for a in order)])
             priors = [plan.design.priors[structure.class_of(a)].values for a in order]
-            for mask in range(2 ** len(order)):
-                kept = tuple(p for p in range(len(order)) if mask >> p & 1)
+            for kept in subsets(len(order)):
                 where = columns.get(tuple(order[p] for p in kept))
                 if where is not None:
                     strategy = plan.variances.strategy(tuple(structure.class_of(order[p]) for p in kept))
@@ -113,12 +112,8 @@ def _strategy_rows(plan: Plan, workload: Workload) -> tuple[Array, Array, dict[t
 def _measured_sets(plan: Plan) -> list[tuple[int, ...]]:
     """Attribute sets of all residuals, in a fixed order."""
     workload = plan.embedded or plan.workload
-    sets: dict[frozenset[int], None] = {}
-    for block in workload.blocks:
-        for subset in block.subsets():
-            for mask in range(2 ** len(subset)):
-                sets[frozenset(a for p, a in enumerate(subset) if mask >> p & 1)] = None
-    return sorted((tuple(sorted(s)) for s in sets), key=lambda s: (len(s), s))
+    tables = {tuple(sorted(table)) for block in workload.blocks for table in block.subsets()}
+    return sorted({some for table in tables for some in powerset(table)}, key=lambda s: (len(s), s))
 
 
 def _original_cells(small: tuple[int, ...], large: tuple[int, ...]) -> npt.NDArray[np.int64]:

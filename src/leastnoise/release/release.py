@@ -18,7 +18,6 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.measure import Measurements
 from leastnoise.plan.adhoc import pieces
 from leastnoise.plan.structure import Orbit
-from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import export, files, interop, kinds, postprocess, statistics
 from leastnoise.release.answers import Answer, Joint
@@ -30,6 +29,7 @@ from leastnoise.release.reach import Reach
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.state import Members, State
 from leastnoise.release.statement import Origin, Privacy, Run
+from leastnoise.residual import powerset
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal
 
@@ -186,7 +186,7 @@ class Release:
     def tables(self) -> Iterator[tuple[str, ...]]:
         """The names of all tables in reach: every attribute set in the closure of the workload."""
         inside = {s for block in self.workload.blocks for s in block.subsets()}
-        closure = {tuple(s[p] for p in kept) for s in inside for kept in positions(len(s))}
+        closure = {some for s in inside for some in powerset(s)}
         known: dict[Orbit, bool] = {}  # sets of the same classes are in reach together
         for members in sorted(closure, key=lambda s: (len(s), s)):
             orbit = self.state.orbit(self.state.order(members))

@@ -25,6 +25,8 @@ TRANSPARENT = {
 
 ABSTRACT = {("abc", "ABC"), ("typing", "Protocol"), ("typing", "Generic")}  # bases that call nothing
 
+ANY = "*"  # in place of a name: whatever is called of a module
+
 Name = tuple[str, str]  # a module and a name in it; for methods "" and the name
 
 
@@ -142,6 +144,8 @@ class Module:
         if re.fullmatch(r"[\w.]+:\w+", text):  # loaded on use, as in "leastnoise.plan:Plan"
             module, name = text.split(":")
             yield module, name
+        elif re.fullmatch(r"leastnoise(\.\w+)+", text):  # a module that is loaded on use
+            yield text, ANY
         elif re.fullmatch(r"[\w\[\]|., ]+", text) and re.search(r"[A-Z]", text):  # an annotation in quotes
             yield from ((self.imports.get(word, (self.name, word))) for word in re.findall(r"\w+", text))
 
@@ -227,7 +231,8 @@ class Package:
 
     def _is_reached(self, found: Definition, reached: set[Name]) -> bool:
         if found.owner is None:
-            return found.registered or (found.module, found.name) in reached
+            loaded = (found.module, ANY) in reached and ("", found.name) in reached
+            return loaded or found.registered or (found.module, found.name) in reached
         own = (found.module, found.owner)
         if own not in reached:
             return False

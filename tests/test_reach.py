@@ -32,6 +32,8 @@ def test_unreached_definitions_are_seen():
     assert labels(package("def f(): return 1", two="from leastnoise.one import f\nprint(f())")) == []
     assert labels(package("def f(): return 1", two="from leastnoise import one\nprint(one.f())")) == []
     assert labels(package("def f(): return 1", two="LOADED = {'f': 'leastnoise.one:f'}\nprint(LOADED)")) == []
+    loaded = "from importlib import import_module\nprint(import_module('leastnoise.one').f())"
+    assert labels(package("def f(): return 1\n\ndef g(): return 2", two=loaded)) == ["one.g"]
     assert labels(package("def f(): return 1", two="__all__ = ['f']\nfrom leastnoise.one import f")) == []
 
 

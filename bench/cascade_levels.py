@@ -17,10 +17,10 @@ import numpy as np
 
 from bench.cascade_utility import calibrations, nodes
 from bench.common import Column, Report, Row
+from bench.peers import LevelStrategy
 from bench.plots import line_plot
 from leastnoise._types import Array, IntArray
 from leastnoise.factorize.eigen import solve_eigen
-from leastnoise.factorize.peers import LevelStrategy
 from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,

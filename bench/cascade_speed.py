@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from bench.cascade_utility import ranges
 from bench.common import Column, Report, Row, peak_memory_mb
+from bench.peers import LevelStrategy
 from bench.plots import line_plot
 from leastnoise.factorize.eigen import solve_eigen
-from leastnoise.factorize.peers import LevelStrategy
 from leastnoise.factorize.strategy import Strategy
 from leastnoise.gram import Gram
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, gaussian_noise, integer_noise

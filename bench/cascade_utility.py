@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from bench.common import Column, Report, Row
+from bench.peers import LevelStrategy, PlainTree, regular_arities
 from bench.plots import line_plot
 from leastnoise import Budget
 from leastnoise._types import Array
 from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.factorize.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise.factorize.strategy import Strategy
 from leastnoise.gram import LowRank
 from leastnoise.mechanisms.tree import Cascade, Demand, Tree, best_cascade, least_error, node_rows

@@ -17,8 +17,8 @@ import numpy as np
 
 import leastnoise as ln
 from bench.common import Column, Report
+from bench.norms import eta
 from leastnoise._types import Array
-from leastnoise.factorize.bounds import eta
 from leastnoise.factorize.toeplitz import MOST_ITEMS
 from leastnoise.mechanisms.matrix.plan import DENSE_TOTALS
 

@@ -11,15 +11,17 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bench.common import Column, machine
 from leastnoise._types import Array
 from leastnoise.mechanisms.adaptive.crp import LEAST_SHARE, residual_cost, table_error, water_filling
-from leastnoise.residual import sub, subsets, unsub
+from leastnoise.residual import subsets
 
+Number = TypeVar("Number", np.int64, np.float64)
 LARGEST_EXPLICIT = 4_096  # cells up to which the Kronecker product is written down
 LEAST_RATIO = 100
 COLUMNS = (
@@ -35,6 +37,26 @@ COLUMNS = (
     Column("reconstruct_explicit", "explicit s", ".6f"),
     Column("reconstruct_ratio", "ratio", ".1f"),
 )
+
+
+def sub(array: npt.NDArray[Number], axis: int) -> npt.NDArray[Number]:
+    """Differences to the first entry along an axis, which gets one entry shorter; integers stay integers.
+
+    >>> sub(np.array([14, 19, 23, 44]), axis=0).tolist()
+    [5, 9, 30]
+    """
+    first, rest = np.split(array, [1], axis=axis)
+    return rest - first
+
+
+def unsub(array: npt.ArrayLike, axis: int) -> Array:
+    """The vectors of mean zero along an axis whose `sub` is `array`."""
+    differences = np.asarray(array, dtype=np.float64)
+    before = [(0, 0)] * differences.ndim
+    before[axis] = (1, 0)
+    full: Array = np.pad(differences, before)
+    centred: Array = full - full.mean(axis=axis, keepdims=True)
+    return centred
 
 
 def best_seconds(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:

@@ -38,3 +38,13 @@ def dense_residual_matrix(priors: Sequence[Array], keep: Collection[int]) -> Arr
 def dense_smear_matrix(priors: Sequence[Array], keep: Collection[int]) -> Array:
     """Spread a part on `keep` along the priors of the other axes."""
     return kron_all([np.eye(len(pi)) if i in keep else pi[:, None] for i, pi in enumerate(priors)])
+
+
+def smear(part: Array, priors: Sequence[Array], keep: Collection[int]) -> Array:
+    """Spread a part on `keep` over all attributes, along the prior of each other axis; leading axes are a batch."""
+    array = np.asarray(part, dtype=np.float64)
+    for axis, prior in enumerate(priors):
+        if axis not in keep:
+            after = sum(later > axis for later in keep)
+            array = np.expand_dims(array, -1 - after) * prior.reshape(-1, *[1] * after)
+    return array

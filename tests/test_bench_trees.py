@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench import cascade_levels, cascade_runtime, cascade_speed, cascade_utility, continual
+from bench.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise import Budget
-from leastnoise.factorize.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise.mechanisms.tree import Cascade, Tree, best_cascade, node_rows
 from leastnoise.mechanisms.tree.sample import from_normals
 from tests.benches import run

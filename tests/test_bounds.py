@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
+from bench.norms import eta
 from leastnoise._types import Array
 from leastnoise.factorize.bounds import (
-    eta,
     fourier_trace,
     root_trace,
     root_trace_slopes,

@@ -132,7 +132,7 @@ def test_only_the_gate_reads_counts(path):
             called = ast.unparse(node.func)
             assert "source" not in called.lower(), f"{name} calls {called}; counts come from gate.Counts"
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("leastnoise.sources"):
-            makes = {alias.name for alias in node.names} & {"prepare", "source_of", "as_source", "Database", "Codes"}
+            makes = {alias.name for alias in node.names} & {"prepare", "source_of", "Database", "Codes"}
             assert not makes or name in MAKERS, f"{name} imports {makes}; use mechanisms.mechanism.run_once"
 
 

@@ -14,7 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 OTHERS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 LAYERS = (
     "errors _types _lazy _renames archive exact tree encoding hierarchy domain workload residual gram factorize "
-    "privacy noise plan sources release estimate mechanisms local audit report cli"
+    "privacy noise plan sources release estimate mechanisms local theory audit report cli"
 ).split()
 LONGEST_FILE = 500
 TARGET = re.compile(r"leastnoise(\.\w+)+:\w+")  # what `_lazy.resolve` imports when it is used

@@ -12,8 +12,10 @@ from scipy.linalg import block_diag, hadamard
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import norms
-from leastnoise.factorize.bounds import eta
-from leastnoise.factorize.norms import (
+from leastnoise.factorize.norms_search import climb, conjugate
+from leastnoise.factorize.optimal import solve_optimal
+from leastnoise.factorize.strategy import factor_gram
+from leastnoise.theory import (
     ApproximateNorm,
     DualNorm,
     Norm,
@@ -24,9 +26,6 @@ from leastnoise.factorize.norms import (
     gamma_F,
     gamma_r,
 )
-from leastnoise.factorize.norms_search import climb, conjugate
-from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.factorize.strategy import factor_gram
 from tests import oracles
 
 FEASIBLE = 1e-9
@@ -230,7 +229,7 @@ def check_prefix(T: int, gap: float) -> Array:
     uppers, lowers = np.array([two.upper, F.upper / sqrt(T)]), np.array([two.lower, F.lower / sqrt(T)])
     assert max(two.gap, F.gap) <= gap
     assert np.linalg.svd(prefix(T), compute_uv=False).sum() / T <= uppers.min()
-    assert lowers.max() <= (1 + eta(T)) / 2
+    assert lowers.max() <= (1 + oracles.odd_sines(T)) / 2
     assert lowers[1] <= uppers[0]
     return uppers
 

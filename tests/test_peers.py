@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
+from bench.peers import LevelStrategy, PlainTree, regular_arities
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Axis, Solver
-from leastnoise.factorize.fixed import from_rows, hierarchical_rows, wavelet_rows
-from leastnoise.factorize.peers import LevelStrategy, PlainTree, branchings, regular_arities, solve_branching
+from leastnoise.factorize.fixed import branchings, from_rows, hierarchical_rows, solve_branching, wavelet_rows
 from leastnoise.factorize.strategy import KronStrategy, MatrixStrategy, factor_gram
 from leastnoise.gram import Kron, LowRank, Sum
 from tests.catalogue import FAMILIES, factor, generator, skewed

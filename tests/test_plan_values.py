@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.factorization import fourier_factorization
+from leastnoise.theory import fourier_factorization
 from leastnoise.workload import Workload
 from tests.catalogue import generator, ordered
 from tests.laws import check_plan

@@ -4,18 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from bench.grem_figure3 import sub, unsub
 from leastnoise.errors import LeastnoiseError
 from leastnoise.residual import (
     join,
     pieces,
     residual,
-    smear,
     split,
     split_gradient,
-    sub,
     subsets,
     uniform_priors,
-    unsub,
 )
 from tests.dense import (
     dense_marginal_matrix,
@@ -23,6 +21,7 @@ from tests.dense import (
     dense_smear_matrix,
     dense_split_matrix,
     kron_all,
+    smear,
 )
 
 SHAPES = [(), (1,), (4,), (2, 3), (3, 1, 2), (2, 3, 4), (2, 2, 3, 2)]

@@ -3,7 +3,6 @@
 from leastnoise import estimate, report
 from leastnoise.domain import Domain, bins, hierarchy, sized
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.bounds import Bounds, bounds, curves
 from leastnoise.mechanisms import tree as cascade
 from leastnoise.mechanisms.adaptive import Adaptive, Completion, adapt
 from leastnoise.mechanisms.from_spec import plan_spec
@@ -17,6 +16,7 @@ from leastnoise.release import Answer, Linear, Release, merge
 from leastnoise.release.kinds import load
 from leastnoise.sources import Rules, Unit, source_of
 from leastnoise.sources.check import Check, check
+from leastnoise.theory import Bounds, bounds, curves
 from leastnoise.workload import Workload
 from leastnoise.workload.spec import load_spec
 

@@ -17,7 +17,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 
 Axes = tuple[int, ...]
-Number = TypeVar("Number", np.int64, np.float64)
+T = TypeVar("T")
 
 
 def uniform_priors(shape: Iterable[int]) -> tuple[Array, ...]:
@@ -25,13 +25,18 @@ def uniform_priors(shape: Iterable[int]) -> tuple[Array, ...]:
     return tuple(np.full(n, 1.0 / n) for n in shape)
 
 
-def subsets(count: int) -> tuple[Axes, ...]:
-    """All sets of attribute axes, small ones first.
+def powerset(items: Sequence[T]) -> tuple[tuple[T, ...], ...]:
+    """All subsets, small ones first, each in the order of the items.
 
-    >>> subsets(2)
-    ((), (0,), (1,), (0, 1))
+    >>> powerset("ab")
+    ((), ('a',), ('b',), ('a', 'b'))
     """
-    return tuple(axes for size in range(count + 1) for axes in combinations(range(count), size))
+    return tuple(some for size in range(len(items) + 1) for some in combinations(items, size))
+
+
+def subsets(count: int) -> tuple[Axes, ...]:
+    """All sets of attribute axes, small ones first."""
+    return powerset(range(count))
 
 
 # --- query side -------------------------------------------------------------------------------------------------------
@@ -114,17 +119,6 @@ def residual(marginal: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[in
     return array
 
 
-def smear(part: npt.ArrayLike, priors: Sequence[Array], keep: Iterable[int]) -> Array:
-    """Spread a part on A = `keep` over all attributes, along the prior of each axis outside A."""
-    kept = _axes(keep, len(priors))
-    array = _checked(part, [priors[axis] for axis in kept])
-    for axis in range(len(priors)):
-        if axis not in kept:
-            at = -1 - sum(later in kept for later in range(axis + 1, len(priors)))
-            array = np.expand_dims(array, at) * _along(priors[axis], at)
-    return array
-
-
 def join(parts: Mapping[Axes, npt.ArrayLike], priors: Sequence[Array], shape: Sequence[int]) -> Array:
     """Rebuild the marginal of `shape` from its parts: each centred on its axes, smeared along the others, and summed.
 
@@ -155,29 +149,6 @@ def join(parts: Mapping[Axes, npt.ArrayLike], priors: Sequence[Array], shape: Se
             joined[rest] = joined[rest] + value if rest in joined else value
         current = joined
     return current.get((), np.zeros(tuple(shape)))
-
-
-# --- differences against the first value (AIM+GReM Table 1), for uniform priors ---------------------------------------
-
-
-def sub(array: npt.NDArray[Number], axis: int) -> npt.NDArray[Number]:
-    """Differences to the first entry along an axis, which gets one entry shorter; integers stay integers.
-
-    >>> sub(np.array([14, 19, 23, 44]), axis=0).tolist()
-    [5, 9, 30]
-    """
-    first, rest = np.split(array, [1], axis=axis)
-    return rest - first
-
-
-def unsub(array: npt.ArrayLike, axis: int) -> Array:
-    """The vectors of mean zero along an axis whose `sub` is `array`."""
-    differences = np.asarray(array, dtype=np.float64)
-    before = [(0, 0)] * differences.ndim
-    before[axis] = (1, 0)
-    full: Array = np.pad(differences, before)
-    centred: Array = full - full.mean(axis=axis, keepdims=True)
-    return centred
 
 
 # --- steps along one axis; `at` is always counted from the end --------------------------------------------------------

@@ -21,7 +21,8 @@ from leastnoise.mechanisms.adaptive.crp import (
     water_filling,
 )
 from leastnoise.privacy.budget import Budget
-from leastnoise.residual import residual, smear, subsets, uniform_priors
+from leastnoise.residual import residual, subsets, uniform_priors
+from tests.dense import smear
 
 MU = Fraction(1, 7)
 TIGHT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}

@@ -25,7 +25,7 @@ from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import epsilon_for_cost
 from leastnoise.release import TableRelease
-from leastnoise.sources import as_source
+from leastnoise.sources import source_of
 
 SHAPE = (3, 4, 2, 3)
 DOMAIN = Domain.of(a=3, b=4, c=2, d=3)
@@ -61,7 +61,7 @@ def test_noise_has_the_allocated_variance():
 def test_a_round_agrees_with_its_release(rng, neighbours):
     """Select, allocate, measure, update; the merged release knows the same, and the costs add up exactly."""
     budget = Budget(rho=2, neighbours=neighbours)
-    source = as_source(DOMAIN, rng.integers(0, 30, SHAPE))
+    source = source_of(rng.integers(0, 30, SHAPE), DOMAIN)
     estimates, bits, parts = Estimates(SHAPE, SETS), SeededBits(5), []
     for a in range(4):
         made = allocate([SHAPE[a]], estimates.known((a,)), MU, budget)
@@ -88,7 +88,7 @@ def test_a_round_agrees_with_its_release(rng, neighbours):
 
 def test_errors_are_as_large_as_said(rng):
     """Summed squared errors of 200 rounds against the stated variance: 5 standard errors, false alarm 6e-7."""
-    source = as_source(DOMAIN, rng.integers(0, 30, SHAPE))
+    source = source_of(rng.integers(0, 30, SHAPE), DOMAIN)
     truth = next(iter(source.count([(0, 1)])))
     made = allocate([3, 4], {}, MU)
     recipe = table_recipe(DOMAIN, (0, 1), made, Budget(mu=1))

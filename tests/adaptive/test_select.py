@@ -18,7 +18,7 @@ from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.privacy.choice import choice_cost, choice_rho
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.sources import Table, as_source
+from leastnoise.sources import Table, source_of
 
 FALSE_ALARM = 1e-6
 
@@ -209,7 +209,7 @@ def test_choose_draws_from_its_distribution(rng):
 def test_lazy_equals_full(rng):
     shape, sets = (3, 2, 4), list(combinations(range(3), 2))
     domain = Domain.of(a=3, b=2, c=4)
-    source = as_source(domain, rng.integers(0, 20, shape))
+    source = source_of(rng.integers(0, 20, shape), domain)
     estimates = Estimates(shape, sets)
     distances = Distances(Counts(source), estimates)
     asked = []

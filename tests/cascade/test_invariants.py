@@ -8,10 +8,18 @@ import pytest
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, cascade_plan, integer_noise, replace_cost
-from leastnoise.mechanisms.tree.integer import _answer_kinds, answer_variances, answers, assemble
+from leastnoise.mechanisms.tree.integer import _answer_kinds, answer_variances, assemble
 from leastnoise.mechanisms.tree.invariants import Invariants
 from leastnoise.noise import SeededBits
-from tests.cascade.trees import children_of, leaf_covariance, node_matrix, random_targets, random_tree, range_matrix
+from tests.cascade.trees import (
+    answers,
+    children_of,
+    leaf_covariance,
+    node_matrix,
+    random_targets,
+    random_tree,
+    range_matrix,
+)
 
 PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e"), ("west",)]
 

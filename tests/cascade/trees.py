@@ -1,10 +1,15 @@
 """Random trees, and dense twins written straight from the definitions, node by node."""
 
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
+from leastnoise._types import IntArray
 from leastnoise.mechanisms.tree import Cascade, Tree
+from leastnoise.mechanisms.tree.integer import _per_axis
+from leastnoise.tree import Counts, first_children, sums_below
 
 
 def random_parents(rng, nodes, narrow=0.0):
@@ -108,3 +113,37 @@ def paper_matrix(k):
         J = np.full(C.shape, Fraction(-1, 2 ** (2 * i + 1)), dtype=object)
         C = np.block([[C, J], [J, C]])
     return C
+
+
+def answers(trees: Sequence[Tree], table: IntArray) -> IntArray:
+    """The questions asked of a table of integers, exactly: what the proof measures."""
+    for axis, tree in enumerate(trees):
+        table = _per_axis(partial(_tree_answers, tree.core.tree), table, axis)
+    return table
+
+
+def _tree_answers(core: Tree, table: IntArray) -> IntArray:
+    levels = list(core.levels())
+    counts = core.children
+    below, found = table[:0], []
+    leaves = core.leaves
+    order = np.empty(core.nodes, dtype=np.int64)
+    order[leaves] = np.arange(len(leaves))
+    for level in reversed(levels):
+        inner = counts[level] > 0
+        here = np.empty((level.stop - level.start, table.shape[1]), dtype=table.dtype)
+        here[~inner] = table[order[level][~inner]]
+        if inner.any():
+            here[inner] = sums_below(counts[level], below)
+            found.append(_contrasts(counts[level][inner], here[inner], below))
+        below = here
+    return np.concatenate([below, *found[::-1]])
+
+
+def _contrasts(children: Counts, totals: IntArray, below: IntArray) -> IntArray:
+    """m times each child less the total; for two children the first less the second."""
+    each = np.repeat(children.astype(np.int64), children)[:, None] * below - np.repeat(totals, children, axis=0)
+    pairs = np.repeat(children == 2, children)
+    second = pairs & (np.arange(len(below)) != np.repeat(first_children(children), children))
+    # of two children, 2 x - (x + y) = x - y
+    return each[~second]

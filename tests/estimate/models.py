@@ -19,7 +19,7 @@ from leastnoise.plan.recipe import Probe, Recipe
 from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import build_structure
 from leastnoise.release import TableRelease
-from leastnoise.sources import Table, as_source
+from leastnoise.sources import Table, source_of
 
 
 def dense(mixture: Mixture) -> Array:
@@ -52,7 +52,7 @@ def released(work: ln.Workload, table: Array, seed: int = 1, **budget: float) ->
 
 def in_rounds(domain: ln.Domain, data: Any, rounds: list[list[tuple[int, ...]]], seed: int = 1) -> ln.Release:
     """Tables measured in several rounds, as adaptive releases are: no two attributes alike, every set its own noise."""
-    source, bits, parts = as_source(domain, data), SeededBits(seed), []
+    source, bits, parts = source_of(data, domain), SeededBits(seed), []
     for sets in rounds:
         work = ln.Workload(domain)
         for attributes in sets:

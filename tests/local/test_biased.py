@@ -13,10 +13,10 @@ from leastnoise.local import Collector, files, load_plan, local_plan, save_plan,
 from leastnoise.local.biased import MOST_CELLS, cheapest, half_range, noise_form, query_form
 from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.intervals import half_widths
-from leastnoise.local.learn import examples_needed, learn, learning_plan, parities
 from leastnoise.local.plan import targets
 from leastnoise.local.subsets import Subsets
 from leastnoise.noise import SeededBits
+from leastnoise.theory import examples_needed, learn, learning_plan, parities
 from tests.local.cases import records
 
 T = 16

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from leastnoise import Budget
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
-from leastnoise.local.directions import EXACT_ROWS, UNIT, all_floats, directions, floats, largest, quantiles
+from leastnoise.local.directions import EXACT_ROWS, UNIT, all_floats, floats, largest, quantiles
 from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.odds import Choice, Odds
 from leastnoise.local.randomizer import randomizer_data, randomizer_from
@@ -91,7 +91,7 @@ def _kinds(randomizer, payloads):
     half = randomizer.choice.candidates // 2
     seeds = np.ascontiguousarray(payloads[:, :8]).view("<u8")[:, 0]
     number = payloads[:, 8].astype(np.int64)
-    found = directions(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1, -1)[:, None]
+    found = floats(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1, -1)[:, None]
     return ((found @ (randomizer.columns[:, 0] - randomizer.columns[:, 5])) // (UNIT / 2)).astype(np.int64) + 40
 
 
@@ -154,7 +154,7 @@ def _single(randomizer, payloads):
     half = randomizer.choice.candidates // 2
     seeds = np.ascontiguousarray(payloads[:, :8]).view("<u8")[:, 0]
     number = payloads[:, 8].astype(np.int64)
-    found = directions(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1.0, -1.0)[:, None]
+    found = floats(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1.0, -1.0)[:, None]
     return np.concatenate([found, np.ones((len(payloads), 1))], axis=1)
 
 
@@ -225,8 +225,8 @@ def test_unknown_randomizers():
 def test_directions_do_not_change():
     """Devices and collectors of different versions must agree: these numbers are part of the format."""
     seeds = np.array([0, 2**64 - 1], dtype=np.uint64)
-    assert directions(seeds, 3, 5).tolist() == DIRECTIONS
-    assert (directions(seeds, np.array([3, 3]), 9)[:, :5] == directions(seeds, 3, 9)[:, :5]).all()
+    assert floats(seeds, 3, 5).tolist() == DIRECTIONS
+    assert (floats(seeds, np.array([3, 3]), 9)[:, :5] == floats(seeds, 3, 9)[:, :5]).all()
 
 
 DIRECTIONS = [[3560, 182, 2549, 3144, 1512], [1180, -6132, -480, 4618, -2460]]
@@ -238,8 +238,8 @@ def test_directions_come_in_one_stream(length):
     found = all_floats(seeds, 5, length)
     assert found.shape == (3, 5, length)
     for number in range(5):
-        assert (found[:, number] == directions(seeds, number, length)).all()
-        assert (floats(seeds, np.full(3, number), length) == directions(seeds, number, length)).all()
+        assert (found[:, number] == floats(seeds, number, length)).all()
+        assert (floats(seeds, np.full(3, number), length) == floats(seeds, number, length)).all()
 
 
 def test_float_sums_are_exact():
@@ -274,7 +274,7 @@ def test_directions_look_gaussian():
     assert abs(np.abs(table).mean() - np.sqrt(2 / np.pi)) < 1e-5
     assert (table == -table[::-1]).all()
     assert abs(table).max() == largest()
-    found = directions(np.arange(20_000, dtype=np.uint64), 0, 8) / UNIT
+    found = floats(np.arange(20_000, dtype=np.uint64), 0, 8).astype(np.float64) / UNIT
     # 36 sums of 20,000 products each: 5 standard errors, one false alarm in 10^4
     assert np.abs(found.T @ found / 20_000 - np.eye(8)).max() < 5 * np.sqrt(2 / 20_000)
 

@@ -21,7 +21,7 @@ from pyarrow import csv, parquet
 
 from leastnoise._types import IntArray
 from leastnoise.domain import Domain, bins, sized
-from leastnoise.sources import Codes, Marginals, Source, Table, as_source, source_of
+from leastnoise.sources import Codes, Marginals, Source, Table, source_of
 from tests.engines import postgres, spark
 
 Rows = list[tuple[int, ...]]
@@ -116,7 +116,7 @@ FACTORIES: dict[str, Callable[[Domain, Rows, str | None], Source]] = {
     "values": lambda domain, rows, name: Codes.of_values(domain, values_of(domain, rows), name),
     "table": lambda domain, rows, name: Table(domain, whole(domain, rows), name),
     "marginals": lambda domain, rows, name: Marginals(domain, marginals_of(domain, rows), name),
-    "as_source": lambda domain, rows, name: as_source(domain, values_of(domain, rows), name),
+    "source_of": lambda domain, rows, name: source_of(values_of(domain, rows), domain, name=name),
     "pandas": lambda domain, rows, name: source_of(arrow_of(domain, rows).to_pandas(), domain, name=name),
     "Polars": lambda domain, rows, name: source_of(polars.from_arrow(arrow_of(domain, rows)), domain, name=name),
     "Arrow": lambda domain, rows, name: source_of(arrow_of(domain, rows), domain, name=name),

@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.sources import Codes, Marginals, Table, as_source, prepare, source_of
+from leastnoise.sources import Codes, Marginals, Table, prepare, source_of
 
 DOMAIN = Domain.of(age=range(18, 21), sex=["F", "M"], job=4)
 PAIR = Domain.of(sex=2, age=3)
@@ -37,21 +37,21 @@ def refused(message):
     ],
 )
 def test_arrays_are_codes_or_counts(domain, data, kind):
-    source = as_source(domain, data, "people")
+    source = source_of(data, domain, name="people")
     assert type(source) is kind
     assert source.domain == domain
     assert source.name == "people"
 
 
 def test_mappings_hold_values():
-    source = as_source(DOMAIN, {"age": [18, 20], "sex": ["M", "M"], "job": [0, 3]}, "people")
+    source = source_of({"age": [18, 20], "sex": ["M", "M"], "job": [0, 3]}, DOMAIN, name="people")
     assert [table.tolist() for table in source.count([(0,), (1,), (2,)])] == [[1, 0, 1], [0, 2], [1, 0, 0, 1]]
     assert source.name == "people"
     with refused(
         "the column 'age' holds values outside the domain of 'age'; "
         "widen the domain, or choose outside: other, drop or clamp"
     ):
-        as_source(DOMAIN, {"age": [0, 2], "sex": ["M", "M"], "job": [0, 3]})  # codes of ages
+        source_of({"age": [0, 2], "sex": ["M", "M"], "job": [0, 3]}, DOMAIN)  # codes of ages
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_mappings_hold_values():
     ids=lambda source: type(source).__name__,
 )
 def test_sources_pass_through(source):
-    assert as_source(AMBIGUOUS, source) is source
-    assert as_source(Domain.of(age=3, sex=2), source, "people") is source
+    assert source_of(source, AMBIGUOUS) is source
+    assert source_of(source, Domain.of(age=3, sex=2), name="people") is source
     with refused("the source has another domain than the one asked for; make it with the same domain"):
-        as_source(PAIR, source)
+        source_of(source, PAIR)
     with refused("the source's name is 'people', not 'others'; name it where it is made"):
-        as_source(AMBIGUOUS, source, "others")
+        source_of(source, AMBIGUOUS, name="others")
 
 
 @pytest.mark.parametrize("rows", [0, 2, 3, 4, 100])
@@ -77,7 +77,7 @@ def test_ambiguity_does_not_depend_on_the_rows(rows):
     with refused(
         "an array with two columns may be codes or counts here; say Codes(domain, array) or Table(domain, array)"
     ):
-        as_source(AMBIGUOUS, np.zeros((rows, 2), dtype=int))
+        source_of(np.zeros((rows, 2), dtype=int), AMBIGUOUS)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_ambiguity_does_not_depend_on_the_rows(rows):
 )
 def test_other_data_is_refused(data, message):
     with refused(message):
-        as_source(DOMAIN, data)
+        source_of(data, DOMAIN)
 
 
 @pytest.mark.parametrize("secret", ["hun/ter2", "hun?ter2", "hun#ter2"])

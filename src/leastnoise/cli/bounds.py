@@ -9,9 +9,9 @@ import typer
 
 from leastnoise.cli.options import FilesFrom, Json, SpecArgument
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.bounds import Question, curves_of
-from leastnoise.local.bounds.tails import Kind
 from leastnoise.report.curves import write_curves
+from leastnoise.theory import Question, curves_of
+from leastnoise.theory.tails import Kind
 from leastnoise.workload.spec import load_spec
 
 RANGE, POINTS = 10.0, 13  # of the curves: alpha from a tenth to ten times, but below 1/2 of a range

@@ -35,14 +35,6 @@ Dataset = Annotated[str | None, typer.Option(help="The dataset's name.", show_de
 Note = Annotated[str, typer.Option(help="A line to remember in the ledger.", show_default=False)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the release that has this name.")]
 Memory = Annotated[str | None, typer.Option(help="The most memory for DuckDB, for example 2GB.")]
-MaybeData = Annotated[
-    str | None, typer.Option(help=f"The data: {DATA} Without it, only the plan is shown.", show_default=False)
-]
-MaybeOut = Annotated[Path | None, typer.Option(help="The release's new folder.", show_default=False)]
-Epsilon = Annotated[float | None, typer.Option(help="Budget: epsilon, with delta.", show_default=False)]
-Delta = Annotated[float | None, typer.Option(help="Budget: delta.", show_default=False)]
-Mu = Annotated[float | None, typer.Option(help="Budget: mu of Gaussian privacy.", show_default=False)]
-Rho = Annotated[float | None, typer.Option(help="Budget: rho of zCDP.", show_default=False)]
 Hidden = Annotated[str, typer.Option(help="The change that stays hidden: add-remove or replace.")]
 KnownSize = Annotated[
     str | None, typer.Option(help="With replace: the number of rows is known or private.", show_default="known")

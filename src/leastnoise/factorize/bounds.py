@@ -93,11 +93,6 @@ def zeta(m: int) -> float:
     return float(np.sum(1 / np.sin(np.pi * np.arange(1, m) / m))) / m
 
 
-def eta(m: int) -> float:
-    """(1/m) sum over l = 1..m of 1 / sin(pi (2l-1) / (2m)) (WFF Theorem 4.8)."""
-    return float(np.sum(1 / np.sin(np.pi * (2 * np.arange(1, m + 1) - 1) / (2 * m)))) / m
-
-
 def fourier_trace(family: Family, n: int) -> RootTrace | None:
     """The same two numbers in closed form at uniform s (WFF Theorems 5.8, 5.14, 5.15), where WFF has one."""
     root = np.sqrt(n)

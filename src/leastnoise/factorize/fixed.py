@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import count, pairwise
 
 import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.strategy import MatrixStrategy, Strategy
+from leastnoise.factorize.strategy import MatrixStrategy, Solution, Strategy, product_of
+from leastnoise.gram import Gram
+
+MOST_VALUES = 4_096  # of one attribute, for dense trees of any shape
 
 
 def identity_rows(n: int) -> Array:
@@ -92,3 +96,32 @@ def basis_strategy(prior: Array, basis: Array | None) -> Strategy:
     if np.linalg.matrix_rank(moved) < n - 1:
         raise LeastnoiseError(f"basis of {len(rows)} rows cannot reconstruct all {n} values; add independent rows")
     return MatrixStrategy(moved, (n,))
+
+
+def branchings(n: int) -> list[int]:
+    """For each height of a tree over n values the least number of children per node that reaches it.
+
+    >>> branchings(100)
+    [2, 3, 4, 5, 10, 100]
+    """
+    heights = range(1, max(n - 1, 1).bit_length() + 1)
+    return sorted({next(b for b in count(2) if b**h >= n) for h in heights})
+
+
+def solve_branching(gram: Gram, priors: Iterable[Array]) -> Solution:
+    """Counts of the nodes of one tree per attribute, each with the best of the `branchings` (Qardaji et al.)."""
+    options = [[_tree_over(p, b) for b in branchings(len(p))] for p in priors]
+    parts = [trees[0] for trees in options]
+    for i, trees in enumerate(options):  # one attribute after the other; for a product of Grams that is the best
+        parts = min(([*parts[:i], tree, *parts[i + 1 :]] for tree in trees), key=lambda p: product_of(p).error(gram))
+    best = product_of(parts)
+    return Solution(best, best.error(gram), 0.0)
+
+
+def _tree_over(prior: Array, branching: int) -> Strategy:
+    n = len(prior)
+    if n > MOST_VALUES:
+        raise LeastnoiseError(
+            f"solver 'branching' needs dense trees over {n:,} values; it takes up to {MOST_VALUES:,}, use 'optimal'"
+        )
+    return from_rows(partial(hierarchical_rows, branching=branching))(prior)

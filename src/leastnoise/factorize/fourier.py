@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.factorize.strategy import CirculantStrategy, KronStrategy, Solution
+from leastnoise.factorize.strategy import CirculantStrategy, Solution, product_of
 from leastnoise.gram import Gram, Kron
 
 
@@ -20,7 +20,7 @@ def solve_fourier(gram: Gram) -> Solution:
     """Independent noise on the Fourier coefficients, at its best noise levels (WFF Theorem 4.1)."""
     if isinstance(gram, Kron):
         parts = tuple(CirculantStrategy(theta_of(f.spectrum)) for f in gram.factors)
-        strategy = parts[0] if len(parts) == 1 else KronStrategy(parts)
+        strategy = product_of(parts)
         return Solution(strategy, strategy.error(gram), 0.0)
     circulant = CirculantStrategy(theta_of(gram.spectrum()))
     return Solution(circulant, circulant.error(gram), 0.0)

@@ -19,11 +19,11 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.strategy import (
     CirculantStrategy,
-    KronStrategy,
     MatrixStrategy,
     ScaledKron,
     Strategy,
     per_axis,
+    product_of,
 )
 from leastnoise.gram import kron_all
 
@@ -278,7 +278,7 @@ class IntegerStrategy:
         parts = tuple(p.strategy() for p in self.parts)
         if self.levels is not None:
             return ScaledKron(parts, self.levels.astype(np.float64) ** 2)
-        return parts[0] if len(parts) == 1 else KronStrategy(parts)
+        return product_of(parts)
 
 
 def undominated(pairs: IntArray) -> IntArray:

@@ -15,7 +15,6 @@ from leastnoise._types import Array
 from leastnoise.factorize.levels import best_levels
 from leastnoise.factorize.optimal import root_rows, solve_optimal
 from leastnoise.factorize.strategy import (
-    KronStrategy,
     MatrixStrategy,
     ScaledKron,
     Solution,
@@ -23,6 +22,7 @@ from leastnoise.factorize.strategy import (
     factor_gram,
     measured_power,
     per_axis,
+    product_of,
 )
 from leastnoise.factorize.tree import solve_tree
 from leastnoise.gram import Factor, Gram, Kron, LowRank, Sum, outer_all
@@ -144,12 +144,14 @@ def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) ->
             break
     uniform = [np.full(n, 1 / n) for n in gram.shape]
     duals = [u if s.dual is None else s.dual for s, u in zip(solved, uniform, strict=True)]
-    strategy = _product(parts)
+    strategy = product_of(parts)
     true_error = strategy.error(gram)
     floor = max(sum_floor(gram, duals), sum_floor(gram, uniform), commuting_floor(gram))
     # the product rule over the slopes of the last solves is the slope of the alternating optimum
     slopes = [s.slope for s in solved if s.slope is not None]
-    return Solution(strategy, true_error, min(floor, true_error), outer_all(duals).ravel(), _product(slopes), work=work)
+    return Solution(
+        strategy, true_error, min(floor, true_error), outer_all(duals).ravel(), product_of(slopes), work=work
+    )
 
 
 def follows_trees(gram: Gram) -> bool:
@@ -175,7 +177,7 @@ def solve_along_trees(gram: Gram, gap: float) -> Solution:
             error = solved[axis].error
         if error > before * (1 - STALL):
             break
-    strategy = _product([s.strategy for s in solved])
+    strategy = product_of([s.strategy for s in solved])
     true_error = strategy.error(gram)
     return Solution(strategy, true_error, min(floor, true_error), slope=strategy)
 
@@ -188,7 +190,3 @@ def _others(gram: Kron, solved: Sequence[Solution], axis: int) -> float:
     """The error of all attributes but one."""
     pairs = zip(solved, gram.factors, strict=True)
     return prod(s.strategy.error(Kron((f,))) for j, (s, f) in enumerate(pairs) if j != axis)
-
-
-def _product(parts: Sequence[Strategy]) -> Strategy:
-    return parts[0] if len(parts) == 1 else KronStrategy(tuple(parts))

@@ -1,8 +1,8 @@
 """Factorization norms of a matrix of queries: how well any factorization mechanism can answer it.
 
 `gamma_F` is the least root of the summed variances at privacy cost 1, `gamma_2` the least largest standard error,
-`gamma_r` the norms between, `gamma_2_approximate` gamma_2 when every query may be off by alpha, `gamma_2_dual` the dual
-norm that proves lower bounds. Each answer comes with what attains it and with what proves it (docs/norms.md).
+`gamma_r` the norms between, `gamma_2_approximate` gamma_2 when every query may be off by alpha. Each value comes with
+what attains it and with what proves it (docs/norms.md); `leastnoise.theory` has the dual norm.
 
 Several matrices stand for their Kronecker product: the norms multiply, so do factorizations and witnesses, and nothing
 of the size of the product is formed unless asked for. Queries and cells that occur more than once are solved once.
@@ -11,8 +11,7 @@ of the size of the product is formed unless asked for. Queries and cells that oc
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from math import inf, prod
 from typing import TypeVar
 
@@ -32,10 +31,10 @@ from leastnoise.factorize.norms_checks import (
     checked_steps,
     checked_weights,
 )
-from leastnoise.factorize.norms_dual import climb_dual
 from leastnoise.factorize.norms_search import MAX_STEPS, Lines, climb, conjugate, power
 from leastnoise.factorize.norms_splitting import Start
 from leastnoise.factorize.threads import across_cores, one_blas_thread
+from leastnoise.gram import kron_all
 
 GAP = 1e-6
 APPROXIMATE_GAP = 1e-4
@@ -97,17 +96,17 @@ class Norm(Certified):
     @property
     def R(self) -> Array:
         """Left factor: how answers follow from measurements."""
-        return _kron([p.R for p in self.parts])
+        return kron_all([p.R for p in self.parts])
 
     @property
     def A(self) -> Array:
         """Right factor: what is measured; its largest column has norm 1."""
-        return _kron([p.A for p in self.parts])
+        return kron_all([p.A for p in self.parts])
 
     @property
     def U(self) -> Array:
         """Dual witness: W . U is the lower bound, and every V of norm at most 1 has V . U <= 1."""
-        return _kron([p.U for p in self.parts])
+        return kron_all([p.U for p in self.parts])
 
 
 @dataclass(frozen=True)
@@ -140,34 +139,6 @@ class ApproximateNorm(Certified):
         if self.zero:
             return f"0: no entry exceeds alpha = {self.alpha:g}, so answering 0 to every query is accurate enough"
         return f"{super().__str__()} at alpha = {self.alpha:g}"
-
-
-@dataclass(frozen=True)
-class DualPart:
-    """One matrix with unit vectors (rows of `left` and `right`) and the weights of ENU Lemma 13."""
-
-    left: Array
-    right: Array
-    queries: Array
-    cells: Array
-    upper: float
-    lower: float
-
-
-@dataclass(frozen=True)
-class DualNorm(Certified):
-    """gamma_2*(U): the largest U . V over gamma_2(V) <= 1. Its lower bound is attained, its upper bound proven.
-
-    >>> round(gamma_2_dual([[1, 1], [1, -1]]).value, 5)
-    2.82843
-    """
-
-    parts: tuple[DualPart, ...] = field(repr=False)
-
-    @property
-    def V(self) -> Array:
-        """A matrix of gamma_2 at most 1 with U . V the lower bound."""
-        return _kron([p.left @ p.right.T for p in self.parts])
 
 
 def gamma_F(*factors: npt.ArrayLike, weights: Weights = None, gap: float = GAP) -> Norm:
@@ -205,7 +176,7 @@ def gamma_r(
     matrices = checked_matrices(factors)
     given = checked_weights(weights, matrices)
     each = float(np.expm1(np.log1p(checked_gap(gap)) / len(matrices)))  # gaps of factors multiply
-    parts = _each_once(
+    parts = each_once(
         [(W.shape, W.tobytes(), w.tobytes()) for W, w in zip(matrices, given, strict=True)],
         lambda i: _part(matrices[i], given[i], r, each, max_steps),
     )
@@ -244,41 +215,14 @@ def gamma_2_approximate(
 
     Guarantees: norms_match_a_cone_solver; approximate_norms_fall_in_alpha; approximation_is_within_alpha.
     """
-    return gamma_2_curve(W, [alpha], gap, max_steps)[0]
-
-
-def gamma_2_curve(
-    W: npt.ArrayLike, alphas: Sequence[float], gap: float = APPROXIMATE_GAP, max_steps: int = MAX_APPROXIMATE_STEPS
-) -> tuple[ApproximateNorm, ...]:
-    """`gamma_2_approximate` at several alphas, on all cores; both bounds fall in alpha.
-
-    Guarantees: curves_fall_in_alpha.
-    """
     matrix, gap, max_steps = checked_matrix(W), checked_gap(gap), checked_steps(max_steps)
-    alphas = [checked_alpha(alpha) for alpha in alphas]
-    between = [alpha for alpha in alphas if 0 < alpha < np.abs(matrix).max()]
-    reduced = _Reduced.of(matrix) if between else None
-    found = _each_once(list(alphas), lambda i: _at(matrix, reduced, alphas[i], gap, max_steps))
-    order = sorted(range(len(alphas)), key=lambda i: alphas[i])
-    best = dict(enumerate(found))
-    for before, after in pairwise(order):  # what is close enough at a smaller alpha is at a larger one
-        if best[before].upper < best[after].upper:
-            best[after] = replace(best[after], upper=best[before].upper, R=best[before].R, A=best[before].A)
-    for after, before in pairwise(reversed(order)):  # a witness at a larger alpha is a better one at a smaller
-        best[before] = _witnessed(matrix, best[before], best[after])
-    return tuple(best[i] for i in range(len(alphas)))
-
-
-def _witnessed(W: Array, one: ApproximateNorm, other: ApproximateNorm) -> ApproximateNorm:
-    """`one`, with the witness of the other where it proves more."""
-    lower = float(np.vdot(W, other.U) - one.alpha * np.abs(other.U).sum())
-    if lower <= one.lower:
-        return one
-    return replace(one, lower=min(lower, one.upper), U=other.U, queries=other.queries, cells=other.cells)
+    alpha = checked_alpha(alpha)
+    with one_blas_thread():
+        return approximation_at(matrix, Reduced.within(matrix, [alpha]), alpha, gap, max_steps)
 
 
 @dataclass(frozen=True)
-class _Reduced:
+class Reduced:
     """A matrix of largest entry 1 without repeated queries and cells, and what a search at any alpha starts from."""
 
     scale: float
@@ -287,14 +231,18 @@ class _Reduced:
     start: Start
 
     @classmethod
-    def of(cls, W: Array) -> _Reduced:
+    def within(cls, W: Array, alphas: Sequence[float]) -> Reduced | None:
+        """What searches at these alphas start from; None where none of them needs a search."""
         scale = float(np.abs(W).max())
+        if not any(0 < alpha < scale for alpha in alphas):
+            return None
         rows, columns, reduced = _distinct(W / scale)
         with one_blas_thread():
             return cls(scale, rows, columns, Start.of(reduced))
 
 
-def _at(W: Array, reduced: _Reduced | None, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
+def approximation_at(W: Array, reduced: Reduced | None, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
+    """`gamma_2_approximate` of a checked matrix, from what several alphas share."""
     m, n = W.shape
     if alpha >= np.abs(W).max():
         return ApproximateNorm(0.0, 0.0, alpha, np.zeros((m, 1)), np.zeros((1, n)), 0 * W, np.zeros(m), np.zeros(n))
@@ -304,7 +252,7 @@ def _at(W: Array, reduced: _Reduced | None, alpha: float, gap: float, max_steps:
     return _approximate(reduced, alpha, gap, max_steps)
 
 
-def _approximate(reduced: _Reduced, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
+def _approximate(reduced: Reduced, alpha: float, gap: float, max_steps: int) -> ApproximateNorm:
     rows, columns, scale = reduced.rows, reduced.columns, reduced.scale
     best = approximate(reduced.start, alpha / scale, gap, max_steps)
     size = float(np.linalg.norm(best.A, axis=0).max())
@@ -320,36 +268,6 @@ def _approximate(reduced: _Reduced, alpha: float, gap: float, max_steps: int) ->
     )
 
 
-def gamma_2_dual(*factors: npt.ArrayLike, gap: float = GAP) -> DualNorm:
-    """The dual norm of gamma_2, with unit vectors that attain it and the weights that prove it (ENU Lemma 13).
-
-    Guarantees: dual_norms_match_a_cone_solver; dual_norms_of_kronecker_products_multiply.
-    """
-    matrices = checked_matrices(factors)
-    each = float(np.expm1(np.log1p(checked_gap(gap)) / len(matrices)))  # gaps of factors multiply
-    parts = _each_once([(U.shape, U.tobytes()) for U in matrices], lambda i: _dual_part(matrices[i], each))
-    return DualNorm(prod(p.upper for p in parts), prod(p.lower for p in parts), parts)
-
-
-def _dual_part(U: Array, gap: float) -> DualPart:
-    scale = float(np.abs(U).max())
-    used = [np.flatnonzero(U.any(axis=axis)) for axis in (1, 0)]
-    search = climb_dual(U[np.ix_(*used)] / scale, gap)
-    assert search.left is not None
-    assert search.right is not None
-    assert search.p is not None
-    assert search.s is not None
-    left, right = (_placed(v, k, n) for v, k, n in zip((search.left, search.right), used, U.shape, strict=True))
-    p, s = (_placed(v, k, n) for v, k, n in zip((search.p, search.s), used, U.shape, strict=True))
-    return DualPart(left, right, p, s, search.upper * scale, search.lower * scale)
-
-
-def _placed(values: Array, places: npt.NDArray[np.intp], size: int) -> Array:
-    out = np.zeros((size, *values.shape[1:]))
-    out[places] = values
-    return out
-
-
 def _distinct(W: Array) -> tuple[Lines, Lines, Array]:
     """W without zero, repeated and negated rows and columns, and the way back."""
     rows, columns = Lines.of(W), Lines.of(np.ascontiguousarray(W.T))
@@ -360,14 +278,7 @@ def _expanded(rows: Lines, columns: Lines, matrix: Array) -> Array:
     return columns.expand(rows.expand(matrix).T).T
 
 
-def _kron(matrices: Sequence[Array]) -> Array:
-    product = matrices[0]
-    for matrix in matrices[1:]:
-        product = np.kron(product, matrix).astype(np.float64, copy=False)
-    return product
-
-
-def _each_once(keys: Sequence[Hashable], solve: Callable[[int], T]) -> tuple[T, ...]:
+def each_once(keys: Sequence[Hashable], solve: Callable[[int], T]) -> tuple[T, ...]:
     """One solution per key, on all cores; equal keys share theirs."""
     first: dict[Hashable, int] = {}
     found: dict[int, T] = {}

@@ -12,12 +12,11 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.eigen import solve_eigen
-from leastnoise.factorize.fixed import BUILDERS, basis_strategy
+from leastnoise.factorize.fixed import BUILDERS, basis_strategy, solve_branching
 from leastnoise.factorize.fourier import solve_fourier
 from leastnoise.factorize.kronecker import follows_trees, rescaled, solve_along_trees, solve_kronecker
 from leastnoise.factorize.optimal import GAP, solve_optimal
-from leastnoise.factorize.peers import solve_branching
-from leastnoise.factorize.strategy import KronStrategy, Solution, Strategy
+from leastnoise.factorize.strategy import Solution, Strategy, product_of
 from leastnoise.factorize.tree import solve_tree
 from leastnoise.gram import Gram, Kron, LowRank
 
@@ -118,9 +117,9 @@ class Solver:
         ]
         if len(parts) == 1:
             return parts[0]
-        strategy = KronStrategy(tuple(p.strategy for p in parts))
-        slopes = tuple(p.slope for p in parts if p.slope is not None)
-        slope = KronStrategy(slopes) if len(slopes) == len(parts) else None
+        strategy = product_of([p.strategy for p in parts])
+        slopes = [p.slope for p in parts if p.slope is not None]
+        slope = product_of(slopes) if len(slopes) == len(parts) else None
         return Solution(strategy, prod(p.error for p in parts), prod(p.floor for p in parts), slope=slope)
 
     def _fixed(self, gram: Gram, axes: tuple[Axis, ...]) -> Solution:
@@ -134,7 +133,7 @@ class Solver:
                 )
                 found = self.cache.put(key, Solution(made, 0.0, 0.0))
             parts.append(found.strategy)
-        strategy = parts[0] if len(parts) == 1 else KronStrategy(tuple(parts))
+        strategy = product_of(parts)
         return Solution(strategy, strategy.error(gram), 0.0)
 
     def _cached(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable) -> Solution:

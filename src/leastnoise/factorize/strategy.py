@@ -7,7 +7,7 @@ With unit noise on B x, the answer to a query q in its row space has variance ||
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -203,6 +203,11 @@ class KronStrategy(Strategy):
         if isinstance(gram, Kron):
             return prod(p.error(Kron((f,))) for p, f in zip(self.parts, gram.factors, strict=True))
         return float(np.vdot(gram.dense(), self.inverse()))
+
+
+def product_of(parts: Sequence[Strategy]) -> Strategy:
+    """One strategy per attribute as a strategy for all of them."""
+    return parts[0] if len(parts) == 1 else KronStrategy(tuple(parts))
 
 
 class ScaledKron(Strategy):

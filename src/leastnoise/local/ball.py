@@ -26,7 +26,7 @@ from leastnoise.factorize.threads import across_cores, one_blas_thread
 from leastnoise.local.directions import EXACT_ROWS, UNIT, Floats, all_floats, floats, largest
 from leastnoise.local.odds import Choice, Odds, pure_mu
 from leastnoise.local.subsets import Payloads
-from leastnoise.local.vectors import centred_inverse, decoded, squared_distances
+from leastnoise.local.vectors import Vectors, decoded
 from leastnoise.noise import Bits
 from leastnoise.noise.bits import Words
 
@@ -37,7 +37,7 @@ _BLOCKS = 32  # that a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Ball:
+class Ball(Vectors):
     """Vectors of length 1, one column per value, told by a seed and the number of a direction.
 
     Guarantees: likelihood_ratio_is_at_most_the_odds; estimates_are_unbiased; variances_are_exact.
@@ -134,10 +134,6 @@ class Ball:
     # --- estimates ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _inverse(self) -> Array:
-        return centred_inverse(self.columns)
-
-    @cached_property
     def gain(self) -> float:
         """Expected length of the chosen direction along the vector, in standard deviations."""
         difference = self.choice.probability(True) - self.choice.probability(False)
@@ -161,14 +157,6 @@ class Ball:
         along = queries - c  # of R on the vector of each value
         noise = (np.sum(R**2, axis=1, keepdims=True) + (self.along - 1) * along**2) / self.gain**2
         return noise + 2 * c * along + c**2
-
-    def totals(self, queries: Array, tally: IntArray) -> Array:
-        """Sums of the estimators over reports."""
-        return self.estimators(queries) @ tally
-
-    def squares(self, queries: Array, tally: IntArray) -> Array:
-        """The most that sums of the squared estimators are expected to be."""
-        return self.moments(queries).max(axis=1) * float(tally[-1])
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""
@@ -197,10 +185,6 @@ class Ball:
 
         _in_blocks(fill, len(payloads), len(self.columns) * self.choice.candidates // 2)
         return out
-
-    def apart(self, values: IntArray, others: IntArray) -> Array:
-        """Squared distances of the vectors."""
-        return squared_distances(self.columns, values, others)
 
 
 def _seeds(payloads: Payloads) -> Words:

@@ -37,19 +37,14 @@ def largest() -> float:
     return float(quantiles().max()) / UNIT
 
 
-def directions(seeds: Words, number: npt.NDArray[np.int64] | int, length: int) -> npt.NDArray[np.int16]:
-    """Direction `number` of each seed, one row each.
+def floats(seeds: Words, number: npt.NDArray[np.int64] | int, length: int) -> Floats:
+    """Direction `number` of each seed, one row each: integers, as floats, which linear algebra takes.
 
-    >>> directions(np.array([7], dtype=np.uint64), 0, 4).tolist()
-    [[3532, -53, 2895, 2406]]
+    >>> floats(np.array([7], dtype=np.uint64), 0, 4).tolist()
+    [[3532.0, -53.0, 2895.0, 2406.0]]
 
     Guarantees: directions_do_not_change; directions_look_gaussian.
     """
-    return quantiles()[_places(seeds, number, _words(length))[:, :length]]
-
-
-def floats(seeds: Words, number: npt.NDArray[np.int64] | int, length: int) -> Floats:
-    """The same as floats, which hold these integers exactly and linear algebra takes."""
     return _float_quantiles().take(_places(seeds, number, _words(length)))[:, :length]
 
 

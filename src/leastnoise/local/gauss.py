@@ -14,7 +14,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Rows
 from leastnoise.local.subsets import Payloads
-from leastnoise.local.vectors import centred_inverse, decoded, squared_distances
+from leastnoise.local.vectors import Vectors, decoded
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.privacy import Budget
 
@@ -30,7 +30,7 @@ def local_budget(epsilon: Fraction, delta: float) -> Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianVectors:
+class GaussianVectors(Vectors):
     """Integer vectors, one column per value, with noise of exact variance.
 
     Guarantees: gaussian_vectors_cost_exactly_the_budget; estimates_are_unbiased; variances_are_exact.
@@ -96,10 +96,6 @@ class GaussianVectors:
         """Sum of the vectors, and their number."""
         return np.append(self._numbers(payloads).sum(axis=0, dtype=np.int64), len(payloads))
 
-    @cached_property
-    def _inverse(self) -> Array:
-        return centred_inverse(self.columns)
-
     def estimators(self, queries: Array) -> Array:
         """R, and what each report adds."""
         return np.concatenate(decoded(queries, self.columns, self._inverse), axis=1)
@@ -108,14 +104,6 @@ class GaussianVectors:
         """Second moment of each query's estimator (row) under each value (column)."""
         noise = float(self.variance + Fraction(1, 12))  # rounding to integers adds 1/12
         return np.sum(self.estimators(queries)[:, :-1] ** 2, axis=1, keepdims=True) * noise + queries**2
-
-    def totals(self, queries: Array, tally: IntArray) -> Array:
-        """Sums of the estimators over reports."""
-        return self.estimators(queries) @ tally
-
-    def squares(self, queries: Array, tally: IntArray) -> Array:
-        """The most that sums of the squared estimators are expected to be."""
-        return self.moments(queries).max(axis=1) * float(tally[-1])
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""
@@ -132,7 +120,3 @@ class GaussianVectors:
         """Logarithm of the likelihood of each report under one value over that under another."""
         a, b = (self.columns[:, value].astype(np.float64) for value in (one, other))
         return (self._numbers(payloads) @ (a - b) - (a @ a - b @ b) / 2) / float(self.variance)
-
-    def apart(self, values: IntArray, others: IntArray) -> Array:
-        """Squared distances of the vectors."""
-        return squared_distances(self.columns, values, others)

@@ -113,11 +113,6 @@ class Choice:
         """Exact probability of one candidate."""
         return Fraction(self.odds.top if favoured else self.odds.bottom, self.total)
 
-    @property
-    def edge(self) -> float:
-        """How much likelier than 1/N a favoured candidate is than another, in units of 1/N."""
-        return float(self.candidates * (self.probability(True) - self.probability(False)))
-
     def positions(self, bits: Bits, count: int) -> IntArray:
         """Places in a list that has the favoured candidates first: one uniform integer below `total` decides each."""
         drawn = below(self.total, bits, count)

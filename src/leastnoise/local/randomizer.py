@@ -48,9 +48,6 @@ class Randomizer(Protocol):
     def tally(self, payloads: Payloads) -> IntArray:
         """What a collector adds up."""
 
-    def estimators(self, queries: Array) -> Array:
-        """One row per query: its product with the tally is the unbiased answer."""
-
     def moments(self, queries: Array) -> Array:
         """Second moment of each query's estimate from one report (row) under each value (column)."""
 

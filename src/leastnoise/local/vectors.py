@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +13,38 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 
 _SEEN = 1e-6  # relative error up to which a query counts as reported on
+
+
+class Vectors(ABC):
+    """What all reports have in common that add up as vectors, one column per value."""
+
+    columns: npt.NDArray[Any]
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return centred_inverse(self.columns)
+
+    @abstractmethod
+    def estimators(self, queries: Array) -> Array:
+        """One row per query: its product with the tally is the unbiased answer."""
+
+    @abstractmethod
+    def moments(self, queries: Array) -> Array:
+        """Second moment of each query's estimator (row) under each value (column)."""
+
+    def totals(self, queries: Array, tally: IntArray) -> Array:
+        """Sums of the estimators over reports."""
+        return self.estimators(queries) @ tally
+
+    def squares(self, queries: Array, tally: IntArray) -> Array:
+        """The most that sums of the squared estimators are expected to be."""
+        return self.moments(queries).max(axis=1) * float(tally[-1])
+
+    def apart(self, values: IntArray, others: IntArray) -> Array:
+        """Squared distances of the vectors, pair by pair."""
+        A = np.asarray(self.columns, dtype=np.float64)
+        found: Array = np.square(A[:, values] - A[:, others]).sum(axis=0)
+        return found
 
 
 def centred_inverse(columns: npt.ArrayLike) -> Array:
@@ -29,10 +65,3 @@ def decoded(queries: Array, columns: npt.ArrayLike, inverse: Array) -> tuple[Arr
     if np.abs(rest - c).max(initial=0.0) > _SEEN * np.abs(queries).max(initial=0.0):
         raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
     return R, c
-
-
-def squared_distances(columns: npt.ArrayLike, values: IntArray, others: IntArray) -> Array:
-    """Squared distances between columns, pair by pair."""
-    A = np.asarray(columns, dtype=np.float64)
-    found: Array = np.square(A[:, values] - A[:, others]).sum(axis=0)
-    return found

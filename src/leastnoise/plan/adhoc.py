@@ -12,7 +12,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Structure
-from leastnoise.residual import split
+from leastnoise.residual import split, subsets
 from leastnoise.workload.workload import finite
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def pieces(structure: Structure, priors: Sequence[Prior], attributes: Sequence[i
     order = in_class_order(structure, attributes)
     q = query.transpose([list(attributes).index(a) for a in order])
     vectors = [priors[structure.class_of(a)].values for a in order]
-    kept = (tuple(p for p in range(len(order)) if mask >> p & 1) for mask in range(2 ** len(order)))
-    return {tuple(order[p] for p in k): split(q, vectors, k) for k in kept}
+    return {tuple(order[p] for p in kept): split(q, vectors, kept) for kept in subsets(len(order))}
 
 
 def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, combinations
 from math import prod
 
 import numpy as np
@@ -20,7 +19,7 @@ from leastnoise.gram import outer_all
 from leastnoise.plan.design import Design
 from leastnoise.plan.smash import SlotData, Smashed
 from leastnoise.plan.structure import Table
-from leastnoise.residual import split
+from leastnoise.residual import split, subsets
 from leastnoise.workload import Family
 from leastnoise.workload.families import DENSE_LIMIT, Marginal
 from leastnoise.workload.hierarchy import node_places
@@ -30,11 +29,6 @@ ProductTerm = tuple[float, list[Array]]  # noise, one vector per axis
 DenseTerm = tuple[float, tuple[int, ...], Strategy]  # noise, kept axes, strategy
 
 CHUNK = 2_000_000  # entries of a variance tensor held at once
-
-
-def positions(k: int) -> Iterator[tuple[int, ...]]:
-    """All subsets of the axes of a table."""
-    return chain.from_iterable(combinations(range(k), size) for size in range(k + 1))
 
 
 def interval_variances(strategy: CirculantStrategy, lengths: Array) -> Array:
@@ -251,7 +245,7 @@ class Variances:
         """Outer-product terms, and the residuals whose strategy is not a product."""
         products: list[ProductTerm] = []
         others: list[DenseTerm] = []
-        for kept in positions(len(axes)):
+        for kept in subsets(len(axes)):
             found = self.strategy(tuple(axes[p] for p in kept))
             if found is None:
                 continue
@@ -308,7 +302,7 @@ class Variances:
         """Rows whose inner products are the covariances of the queries."""
         priors = [self.design.priors[c].values for c in axes]
         out = []
-        for kept in positions(len(axes)):
+        for kept in subsets(len(axes)):
             found = self.strategy(tuple(axes[p] for p in kept))
             if found is not None:
                 piece = split(queries, priors, kept)

@@ -14,9 +14,8 @@ from leastnoise._types import Array, IntArray
 from leastnoise.domain import Attribute, Bins, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import along
-from leastnoise.plan.variance import positions
 from leastnoise.release.answers import quantile
-from leastnoise.residual import split
+from leastnoise.residual import split, subsets
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Marginal, Matrix, Prefix, Suffix, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of
@@ -177,7 +176,7 @@ def _check_products(release: TableRelease, subset: Sequence[int], families: Sequ
     scale = prod(whole for whole, _, _ in found)
     inside, outside = [x for _, x, _ in found], [x for _, _, x in found]
     missing = {}
-    for kept in positions(len(subset)):
+    for kept in subsets(len(subset)):
         members = release.state.order([subset[p] for p in kept])
         worst = prod(inside[p] if p in kept else outside[p] for p in range(len(subset)))
         if worst > TINY * scale and release.state.find(members) is None:
@@ -189,7 +188,7 @@ def _check_rows(release: TableRelease, subset: Sequence[int], rows: Array) -> No
     release.reach.check_wide(subset)
     priors = [release.state.prior(a) for a in subset]
     missing = {}
-    for kept in positions(len(subset)):
+    for kept in subsets(len(subset)):
         members = release.state.order([subset[p] for p in kept])
         if release.state.find(members) is None:
             worst = float(np.abs(split(rows, priors, kept)).max(initial=0.0))

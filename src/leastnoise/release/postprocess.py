@@ -14,10 +14,10 @@ import pandas as pd
 
 from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.variance import positions
 from leastnoise.release.nonnegative import Certificate, nonnegative
 from leastnoise.release.state import Members, State
 from leastnoise.release.totals import Fact, Totals, conditioned, read_facts
+from leastnoise.residual import powerset
 
 if TYPE_CHECKING:
     from leastnoise.release.table_release import TableRelease
@@ -123,7 +123,7 @@ def _chosen(release: TableRelease, tables: Iterable[str | Sequence[str]] | None)
     """The widest tables among those asked for; their margins follow."""
     named = release.tables() if tables is None else ([t] if isinstance(t, str) else list(t) for t in tables)
     sets = [tuple(sorted(release.domain.index(n) for n in names)) for names in named]
-    inside = {tuple(s[p] for p in kept) for s in sets for kept in positions(len(s)) if len(kept) < len(s)}
+    inside = {some for s in sets for some in powerset(s) if len(some) < len(s)}
     for s in sets:
         release.reach.check_table(s)
     if not sets:
@@ -142,7 +142,7 @@ def _without_negative(
 
 def _is_known(state: State, members: Members) -> bool:
     """Whether a table is known exactly, so that nothing can move."""
-    parts = (state.find(tuple(members[p] for p in kept)) for kept in positions(len(members)))
+    parts = (state.find(some) for some in powerset(members))
     return all(part is None or not part.noise for part in parts)
 
 

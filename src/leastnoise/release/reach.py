@@ -9,9 +9,9 @@ from math import prod, sqrt
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.variance import positions
 from leastnoise.privacy.budget import Budget
 from leastnoise.release.state import Members, State
+from leastnoise.residual import powerset
 
 MANY = 12  # attributes whose subsets are not looked through one by one where the whole set is missing
 
@@ -50,8 +50,7 @@ class Reach:
 
     def _missing(self, attributes: Sequence[int]) -> list[Members]:
         order = self._varying(attributes)
-        sets = (tuple(order[p] for p in kept) for kept in positions(len(order)))
-        return [m for m in sets if self.state.find(m) is None]
+        return [m for m in powerset(order) if self.state.find(m) is None]
 
     def _cell(self, attributes: Sequence[int], members: Members) -> float:
         """Largest weight of what one cell of a table asks of a residual (uniform priors)."""

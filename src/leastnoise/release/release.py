@@ -19,7 +19,6 @@ import pandas as pd
 from leastnoise._types import Array
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import export, interop, kinds, statistics
 from leastnoise.release.answers import Answer, Joint
@@ -29,6 +28,7 @@ from leastnoise.release.language import parse
 from leastnoise.release.linear import Linear, Term
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.statement import Origin, Privacy, Run
+from leastnoise.residual import powerset
 from leastnoise.workload import Family, Workload
 from leastnoise.workload.families import Marginal
 
@@ -203,7 +203,7 @@ class Release(ABC):
     def tables(self) -> Iterator[tuple[str, ...]]:
         """The names of all tables in reach: every attribute set in the closure of the workload."""
         inside = {s for block in self.workload.blocks for s in block.subsets()}
-        closure = {tuple(s[p] for p in kept) for s in inside for kept in positions(len(s))}
+        closure = {some for s in inside for some in powerset(s)}
         for members in sorted(closure, key=lambda s: (len(s), s)):
             if self.has_table(members):
                 yield tuple(self.domain.names[a] for a in members)

@@ -17,9 +17,9 @@ from leastnoise.plan.adhoc import in_class_order
 from leastnoise.plan.recipe import Recipe, decode, measured_errors
 from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Orbit, Structure, build_structure
-from leastnoise.plan.variance import Variances, positions
+from leastnoise.plan.variance import Variances
 from leastnoise.release.measurements import Measurements
-from leastnoise.residual import join
+from leastnoise.residual import join, subsets
 from leastnoise.workload import Workload
 
 Members = tuple[int, ...]  # attributes in class order
@@ -98,7 +98,7 @@ class State:
         step = max(1, cells // prod(shape))
         for low in range(0, len(members), step):
             batch = members[low : low + step]
-            parts = {kept: t for kept in positions(len(orbit)) if (t := self._tables(batch, kept)) is not None}
+            parts = {kept: t for kept in subsets(len(orbit)) if (t := self._tables(batch, kept)) is not None}
             joined = join(parts, priors, shape)
             yield batch, np.broadcast_to(joined, (len(batch), *shape))
 

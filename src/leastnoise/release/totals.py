@@ -19,9 +19,8 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe import measured_errors
 from leastnoise.plan.structure import build_structure
-from leastnoise.plan.variance import positions
 from leastnoise.release.state import Known, Members, State, permuted
-from leastnoise.residual import residual
+from leastnoise.residual import residual, subsets
 from leastnoise.workload.workload import finite
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def _exact_residuals(state: State, facts: Sequence[Fact]) -> dict[Members, Array
     """The residuals that are known exactly; attributes of a single value have none."""
     found: dict[Members, Array] = {}
     for fact in facts:
-        for kept in positions(len(fact.attributes)):
+        for kept in subsets(len(fact.attributes)):
             inside = [fact.attributes[p] for p in kept]
             members = state.order(inside)
             if state.find(members) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ import numpy as np
 
 from leastnoise.mechanisms.tree import CascadeRelease
 from leastnoise.plan.words import number
-from leastnoise.release.answers import quantile
-from leastnoise.release.statement import INSECURE
-from leastnoise.report.document import caught
+from leastnoise.report.document import opening
 from leastnoise.report.frame import filled, framed, spent, write_page
 from leastnoise.tree import Tree
 
@@ -30,21 +27,14 @@ def document(release: CascadeRelease, *, confidence: float = 0.95, nodes: int = 
 
     Guarantees: numbers_are_those_of_the_release; long_trees_are_cut.
     """
-    privacy = release.privacy.model_dump()
+    head = opening(release, confidence)
     frame = release.plan.levels()
-    width = quantile(confidence)
     return {
-        "software": f"leastnoise {version('leastnoise')}",
-        "dataset": release.dataset,
-        "warning": INSECURE if release.insecure else None,
-        "made": [{"created": o.created, "ledger_entry": o.ledger_entry} for o in release.origins],
-        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
-        "confidence": confidence,
-        "width": width,
+        **head,
         "columns": release.plan.columns,
         "levels": frame.astype(object).where(frame.notna(), None).to_dict("records"),
         "cells": prod(release.leaves.shape),
-        "trees": [_tree(release, axis, nodes, width) for axis in range(len(release.trees))],
+        "trees": [_tree(release, axis, nodes, head["width"]) for axis in range(len(release.trees))],
         "exact": None if release.plan.exact is None else release.plan.exact.listed(),
     }
 

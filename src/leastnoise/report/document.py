@@ -14,7 +14,7 @@ from leastnoise.domain import Attribute, Bins
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.plan.words import where
 from leastnoise.privacy import gaussian
-from leastnoise.release import TableRelease
+from leastnoise.release import Release, TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.release.export import file_names
 from leastnoise.release.statement import INSECURE, Summary
@@ -38,20 +38,14 @@ def document(
 
     Guarantees: numbers_are_those_of_the_release; same_release_same_document; tables_stay_below_the_cell_limit.
     """
-    width = quantile(confidence)
-    privacy = release.privacy.model_dump()
+    head = opening(release, confidence)
+    privacy = head["privacy"]
     shown = tables(release, cells) | distributions(release)
     rounds = adaptive(release, cells)
     all_tables = shown["tables"] + (rounds["completed"] if rounds else [])
     named = {a for t in all_tables for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}
     return {
-        "software": f"leastnoise {version('leastnoise')}",
-        "dataset": release.dataset,
-        "warning": INSECURE if release.insecure else None,
-        "made": [{"created": o.created, "ledger_entry": o.ledger_entry} for o in release.origins],
-        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
-        "confidence": confidence,
-        "width": width,
+        **head,
         "total": _total(release),
         "attributes": [_attribute(x, a in named) for a, x in enumerate(release.domain)],
         "errors": errors(release),
@@ -61,6 +55,20 @@ def document(
         "curve": curve(privacy["mu"], 0.0 if rounds else privacy["epsilon"], privacy["delta"]),
         "adaptive": rounds,
         **shown,
+    }
+
+
+def opening(release: Release, confidence: float) -> dict[str, Any]:
+    """What the page of a release of any kind begins with."""
+    privacy = release.privacy.model_dump()
+    return {
+        "software": f"leastnoise {version('leastnoise')}",
+        "dataset": release.dataset,
+        "warning": INSECURE if release.insecure else None,
+        "made": [{"created": run.created, "ledger_entry": run.ledger_entry} for run in release.origins],
+        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
+        "confidence": confidence,
+        "width": quantile(confidence),
     }
 
 

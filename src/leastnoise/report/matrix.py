@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from importlib.metadata import version
 from math import floor, log10
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ import numpy as np
 
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.plan.words import number, percent_above
-from leastnoise.release.answers import quantile
-from leastnoise.release.statement import INSECURE
-from leastnoise.report.document import caught
+from leastnoise.report.document import opening
 from leastnoise.report.frame import filled, framed, spent, write_page
 
 ROWS = 2_000  # of the table of answers
@@ -30,15 +27,9 @@ def document(release: MatrixRelease, *, confidence: float = 0.95, rows: int = RO
 
     Guarantees: numbers_are_those_of_the_release; long_lists_are_thinned.
     """
-    plan, privacy, width = release.plan, release.privacy.model_dump(), quantile(confidence)
+    plan = release.plan
     return {
-        "software": f"leastnoise {version('leastnoise')}",
-        "dataset": release.dataset,
-        "warning": INSECURE if release.insecure else None,
-        "made": [{"created": o.created, "ledger_entry": o.ledger_entry} for o in release.origins],
-        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
-        "confidence": confidence,
-        "width": width,
+        **opening(release, confidence),
         "queries": plan.queries,
         "items": plan.items,
         "counted": plan.counted.name,

@@ -1,7 +1,7 @@
 """Sources of exact counts: the only part that reads private data."""
 
 from leastnoise.sources.codes import Codes
-from leastnoise.sources.convert import Prepared, as_source, prepare, source_of
+from leastnoise.sources.convert import Prepared, prepare, source_of
 from leastnoise.sources.database import Database
 from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Expecting, Source
@@ -18,7 +18,6 @@ __all__ = [
     "Source",
     "Table",
     "Unit",
-    "as_source",
     "prepare",
     "source_of",
 ]

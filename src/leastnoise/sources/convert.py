@@ -144,11 +144,6 @@ def _from_stream(domain: Domain, data: Any, name: str | None, rules: AnyRules | 
     return Codes.of_values(domain, columns, name, rules=rules, unit=unit)
 
 
-def as_source(domain: Domain, data: Any, name: str | None = None) -> Source:
-    """What `source_of` makes of the data without further rules."""
-    return source_of(data, domain, name=name)
-
-
 def engine_of(data: Any, table: str | None, memory: str | None) -> Engine | None:
     """The database that the data is in, if it is in one."""
     if isinstance(data, str | Path):

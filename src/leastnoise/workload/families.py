@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 
+Size = TypeVar("Size")
 DENSE_LIMIT = 12_000  # values of one attribute up to which an n x n array is built
 
 
@@ -46,16 +47,65 @@ def dense_guard(name: str, n: int) -> None:
 
 
 @dataclass(frozen=True)
-class Family(ABC):
-    """Queries on one attribute."""
+class AnyFamily(ABC, Generic[Size]):
+    """Queries on attributes of a size: of n values for one attribute, of a shape for several."""
 
     name: ClassVar[str] = ""
-    circulant: ClassVar[bool] = False  # shifting all values maps queries to queries
     needs_order: ClassVar[bool] = False
 
     @abstractmethod
-    def count(self, n: int) -> int:
-        """Number of queries on an attribute of n values."""
+    def count(self, size: Size, /) -> int:
+        """Number of queries."""
+
+    def weights(self, size: Size, /) -> Array:
+        """Weight of each query inside the family."""
+        return np.ones(self.count(size))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal keys mean equal queries on attributes of equal sizes."""
+        return (self.name,)
+
+    def to_json(self) -> object:
+        """What the spec file calls this family."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class RandomRows(AnyFamily[Size]):
+    """`rows_count` rows of independent 0/1 entries with the given density."""
+
+    name: ClassVar[str] = "random"
+    rows_count: int
+    density: float = 0.3
+    seed: int = 0
+
+    def count(self, size: Size, /) -> int:
+        return self.rows_count
+
+    def drawn(self, *shape: int) -> Array:
+        """The rows, the same for every table of this shape."""
+        rng = np.random.default_rng([self.seed, *shape])
+        return (rng.random((self.rows_count, *shape)) < self.density).astype(np.float64)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.name, self.rows_count, self.density, self.seed)
+
+    def to_json(self) -> object:
+        return {"random": {"count": self.rows_count, "density": self.density, "seed": self.seed}}
+
+
+@dataclass(frozen=True)
+class Family(AnyFamily[int]):
+    """Queries on one attribute."""
+
+    circulant: ClassVar[bool] = False  # shifting all values maps queries to queries
+
+    @property
+    def plain(self) -> Family:
+        """The same queries with weight 1 each."""
+        return self
 
     @abstractmethod
     def rows(self, n: int) -> Array:
@@ -83,24 +133,6 @@ class Family(ABC):
     def spans(self, n: int) -> tuple[IntArray, IntArray, IntArray] | None:
         """(low, high, flip) when every row is a run low..high of values (flip 0) or everything else (flip 1)."""
         return None
-
-    def weights(self, n: int) -> Array:
-        """Weight of each query inside the family."""
-        return np.ones(self.count(n))
-
-    @property
-    def plain(self) -> Family:
-        """The same queries with weight 1 each."""
-        return self
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal keys mean equal queries on attributes of equal size."""
-        return (self.name,)
-
-    def to_json(self) -> object:
-        """What the spec file calls this family."""
-        return self.name
 
 
 @dataclass(frozen=True)
@@ -270,27 +302,11 @@ class Circular(Family):
 
 
 @dataclass(frozen=True)
-class Random(Family):
-    """`count` rows of independent 0/1 entries with the given density."""
-
-    name: ClassVar[str] = "random"
-    rows_count: int
-    density: float = 0.3
-    seed: int = 0
-
-    def count(self, n: int) -> int:
-        return self.rows_count
+class Random(RandomRows[int], Family):
+    """Random 0/1 rows over the values of an attribute."""
 
     def rows(self, n: int) -> Array:
-        rng = np.random.default_rng([self.seed, n])
-        return (rng.random((self.rows_count, n)) < self.density).astype(np.float64)
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return (self.name, self.rows_count, self.density, self.seed)
-
-    def to_json(self) -> object:
-        return {"random": {"count": self.rows_count, "density": self.density, "seed": self.seed}}
+        return self.drawn(n)
 
 
 class _Content(Family):

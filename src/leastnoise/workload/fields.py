@@ -193,7 +193,6 @@ def _one_or_many(kind: str) -> WithJsonSchema:
 Number = Annotated[int | float, BeforeValidator(_number), schema(type="number")]
 # The workload refuses weights that are not positive, with its own words; the schema tells editors.
 AboveZero = Annotated[int | float, BeforeValidator(_number), schema(type="number", exclusiveMinimum=0)]
-Positive = Annotated[int | float, BeforeValidator(_positive), schema(type="number", exclusiveMinimum=0)]
 Delta = Annotated[float, BeforeValidator(_delta), schema(type="number", exclusiveMinimum=0, exclusiveMaximum=1)]
 Spent = Annotated[int | float, BeforeValidator(_budget), schema(type="number", minimum=LEAST, maximum=MOST)]
 Norm = Annotated[int | float, BeforeValidator(_norm), schema(type="number", minimum=1)]

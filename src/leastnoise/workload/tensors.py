@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
@@ -11,7 +11,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.families import Family, dense_guard, digest
+from leastnoise.workload.families import AnyFamily, Family, RandomRows, dense_guard, digest
 
 ROWS_LIMIT = 150_000_000  # entries of a query tensor that is built at once
 
@@ -25,16 +25,15 @@ def too_many_rows(name: str, shape: tuple[int, ...], entries: int) -> Leastnoise
 
 
 @dataclass(frozen=True)
-class TensorFamily(ABC):
+class TensorFamily(AnyFamily[tuple[int, ...]]):
     """Queries over several attributes at once, given as tensors."""
 
-    name: ClassVar[str] = ""
-    needs_order: ClassVar[bool] = False
     symmetric: ClassVar[bool] = False  # swapping two attributes of equal size leaves the queries as they are
 
-    @abstractmethod
-    def count(self, shape: tuple[int, ...]) -> int:
-        """Number of queries on attributes of these sizes."""
+    @property
+    def plain(self) -> TensorFamily:
+        """The same queries with weight 1 each."""
+        return self
 
     @abstractmethod
     def _rows(self, shape: tuple[int, ...]) -> Array: ...
@@ -45,10 +44,6 @@ class TensorFamily(ABC):
         if entries > ROWS_LIMIT:
             raise too_many_rows(self.name, shape, entries)
         return self._rows(shape)
-
-    def weights(self, shape: tuple[int, ...]) -> Array:
-        """Weight of each query inside the family."""
-        return np.ones(self.count(shape))
 
     def gram(self, shape: tuple[int, ...]) -> Array:
         """Sum of weight * row^T row as a cells x cells matrix."""
@@ -69,20 +64,6 @@ class TensorFamily(ABC):
         lam, u = np.linalg.eigh(self.gram(shape))
         keep = lam > lam[-1] * 1e-13
         return (np.sqrt(lam[keep])[:, None] * u[:, keep].T).reshape(-1, *shape)
-
-    @property
-    def plain(self) -> TensorFamily:
-        """The same queries with weight 1 each."""
-        return self
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal keys mean equal queries on attributes of equal sizes."""
-        return (self.name,)
-
-    def to_json(self) -> object:
-        """What the spec file calls this family."""
-        return self.name
 
 
 def _pair(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
@@ -126,27 +107,11 @@ class AbsDiff(TensorFamily):
 
 
 @dataclass(frozen=True)
-class RandomTensor(TensorFamily):
-    """`rows_count` rows of independent 0/1 entries with the given density."""
-
-    name: ClassVar[str] = "random"
-    rows_count: int
-    density: float = 0.3
-    seed: int = 0
-
-    def count(self, shape: tuple[int, ...]) -> int:
-        return self.rows_count
+class RandomTensor(RandomRows[tuple[int, ...]], TensorFamily):
+    """Random 0/1 rows over the cells of a table."""
 
     def _rows(self, shape: tuple[int, ...]) -> Array:
-        rng = np.random.default_rng([self.seed, *shape])
-        return (rng.random((self.rows_count, *shape)) < self.density).astype(np.float64)
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return (self.name, self.rows_count, self.density, self.seed)
-
-    def to_json(self) -> object:
-        return {"random": {"count": self.rows_count, "density": self.density, "seed": self.seed}}
+        return self.drawn(*shape)
 
 
 @dataclass(frozen=True, eq=False)

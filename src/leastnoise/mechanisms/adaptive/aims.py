@@ -24,9 +24,9 @@ from leastnoise.gram import kron_all
 from leastnoise.mechanisms.tables.plan import Plan, plan
 from leastnoise.plan.adhoc import in_class_order
 from leastnoise.plan.recipe import Probe, cost_of, probe_for, sensitivity
-from leastnoise.plan.variance import positions
 from leastnoise.privacy.budget import Budget
 from leastnoise.release.state import Members
+from leastnoise.residual import powerset
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Family, Marginal
 
@@ -152,7 +152,7 @@ def _check_count(residuals: int) -> None:
 
 def parts(members: Members) -> list[Members]:
     """All subsets of some attributes, small ones first."""
-    return [tuple(members[p] for p in kept) for kept in positions(len(members))]
+    return list(powerset(members))
 
 
 def _template(

@@ -21,7 +21,6 @@ ITEM = "item"  # the column of the data, where no other is named
 LONGEST = 200  # characters of a name
 Items = Mapping[str, Spec] | Spec | Attribute
 Names = tuple[str, ...]
-Place = int | str  # a query by its number or by its name
 _SIGN = re.compile(r" ([+-]) ")
 
 

@@ -26,9 +26,8 @@ from leastnoise.plan import adhoc, store, words
 from leastnoise.plan.certificate import Floor
 from leastnoise.plan.design import Design, no_progress
 from leastnoise.plan.embedding import embed
-from leastnoise.plan.factorization import ComplexArray, Factorization
+from leastnoise.plan.factorization import Factorization
 from leastnoise.plan.factorization import factorization as explicit
-from leastnoise.plan.factorization import fourier_factorization as complex_factorization
 from leastnoise.plan.objective import Objective, Outcome, query_weights
 from leastnoise.plan.recipe import Recipe, make_recipe
 from leastnoise.plan.recipe_store import fingerprint as recipe_fingerprint
@@ -229,10 +228,6 @@ class Plan(Mechanism[TableRelease]):
     def factorization(self) -> Factorization:
         """Explicit L, B and Sigma with W = L B, on small domains."""
         return explicit(self)
-
-    def fourier_factorization(self) -> tuple[ComplexArray, ComplexArray]:
-        """WFF's complex factorization W = L R (equations 18 and 22) of marginal and cyclic queries, small domains."""
-        return complex_factorization(self.workload)
 
     def to_json(self) -> dict[str, Any]:
         """The plan in numbers, as `leastnoise plan --json` prints it."""

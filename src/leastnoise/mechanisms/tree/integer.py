@@ -23,7 +23,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.targets import Cascade
 from leastnoise.noise.bits import Bits
 from leastnoise.noise.gaussian import LEAST_VARIANCE, rounded_gaussian
-from leastnoise.tree import Counts, Tree, Where, first_children, next_level, sums_below
+from leastnoise.tree import Counts, Tree, Where, first_children, next_level
 
 FINE = 20  # nodes are first known in units of 2^-FINE
 MOST_CHILDREN = 2**20  # beyond, the rounding of one family does not fit 64 bits
@@ -84,13 +84,6 @@ def answer_variances(cascade: Cascade) -> tuple[Fraction, ...]:
     their sum; its noise is centred and divided by m, so e = s^2 (m - 1) / m^3.
     """
     return cascade.root, *(4 * e if m == 2 else e * Fraction(m**3, m - 1) for m, e in cascade.spreads)
-
-
-def answers(trees: Sequence[Tree], table: IntArray) -> IntArray:
-    """The questions asked of a table of integers, exactly: what the proof measures."""
-    for axis, tree in enumerate(trees):
-        table = _per_axis(partial(_tree_answers, tree.core.tree), table, axis)
-    return table
 
 
 def assemble(bits: Bits, trees: Sequence[Tree], noisy: IntArray, fine: int = FINE) -> IntArray:
@@ -178,33 +171,6 @@ def _per_axis(apply: Callable[[IntArray], IntArray], table: IntArray, axis: int)
     moved = np.moveaxis(table, axis, 0)
     out = apply(moved.reshape(len(moved), -1))
     return np.moveaxis(out.reshape(len(out), *moved.shape[1:]), 0, axis)
-
-
-def _tree_answers(core: Tree, table: IntArray) -> IntArray:
-    levels = list(core.levels())
-    counts = core.children
-    below, found = table[:0], []
-    leaves = core.leaves
-    order = np.empty(core.nodes, dtype=np.int64)
-    order[leaves] = np.arange(len(leaves))
-    for level in reversed(levels):
-        inner = counts[level] > 0
-        here = np.empty((level.stop - level.start, table.shape[1]), dtype=table.dtype)
-        here[~inner] = table[order[level][~inner]]
-        if inner.any():
-            here[inner] = sums_below(counts[level], below)
-            found.append(_contrasts(counts[level][inner], here[inner], below))
-        below = here
-    return np.concatenate([below, *found[::-1]])
-
-
-def _contrasts(children: Counts, totals: IntArray, below: IntArray) -> IntArray:
-    """m times each child less the total; for two children the first less the second."""
-    each = np.repeat(children.astype(np.int64), children)[:, None] * below - np.repeat(totals, children, axis=0)
-    pairs = np.repeat(children == 2, children)
-    second = pairs & (np.arange(len(below)) != np.repeat(first_children(children), children))
-    # of two children, 2 x - (x + y) = x - y
-    return each[~second]
 
 
 def _tree_leaves(bits: Bits, core: Tree, noisy: IntArray) -> IntArray:

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from scipy.special import betainc, ndtr
 
 from leastnoise._types import Array
-from leastnoise.local.bounds.centred import Centred
-from leastnoise.local.bounds.tails import MOST_PEOPLE, Error
+from leastnoise.theory.centred import Centred
+from leastnoise.theory.tails import MOST_PEOPLE, Error
 
 SAFE = 1e-9  # relative; spent on the safe side
 RATIO = 1.25  # between the heights of two witnesses

@@ -8,13 +8,13 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import binom
 
-from leastnoise.local.bounds import ANY, SEPARATE, bounds
-from leastnoise.local.bounds.ladder import Ladder
-from leastnoise.local.bounds.signs import _divergence, all_signs, every_sign, told_of_a_sign
-from leastnoise.local.bounds.sphere import Spectrum, Sphere
-from leastnoise.local.bounds.tails import Error
-from leastnoise.local.bounds.witness import SCALES, _apart, all_errors, independent, information
-from tests.local.workloads import PARITIES, WORKLOADS, best, witness
+from leastnoise.theory import ANY, SEPARATE, bounds
+from leastnoise.theory.ladder import Ladder
+from leastnoise.theory.signs import _divergence, all_signs, every_sign, told_of_a_sign
+from leastnoise.theory.sphere import Spectrum, Sphere
+from leastnoise.theory.tails import Error
+from leastnoise.theory.witness import SCALES, _apart, all_errors, independent, information
+from tests.theory.workloads import PARITIES, WORKLOADS, best, witness
 
 
 def tilts(epsilon, T, rng, random=300):
@@ -251,7 +251,7 @@ def test_the_sphere_is_as_computed(r, k, monkeypatch):
     """Slope, prior and spread against draws from the prior."""
     # 100,000 draws; 5.5 standard errors: false alarms below 1e-7 each
     rng, queries = np.random.default_rng(4), best(WORKLOADS["random"])
-    monkeypatch.setattr("leastnoise.local.bounds.sphere.POWERS", np.array([k]))
+    monkeypatch.setattr("leastnoise.theory.sphere.POWERS", np.array([k]))
     spectrum = Spectrum.of(queries)
     sphere, at = Sphere(spectrum, 1.0), int(np.flatnonzero(spectrum.ranks == r)[0])
     theta = on_sphere(queries, r, k, 100_000, rng)

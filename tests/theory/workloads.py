@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from leastnoise.local.bounds.ladder import Ladder, weighted
-from leastnoise.local.bounds.tails import Error
+from leastnoise.theory.ladder import Ladder, weighted
+from leastnoise.theory.tails import Error
 
 PARITIES = np.array([[(-1.0) ** bin(s & x).count("1") for x in range(8)] for s in range(1, 8)])
 WORKLOADS = {

@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from leastnoise.factorize.norms import gamma_2
-from leastnoise.local.bounds import ANY, UNBIASED, Question, bounds
-from leastnoise.local.bounds.centred import Centred, climb
-from leastnoise.local.bounds.ladder import Ladder, factors_alone
-from leastnoise.local.bounds.sphere import POWERS, Spectrum, any_reports, spectra
-from leastnoise.local.bounds.tails import Error
-from leastnoise.local.bounds.witness import all_errors, every_query, on_average, reaches, squared_errors
-from tests.local.workloads import PARITIES, WORKLOADS, best, witness
+from leastnoise.theory import ANY, UNBIASED, Question, bounds
+from leastnoise.theory.centred import Centred, climb
+from leastnoise.theory.ladder import Ladder, factors_alone
+from leastnoise.theory.sphere import POWERS, Spectrum, any_reports, spectra
+from leastnoise.theory.tails import Error
+from leastnoise.theory.witness import all_errors, every_query, on_average, reaches, squared_errors
+from tests.theory.workloads import PARITIES, WORKLOADS, best, witness
 
 # --- weights and witnesses --------------------------------------------------------------------------------------------
 

@@ -12,12 +12,12 @@ from scipy.stats import norm
 
 from leastnoise.factorize.differences import difference_floor
 from leastnoise.factorize.norms import gamma_2
-from leastnoise.local.bounds import ANY, EXACT, GAUSSIAN, Question, bounds
-from leastnoise.local.bounds.pairs import contrast, people, two_datasets, walk, walks
-from leastnoise.local.bounds.tails import Error
-from leastnoise.local.bounds.urns import half, mixed, product_urn, product_urns, urns, weighted
 from leastnoise.privacy.gaussian import contrast as gaussian_contrast
 from leastnoise.privacy.gaussian import mu_for
+from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, bounds
+from leastnoise.theory.pairs import contrast, people, two_datasets, walk, walks
+from leastnoise.theory.tails import Error
+from leastnoise.theory.urns import half, mixed, product_urn, product_urns, urns, weighted
 
 EPSILON, DELTA = 1.0, 1e-9
 MU = mu_for(EPSILON, DELTA)

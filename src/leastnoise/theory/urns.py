@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from leastnoise._types import Array
-from leastnoise.local.bounds.pairs import NEVER, Pairs, fewer
+from leastnoise.theory.pairs import NEVER, Pairs, fewer
 
 STEPS = 30  # towards better weights
 MIXED = 0.1  # share of uniform weights, so that none is tiny

@@ -17,8 +17,8 @@ from scipy.special import gammaln
 
 from leastnoise._types import Array, IntArray
 from leastnoise.factorize.norms import Norm
-from leastnoise.local.bounds.centred import Centred, climb
-from leastnoise.local.bounds.tails import MOST_PEOPLE, at_least
+from leastnoise.theory.centred import Centred, climb
+from leastnoise.theory.tails import MOST_PEOPLE, at_least
 
 MOST_DIRECTIONS = 4_096
 CLIMBS, STEPS = 10, 30  # numbers of directions for which weights are sought, and steps of each

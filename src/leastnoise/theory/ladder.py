@@ -15,10 +15,10 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.factorize.norms import Norm
-from leastnoise.local.bounds.centred import Centred, climb
-from leastnoise.local.bounds.signs import all_signs, every_sign
-from leastnoise.local.bounds.tails import Error, Kind
-from leastnoise.local.bounds.witness import RATIO, Witness, all_errors, every_query, on_average, reaches, squared_errors
+from leastnoise.theory.centred import Centred, climb
+from leastnoise.theory.signs import all_signs, every_sign
+from leastnoise.theory.tails import Error, Kind
+from leastnoise.theory.witness import RATIO, Witness, all_errors, every_query, on_average, reaches, squared_errors
 
 MOST_HEIGHT = 4.0  # of a witness, in alphas
 DROPPED = 8  # at most one in so many queries is dropped at once

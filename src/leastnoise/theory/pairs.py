@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from leastnoise._types import Array
-from leastnoise.local.bounds.tails import MOST_PEOPLE, Error, at_least
+from leastnoise.theory.tails import MOST_PEOPLE, Error, at_least
 
 STEPS, CLOSE = 150, 1e-3  # towards better weights on pairs, and how near the best ones are near enough
 MIXED = 0.02  # share of equal weights, so that all values are connected

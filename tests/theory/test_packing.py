@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from leastnoise.local.bounds import ANY, EXACT, GAUSSIAN, Question, bounds
-from leastnoise.local.bounds.floors import two_datasets
-from leastnoise.local.bounds.packing import Packing, most_gaussian, most_private, packings, people, product_packings
-from leastnoise.local.bounds.pairs import two_datasets as two_gaussian_datasets
-from leastnoise.local.bounds.tails import Error
 from leastnoise.privacy.gaussian import mu_for
-from tests.local.test_pairs import GRID, PARITIES, WORKLOADS, failures, histograms, least_cost
+from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, bounds
+from leastnoise.theory.floors import two_datasets
+from leastnoise.theory.packing import Packing, most_gaussian, most_private, packings, people, product_packings
+from leastnoise.theory.pairs import two_datasets as two_gaussian_datasets
+from leastnoise.theory.tails import Error
+from tests.theory.test_pairs import GRID, PARITIES, WORKLOADS, failures, histograms, least_cost
 
 MAX, MU = Error("max"), mu_for(1.0, 1e-9)
 

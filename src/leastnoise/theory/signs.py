@@ -13,9 +13,9 @@ from math import sqrt
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.local.bounds.centred import Centred
-from leastnoise.local.bounds.tails import Error
-from leastnoise.local.bounds.witness import SAFE, SCALES, Witness, information, largest
+from leastnoise.theory.centred import Centred
+from leastnoise.theory.tails import Error
+from leastnoise.theory.witness import SAFE, SCALES, Witness, information, largest
 
 RANK = 1e-6  # singular values below this share of the largest make queries depend on each other
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-from leastnoise.local.bounds.tails import MOST_PEOPLE, Error, at_least
+from leastnoise.theory.tails import MOST_PEOPLE, Error, at_least
 
 GROUPS = 400  # sizes of groups that are tried
 TRIED = 2_000  # numbers of people that are tried

@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 
 from leastnoise import LeastnoiseError
 from leastnoise.local import Collector, Device, simulate
-from leastnoise.local.learn import (
+from leastnoise.noise import SeededBits
+from leastnoise.theory import (
     conjunctions,
     examples_needed,
     learn,
@@ -15,7 +16,6 @@ from leastnoise.local.learn import (
     stumps,
     thresholds,
 )
-from leastnoise.noise import SeededBits
 
 
 def examples(concepts, best, count, noise, seed):

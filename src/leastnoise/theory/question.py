@@ -24,16 +24,16 @@ from leastnoise.factorize.norms import Norm, gamma_2, gamma_2_approximate, gamma
 from leastnoise.factorize.norms_checks import checked_matrices
 from leastnoise.gram import kron_all
 from leastnoise.local.ball import Ball, cap, unit_columns
-from leastnoise.local.bounds import packing, pairs, urns
-from leastnoise.local.bounds.floors import added_noise, two_datasets, two_populations, unbiased_reports
-from leastnoise.local.bounds.ladder import Ladder, factors_alone
-from leastnoise.local.bounds.sphere import Spectrum, any_reports, spectra
-from leastnoise.local.bounds.tails import Error, Kind, at_least, bounded_people, people
 from leastnoise.local.design import design
 from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.tables import lifted, queries_of
 from leastnoise.privacy import gaussian
+from leastnoise.theory import packing, pairs, urns
+from leastnoise.theory.floors import added_noise, two_datasets, two_populations, unbiased_reports
+from leastnoise.theory.ladder import Ladder, factors_alone
+from leastnoise.theory.sphere import Spectrum, any_reports, spectra
+from leastnoise.theory.tails import Error, Kind, at_least, bounded_people, people
 from leastnoise.workload import Workload
 
 GAP = 1e-4

@@ -14,10 +14,10 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.differences import largest_difference
 from leastnoise.factorize.norms import gamma_2
-from leastnoise.local.bounds import ANY, EXACT, Question, bounds, curves
-from leastnoise.local.bounds.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
-from leastnoise.local.bounds.tails import Error, bounded_people, people
 from leastnoise.privacy.gaussian import mu_for
+from leastnoise.theory import ANY, EXACT, Question, bounds, curves
+from leastnoise.theory.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
+from leastnoise.theory.tails import Error, bounded_people, people
 from tests.shell import call
 
 EPSILON, DELTA = 1.0, 1e-9

@@ -13,10 +13,9 @@ The binary tree mechanism (Chan et al., Dwork et al.) adds up noisy nodes instea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import count, pairwise
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -24,11 +23,8 @@ import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.fixed import from_rows, hierarchical_rows
-from leastnoise.factorize.strategy import KronStrategy, Solution, Strategy
+from leastnoise.factorize import Strategy
 from leastnoise.gram import Gram
-
-MOST_VALUES = 4_096  # of one attribute, for dense trees of any shape
 
 
 class LevelStrategy(Strategy):
@@ -150,39 +146,6 @@ def regular_arities(n: int, branching: int) -> tuple[int, ...]:
             raise LeastnoiseError(f"no regular tree over {n} values has {branching} children per node; use a divisor")
         rest //= found[-1]
     return tuple(found)
-
-
-def branchings(n: int) -> list[int]:
-    """For each height of a tree over n values the least number of children per node that reaches it.
-
-    >>> branchings(100)
-    [2, 3, 4, 5, 10, 100]
-    """
-    heights = range(1, max(n - 1, 1).bit_length() + 1)
-    return sorted({next(b for b in count(2) if b**h >= n) for h in heights})
-
-
-def solve_branching(gram: Gram, priors: Iterable[Array]) -> Solution:
-    """Counts of the nodes of one tree per attribute, each with the best of the `branchings` (Qardaji et al.)."""
-    options = [[_tree_over(p, b) for b in branchings(len(p))] for p in priors]
-    parts = [trees[0] for trees in options]
-    for i, trees in enumerate(options):  # one attribute after the other; for a product of Grams that is the best
-        parts = min(([*parts[:i], tree, *parts[i + 1 :]] for tree in trees), key=lambda p: _product(p).error(gram))
-    best = _product(parts)
-    return Solution(best, best.error(gram), 0.0)
-
-
-def _tree_over(prior: Array, branching: int) -> Strategy:
-    n = len(prior)
-    if n > MOST_VALUES:
-        raise LeastnoiseError(
-            f"solver 'branching' needs dense trees over {n:,} values; it takes up to {MOST_VALUES:,}, use 'optimal'"
-        )
-    return from_rows(partial(hierarchical_rows, branching=branching))(prior)
-
-
-def _product(parts: list[Strategy]) -> Strategy:
-    return parts[0] if len(parts) == 1 else KronStrategy(tuple(parts))
 
 
 def _checked_arities(arities: Sequence[int]) -> tuple[int, ...]:

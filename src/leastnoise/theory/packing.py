@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from leastnoise._types import Array
-from leastnoise.local.bounds.floors import group_delta
-from leastnoise.local.bounds.pairs import SAFE, far
-from leastnoise.local.bounds.tails import at_least
+from leastnoise.theory.floors import group_delta
+from leastnoise.theory.pairs import SAFE, far
+from leastnoise.theory.tails import at_least
 
 MOST_MOVES = 2**13
 MOST_ENTRIES, MOST_COMPARED = 2**22, 2**28  # queries times moves, and times pairs of moves

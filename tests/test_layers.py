@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "leastnoise"
 FILES = sorted(SOURCE.rglob("*.py"))
 OTHERS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 LAYERS = (
-    "errors _types _lazy _renames archive exact tree encoding hierarchy domain workload residual gram factorize "
+    "errors _types _lazy storage exact tree encoding hierarchy domain workload residual gram factorize "
     "privacy noise plan sources release estimate mechanisms local theory audit report cli"
 ).split()
 LONGEST_FILE = 500

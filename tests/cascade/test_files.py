@@ -12,12 +12,12 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_plan, cascade_release
 from leastnoise.noise import SeededBits
-from leastnoise.plan.recipe_store import digest_of
 from leastnoise.privacy import Budget
-from leastnoise.release import folders
-from leastnoise.release.kinds import BY_MARK
 from leastnoise.release.folders import mark_of
+from leastnoise.release.kinds import BY_MARK
 from leastnoise.sources import Table
+from leastnoise.storage.archive import digest_of
+from leastnoise.storage.records import File, checksum
 
 PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e"), ("west",)]
 COUNTS = np.array([120, 80, 95, 60, 210, 7])
@@ -60,7 +60,7 @@ def header(folder: Path) -> dict[str, Any]:
 
 def sealed(folder: Path, data: dict[str, Any]) -> None:
     """Write a changed header with a checksum that is right again."""
-    (folder / "release.json").write_text(json.dumps(data | {"sha256": folders.checksum(data)}))
+    (folder / "release.json").write_text(json.dumps(data | {"sha256": checksum(data)}))
 
 
 def refused(path: Path) -> str:
@@ -242,7 +242,7 @@ def test_forged_arrays_fail_in_one_line(out, seed):
         with (out / "measurements.npz").open("wb") as file:
             np.savez(file, **forged)
         data = header(keep)
-        data["files"]["measurements.npz"] = folders.measured(out / "measurements.npz").model_dump()
+        data["files"]["measurements.npz"] = File.of(out / "measurements.npz").model_dump()
         data["id"] = data["files"]["measurements.npz"]["sha256"][:16]
         rest = {k: v for k, v in forged.items() if k != "table"}
         data["fingerprint"] = digest_of({"trees": data["trees"]}, rest)
@@ -265,7 +265,7 @@ def test_names_must_fit(out):
     data = header(out)
     for text in ('{"nodes":[null],"values":[null]}', '{"nodes":[],"values":[]}', '{"nodes":[["a"]],"values":[null]}'):
         (out / "names.json").write_text(text)
-        data["files"]["names.json"] = folders.measured(out / "names.json").model_dump()
+        data["files"]["names.json"] = File.of(out / "names.json").model_dump()
         sealed(out, data)
         refused(out)
 

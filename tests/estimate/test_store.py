@@ -12,7 +12,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
-from leastnoise.release.folders import checksum
+from leastnoise.storage.records import checksum
 from tests.estimate.models import dense, random_mixture, released
 
 DOMAIN = ln.Domain.of(age=range(20, 24), sex=["F", "M"], income=ln.bins(0, 6000, width=2000), one=1)
@@ -100,7 +100,7 @@ def test_refuses_to_replace(estimate, file, tmp_path):
     assert (tmp_path / "letter").read_text() == "dear reader"
     with pytest.raises(LeastnoiseError) as refusal:
         estimate.save(tmp_path / "no" / "e")
-    assert str(refusal.value) == f"there is no folder {tmp_path / 'no'} to write in; create it first"
+    assert str(refusal.value) == f"there is no folder {str(tmp_path / 'no')!r} to write in; create it first"
 
 
 def test_appears_whole_or_not_at_all(estimate, file, monkeypatch):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 from scipy.io import mmwrite
@@ -53,17 +52,9 @@ def _plans() -> list[bytes]:
 def _undated(archive: bytes) -> bytes:
     """A plan without the time that planning took."""
     members = mutate.members_of(archive)
-    head = members["header.npy"]
-    start = head.index(b"\n") + 1
-    data = json.loads(head[start:]) | {"seconds": 0.5}
-    members["header.npy"] = _header(data)
+    data = json.loads(members["header.json"]) | {"seconds": 0.5}
+    members["header.json"] = json.dumps(data).encode("utf-8", "surrogatepass")
     return mutate.archived(members)
-
-
-def _header(data: Any) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, np.frombuffer(json.dumps(data).encode("utf-8", "surrogatepass"), dtype=np.uint8))
-    return stream.getvalue()
 
 
 def _plan(trial: Trial) -> None:
@@ -78,11 +69,7 @@ def _plan(trial: Trial) -> None:
         trial.note(how)
     else:
         members = mutate.members_of(whole)
-        head = members["header.npy"]
-        text = in_json(trial, head[head.index(b"\n") + 1 :])
-        stream = io.BytesIO()
-        np.save(stream, np.frombuffer(text, dtype=np.uint8))
-        data = mutate.archived(members | {"header.npy": stream.getvalue()})
+        data = mutate.archived(members | {"header.json": in_json(trial, members["header.json"])})
     path = trial.folder / "plan"
     path.write_bytes(data)
     made = ln.Plan.load(path)

@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from leastnoise.release.folders import ARRAYS, HEADER, NAMES
+from leastnoise.release.folders import ARRAYS, HEADER
+from leastnoise.storage.records import NAMES
 from tests.fuzz import mutate, samples
 from tests.fuzz.law import Kind, Trial, command
 from tests.fuzz.releases import FOLDERS, changed, put

@@ -14,7 +14,8 @@ from leastnoise.estimate import Estimate
 from leastnoise.local.state import State
 from leastnoise.mechanisms.tree import CascadeRelease
 from leastnoise.noise import SeededBits
-from leastnoise.release.folders import ARRAYS, HEADER, NAMES
+from leastnoise.release.folders import ARRAYS, HEADER
+from leastnoise.storage.records import NAMES
 from tests.fuzz import mutate, samples
 from tests.fuzz.law import Kind, Trial
 from tests.fuzz.samples import COUNTS, JOURNAL, PLAN, STREAM, Files, sample

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
-from leastnoise import archive
 from leastnoise.local import Collector, LocalPlan, load_plan, local_plan, save_plan, simulate
 from leastnoise.local.reports import ReportFile
 from leastnoise.local.state import State
 from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_release
 from leastnoise.noise import SeededBits
-from leastnoise.plan.recipe_store import digest_of
-from leastnoise.release import TableRelease, folders
+from leastnoise.release import TableRelease
 from leastnoise.release.folders import ARRAYS, HEADER
 from leastnoise.sources import Codes, Table
+from leastnoise.storage.archive import digest_of, read_arrays
+from leastnoise.storage.records import checksum
 from tests.fuzz.mutate import members_of
 
 Files = dict[str, bytes]  # by name; an estimate or a state is a single one
@@ -233,11 +233,11 @@ def _renew(files: Files, data: dict[str, Any], arrays: str, head: str) -> None:
     try:
         _renew_fingerprints(files, data, arrays)
     finally:
-        data["sha256"] = folders.checksum(data)
+        data["sha256"] = checksum(data)
 
 
 def _renew_fingerprints(files: Files, data: dict[str, Any], arrays: str) -> None:
-    found = archive.read_arrays(io.BytesIO(files[arrays]), packed=True)  # which does not unpack a bomb
+    found = read_arrays(io.BytesIO(files[arrays]), packed=True)  # which does not unpack a bomb
     if "leastnoise_cascade" in data:
         own = {n: a for n, a in found.items() if n != "table"}
         data["fingerprint"] = digest_of({"trees": data["trees"]}, own)
@@ -266,5 +266,5 @@ def resealed_estimate(head: Any, numbers: bytes) -> bytes:
     """The file of an estimate with its checksums right again."""
     if isinstance(head, dict):
         head["numbers"] = hashlib.sha256(numbers).hexdigest()
-        head["sha256"] = folders.checksum(head)
+        head["sha256"] = checksum(head)
     return json.dumps(head).encode("utf-8", "surrogatepass") + b"\n" + numbers

@@ -77,9 +77,8 @@ WRONG = {
 def test_saved_plans_have_numbers_where_numbers_belong(plan_file, tmp_path, field):
     """They were loaded, and failed when they were read."""
     members = members_of(plan_file)
-    header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes()) | {field: WRONG[field]}
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    (tmp_path / "plan").write_bytes(archived(members | {"header.npy": npy(text)}))
+    header = json.loads(members["header.json"]) | {field: WRONG[field]}
+    (tmp_path / "plan").write_bytes(archived(members | {"header.json": json.dumps(header).encode()}))
     assert "is damaged" in refusal(lambda: ln.Plan.load(tmp_path / "plan"))
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from leastnoise.mechanisms.stream.journal import Journal, Step
-from leastnoise.privacy import Cost, Ledger, ledger_file
+from leastnoise.privacy import Cost, Ledger
 from leastnoise.privacy.ledger import Entry
 from leastnoise.release import folders
+from leastnoise.storage import files
 from tests.kills.catalogue import kinds
 from tests.kills.kinds import Kind
 from tests.kills.trial import forked, trial
@@ -110,12 +111,12 @@ def written_in_place() -> None:
 
 def replaced_in_two_steps() -> None:
     """The old release steps aside before the new one takes its name."""
-    folders.exchange = lambda one, other: False
+    files.exchange = lambda one, other: False
 
 
 def ledger_made_in_two_steps() -> None:
     """The name of a new ledger is taken before the ledger is there."""
-    ledger_file.rename_to_free = lambda old, new: False
+    files.rename_to_free = lambda old, new: False
 
 
 def answered_before_it_is_written() -> None:
@@ -153,7 +154,7 @@ MUTATIONS = (
     Mutation(completed_at_once, "survey", "words", "a run that was cut off counts as stopped"),
     Mutation(half_a_debit, "cascade with exact counts", "savez", "debits are whole"),
     Mutation(finished_before_it_is_written, "plan with tables", "savez", "what is marked as finished is there"),
-    Mutation(written_in_place, "plan", "write_text", "never half a release"),
+    Mutation(written_in_place, "plan", "_put", "never half a release"),
     Mutation(written_in_place, "stream", "savez", "a stream goes on"),
     Mutation(replaced_in_two_steps, "overwrite", "rename", "the old or the new release is there"),
     Mutation(ledger_made_in_two_steps, "new ledger", "replace", "the ledger opens"),

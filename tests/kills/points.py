@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,20 +21,19 @@ import pandas as pd
 
 import leastnoise as ln
 from leastnoise.noise import BoundBits
-from leastnoise.release import folders
+from leastnoise.storage import files
 from tests.kills.watch import Tell, Watched, patched
 
 CALLS: tuple[tuple[Any, str], ...] = (
     *((os, name) for name in ("fsync", "rename", "replace", "pwrite", "ftruncate", "mkdir", "unlink", "rmdir")),
     *((ln.Ledger, name) for name in ("attempt", "debit", "complete", "finish")),
-    *((folders, name) for name in ("_move", "_sync")),
+    *((files, name) for name in ("_move", "_sync", "_put")),
     (np, "savez"),
-    (Path, "write_text"),
     (pd.DataFrame, "to_csv"),
     (Watched, "looked"),
     (BoundBits, "words"),
 )
-TORN = ("write_text", "pwrite")  # calls that may also die in the middle; the second argument is what they write
+TORN = ("_put", "pwrite")  # calls that may also die in the middle; the second argument is what they write
 
 
 def die() -> None:

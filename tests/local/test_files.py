@@ -18,6 +18,7 @@ from leastnoise.local import (
     simulate,
 )
 from leastnoise.noise import SeededBits
+from leastnoise.storage.archive import Archive
 from tests.local.cases import collected, pairs_plan, prefix_plan, records, same
 
 
@@ -56,7 +57,7 @@ def test_saved_collectors_come_back_the_same(tmp_path):
 def test_damaged_files(tmp_path):
     plan = prefix_plan()
     path = tmp_path / "plan"
-    with pytest.raises(LeastnoiseError, match="there is no file"):
+    with pytest.raises(LeastnoiseError, match="there is no local plan"):
         load_plan(path)
     path.write_bytes(b"not a plan")
     with pytest.raises(LeastnoiseError, match="is not a local plan"):
@@ -106,19 +107,19 @@ def test_saving_is_all_or_nothing(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.np, "save", full)
-    with pytest.raises(LeastnoiseError, match="counts: No space left on device; nothing was changed"):
+    monkeypatch.setattr(np.lib.format, "write_array", full)
+    with pytest.raises(LeastnoiseError, match=r"counts cannot be written \(No space left on device\)"):
         save_collector(collected(plan, records(plan, 200)), tmp_path / "counts")
     monkeypatch.undo()
     assert (tmp_path / "counts").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["counts"]
-    with pytest.raises(LeastnoiseError, match="No such file or directory; nothing was changed"):
+    with pytest.raises(LeastnoiseError, match=r"there is no folder '.*nowhere' to write in; create it first"):
         save_plan(plan, tmp_path / "nowhere" / "plan")
 
 
 def test_files_without_a_fingerprint(tmp_path):
     header, arrays = prefix_plan().data()
-    files._write(tmp_path / "plan", {"kind": "local plan", **header}, arrays)
+    Archive(header, arrays).save(tmp_path / "plan", files.PLAN)
     with pytest.raises(LeastnoiseError, match="its fingerprint does not fit"):
         load_plan(tmp_path / "plan")
 
@@ -126,15 +127,15 @@ def test_files_without_a_fingerprint(tmp_path):
 def test_changed_plans_are_refused(tmp_path):
     plan = prefix_plan()
     header, arrays = plan.data()
-    changed = {"kind": "local plan", "fingerprint": plan.fingerprint, **header}
+    changed = {"fingerprint": plan.fingerprint, **header}
     arrays = {name: array.copy() for name, array in arrays.items()}
-    files._write(tmp_path / "plan", changed | {"epsilon": "2/1"}, arrays)
+    Archive(changed | {"epsilon": "2/1"}, arrays).save(tmp_path / "plan", files.PLAN)
     with pytest.raises(LeastnoiseError, match="was changed after it was saved"):
         load_plan(tmp_path / "plan")
-    files._write(tmp_path / "plan", changed | {"version": 99}, arrays)
-    with pytest.raises(LeastnoiseError, match="has version 99, this is version 1; upgrade"):
+    Archive(changed, arrays).save(tmp_path / "plan", replace(files.PLAN, version=99))
+    with pytest.raises(LeastnoiseError, match="has local plan format 99, this version reads 1; update leastnoise"):
         load_plan(tmp_path / "plan")
-    files._write(tmp_path / "plan", changed, {})
+    Archive(changed, {}).save(tmp_path / "plan", files.PLAN)
     with pytest.raises(LeastnoiseError, match="is damaged"):
         load_plan(tmp_path / "plan")
 
@@ -145,8 +146,8 @@ def test_plans_that_spend_more_are_refused(tmp_path, randomizer):
     with pytest.raises(LeastnoiseError, match=r"spends more than its epsilon of 0\.999; do not use it"):
         replace(plan, epsilon=Fraction(999, 1000))
     header, arrays = plan.data()
-    forged = {"kind": "local plan", "fingerprint": plan.fingerprint, **header, "epsilon": "999/1000"}
-    files._write(tmp_path / "plan", forged, arrays)
+    forged = {"fingerprint": plan.fingerprint, **header, "epsilon": "999/1000"}
+    Archive(forged, arrays).save(tmp_path / "plan", files.PLAN)
     with pytest.raises(LeastnoiseError, match="do not use it"):
         load_plan(tmp_path / "plan")
     with pytest.raises(LeastnoiseError, match="a randomizer does not fit the cells of its table"):

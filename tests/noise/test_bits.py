@@ -107,7 +107,7 @@ def test_recycled_process_number_draws_a_new_key(monkeypatch):
     before = bits._local.stream
     bits.words(1)
     assert bits._local.stream is before
-    monkeypatch.setattr("leastnoise.noise.bits._generation", 1)
+    monkeypatch.setattr("leastnoise.storage.forks._generation", 1)
     bits.words(1)
     assert bits._local.stream is not before
     monkeypatch.undo()

@@ -18,6 +18,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger, ledger_file
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.privacy.units import refusal, say
+from leastnoise.storage import files
 
 TOTAL = Budget(epsilon=1, delta=1e-9)
 SMALL = Budget(epsilon=0.3, delta=1e-9).cost_value
@@ -264,22 +265,22 @@ def test_replaced_while_open(ledger, path):
 
 def test_create_refuses_what_exists(ledger, path):
     ledger.debit(SMALL, "f")
-    said = f"{path} exists already; choose another name for the new ledger"
+    said = f"{path} exists already; choose another name"
     assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == said
     assert Ledger.open(path).spent == SMALL
 
 
 def test_create_finds_out_that_somebody_was_faster(path, monkeypatch):
-    monkeypatch.setattr(ledger_file.LedgerFile, "_check_free", lambda self: None)
+    monkeypatch.setattr(files, "check_target", lambda *target: None)
     path.write_text("theirs")
-    said = f"{path} exists already; choose another name for the new ledger"
+    said = f"{path} exists already; choose another name"
     assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == said
     assert path.read_text() == "theirs"
     assert len(list(path.parent.iterdir())) == 1
 
 
 def test_create_needs_a_folder(tmp_path):
-    said = f"there is no folder {tmp_path / 'no'} for the ledger; create it first"
+    said = f"there is no folder {str(tmp_path / 'no')!r} to write in; create it first"
     assert refused(LeastnoiseError, Ledger.create, tmp_path / "no" / "x", TOTAL, "people") == said
 
 

@@ -112,7 +112,7 @@ def test_init_refuses_bad_budgets(path, capsys, options, said):
 
 
 def test_init_never_overwrites(ledger, path, capsys):
-    said = f"leastnoise: {path} exists already; choose another name for the new ledger\n"
+    said = f"leastnoise: {path} exists already; choose another name\n"
     assert fail(capsys, "init", path, "--dataset", "people", *TOTAL) == said
     assert len(Ledger.open(path).entries()) == 2
 

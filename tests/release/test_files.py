@@ -14,12 +14,15 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
+from leastnoise.release import TableRelease
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.ledger import BudgetError
-from leastnoise.release import TableRelease, export, folders
+from leastnoise.release import export
 from leastnoise.release.measurements import Measurements
 from leastnoise.release.statement import INSECURE, Privacy, common_delta
 from leastnoise.sources import Table
+from leastnoise.storage import files as store
+from leastnoise.storage.records import checksum
 from tests.catalogue import WORKLOADS
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
@@ -97,7 +100,7 @@ def header(folder: Path) -> dict[str, Any]:
 
 def sealed(folder: Path, data: dict[str, Any]) -> None:
     """Write a changed header with a checksum that is right again."""
-    (folder / "release.json").write_text(json.dumps(data | {"sha256": folders.checksum(data)}))
+    (folder / "release.json").write_text(json.dumps(data | {"sha256": checksum(data)}))
 
 
 @pytest.fixture
@@ -223,7 +226,7 @@ def test_what_is_no_release_is_never_replaced(kind, out, tmp_path):
 def test_folder_must_be_there(tmp_path):
     with pytest.raises(LeastnoiseError) as error:
         released().save(tmp_path / "no" / "out")
-    assert str(error.value) == f"there is no folder {tmp_path / 'no'} to write in; create it first"
+    assert str(error.value) == f"there is no folder {str(tmp_path / 'no')!r} to write in; create it first"
 
 
 def test_failed_writes_leave_nothing(out, monkeypatch):
@@ -242,7 +245,7 @@ def no_exchange(*_: object) -> bool:
 
 
 def test_releases_are_replaced_where_names_cannot_be_exchanged(out, monkeypatch):
-    monkeypatch.setattr(folders, "exchange", no_exchange)
+    monkeypatch.setattr(store, "exchange", no_exchange)
     released().save(out)
     other = RELEASES["given prior"]()
     other.save(out, overwrite=True)
@@ -262,7 +265,7 @@ def test_failed_replacement_keeps_the_old_one(steps, out, monkeypatch):
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", failing)
-    monkeypatch.setattr(folders, "exchange", failing if steps == 1 else no_exchange)
+    monkeypatch.setattr(store, "exchange", failing if steps == 1 else no_exchange)
     with pytest.raises(LeastnoiseError, match="cannot be written"):
         RELEASES["given prior"]().save(out, overwrite=True)
     same_numbers(ln.Release.load(out), old)

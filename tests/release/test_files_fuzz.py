@@ -17,7 +17,9 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
-from leastnoise.release import TableRelease, files, folders
+from leastnoise.release import TableRelease
+from leastnoise.storage.archive import digest_of, read_arrays
+from leastnoise.storage.records import File
 from leastnoise.workload.store import workload_to_json
 from tests.release.test_files import DOMAIN, counts, header, refused, released, same_numbers, sealed
 
@@ -52,13 +54,13 @@ def forged(folder: Path, data: dict[str, Any]) -> None:
     path = folder / "measurements.npz"
     try:
         if "measurements.npz" in data["files"]:
-            data["files"]["measurements.npz"] = folders.measured(path).model_dump()
+            data["files"]["measurements.npz"] = File.of(path).model_dump()
             data["id"] = data["files"]["measurements.npz"]["sha256"][:16]
         for k, part in enumerate(data["parts"]):
-            arrays = {n.removeprefix(f"part{k}_"): a for n, a in folders.read_arrays(path).items() if f"part{k}_" in n}
+            arrays = {n.removeprefix(f"part{k}_"): a for n, a in read_arrays(path).items() if f"part{k}_" in n}
             own = {n: a for n, a in arrays.items() if not n.startswith("answers")}
             if "fingerprint" in part:
-                part["fingerprint"] = files.digest_of(part["recipe"], own)
+                part["fingerprint"] = digest_of(part["recipe"], own)
     except (LeastnoiseError, KeyError, TypeError, ValueError, zipfile.BadZipFile):
         pass  # then a forger has to leave it
     sealed(folder, data)
@@ -188,7 +190,7 @@ def test_flipped_bytes_are_refused_or_harmless(folder, rng):
         path.write_bytes(damaged)
         (folder / "release.json").write_text(json.dumps(data))
         assert outcome(folder) is None
-        file = folders.measured(path)
+        file = File.of(path)
         named = data | {"files": {"measurements.npz": file.model_dump()}, "id": file.sha256[:16]}
         sealed(folder, named)
         found = outcome(folder)

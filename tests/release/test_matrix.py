@@ -15,8 +15,8 @@ from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.privacy.ledger import Ledger
-from leastnoise.release.folders import checksum
 from leastnoise.release.statement import INSECURE
+from leastnoise.storage.records import checksum
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 COUNTS = np.array([3, 0, 12, 7, 1, 0, 40, 2])

@@ -15,7 +15,7 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.stream.journal import JOURNAL, Journal
 from leastnoise.noise import SeededBits
-from leastnoise.release.folders import checksum
+from leastnoise.storage.records import checksum
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 COUNTS = [3, 0, 12, 7, 1, 0, 40, 2]
@@ -165,7 +165,7 @@ def test_changed_headers_are_refused(plan, folder):
     )
     file.write_text(json.dumps(header))
     (folder / "plan.npz").write_bytes(b"x")
-    assert "the size or checksum of plan.npz is wrong" in refused(lambda: ln.Stream.load(folder))
+    assert "plan.npz is damaged (its size or checksum is wrong)" in refused(lambda: ln.Stream.load(folder))
 
 
 def test_lines_are_durable_before_they_are_answered(plan, folder, monkeypatch):

@@ -191,7 +191,7 @@ def test_bad_paths(tmp_path, name, message):
 
 def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path):
     (tmp_path / "report.html").mkdir()
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(ln.LeastnoiseError, match=r"report\.html cannot be written \(Is a directory\)"):
         write(survey(), tmp_path / "report.html")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 

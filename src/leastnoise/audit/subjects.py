@@ -14,13 +14,15 @@ from leastnoise._lazy import resolve
 from leastnoise._types import Progress
 from leastnoise.audit.judge import Audit, Subject, examine
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.files import load_plan
+from leastnoise.local import files as local_files
 from leastnoise.local.state import State
 from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.stream import files as stream_files
 from leastnoise.mechanisms.tables.plan import Plan
+from leastnoise.plan import store
 from leastnoise.release.folders import STREAM
 from leastnoise.release.kinds import KINDS, class_names, load
+from leastnoise.storage.archive import mark_of
 from leastnoise.workload.spec import Spec, load_spec
 
 __all__ = ["SUBJECTS", "Audit", "audit", "subject_of"]
@@ -35,11 +37,11 @@ SUBJECTS = {  # by class
     **OTHERS,
 }
 
-# Members by which files are told apart; others are specs.
-FILES: Mapping[str, Callable[[Path], Any]] = {
-    "plan.base64": lambda path: State.load(path).collector.plan,
-    "header.json": load_plan,
-    "header.npy": Plan.load,
+# Files by the first field of their header; others are specs.
+FILES: Mapping[str | None, Callable[[Path], Any]] = {
+    local_files.COLLECTOR.mark: lambda path: State.load(path).collector.plan,
+    local_files.PLAN.mark: local_files.load_plan,
+    store.FORMAT.mark: Plan.load,
 }
 
 
@@ -80,10 +82,7 @@ def opened(path: Path, files_from: Path | None = None) -> Any:
         # of a copy of a stream as well: nothing is added to it
         return stream_files.load(path, moved=True)[1] if (path / STREAM).is_file() else load(path)
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as file:
-            members = set(file.namelist())
-        for member, read in FILES.items():
-            if member in members:
-                return read(path)
+        if (mark := mark_of(path)) in FILES:
+            return FILES[mark](path)
         raise LeastnoiseError(f"{path} is no plan, and no spec either; give one of them, or the folder of a release")
     return load_spec(path, files_from=files_from)

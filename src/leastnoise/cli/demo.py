@@ -28,6 +28,7 @@ from leastnoise.privacy.ledger import Ledger
 from leastnoise.release import Linear, Release
 from leastnoise.report.pages import write
 from leastnoise.sources import Source, source_of
+from leastnoise.storage.files import new_file, write_file
 from leastnoise.workload.spec import load_spec
 
 DATASET = "survey"
@@ -53,8 +54,9 @@ def demo(
     paths = _paths(folder)
     with ProgressBar(progress) as bar:
         bar(0, 0, "making up a survey")
-        parquet.write_table(survey(), paths["data"])
-        paths["spec"].write_text(SPEC)
+        with new_file(paths["data"]) as data:
+            parquet.write_table(survey(), data)
+        write_file(paths["spec"], SPEC.encode())
         spec = load_spec(paths["spec"])
         ledger = Ledger.create(paths["ledger"], TOTAL, DATASET)
         plan = plan_spec(spec, progress=bar)

@@ -9,6 +9,7 @@ import typer
 from leastnoise.cli.options import DATA, Json, Table
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.draft import draft
+from leastnoise.storage.files import check_target, write_file
 
 
 def init(
@@ -24,11 +25,11 @@ def init(
     """Draft a spec from the columns of a file or table. Reads their names and types, and with --look their values."""
     if sample is not None and not look:
         raise LeastnoiseError("--sample says how much to look at; add --look, or leave it out")
-    if out is not None and out.exists():
-        raise LeastnoiseError(f"{out} exists already; choose another name")
+    if out is not None:
+        check_target(out)
     made = draft(data, look=look, sample=sample, table=table)
     if out is not None:
-        out.write_text(made.text, encoding="utf-8")
+        write_file(out, made.text.encode(), overwrite=False)
     if as_json:
         told = {"spec": None if out is None else str(out), "looked": look, "text": made.text}
         typer.echo(json.dumps(told | {"attributes": made.attributes, "left_out": made.left_out}, indent=2))

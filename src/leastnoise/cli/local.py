@@ -19,6 +19,7 @@ from leastnoise.local import Device, LocalPlan, load_plan, local_plan, save_plan
 from leastnoise.local.reports import FIELD, to_line
 from leastnoise.mechanisms.gate import records
 from leastnoise.noise import Bits, SecureBits, SeededBits
+from leastnoise.storage.files import write_file
 from leastnoise.workload.spec import Spec, load_spec
 
 EXAMPLE = "Example: leastnoise local plan survey.yaml -o survey.plan --devices 100000"
@@ -186,16 +187,16 @@ def _rules(plan: LocalPlan, spec: Path | None, files_from: Path | None) -> Any:
 
 def _write_reports(plan: LocalPlan, rows: Iterator[IntArray], bits: Bits, out: Path, bar: ProgressBar) -> int:
     """Some records at a time; the file is complete or not there."""
-    draft, count = out.with_name(f".{out.name}.part"), 0
-    try:
-        with draft.open("wb") as file:
-            for some in rows:
-                file.write(simulate(plan, some, bits))
-                count += len(some)
-                bar(count, 0, f"reporting, {count:,} records so far")
-        draft.replace(out)
-    finally:
-        draft.unlink(missing_ok=True)
+    count = 0
+
+    def reports() -> Iterator[bytes]:
+        nonlocal count
+        for some in rows:
+            yield simulate(plan, some, bits)
+            count += len(some)
+            bar(count, 0, f"reporting, {count:,} records so far")
+
+    write_file(out, reports(), overwrite=False)
     return count
 
 

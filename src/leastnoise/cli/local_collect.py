@@ -26,6 +26,7 @@ from leastnoise.local.reports import read_reports
 from leastnoise.local.state import State
 from leastnoise.release.export import write_table
 from leastnoise.report.local import write as write_page
+from leastnoise.storage.files import check_target
 
 SAVE_AFTER = 10.0  # seconds of collecting
 
@@ -51,7 +52,7 @@ def collect(
     """Count files of reports, each whole or not at all, and once. What was stopped goes on with --add --skip."""
     if not add:
         check_new(out, "add to it with --add, or choose another name")
-    check_folder(out)
+    check_target(out, overwrite=True)
     for file in files:
         if not file.is_file():
             raise LeastnoiseError(f"there is no file {str(file)!r}; check the path")
@@ -154,7 +155,7 @@ def answers(
     """Answer the queries of the plan from a state, with errors and intervals. Costs no privacy."""
     for file in (csv, html):
         if file is not None:
-            check_folder(file)
+            check_target(file, overwrite=True)
     state = State.load(path, plan)
     if attributes:
         frame = counts_frame(state.collector, attributes, confidence)
@@ -176,12 +177,6 @@ def answers(
 
 def check_new(path: Path, fix: str) -> None:
     """Nothing is there, and it can be made."""
+    check_target(path, overwrite=True)
     if path.exists():
         raise LeastnoiseError(f"{str(path)!r} exists; {fix}")
-    check_folder(path)
-
-
-def check_folder(path: Path) -> None:
-    """There is a folder for a new file."""
-    if not path.parent.is_dir():
-        raise LeastnoiseError(f"there is no folder {str(path.parent)!r} to write in; create it first")

@@ -12,6 +12,7 @@ from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import fit
 from leastnoise.release.export import Format, write_table
+from leastnoise.storage.files import check_target
 
 FORMATS: dict[str, Format] = {".parquet": "parquet", ".csv": "csv"}
 
@@ -41,6 +42,5 @@ def synth(
 def _format(out: Path) -> Format:
     if out.suffix not in FORMATS:
         raise LeastnoiseError(f"{str(out)!r} ends in {out.suffix!r}; name a .parquet or .csv file")
-    if not out.parent.is_dir():
-        raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to write in; create it first")
+    check_target(out, overwrite=True)
     return FORMATS[out.suffix]

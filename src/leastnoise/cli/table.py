@@ -12,6 +12,7 @@ from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.export import Format, about, write_table
+from leastnoise.storage.files import check_target
 
 COMPLETED = "completed from what was measured: a biased guess, without intervals"
 
@@ -86,8 +87,7 @@ def _files(csv: Path | None, parquet: Path | None) -> list[tuple[Path, Format]]:
     given: list[tuple[Path | None, Format]] = [(csv, "csv"), (parquet, "parquet")]
     files = [(file, format) for file, format in given if file is not None]
     for file, _ in files:
-        if not file.parent.is_dir():
-            raise LeastnoiseError(f"there is no folder {str(file.parent)!r} to write in; create it first")
+        check_target(file, overwrite=True)
     return files
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +16,10 @@ from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.privacy.cost import Cost
-from leastnoise.release.folders import DRAFT, Sealed, check_target, read_header, reading, sealed, told, writing
-from leastnoise.release.statement import Record, Text
+from leastnoise.release.folders import Private, told
+from leastnoise.storage.files import write_file
+from leastnoise.storage.formats import Format
+from leastnoise.storage.records import Record, Text, read_header, sealed
 
 if TYPE_CHECKING:
     from leastnoise.estimate.estimate import Estimate
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MARK = b'{"leastnoise_estimate": '  # how such a file starts
 NUMBERS = np.dtype("<f8")
 LONGEST_HEADER = 2**26  # bytes
-AGAIN = "restore it from a copy or fit and save it again"
+FORMAT = Format("leastnoise_estimate", "estimate", "restore it from a copy or fit and save it again")
 SAME = 1e-6  # what sums of probabilities may be off by
 
 
@@ -38,11 +38,10 @@ class Fit(Record):
     total: Annotated[float, Field(ge=1)]
 
 
-class Header(Sealed):
+class Header(Private):
     """The first line. `numbers` is the checksum of what follows."""
 
-    mark = "leastnoise_estimate"
-    kind = "estimate"
+    format = FORMAT
 
     domain: dict[str, Any]
     misfits: list[Annotated[float, Field(ge=0)]]
@@ -58,18 +57,7 @@ def save(estimate: Estimate, path: Path, overwrite: bool) -> None:
 
     Guarantees: appears_whole_or_not_at_all; never_replaces_what_is_no_estimate.
     """
-    path = path.absolute()
-    check_target(path, overwrite, _is_ours, "estimate")
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT}")
-    try:
-        with writing(path):
-            with draft.open("xb") as file:
-                file.writelines(_content(estimate))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_file(path, _content(estimate), overwrite=overwrite, ours=_is_ours, what="estimate")
 
 
 def _is_ours(path: Path) -> bool:
@@ -85,7 +73,7 @@ def _content(estimate: Estimate) -> Iterator[bytes]:
     mixtures = [(estimate.mixture, estimate.total), *((r.mixture, r.total) for r in estimate.replicates)]
     numbers = b"".join(a.astype(NUMBERS).tobytes() for mixture, _ in mixtures for a in _arrays(mixture))
     header = Header(
-        **told(estimate.source, estimate.source.privacy),
+        **told(estimate.source),
         domain=estimate.domain.to_json(),
         misfits=list(estimate.misfits),
         fits=[Fit(components=len(mixture.weights), total=total) for mixture, total in mixtures],
@@ -110,14 +98,14 @@ def load(path: Path) -> tuple[Header, Domain, list[Mixture]]:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "is not there"
         raise LeastnoiseError(f"{path} {what}; save an estimate to a file with estimate.save(path)")
-    with reading(path, AGAIN):
+    with FORMAT.reading(path):
         ours = _marked(path)
     if not ours:
         raise LeastnoiseError(f"{path} is no estimate; write one with estimate.save(path)")
-    with reading(path, AGAIN), path.open("rb") as file:
+    with FORMAT.reading(path), path.open("rb") as file:
         first, numbers = file.readline(LONGEST_HEADER), file.read()
-    header = read_header(path, first, Header, AGAIN)
-    with reading(path, AGAIN):
+    header = read_header(path, first, Header)
+    with FORMAT.reading(path):
         if hashlib.sha256(numbers).hexdigest() != header.numbers:
             raise LeastnoiseError("the checksum of its numbers is wrong")
         domain = Domain.from_json(header.domain)

@@ -7,8 +7,6 @@ split into residual pieces, and each piece is answered from the parts that carry
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,6 +25,7 @@ from leastnoise.local.randomizer import Arrays, Randomizer, randomizer_data
 from leastnoise.local.tables import Attributes, Queries, cells_of, lifted, queries_of
 from leastnoise.noise import Bits
 from leastnoise.privacy.cost import fraction_text
+from leastnoise.storage.archive import digest_of
 from leastnoise.workload import Workload
 from leastnoise.workload.families import digest
 from leastnoise.workload.store import workload_to_json
@@ -187,11 +186,7 @@ class LocalPlan:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that devices and collectors must agree on."""
-        header, arrays = self.data()
-        digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-        for name, array in sorted(arrays.items()):
-            digest.update(f"{name} {array.shape} {array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest_of(*self.data())
 
     @cached_property
     def prefix(self) -> bytes:

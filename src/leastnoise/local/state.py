@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import os
-import tempfile
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leastnoise.archive import read_members
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.local.collector import Collector
-from leastnoise.local.files import DAMAGED, load_collector, load_plan, save_collector
+from leastnoise.local.files import COLLECTOR, collector_archive, collector_of, load_plan
 from leastnoise.local.plan import LocalPlan
 from leastnoise.local.reports import ReportFile
+from leastnoise.storage.archive import Archive
+from leastnoise.storage.files import digest, new_file
 
 _FILES, _PLAN = "files.json", "plan.base64"
 
@@ -45,18 +42,16 @@ class State:
         seen = _digest(path)
         if seen is None:
             raise LeastnoiseError(f"there is no file {path}; collect reports first")
-        try:
-            members = read_members(path, packed=True)
-            inside = base64.b64decode(members[_PLAN]) if _PLAN in members else None
-            listed = json.loads(members.get(_FILES, b"{}"))
+        archive = Archive.load(path, COLLECTOR)
+        with COLLECTOR.reading(path):
+            inside = base64.b64decode(archive.others[_PLAN]) if _PLAN in archive.others else None
+            listed = json.loads(archive.others.get(_FILES, b"{}"))
             files = {str(key): int(reports) for key, reports in listed.items()}
-        except DAMAGED as error:
-            raise DataError(f"{path} is not a local collector ({error}); get it anew") from None
         if plan is not None:
-            return cls(load_collector(path, load_plan(plan)), Path(plan).read_bytes(), files, seen)
+            return cls(collector_of(archive, path, load_plan(plan)), Path(plan).read_bytes(), files, seen)
         if inside is None:
             raise LeastnoiseError(f"{path} was saved without its plan; name the plan's file, too")
-        return cls(load_collector(path, _plan_inside(inside, path)), inside, files, seen)
+        return cls(collector_of(archive, path, _plan_inside(inside, path)), inside, files, seen)
 
     @property
     def plan(self) -> LocalPlan:
@@ -87,37 +82,25 @@ class State:
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all; a file that somebody else wrote meanwhile is kept."""
         path = Path(path)
-        draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            save_collector(self.collector, draft)
-            with zipfile.ZipFile(draft, "a") as file:
-                file.writestr(_FILES, json.dumps(self.files), zipfile.ZIP_DEFLATED)
-                # As text: the end of an archive inside, with the rest cut off, would pass for the whole.
-                file.writestr(_PLAN, base64.b64encode(self.plan_file), zipfile.ZIP_DEFLATED)
+        # As text: the end of an archive inside, with the rest cut off, would pass for the whole.
+        others = {_FILES: json.dumps(self.files).encode(), _PLAN: base64.b64encode(self.plan_file)}
+        with new_file(path) as draft:
+            collector_archive(self.collector, others).write(draft, COLLECTOR)
             if _digest(path) != self._seen:
                 raise LeastnoiseError(f"{path} was written by somebody else meanwhile; nothing was saved, try again")
-            seen = _digest(draft)
-            with draft.open("rb+") as whole:
-                os.fsync(whole.fileno())  # on the disk before it takes the place of the old one
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
+            seen = digest(draft)
         self._seen = seen
 
 
 def _plan_inside(data: bytes, path: Path) -> LocalPlan:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "plan"
-        file.write_bytes(data)
-        try:
-            return load_plan(file)
-        except LeastnoiseError:
-            raise DataError(f"the plan inside {path} is damaged; name the plan's file, too") from None
+    try:
+        return load_plan(path, data)
+    except LeastnoiseError:
+        raise DataError(f"the plan inside {path} is damaged; name the plan's file, too") from None
 
 
 def _digest(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return digest(path)
     except FileNotFoundError:
         return None

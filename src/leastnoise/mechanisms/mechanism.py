@@ -5,7 +5,6 @@ Plans of every kind are mechanisms. A run checks, debits, measures, and only the
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -27,6 +26,7 @@ from leastnoise.release.release import Release
 from leastnoise.release.statement import Run
 from leastnoise.sources.convert import Prepared, prepare
 from leastnoise.sources.rules import AnyRules, Unit
+from leastnoise.storage.files import reserve
 from leastnoise.workload.rules import as_part, codings
 
 if TYPE_CHECKING:
@@ -207,16 +207,10 @@ def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[st
 
 def _make_room(need: int, folder: Path) -> None:
     """Fail now if the release will not fit the disk: after the debit, a full disk wastes budget."""
-    room = folder / "room"
-    if not hasattr(os, "posix_fallocate"):  # macOS
-        return
     try:
-        with room.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, need)
+        reserve(folder, need)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise LeastnoiseError(
             f"there is no room for {need:,} bytes in {folder.parent} ({why}); nothing was spent, choose another folder"
         ) from None
-    finally:
-        room.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 """Streams of uniform 64-bit words, from the operating system's secrets or from a seed."""
 
 import hashlib
-import os
 import secrets
 import threading
 from typing import ClassVar, Protocol
@@ -11,24 +10,11 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.storage.forks import process
 
 Words = npt.NDArray[np.uint64]
 _BLOCK = 1 << 16  # words encrypted at a time; the zeros are shared by all calls
 _ZEROS = bytes(8 * _BLOCK)
-_generation = 0  # forks between the first process and this one
-
-
-def _forked() -> None:
-    global _generation
-    _generation += 1
-
-
-os.register_at_fork(after_in_child=_forked)
-
-
-def process() -> tuple[int, int]:
-    """Which process this is. The number catches forks that Python does not see, the generation a number used again."""
-    return os.getpid(), _generation
 
 
 class Bits(Protocol):

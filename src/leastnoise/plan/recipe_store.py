@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from leastnoise.archive import Arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Part, Rows
@@ -20,6 +16,7 @@ from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import fraction_text, read_fraction
+from leastnoise.storage.archive import Arrays, digest_of
 from leastnoise.tree import Tree
 from leastnoise.workload.hierarchy import hierarchy_of, tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
@@ -123,11 +120,3 @@ def _part(
 def fingerprint(recipe: Recipe) -> str:
     """A digest of everything that decides what is measured and with how much noise."""
     return digest_of(*recipe_data(recipe))
-
-
-def digest_of(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> str:
-    """The fingerprint of a recipe from its stored form: floats that another machine rounds differently stay as read."""
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.shape} {array.dtype.str}".encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import struct
-import zipfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from leastnoise._types import Array
-from leastnoise.archive import read_arrays, write_arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import (
     CirculantStrategy,
@@ -33,6 +25,8 @@ from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.store_checks import cells_of, check_design, check_prior, number, numbers, text
 from leastnoise.plan.structure import Asked, Structure, build_structure
 from leastnoise.privacy import Budget
+from leastnoise.storage.archive import Archive
+from leastnoise.storage.formats import Format
 from leastnoise.workload.families import Weighted
 from leastnoise.workload.hierarchy import tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
@@ -41,12 +35,7 @@ from leastnoise.workload.tensors import WeightedTensor
 if TYPE_CHECKING:
     from leastnoise.mechanisms.tables.plan import Plan
 
-VERSION = 1
-# what numpy, zipfile and zlib raise on damaged files
-UNREADABLE = (
-    OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile,
-)  # fmt: skip
-DAMAGES = (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError)  # RecursionError is a RuntimeError
+FORMAT = Format("leastnoise_plan", "plan", "save the plan again", "save one with plan.save(path)")
 
 
 class _Pool:
@@ -131,7 +120,6 @@ def save(plan: Plan, path: Path) -> None:
             arrays[f"queries{i}"] = t.weights(design.structure.shape(table.axes))
     arrays["table_weights"] = design.question.table_weights
     header = {
-        "leastnoise_plan": VERSION,
         "workload": workload_to_json(plan.workload),
         "budget": plan.budget.to_json(),
         "solver": plan.solver,
@@ -146,44 +134,14 @@ def save(plan: Plan, path: Path) -> None:
         "seconds": plan.seconds,
         "trees": [c for c, p in enumerate(design.priors) if p.tree is not None],
     }
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    _write(arrays, path)
-
-
-def _write(arrays: dict[str, Array], path: Path) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as f:
-            write_arrays(f, arrays)
-            f.flush()
-            os.fsync(f.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    Archive(header, arrays).save(path, FORMAT)
 
 
 def read(path: Path) -> dict[str, Any]:
     """The fields of a saved plan."""
-    try:
-        with path.open("rb") as f:
-            arrays = read_arrays(f, packed=True)
-        header = json.loads(arrays.pop("header").tobytes())
-        version = header["leastnoise_plan"]
-    except FileNotFoundError:
-        raise LeastnoiseError(f"no plan at {path}; save one with plan.save(path)") from None
-    except LeastnoiseError as e:
-        raise LeastnoiseError(f"{path} is not a readable plan ({e}); save it again") from None
-    except DAMAGES as e:
-        raise LeastnoiseError(f"{path} is not a readable plan ({type(e).__name__}); save it again") from None
-    if version != VERSION:
-        found = f"{version!r:.40}"
-        raise LeastnoiseError(f"{path} has plan format {found}, this version reads {VERSION}; update leastnoise")
-    try:
-        with np.errstate(all="ignore"):  # forged numbers may overflow; what comes of them is refused
-            return _fields(header, arrays)
-    except DAMAGES as e:
-        why = " ".join(str(e).split())[:200]
-        raise LeastnoiseError(f"{path} is damaged ({type(e).__name__}: {why}); save the plan again") from None
+    archive = Archive.load(path, FORMAT)
+    with FORMAT.reading(path):
+        return _fields(archive.header, archive.arrays)
 
 
 def _asked(structure: Structure, arrays: dict[str, Array]) -> Asked:

@@ -141,6 +141,14 @@ def read_fraction(text: object) -> Fraction:
     raise LeastnoiseError(f"{str(text)[:40]!r} is not a fraction such as '3/40'")
 
 
+def read_positive_fraction(text: str) -> Fraction:
+    """Read a fraction above 0 exactly as `fraction_text` writes it."""
+    found = read_fraction(text)
+    if found <= 0 or fraction_text(found) != text:
+        raise LeastnoiseError(f"{text[:40]!r} is no positive fraction in lowest terms")
+    return found
+
+
 def _float_up(x: Fraction) -> float:
     nearest = float(x)
     return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)

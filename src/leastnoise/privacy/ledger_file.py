@@ -4,16 +4,14 @@ Every operation opens a connection of its own, so that a ledger may be used afte
 Nothing else may open the file: closing any other handle on it would drop SQLite's locks (POSIX).
 """
 
-import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from leastnoise._renames import rename_to_free
 from leastnoise.errors import LeastnoiseError
+from leastnoise.storage.files import new_file
 
 APPLICATION = 0x6C6E6C67  # "lnlg", tells a ledger from other SQLite files
 VERSION = 2
@@ -90,41 +88,17 @@ class LedgerFile:
     def create(self, dataset: str, total: str, mu_squared: str, attempts: int) -> None:
         """Write a new ledger: complete under its name, or not at all."""
         self._check_free()
-        new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.new")
-        try:
-            with self._told(), closing(self._connect(new, "rwc")) as connection:
-                connection.executescript(f"BEGIN; {schema()} COMMIT;")
-                row = (1, dataset, total, mu_squared)
-                connection.execute("INSERT INTO ledger (id, dataset, total, mu_squared) VALUES (?, ?, ?, ?)", row)
-                connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(attempts),))
-            self._move(new)
-        finally:
-            new.unlink(missing_ok=True)
-
-    def _move(self, new: Path) -> None:
-        try:
-            if not rename_to_free(new, self.path):
-                self.path.touch(exist_ok=False)  # takes the name, or finds that somebody was faster
-                new.replace(self.path)
-        except FileExistsError:
-            raise self._taken() from None
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # so that the name survives a power loss
-        finally:
-            os.close(folder)
+        new = new_file(self.path, overwrite=False)
+        with new as draft, self._told(), closing(self._connect(draft, "rwc")) as connection:
+            connection.executescript(f"BEGIN; {schema()} COMMIT;")
+            row = (1, dataset, total, mu_squared)
+            connection.execute("INSERT INTO ledger (id, dataset, total, mu_squared) VALUES (?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(attempts),))
 
     def _check_free(self) -> None:
-        if not self.path.parent.is_dir():
-            raise LeastnoiseError(f"there is no folder {self.path.parent} for the ledger; create it first")
-        if self.path.exists() or self.path.is_symlink():
-            raise self._taken()
         journal = self.path.with_name(f"{self.path.name}-journal")
         if journal.exists():  # SQLite would roll it back into the new file
             raise LeastnoiseError(f"{journal} is left of another ledger; put that ledger back or choose another name")
-
-    def _taken(self) -> LeastnoiseError:
-        return LeastnoiseError(f"{self.path} exists already; choose another name for the new ledger")
 
     def _check_there(self) -> None:
         if self.path.is_dir():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow as pa
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import kinds
 from leastnoise.release.folders import NOTES, drafted
+from leastnoise.storage.files import new_file, put_file
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
@@ -79,10 +79,10 @@ def write_tables(
     told, listed = about(release), []
     for names, name in zip(wanted, file_names(wanted), strict=True):
         file = f"{name}.{format}"
-        write_table(release.table(*names, confidence=confidence), folder / file, format, told)
+        _put_table(release.table(*names, confidence=confidence), folder / file, format, told)
         listed.append(f"  {file}: {' x '.join(map(json.dumps, names)) or 'everybody'}")
     lines = [told["privacy"]["statement"], "", COLUMNS.format(confidence=100 * confidence), "Files:", *listed]
-    (folder / NOTES).write_text("\n".join(lines) + "\n")
+    put_file(folder, NOTES, ("\n".join(lines) + "\n").encode())
 
 
 def file_names(tables: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -108,20 +108,20 @@ def write_table(frame: pd.DataFrame, path: Path, format: Format, about: Mapping[
 
     Guarantees: seeded_tables_are_marked_in_every_row; csv_cells_are_harmless.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    shown = marked(frame, bool(about.get(INSECURE)))
-    try:
-        if format == "csv":
-            harmless(shown).to_csv(draft, index=False)
-        else:
-            told = typed(shown)
-            told.attrs = {**about}
-            from pyarrow import parquet  # takes a while to import
+    with new_file(path) as draft:
+        _put_table(frame, draft, format, about)
 
-            parquet.write_table(with_metadata(told, about), draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+
+def _put_table(frame: pd.DataFrame, draft: Path, format: Format, about: Mapping[Any, Any]) -> None:
+    shown = marked(frame, bool(about.get(INSECURE)))
+    if format == "csv":
+        harmless(shown).to_csv(draft, index=False)
+        return
+    from pyarrow import parquet  # takes a while to import
+
+    told = typed(shown)
+    told.attrs = {**about}
+    parquet.write_table(with_metadata(told, about), draft)
 
 
 def marked(frame: pd.DataFrame, insecure: bool) -> pd.DataFrame:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import isclose, prod
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from leastnoise.archive import Arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe import Recipe
-from leastnoise.plan.recipe_store import digest_of, recipe_data, recipe_from
+from leastnoise.plan.recipe_store import recipe_data, recipe_from
 from leastnoise.release import folders
-from leastnoise.release.folders import HEADER, File, Head
+from leastnoise.release.folders import Head
 from leastnoise.release.measurements import WIDTHS, Answers, Measurements
 from leastnoise.release.rounds import Adaptivity
-from leastnoise.release.statement import SAME, Origin, Privacy, Record, Run, Summary, Text, Time
+from leastnoise.release.statement import SAME, Origin, Privacy, Run, Summary, Time
 from leastnoise.release.table_release import TableRelease
+from leastnoise.storage.archive import Arrays, digest_of
+from leastnoise.storage.records import Record, Saved, Text
 
 
 class Part(Record):
@@ -41,7 +41,7 @@ class Part(Record):
 class Header(Head):
     """release.json."""
 
-    mark = "leastnoise_release"
+    format = folders.release_format("leastnoise_release")
 
     parts: Annotated[list[Part], Field(min_length=1)]
 
@@ -49,16 +49,14 @@ class Header(Head):
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(release: TableRelease, folder: Path) -> str:
-    """Write a release into a folder that may already hold tables; returns the id of the release."""
+def record(release: TableRelease) -> Saved[Header]:
+    """Header and arrays of a release."""
     recipes = [recipe_data(p.recipe) for p in release.parts]
     arrays: Arrays = {}
     for k, (part, (_, own)) in enumerate(zip(release.parts, recipes, strict=True)):
         arrays |= {f"part{k}_{name}": np.ascontiguousarray(array) for name, array in own.items()}
         arrays |= {f"part{k}_{name}": _stored(array) for name, array in _answers(part)}
-    with folders.writing(folder):
-        folders.write_arrays(folder, arrays)
-        return folders.write_header(folder, _header(release, recipes, folders.listed(folder)))
+    return Saved(_header(release, recipes), arrays)
 
 
 def _answers(part: Measurements) -> Iterator[tuple[str, Answers]]:
@@ -83,7 +81,7 @@ def origins_of(release: TableRelease) -> tuple[Origin, ...]:
     return release.origins if known else tuple(Origin() for _ in release.parts)
 
 
-def _header(release: TableRelease, recipes: list[tuple[dict[str, Any], Arrays]], files: dict[str, File]) -> Header:
+def _header(release: TableRelease, recipes: list[tuple[dict[str, Any], Arrays]]) -> Header:
     parts = [
         Part(
             created=origin.created,
@@ -98,28 +96,25 @@ def _header(release: TableRelease, recipes: list[tuple[dict[str, Any], Arrays]],
         )
         for part, origin, recipe in zip(release.parts, origins_of(release), recipes, strict=True)
     ]
-    told = folders.told(release, release.privacy)
-    return Header(**told, id=folders.identity_of(files), parts=parts, files=files)
+    return Header(**folders.told_head(release), parts=parts)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> TableRelease:
-    """Read a release back.
+def from_record(saved: Saved[Header]) -> TableRelease:
+    """A release from its header and arrays.
 
     Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
     """
-    header, arrays = folders.opened(path, Header)
-    with folders.understanding(path / HEADER):
-        parts = tuple(_part(k, part, arrays) for k, part in enumerate(header.parts))
-        if arrays:
-            raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
-        if any(p.recipe.workload.domain != parts[0].recipe.workload.domain for p in parts):
-            raise LeastnoiseError("its parts are on different domains")
-        header.privacy.check(Privacy.of_parts(parts))
-        if header.insecure != any(p.insecure for p in parts):
-            raise LeastnoiseError("its marks for insecure noise contradict each other")
+    header, arrays = saved.header, dict(saved.arrays)
+    parts = tuple(_part(k, part, arrays) for k, part in enumerate(header.parts))
+    if arrays:
+        raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
+    if any(p.recipe.workload.domain != parts[0].recipe.workload.domain for p in parts):
+        raise LeastnoiseError("its parts are on different domains")
+    if header.insecure != any(p.insecure for p in parts):
+        raise LeastnoiseError("its marks for insecure noise contradict each other")
     origins = tuple(Origin(p.created, p.ledger_entry, p.plan, p.adaptive, p.run) for p in header.parts)
     return TableRelease(parts, header.dataset, origins)
 

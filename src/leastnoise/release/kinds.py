@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from leastnoise.release import folders
-from leastnoise.release.folders import mark_of
+from leastnoise.release.folders import HEADER, Head, mark_of
+from leastnoise.storage.records import Saved, read_folder, write_folder
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
@@ -29,7 +30,7 @@ class Kind:
     mechanism: str
     release: str
     mark: str  # the first field of release.json
-    files: str  # has `write(release, folder)`, which returns an id, and `load(folder)`
+    files: str  # has `Header`, `record(release)` and `from_record(saved)`
     page: str  # has `write(release, path, ...)` and `count(numbers)`
     audit: str  # what is audited of a mechanism
     audit_release: str  # and of a release
@@ -97,8 +98,8 @@ def module_of(release: Release, what: str) -> ModuleType:
 
 def write(release: Release, folder: Path) -> str:
     """Write a release into a folder that holds nothing but perhaps its tables; returns its id."""
-    identity: str = module_of(release, "files").write(release, folder)
-    return identity
+    saved: Saved[Head] = module_of(release, "files").record(release)
+    return write_folder(saved, folder).id
 
 
 def load(path: str | Path) -> Release:
@@ -108,5 +109,9 @@ def load(path: str | Path) -> Release:
     """
     path = Path(path)
     folders.check_folder(path)
-    release: Release = import_module(BY_MARK[mark_of(path, BY_MARK) or TABLES].files).load(path)
+    files = import_module(BY_MARK[mark_of(path, BY_MARK) or TABLES].files)
+    saved: Saved[Head] = read_folder(path, files.Header)
+    with saved.header.format.reading(path / HEADER):
+        release: Release = files.from_record(saved)
+        saved.header.privacy.check(release.privacy)
     return release

@@ -10,7 +10,8 @@ from pydantic import Field
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.recipe import Recipe
 from leastnoise.privacy.cost import fraction_text, read_fraction
-from leastnoise.release.statement import Figure, Record, Text
+from leastnoise.release.statement import Figure
+from leastnoise.storage.records import Record, Text
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_from_json, workload_to_json
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from math import isclose
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.budget import Budget
@@ -16,6 +16,7 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import MOST_ATTEMPTS
 from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
+from leastnoise.storage.records import Record, Text
 
 if TYPE_CHECKING:
     from leastnoise.release.measurements import Measurements
@@ -35,15 +36,8 @@ def _utc(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(min_length=1)]
 Time = Annotated[str, AfterValidator(_utc)]
 Figure = Annotated[float, Field(ge=0)]
-
-
-class Record(BaseModel):
-    """A part of release.json: every field is there, none is unknown, types are exact."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class Run(Record):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.storage.files import write_file
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960, 440, 90, 380, 30, 50
 # Told apart by the colour-blind (Okabe and Ito).
@@ -102,4 +103,4 @@ def write_curves(frame: pd.DataFrame, title: str, path: Path) -> None:
         drawn = f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>{drawn}{table}</html>"
     elif path.suffix != ".svg":
         raise LeastnoiseError(f"a plot is an .svg or .html file, got {path.name!r}; name it curves.svg")
-    path.write_text(drawn, encoding="utf-8")
+    write_file(path, drawn.encode())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.report.document import FALSE_ALARMS
+from leastnoise.storage.files import check_target, write_file
 
 OPTIONAL = {"rounds", "distributions", "whatif"}  # sections that a script removes where they are empty
 BUTTON = '<button id="theme" type="button" aria-pressed="false">Dark mode</button>'
@@ -32,12 +32,7 @@ def write_page(
     """Write the page of a document, complete or not at all; a path that does not do is refused before there is work."""
     path = _checked(Path(path))
     told = document()
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_bytes(render(told).encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_file(path, render(told).encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
     return told
 
 
@@ -45,8 +40,7 @@ def _checked(path: Path) -> Path:
     """Where a page can be written."""
     if path.suffix not in (".html", ".htm"):
         raise LeastnoiseError(f"a report is a web page; choose a name that ends in .html instead of {path.name!r}")
-    if not path.parent.is_dir():
-        raise LeastnoiseError(f"there is no folder {str(path.parent)!r} to write in; create it first")
+    check_target(path, overwrite=True)
     return path
 
 

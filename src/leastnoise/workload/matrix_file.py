@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import struct
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_matrix, csc_matrix, csr_matrix
 
-from leastnoise.archive import ArchiveError, Arrays, array_from, read_array, read_members
 from leastnoise.errors import LeastnoiseError
+from leastnoise.storage.archive import ArchiveError, Arrays, array_from, read_array, read_members
+from leastnoise.storage.formats import DAMAGES
 from leastnoise.workload.matrix_market import read_market
 from leastnoise.workload.tensors import ROWS_LIMIT
 
 KINDS = (".csv", ".npy", ".npz", ".mtx")
 CORNERS = ("", "query")  # first fields of a file whose first line names the items
-_WRONG = (
-    ValueError, EOFError, KeyError, TypeError, IndexError, ArithmeticError, NotImplementedError, RuntimeError,
-    MemoryError, zipfile.BadZipFile, zlib.error, struct.error, csv.Error,
-)  # fmt: skip
 SPARSE = "csr, csc or coo"
 
 
@@ -55,7 +49,7 @@ def read_matrix(path: str | Path) -> MatrixFile:
         raise LeastnoiseError(f"{file.name!r} does not hold a matrix of numbers ({error})") from None
     except LeastnoiseError:
         raise
-    except _WRONG as error:
+    except (csv.Error, *DAMAGES) as error:
         why = " ".join(str(error).split())[:120]
         raise LeastnoiseError(f"{file.name!r} does not hold a matrix of numbers ({why})") from None
 

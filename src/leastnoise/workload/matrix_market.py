@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.archive import ArchiveError
 from leastnoise.errors import LeastnoiseError
+from leastnoise.storage.archive import ArchiveError
 from leastnoise.workload.tensors import ROWS_LIMIT
 
 MARK = "%%matrixmarket"

@@ -1,4 +1,4 @@
-"""Releases of plain matrices as folders: written whole or not at all, refused where anything is wrong.
+"""Releases of plain matrices as folders: header, arrays and names of one, and back; anything wrong is refused.
 
 `measurements.npz` has the noisy integers, the queries and the integers that were measured for them; running totals over
 long horizons need one column of the latter only. `names.json` says what items and queries are called.
@@ -7,12 +7,10 @@ long horizons need one column of the latter only. `names.json` says what items a
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from leastnoise.archive import Arrays
 from leastnoise.domain import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System
@@ -21,21 +19,12 @@ from leastnoise.mechanisms.matrix.names import checked_names, counted
 from leastnoise.mechanisms.matrix.plan import MatrixPlan, plan_digest
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.privacy.budget import Budget
-from leastnoise.privacy.cost import fraction_text
+from leastnoise.privacy.cost import fraction_text, read_positive_fraction
 from leastnoise.release import folders
-from leastnoise.release.folders import HEADER, NAMES, Once
-from leastnoise.release.statement import Figure, Record, Text
-
-
-class Header(Once):
-    """release.json."""
-
-    mark = "leastnoise_matrix"
-
-    budget: dict[str, Any]
-    objective: Literal["sum", "max"]
-    floor: Figure
-    variance: Text
+from leastnoise.release.folders import Once
+from leastnoise.release.statement import Figure
+from leastnoise.storage.archive import Arrays, integers, narrow
+from leastnoise.storage.records import Record, Saved, Text
 
 
 class Called(Record):
@@ -45,23 +34,27 @@ class Called(Record):
     queries: list[str] | None
 
 
-def write(release: MatrixRelease, folder: Path) -> str:
-    """Write a release into an empty folder; returns its id."""
+class Header(Once):
+    """release.json."""
+
+    format = folders.release_format("leastnoise_matrix")
+    names = Called
+
+    budget: dict[str, Any]
+    objective: Literal["sum", "max"]
+    floor: Figure
+    variance: Text
+
+
+def record(release: MatrixRelease) -> Saved[Header]:
+    """Header, arrays and names of a release."""
     plan = release.plan
-    with folders.writing(folder):
-        folders.write_arrays(folder, plan.arrays() | {"measured": folders.narrow(release.measured)})
-        write_names(plan, folder)
-        stored = folders.listed(folder)
-        told = folders.told_once(release, stored, folders.identity_of(stored), plan.fingerprint)
-        return folders.write_header(folder, Header(**told, **plan_fields(plan)))
+    header = Header(**folders.told_once(release, plan.fingerprint), **plan_fields(plan))
+    return Saved(header, plan.arrays() | {"measured": narrow(release.measured)}, called(plan))
 
 
-def write_names(plan: MatrixPlan, folder: Path) -> None:
-    """Write names.json."""
-    (folder / NAMES).write_text(_called(plan).model_dump_json(), encoding="utf-8")
-
-
-def _called(plan: MatrixPlan) -> Called:
+def called(plan: MatrixPlan) -> Called:
+    """What items and queries are called."""
     return Called(counted=plan.counted.to_json(), queries=None if plan.names is None else list(plan.names))
 
 
@@ -75,32 +68,24 @@ def plan_fields(plan: MatrixPlan) -> dict[str, Any]:
     }
 
 
-def load(path: Path) -> MatrixRelease:
-    """Read a release back.
+def from_record(saved: Saved[Header]) -> MatrixRelease:
+    """A release from its header, arrays and names.
 
     Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
     """
-    header, arrays = folders.opened(path, Header, [NAMES])
-    called = read_names(path)
-    with folders.understanding(path / HEADER):
-        measured = folders.integers(arrays.pop("measured"), "measured")
-        if measured.shape != arrays["column" if "column" in arrays else "strategy"].shape[:1]:
-            raise LeastnoiseError("it does not have an answer for each row that was measured")
-        plan = plan_from(header, called, arrays)
-    return folders.restored(MatrixRelease, path, header, plan=plan, measured=measured)
-
-
-def read_names(path: Path) -> Called:
-    """Read names.json."""
-    with folders.reading(path / NAMES):
-        return Called.model_validate_json((path / NAMES).read_bytes())
+    arrays = dict(saved.arrays)
+    measured = integers(arrays.pop("measured"), "measured")
+    if measured.shape != arrays["column" if "column" in arrays else "strategy"].shape[:1]:
+        raise LeastnoiseError("it does not have an answer for each row that was measured")
+    plan = plan_from(saved.header, saved.names, arrays)
+    return MatrixRelease(plan=plan, measured=measured, **folders.once(saved.header))
 
 
 def plan_from(header: Header, called: Called, arrays: Arrays) -> MatrixPlan:
     """The plan of a folder; refused where it is not the one that was written."""
     if header.fingerprint != plan_digest(header.variance, called.counted, arrays):
         raise LeastnoiseError("its noise does not have its fingerprint")
-    budget, variance, system = Budget.from_json(header.budget), folders.positive(header.variance), _system(arrays)
+    budget, variance, system = Budget.from_json(header.budget), read_positive_fraction(header.variance), _system(arrays)
     attribute = Attribute.from_json(called.counted)
     if attribute.to_json() != called.counted:
         raise LeastnoiseError("its items have fields that do not belong there")
@@ -113,10 +98,10 @@ def plan_from(header: Header, called: Called, arrays: Arrays) -> MatrixPlan:
 
 def _system(arrays: Arrays) -> System:
     if set(arrays) == {"column"}:
-        return Toeplitz(folders.integers(arrays["column"], "column"))
+        return Toeplitz(integers(arrays["column"], "column"))
     if set(arrays) != {"queries", "strategy"} or arrays["queries"].dtype != "<f8":
         raise LeastnoiseError("it has neither a matrix of queries nor running totals")
-    queries, strategy = arrays["queries"], folders.integers(arrays["strategy"], "strategy")
+    queries, strategy = arrays["queries"], integers(arrays["strategy"], "strategy")
     if queries.ndim != 2 or strategy.ndim != 2 or queries.shape[1] != strategy.shape[1]:
         raise LeastnoiseError("its queries and what was measured are on different items")
     if queries.shape[1] > MOST_ITEMS or max(queries.size, strategy.size) > MOST_ENTRIES:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray, Progress
-from leastnoise.archive import Arrays
 from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.differences import difference_floor
@@ -31,13 +30,12 @@ from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
-from leastnoise.plan.recipe_store import digest_of
 from leastnoise.plan.words import no_noise_needed, number, percent_above
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text
 from leastnoise.privacy.gaussian import contrast
-from leastnoise.release import folders
 from leastnoise.release.statement import common_delta
+from leastnoise.storage.archive import Arrays, digest_of, narrow
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Matrix, Prefix
 
@@ -143,9 +141,9 @@ class MatrixPlan(Mechanism[MatrixRelease]):
     def arrays(self) -> Arrays:
         """The matrices, as they are stored: of running totals over long horizons the first column alone."""
         if isinstance(self.system, Toeplitz):
-            return {"column": folders.narrow(self.system.column)}
+            return {"column": narrow(self.system.column)}
         assert isinstance(self.system, Measured)
-        strategy = folders.narrow(self.system.strategy)
+        strategy = narrow(self.system.strategy)
         return {"queries": np.ascontiguousarray(self.system.queries, "<f8"), "strategy": strategy}
 
     @cached_property

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 from pydantic import Field
 
-from leastnoise.archive import read_arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.matrix import files as matrix_files
 from leastnoise.mechanisms.stream import journal
 from leastnoise.mechanisms.stream.journal import JOURNAL
 from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.release import folders
-from leastnoise.release.folders import NAMES, STREAM
+from leastnoise.release.folders import STREAM
+from leastnoise.storage import appended
+from leastnoise.storage.records import Saved, read_folder, write_folder
 
 if TYPE_CHECKING:
     from leastnoise.mechanisms.stream.stream import Stream
-
-ARRAYS = "plan.npz"
 
 
 class Header(matrix_files.Header):
     """stream.json."""
 
-    mark = "leastnoise_stream"
-    kind = "stream"
+    format = journal.FORMAT
+    file = STREAM
+    arrays = "plan.npz"
+    unlisted = (JOURNAL,)
+    named_by_arrays = False
 
     inode: Annotated[int, Field(ge=0)]  # of the journal: a copy, or what is restored from one, has another
 
@@ -37,17 +37,9 @@ class Header(matrix_files.Header):
 def write(stream: Stream, folder: Path) -> str:
     """Write a stream without items into an empty folder; returns the checksum with which its journal starts."""
     plan = stream.plan
-    with folders.writing(folder):
-        with (folder / ARRAYS).open("wb") as file:
-            np.savez(file, allow_pickle=False, **plan.arrays())
-        matrix_files.write_names(plan, folder)
-        stored = {name: folders.measured(folder / name) for name in (ARRAYS, NAMES)}
-        told = folders.told_once(stream, stored, secrets.token_hex(8), plan.fingerprint)
-        journal.create(folder / JOURNAL)
-        inode = (folder / JOURNAL).stat().st_ino
-        header = folders.sealed(Header(**told, **matrix_files.plan_fields(plan), inode=inode))
-        (folder / STREAM).write_text(json.dumps(header, indent=1))
-    return str(header["sha256"])
+    fields = folders.told_once(stream, plan.fingerprint) | matrix_files.plan_fields(plan)
+    fields |= {"id": secrets.token_hex(8), "inode": appended.create(folder / JOURNAL)}
+    return write_folder(Saved(Header(**fields), plan.arrays(), matrix_files.called(plan)), folder).sha256
 
 
 def load(path: Path, moved: bool = False) -> tuple[Header, StreamPlan]:
@@ -58,20 +50,14 @@ def load(path: Path, moved: bool = False) -> tuple[Header, StreamPlan]:
     file = path / STREAM
     if not file.is_file():
         raise LeastnoiseError(f"there is no stream {path}; open one with Stream(plan, folder=path)")
-    with folders.reading(file, journal.REMEDY):
-        text = file.read_bytes()
-    header = folders.read_header(file, text, Header, journal.REMEDY)
-    with folders.reading(file, journal.REMEDY):
-        for name in (ARRAYS, NAMES):
-            if folders.measured(path / name) != header.files.get(name):
-                raise LeastnoiseError(f"the size or checksum of {name} is wrong")
-    with folders.understanding(file, journal.REMEDY):
-        plan = StreamPlan.of(matrix_files.plan_from(header, matrix_files.read_names(path), read_arrays(path / ARRAYS)))
-    with folders.reading(path / JOURNAL, journal.REMEDY):
-        original = (path / JOURNAL).stat().st_ino == header.inode
+    saved = read_folder(path, Header)
+    with Header.format.reading(file):
+        plan = StreamPlan.of(matrix_files.plan_from(saved.header, saved.names, saved.arrays))
+    with Header.format.reading(path / JOURNAL):
+        original = (path / JOURNAL).stat().st_ino == saved.header.inode
     if not original and not moved:
         raise LeastnoiseError(
             f"{path} is a copy of a stream, and two copies would answer the same step with different noise; "
             "go on with the original, or say that it is gone and this copy has all its steps (moved)"
         )
-    return header, plan
+    return saved.header, plan

@@ -8,9 +8,7 @@ read from the journal: it is as private as the data.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +17,13 @@ from pathlib import Path
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import TOO_MANY
-from leastnoise.noise.bits import process
-from leastnoise.release.folders import damaged
+from leastnoise.storage.appended import AppendedFile
+from leastnoise.storage.forks import process
+from leastnoise.storage.formats import Format
 
 JOURNAL = "private.journal"
 REMEDY = "nothing can be added to it; what was answered stays as it is"
-PIECE = 2**20  # bytes read at a time
+FORMAT = Format("leastnoise_stream", "stream", REMEDY)
 _LINE = re.compile(rb"(?P<step>\d{1,8}) (?P<count>\d{1,19}) (?P<measured>-?\d{1,60}) (?P<digest>[0-9a-f]{64})")
 
 
@@ -34,11 +33,6 @@ class Step:
 
     count: int
     measured: int
-
-
-def create(path: Path) -> None:
-    """An empty journal that only its owner can read."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 class Journal:
@@ -51,21 +45,11 @@ class Journal:
     def __init__(self, path: Path, start: str) -> None:
         """Open the journal of a stream whose header has the checksum `start`."""
         self.path, self._digest, self._owner, self._failed = path, start.encode(), process(), False
-        self._handle = -1
+        in_use = f"the stream {path.parent} is open elsewhere; close it there, or wait until that process has ended"
+        self._file = AppendedFile(path, in_use)
         try:
-            self._handle = os.open(path, os.O_RDWR)
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            content = _content(self._handle)
-        except BlockingIOError:
-            self.close()
-            raise LeastnoiseError(
-                f"the stream {path.parent} is open elsewhere; close it there, or wait until that process has ended"
-            ) from None
-        except OSError as error:
-            self.close()
-            raise LeastnoiseError(f"{path} cannot be opened ({error.strerror or type(error).__name__})") from None
-        try:
-            self.steps = self._read(content)
+            with _told(path):
+                self.steps = self._read(self._file.read())
         except LeastnoiseError:
             self.close()
             raise
@@ -78,17 +62,16 @@ class Journal:
         found = [self._checked(number, line) for number, line in enumerate(lines)]
         self._end = sum(len(line) + 1 for line in lines[:-1])
         last = lines[-1] + b"\n" if lines else b""
-        with _told(self.path):
-            self._put(last)
+        self._put(last)
         self._count = len(found)
         return found
 
     def _checked(self, number: int, line: bytes) -> Step:
         found = _LINE.fullmatch(line)
         if found is None or int(found["step"]) != number or found["digest"] != self._next(line[:-65]):
-            raise damaged(self.path, f"step {number} was changed", REMEDY)
+            raise FORMAT.damaged(self.path, f"step {number} was changed")
         if int(found["count"]) >= TOO_MANY:
-            raise damaged(self.path, f"step {number} counts more than anybody can have added", REMEDY)
+            raise FORMAT.damaged(self.path, f"step {number} counts more than anybody can have added")
         self._digest = found["digest"]
         return Step(int(found["count"]), int(found["measured"]))
 
@@ -99,7 +82,7 @@ class Journal:
         """Write a step; it is on disk when this returns. After a failure nothing more is written."""
         if process() != self._owner:
             raise LeastnoiseError("this stream was opened before a fork; only the process that opened it can add to it")
-        if self._failed or self._handle < 0 or number != self._count:  # such as after Ctrl-C at the wrong moment
+        if self._failed or not self._file.is_open or number != self._count:  # such as after Ctrl-C at the wrong moment
             raise LeastnoiseError(f"the stream {self.path.parent} is closed; open it again with Stream.load")
         payload = f"{number} {step.count} {step.measured}".encode()
         digest = self._next(payload)
@@ -109,31 +92,12 @@ class Journal:
         self._failed, self._digest, self._count = False, digest, self._count + 1
 
     def _put(self, line: bytes) -> None:
-        """Write a line at the end, drop what is beyond, and wait for the disk."""
-        done = 0
-        while done < len(line):
-            done += os.pwrite(self._handle, line[done:], self._end + done)
-        self._end += done
-        os.ftruncate(self._handle, self._end)
-        os.fsync(self._handle)
+        """Write a line at the end, and wait for the disk."""
+        self._end = self._file.write(line, self._end)
 
     def close(self) -> None:
         """Let others open it."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
-
-    def __del__(self) -> None:
-        self.close()
-
-
-def _content(handle: int) -> bytes:
-    """All of a file, from the handle that has the lock."""
-    pieces, done = [], 0
-    while piece := os.pread(handle, PIECE, done):
-        pieces.append(piece)
-        done += len(piece)
-    return b"".join(pieces)
+        self._file.close()
 
 
 @contextmanager

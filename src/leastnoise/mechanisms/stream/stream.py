@@ -27,7 +27,7 @@ from leastnoise.mechanisms.gate import checked_count
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.stream import files as stream_files
-from leastnoise.mechanisms.stream.journal import JOURNAL, REMEDY, Journal, Step
+from leastnoise.mechanisms.stream.journal import FORMAT, JOURNAL, Journal, Step
 from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.noise import Bits, BoundBits, SecureBits, rounded_gaussian
 from leastnoise.privacy.ledger import Entry, Ledger
@@ -124,7 +124,7 @@ class Stream:
             stream._entry = _entry(stream._book, header)
         stream._journal = Journal(path / JOURNAL, header.sha256)
         if len(stream._journal.steps) > plan.items:
-            raise folders.damaged(path / JOURNAL, "it has more steps than items", REMEDY)
+            raise FORMAT.damaged(path / JOURNAL, "it has more steps than items")
         for step in stream._journal.steps:
             stream._take(step)
         return stream

@@ -1,4 +1,4 @@
-"""Cascade releases as folders: written whole or not at all, read without the data, refused where anything is wrong.
+"""Cascade releases as folders: header, arrays and names of one, and back; anything wrong is refused.
 
 `release.json` says what was done and has checksums of the others; `measurements.npz` has the table of leaves and the
 trees; `names.json` the names of nodes.
@@ -7,14 +7,12 @@ trees; `names.json` the names of nodes.
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from leastnoise._types import IntArray
-from leastnoise.archive import Arrays
 from leastnoise.encoding import Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
@@ -22,20 +20,13 @@ from leastnoise.mechanisms.tree.invariants import Invariants
 from leastnoise.mechanisms.tree.plan import CascadePlan, SavedTree, leaf_encoding, plan_digest
 from leastnoise.mechanisms.tree.release import CascadeRelease
 from leastnoise.mechanisms.tree.targets import Cascade, Spread
+from leastnoise.privacy.cost import read_positive_fraction
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release import folders
-from leastnoise.release.folders import HEADER, NAMES, Once
-from leastnoise.release.statement import Record
+from leastnoise.release.folders import Once
+from leastnoise.storage.archive import Arrays, integers, narrow
+from leastnoise.storage.records import Record, Saved
 from leastnoise.tree import Counts, Tree
-
-
-class Header(Once):
-    """release.json."""
-
-    mark = "leastnoise_cascade"
-
-    exact: bool
-    trees: Annotated[list[SavedTree], Field(min_length=1)]
 
 
 class Names(Record):
@@ -43,14 +34,24 @@ class Names(Record):
 
     nodes: list[list[str] | None]
     values: list[list[str | int | float | bool] | None]
-    levels: list[list[str] | None]
+    levels: list[list[str] | None] | None = None  # releases of earlier versions have no such list
+
+
+class Header(Once):
+    """release.json."""
+
+    format = folders.release_format("leastnoise_cascade")
+    names = Names
+
+    exact: bool
+    trees: Annotated[list[SavedTree], Field(min_length=1)]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(release: CascadeRelease, folder: Path) -> str:
-    """Write a release into an empty folder; returns its id."""
+def record(release: CascadeRelease) -> Saved[Header]:
+    """Header, arrays and names of a release."""
     plan = release.plan
     attributes = [attribute.values for attribute in plan.domain]
     names = Names(
@@ -58,40 +59,35 @@ def write(release: CascadeRelease, folder: Path) -> str:
         values=[list(v.items) if isinstance(v, Values) else None for v in attributes],
         levels=[list(v.level_names) if isinstance(v, Hierarchy) else None for v in attributes],
     )
-    with folders.writing(folder):
-        folders.write_arrays(folder, plan.arrays() | {"table": folders.narrow(release.leaves)})
-        (folder / NAMES).write_text(names.model_dump_json(), encoding="utf-8")
-        stored = folders.listed(folder)
-        told = folders.told_once(release, stored, folders.identity_of(stored), plan.fingerprint)
-        return folders.write_header(folder, Header(**told, exact=plan.exact is not None, trees=plan.saved_trees()))
+    told = folders.told_once(release, plan.fingerprint)
+    header = Header(**told, exact=plan.exact is not None, trees=plan.saved_trees())
+    return Saved(header, plan.arrays() | {"table": narrow(release.leaves)}, names)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> CascadeRelease:
-    """Read a release back.
+def from_record(saved: Saved[Header]) -> CascadeRelease:
+    """A release from its header, arrays and names.
 
     Guarantees: any_changed_byte_is_refused; forged_arrays_fail_in_one_line.
     """
-    header, arrays = folders.opened(path, Header, [NAMES])
-    with folders.reading(path / NAMES):
-        names = Names.model_validate_json((path / NAMES).read_bytes())
-    with folders.understanding(path / HEADER):
-        table = _integers(arrays, "table")
-        if header.fingerprint != plan_digest(header.trees, arrays):
-            raise LeastnoiseError("its noise does not have its fingerprint")
-        plan = _plan(header, names, arrays)
-        if arrays:
-            raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
-        if table.shape != tuple(t.leaf_count for t in plan.trees):
-            raise LeastnoiseError("its table does not have a number for each leaf")
-    return folders.restored(CascadeRelease, path, header, plan=plan, leaves=table)
+    header, arrays = saved.header, dict(saved.arrays)
+    table = _integers(arrays, "table")
+    if header.fingerprint != plan_digest(header.trees, arrays):
+        raise LeastnoiseError("its noise does not have its fingerprint")
+    plan = _plan(header, saved.names, arrays)
+    if arrays:
+        raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
+    if table.shape != tuple(t.leaf_count for t in plan.trees):
+        raise LeastnoiseError("its table does not have a number for each leaf")
+    return CascadeRelease(plan=plan, leaves=table, **folders.once(header))
 
 
 def _plan(header: Header, names: Names, arrays: Arrays) -> CascadePlan:
     count = len(header.trees)
-    if not len(names.nodes) == len(names.values) == len(names.levels) == count:
+    levels = [None] * count if names.levels is None else names.levels
+    if not len(names.nodes) == len(names.values) == len(levels) == count:
         raise LeastnoiseError("its names are not those of its trees")
     cascades = tuple(_cascade(i, saved, names.nodes[i], arrays) for i, saved in enumerate(header.trees))
     exact = None
@@ -108,7 +104,7 @@ def _plan(header: Header, names: Names, arrays: Arrays) -> CascadePlan:
         delta=stated.delta,
         exact=exact,
         targets=_targets(header.trees, [c.tree for c in cascades]),
-        encodings=tuple(map(leaf_encoding, (c.tree for c in cascades), names.values, names.levels)),
+        encodings=tuple(map(leaf_encoding, (c.tree for c in cascades), names.values, levels)),
     )
     if plan.domain.shape != tuple(t.leaf_count for t in plan.trees):
         raise LeastnoiseError("its leaves do not have a value each")
@@ -120,7 +116,7 @@ def _cascade(i: int, saved: SavedTree, names: list[str] | None, arrays: Arrays) 
         raise LeastnoiseError("its names are not those of its trees")
     tree = Tree(_integers(arrays, f"children{i}"), None if names is None else tuple(names))
     kind: Counts = _integers(arrays, f"kind{i}")
-    spreads = tuple(Spread(s.children, folders.positive(s.variance)) for s in saved.spreads)
+    spreads = tuple(Spread(s.children, read_positive_fraction(s.variance)) for s in saved.spreads)
     core = tree.core.tree
     inner = core.children > 0
     if kind.shape != (core.nodes,) or kind[~inner].any() or kind.min() < 0 or (kind[inner] >= len(spreads)).any():
@@ -128,7 +124,7 @@ def _cascade(i: int, saved: SavedTree, names: list[str] | None, arrays: Arrays) 
     arity = np.array([s.children for s in spreads])
     if inner.any() and (arity[kind[inner]] != core.children[inner]).any():
         raise LeastnoiseError("its spreads are for other numbers of children")
-    return Cascade(tree, folders.positive(saved.root), spreads, kind.astype(np.min_scalar_type(int(kind.max()))))
+    return Cascade(tree, read_positive_fraction(saved.root), spreads, kind.astype(np.min_scalar_type(int(kind.max()))))
 
 
 def _targets(trees: list[SavedTree], found: list[Tree]) -> tuple[tuple[Fraction | None, ...], ...] | None:
@@ -138,11 +134,11 @@ def _targets(trees: list[SavedTree], found: list[Tree]) -> tuple[tuple[Fraction 
     for each, tree in zip(asked, found, strict=True):
         if each is None or len(each) != tree.depth + 1:
             raise LeastnoiseError("its targets are not those of its levels")
-    return tuple(tuple(None if t is None else folders.positive(t) for t in each or ()) for each in asked)
+    return tuple(tuple(None if t is None else read_positive_fraction(t) for t in each or ()) for each in asked)
 
 
 def _integers(arrays: Arrays, name: str) -> IntArray:
-    found = folders.integers(arrays.pop(name), name)
+    found = integers(arrays.pop(name), name)
     if found.dtype == object:
         raise LeastnoiseError(f"the array {name!r} does not hold integers")
     return found

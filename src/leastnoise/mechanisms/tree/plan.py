@@ -15,7 +15,6 @@ import pandas as pd
 from pydantic import Field
 
 from leastnoise._types import Array, Progress
-from leastnoise.archive import Arrays
 from leastnoise.domain import Attribute, Domain
 from leastnoise.encoding import Encoding
 from leastnoise.errors import LeastnoiseError
@@ -31,15 +30,15 @@ from leastnoise.mechanisms.tree.release import CascadeRelease
 from leastnoise.mechanisms.tree.replace import replace_cost
 from leastnoise.mechanisms.tree.targets import Cascade, cost
 from leastnoise.noise import Bits
-from leastnoise.plan.recipe_store import digest_of
 from leastnoise.plan.words import no_noise_needed, number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
-from leastnoise.release import folders
 from leastnoise.release.answers import quantile
-from leastnoise.release.statement import USUAL_DELTA, Record, Text
+from leastnoise.release.statement import USUAL_DELTA
 from leastnoise.sources.source import MOST_CELLS
+from leastnoise.storage.archive import Arrays, digest_of, narrow
+from leastnoise.storage.records import Record, Text
 from leastnoise.tree import Tree
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Marginal
@@ -246,10 +245,10 @@ class CascadePlan(Mechanism[CascadeRelease]):
         """Trees, which families have which spread, and which nodes are exact, as they are stored."""
         arrays: Arrays = {}
         for i, cascade in enumerate(self.cascades):
-            arrays[f"children{i}"] = folders.narrow(cascade.tree.children)
-            arrays[f"kind{i}"] = folders.narrow(cascade.kind)
+            arrays[f"children{i}"] = narrow(cascade.tree.children)
+            arrays[f"kind{i}"] = narrow(cascade.kind)
         if self.exact is not None:
-            arrays["exact"] = folders.narrow(self.exact.nodes)
+            arrays["exact"] = narrow(self.exact.nodes)
         return arrays
 
     def saved_trees(self) -> list[SavedTree]:

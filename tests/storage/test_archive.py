@@ -10,11 +10,20 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.archive import MOST_UNPACKED, ArchiveError, array_from, read_array, read_arrays, write_arrays
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
 from leastnoise.noise import SeededBits
-from leastnoise.release import folders
+from leastnoise.storage.archive import (
+    MOST_UNPACKED,
+    Archive,
+    ArchiveError,
+    array_from,
+    digest_of,
+    read_array,
+    read_arrays,
+)
+from leastnoise.storage.formats import Format
+from leastnoise.storage.records import File
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
 from tests.release.test_files import header, sealed
@@ -91,16 +100,19 @@ def test_arrays_are_as_large_as_they_say(little, tmp_path):
 
 
 @pytest.mark.parametrize("most", [MOST_UNPACKED, 100], ids=["compressed", "stored"])
-def test_what_is_written_is_read(most, monkeypatch):
-    monkeypatch.setattr("leastnoise.archive.MOST_UNPACKED", most)
+def test_what_is_written_is_read(most, monkeypatch, tmp_path):
+    monkeypatch.setattr("leastnoise.storage.archive.MOST_UNPACKED", most)
     arrays = {
         "whole": np.arange(6, dtype=np.int16).reshape(2, 3), "columns": np.asfortranarray(np.eye(3)[:2]),
         "none": np.zeros((0, 4)), "one": np.array(2.5), "bytes": np.arange(3, dtype=np.uint8), "text": np.array(["ab"]),
         "bools": np.array([True, False]),
     }  # fmt: skip
-    buffer = io.BytesIO()
-    write_arrays(buffer, arrays)
-    found = read_arrays(buffer, packed=True)
+    kind = Format("leastnoise_thing", "thing", "save it again")
+    Archive({"about": "it"}, arrays, {"more.txt": b"text"}).save(tmp_path / "x", kind)
+    back = Archive.load(tmp_path / "x", kind)
+    assert back.header == {"leastnoise_thing": 1, "about": "it"}
+    assert back.others == {"more.txt": b"text"}
+    found = back.arrays
     assert list(found) == list(arrays)
     for name, array in arrays.items():
         assert found[name].dtype == array.dtype
@@ -123,7 +135,7 @@ def _put(folder: Path, content: bytes) -> None:
     """Other measurements, with all checksums right."""
     (folder / "measurements.npz").write_bytes(content)
     told = header(folder)
-    told["files"]["measurements.npz"] = folders.measured(folder / "measurements.npz").model_dump()
+    told["files"]["measurements.npz"] = File.of(folder / "measurements.npz").model_dump()
     sealed(folder, told | {"id": told["files"]["measurements.npz"]["sha256"][:16]})
 
 
@@ -145,14 +157,14 @@ def test_headers_that_declare_much_are_refused(size, tmp_path, little):
         part["shape"] = [size if n == 4 else n for n in part["shape"]]
     arrays = {n: a for n, a in read_arrays(tmp_path / "out" / "measurements.npz").items() if "answers" not in n}
     own = {n.removeprefix("part0_"): a for n, a in arrays.items()}
-    told["parts"][0]["fingerprint"] = ln.release.files.digest_of(recipe, own)
+    told["parts"][0]["fingerprint"] = digest_of(recipe, own)
     sealed(tmp_path / "out", told)
     with pytest.raises(LeastnoiseError, match="is damaged"):
         ln.load(tmp_path / "out")
 
 
 def test_matrices_that_need_a_square_of_their_items_are_refused(tmp_path, little):
-    from leastnoise.mechanisms.matrix.files import _digest
+    from leastnoise.mechanisms.matrix.plan import plan_digest
 
     _matrix(tmp_path / "out")
     wide, buffer = np.ones((1, 200_000)), io.BytesIO()
@@ -163,8 +175,8 @@ def test_matrices_that_need_a_square_of_their_items_are_refused(tmp_path, little
     called["counted"]["size"] = wide.shape[1]
     called["queries"] = None
     names.write_text(json.dumps(called))
-    told["files"]["names.json"] = folders.measured(names).model_dump()
-    sealed(tmp_path / "out", told | {"fingerprint": _digest(told["variance"], called["counted"], arrays)})
+    told["files"]["names.json"] = File.of(names).model_dump()
+    sealed(tmp_path / "out", told | {"fingerprint": plan_digest(told["variance"], called["counted"], arrays)})
     _put(tmp_path / "out", buffer.getvalue())
     with pytest.raises(LeastnoiseError, match="its matrices are larger than any that can be planned"):
         ln.load(tmp_path / "out")
@@ -172,7 +184,7 @@ def test_matrices_that_need_a_square_of_their_items_are_refused(tmp_path, little
 
 def test_plans_that_unpack_to_gigabytes_are_refused(bomb, tmp_path, little):
     (tmp_path / "plan.npz").write_bytes(bomb)
-    with pytest.raises(LeastnoiseError, match=r"is not a readable plan .it unpacks to"):
+    with pytest.raises(LeastnoiseError, match=r"is not a plan .it unpacks to"):
         ln.Plan.load(tmp_path / "plan.npz")
     with pytest.raises(LeastnoiseError, match=r"is not a local plan .it unpacks to"):
         load_plan(tmp_path / "plan.npz")
@@ -208,5 +220,7 @@ def test_matrices_of_specs_are_bounded(tmp_path, little):
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 2)})
     (tmp_path / "x.npy").write_bytes(head.getvalue())
-    with pytest.raises(LeastnoiseError, match=r"line 2: 'x.npy' does not hold rows of numbers .it has 2,000,000,000"):
+    with pytest.raises(
+        LeastnoiseError, match=r"line 2: 'x.npy' does not hold a matrix of numbers .it has 2,000,000,000"
+    ):
         parse_spec(text, folder=tmp_path)

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import leastnoise as ln
-from leastnoise import _renames
-from leastnoise._renames import exchange, rename_to_free
 from leastnoise.errors import LeastnoiseError
+from leastnoise.storage import renames
+from leastnoise.storage.renames import exchange, rename_to_free
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems take two steps")
 
@@ -43,13 +43,13 @@ def test_what_is_not_there_is_an_error(two, tmp_path):
         exchange(two[0], tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("number", _renames.LACKING)
+@pytest.mark.parametrize("number", renames.LACKING)
 def test_a_system_without_it_changes_nothing(number, two, monkeypatch):
     def lacking(*_):
         ctypes.set_errno(number)
         return -1
 
-    monkeypatch.setattr(_renames, "_renameat2", lambda: lacking)
+    monkeypatch.setattr(renames, "_renameat2", lambda: lacking)
     assert not exchange(*two)
     assert [[p.name for p in folder.iterdir()] for folder in two] == [["a"], ["b"]]
 
@@ -59,13 +59,13 @@ def test_another_error_is_raised(two, monkeypatch):
         ctypes.set_errno(errno.EIO)
         return -1
 
-    monkeypatch.setattr(_renames, "_renameat2", lambda: failing)
+    monkeypatch.setattr(renames, "_renameat2", lambda: failing)
     with pytest.raises(OSError, match="Input/output error"):
         exchange(*two)
 
 
 def test_ledgers_are_made_without_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(_renames, "_renameat2", lambda: None)
+    monkeypatch.setattr(renames, "_renameat2", lambda: None)
     path = tmp_path / "people.ledger"
     made = ln.Ledger.create(path, ln.Budget(mu=1), "people")
     assert ln.Ledger.open(path) == made

@@ -1,23 +1,28 @@
 """leastnoise: differentially private answers to linear queries with the least noise provably possible."""
 
-from leastnoise import cascade, estimate, report
-from leastnoise.adaptive import Adaptive, Completion, adapt
-from leastnoise.adaptive.from_spec import release_spec
-from leastnoise.domain import Domain, bins, hierarchy, sized
-from leastnoise.errors import LeastnoiseError
-from leastnoise.local.bounds import Bounds, bounds, curves
-from leastnoise.plan import Plan, plan
-from leastnoise.plan.from_spec import plan_spec
-from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
-from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
-from leastnoise.release import Answer, Linear, Release, merge
-from leastnoise.release.kinds import load
-from leastnoise.release.matrix import MatrixRelease
-from leastnoise.release.stream import Stream
-from leastnoise.sources import Rules, Unit, source_of
-from leastnoise.sources.check import Check, check
-from leastnoise.workload import Workload
-from leastnoise.workload.spec import load_spec
+from typing import TYPE_CHECKING
+
+from leastnoise._lazy import export_lazily
+
+if TYPE_CHECKING:
+    from leastnoise import cascade, estimate, report
+    from leastnoise.adaptive import Adaptive, Completion, adapt
+    from leastnoise.adaptive.from_spec import release_spec
+    from leastnoise.domain import Domain, bins, hierarchy, sized
+    from leastnoise.errors import LeastnoiseError
+    from leastnoise.local.bounds import Bounds, bounds, curves
+    from leastnoise.plan import Plan, plan
+    from leastnoise.plan.from_spec import plan_spec
+    from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
+    from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
+    from leastnoise.release import Answer, Linear, Release, merge
+    from leastnoise.release.kinds import load
+    from leastnoise.release.matrix import MatrixRelease
+    from leastnoise.release.stream import Stream
+    from leastnoise.sources import Rules, Unit, source_of
+    from leastnoise.sources.check import Check, check
+    from leastnoise.workload import Workload
+    from leastnoise.workload.spec import load_spec
 
 __version__ = "0.1.0"
 
@@ -63,3 +68,5 @@ __all__ = [
     "sized",
     "source_of",
 ]
+
+export_lazily(__name__)

@@ -1,8 +1,20 @@
-"""Names that are imported when they are used: what nobody uses costs nothing."""
+"""Names that are imported when they are used: what nobody uses costs nothing.
+
+A package lists what it exports once, as imports that only type checkers see:
+
+    if TYPE_CHECKING:
+        from leastnoise.domain import Domain
+    export_lazily(__name__)
+
+so that editors and mypy know the names, and `package.Domain` imports its module at the first use (the idea of PEP 562
+and of `attach_stub` in lazy_loader).
+"""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -14,3 +26,50 @@ def resolve(target: str) -> Any:
     """
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
+
+
+def export_lazily(package: str) -> None:
+    """Import what a package exports for type checkers, and its modules, when they are used."""
+    sys.modules[package].__class__ = LazyPackage
+
+
+class LazyPackage(ModuleType):
+    """A package that imports its names at their first use."""
+
+    __all__: list[str]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        module = _exports(self).get(name) if name in self.__all__ else None
+        value = getattr(import_module(module), name) if module not in (None, self.__name__) else _module(self, name)
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import system puts modules here once they are loaded, also those that are called like an exported object.
+        if not (isinstance(value, ModuleType) and name in self.__all__):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self.__all__})
+
+
+def _exports(package: ModuleType) -> dict[str, str]:
+    """The module of each name that a package imports for type checkers."""
+    import ast  # and not above: only packages that are used pay for it
+
+    source = package.__loader__.get_source(package.__name__)  # type: ignore[union-attr]
+    blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
+
+
+def _module(package: ModuleType, name: str) -> ModuleType:
+    full = f"{package.__name__}.{name}"
+    try:
+        return import_module(full)
+    except ModuleNotFoundError as error:
+        if error.name != full:
+            raise
+        raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}") from None

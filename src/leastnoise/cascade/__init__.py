@@ -1,17 +1,22 @@
 """Cascades: noise on trees in which children sum to their parent and every node has a chosen variance."""
 
-from leastnoise.cascade.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
-from leastnoise.cascade.closed import Law
-from leastnoise.cascade.integer import extra_variance, integer_noise
-from leastnoise.cascade.invariants import Invariants
-from leastnoise.cascade.plan import CascadePlan, cascade_plan
-from leastnoise.cascade.posterior import Pooled, Posterior, pool, posterior
-from leastnoise.cascade.release import CascadeRelease
-from leastnoise.cascade.replace import replace_cost
-from leastnoise.cascade.run import cascade_release
-from leastnoise.cascade.sample import gaussian_noise
-from leastnoise.cascade.targets import Cascade, Spread, cost
-from leastnoise.tree import Tree
+from typing import TYPE_CHECKING
+
+from leastnoise._lazy import export_lazily
+
+if TYPE_CHECKING:
+    from leastnoise.cascade.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
+    from leastnoise.cascade.closed import Law
+    from leastnoise.cascade.integer import extra_variance, integer_noise
+    from leastnoise.cascade.invariants import Invariants
+    from leastnoise.cascade.plan import CascadePlan, cascade_plan
+    from leastnoise.cascade.posterior import Pooled, Posterior, pool, posterior
+    from leastnoise.cascade.release import CascadeRelease
+    from leastnoise.cascade.replace import replace_cost
+    from leastnoise.cascade.run import cascade_release
+    from leastnoise.cascade.sample import gaussian_noise
+    from leastnoise.cascade.targets import Cascade, Spread, cost
+    from leastnoise.tree import Tree
 
 __all__ = [
     "Cascade",
@@ -39,3 +44,5 @@ __all__ = [
     "posterior",
     "replace_cost",
 ]
+
+export_lazily(__name__)

@@ -25,7 +25,7 @@ from leastnoise.cli.options import (
 )
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import LeastnoiseError, StoppedError
 from leastnoise.plan.matrix import MatrixPlan
 from leastnoise.plan.options import Options
 from leastnoise.privacy.ledger import Ledger
@@ -108,10 +108,6 @@ def ledger_at(path: Path | None) -> Ledger | None:
         typer.echo(NO_LEDGER, err=True)
         return None
     return Ledger.open(path)
-
-
-class StoppedError(LeastnoiseError):
-    """Ctrl-C came when privacy was already spent."""
 
 
 @contextmanager

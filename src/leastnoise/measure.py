@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.plan.recipe import Probe, Recipe
+
+if TYPE_CHECKING:
+    from leastnoise.gate import Counts
 
 Answers = npt.NDArray[Any]  # integers: of the smallest type that holds them, or Python's own where none does
 Progress = Callable[[float, float, str], None]

@@ -6,12 +6,10 @@ Everything here is public: the spec, the noise that a plan would have, and about
 from __future__ import annotations
 
 from math import pi, prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from leastnoise.adaptive import chosen, surveyed
-from leastnoise.adaptive.adapt import Adaptive, adapt
 from leastnoise.plan import Plan, plan
 from leastnoise.plan.design import Progress
 from leastnoise.plan.from_spec import plan_spec
@@ -20,6 +18,9 @@ from leastnoise.privacy import Budget
 from leastnoise.release.statement import common_delta
 from leastnoise.workload import Workload
 from leastnoise.workload.spec import Spec
+
+if TYPE_CHECKING:
+    from leastnoise.adaptive.adapt import Adaptive
 
 Method = Literal["plan", "adaptive"]
 ENOUGH = 0.1  # of the rows: a plan whose errors add up to no more in a table is close enough (docs/decisions/010)
@@ -46,6 +47,8 @@ def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[Method, 
 
 def adapt_spec(spec: Spec) -> Adaptive:
     """The adaptive release of a spec."""
+    from leastnoise.adaptive.adapt import adapt
+
     made = adapt(spec.workload, Budget(**spec.budget_fields), method=spec.select, rounds=spec.rounds)
     made.check()
     return made
@@ -137,6 +140,8 @@ def shares(made: Adaptive) -> dict[str, float]:
 
     A survey that finds everything measured already is left out, and what it would cost is spent on measuring.
     """
+    from leastnoise.adaptive import chosen, surveyed
+
     ones = _one_way(made)
     if not (made.aims.ways > 1).any():
         first, comparing = 1.0, 0.0

@@ -11,7 +11,6 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.cascade.aims import Kind, Targets, least_noise_cost, read_targets, without_rounding
@@ -34,6 +33,8 @@ from leastnoise.release.statement import USUAL_DELTA
 from leastnoise.tree import Tree
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from leastnoise.cascade.release import CascadeRelease
 
 AnyTree = Tree | Hierarchy
@@ -129,6 +130,8 @@ class CascadePlan:
 
     def levels(self) -> pd.DataFrame:
         """Per level (one column per tree): nodes, target, largest standard error of what is published."""
+        import pandas as pd
+
         variances = [[float(c.variances()[level].max()) for level in c.tree.levels()] for c in self.noise]
         widths = [np.diff(t.ends, prepend=0).tolist() for t in self.trees]
         rows = []

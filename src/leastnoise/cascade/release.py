@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import inf, sqrt
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from leastnoise._types import Array, IntArray
 from leastnoise.cascade import files
@@ -30,6 +29,9 @@ from leastnoise.release.statement import Privacy, Run, now, words
 from leastnoise.tree import Tree
 from leastnoise.workload import Workload
 from leastnoise.workload.blocks import Block
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Node = int | str
 SHOWN = 8  # levels in a notebook
@@ -180,6 +182,8 @@ class CascadeRelease:
 
     def answer(self, workload: Workload, confidence: float = 0.95) -> pd.DataFrame:
         """Any workload on the leaves: its queries in its order, as `Release.answer` has them."""
+        import pandas as pd
+
         if workload.domain != self.domain:
             raise LeastnoiseError("the workload is on another domain than the release; build it from release.domain")
         if not workload.blocks:

@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import export
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars
 
     from leastnoise.release.release import Release

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Domain
@@ -30,6 +29,9 @@ from leastnoise.release.html import described
 from leastnoise.release.run import FILE_BYTES, Debit, Task, spend
 from leastnoise.release.simultaneous import Together, half_width
 from leastnoise.release.statement import Privacy, Run, common_delta, now, words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 8  # answers in a notebook
 MOST_JOINT = 2**26  # entries of the covariances that are worked out together

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -21,6 +20,8 @@ from leastnoise.release.state import Members, State
 from leastnoise.release.totals import Fact, Totals, conditioned, read_facts
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from leastnoise.release.release import Release
 
 HOLD = 30.0  # how much more a table counts than one with one attribute more (docs/statistics.md)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.domain import Domain
@@ -35,6 +34,7 @@ from leastnoise.workload.families import Marginal
 
 if TYPE_CHECKING:
     import altair as alt
+    import pandas as pd
 
     from leastnoise.adaptive.complete import Completion
     from leastnoise.estimate.estimate import Estimate

@@ -13,10 +13,9 @@ from __future__ import annotations
 import threading
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -31,6 +30,9 @@ from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.journal import JOURNAL, REMEDY, Journal, Step
 from leastnoise.release.matrix import MatrixRelease, privacy_of
 from leastnoise.release.statement import Privacy, Run, now
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FITS = 2**62
 

@@ -17,6 +17,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from leastnoise.errors import LeastnoiseError
+
 
 def resolve(target: str) -> Any:
     """The object of a name such as "package.module:Object".
@@ -26,6 +28,20 @@ def resolve(target: str) -> Any:
     """
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
+
+
+def optional(what: str, module: str, extra: str | None = None) -> Any:
+    """A library that is not always installed. `what` needs it; `extra` is the extra of leastnoise that brings it.
+
+    >>> optional("this", "fractions").Fraction(1, 2)
+    Fraction(1, 2)
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        how = f"pip install {package}" if extra is None else f"install leastnoise with its extra {extra!r} (README.md)"
+        raise LeastnoiseError(f"{what} needs the package {package!r}, which is not installed; {how}") from None
 
 
 def export_lazily(package: str) -> None:

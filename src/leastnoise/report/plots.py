@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from leastnoise._lazy import optional
 from leastnoise.errors import LeastnoiseError
 from leastnoise.plan.plan import Plan
 from leastnoise.plan.words import number, where
@@ -151,8 +152,4 @@ def _distinct(texts: list[str]) -> list[str]:
 
 
 def _altair() -> Any:
-    try:
-        import altair
-    except ImportError:
-        raise LeastnoiseError("plots need Altair; install it with: pip install 'leastnoise[plots]'") from None
-    return altair
+    return optional("a plot", "altair", extra="plots")

@@ -99,13 +99,13 @@ def prepare(
     >>> next(ready.open().count([(0,)])).tolist()
     [1, 0]
     """
-    from leastnoise.sources.database import Database
-
     unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
     checked_name(name)
     title = title_of(data)
     with barrier(title):
         if (engine := engine_of(data, table, memory)) is not None:
+            from leastnoise.sources.database import Database
+
             source: Source = Database(domain, engine, name, rules, unit)
         elif (columns := columns_of(data)) is not None:
             check_columns(codings(domain, rules), unit, columns)
@@ -153,11 +153,11 @@ def as_source(domain: Domain, data: Any, name: str | None = None) -> Source:
 
 def engine_of(data: Any, table: str | None, memory: str | None) -> Engine | None:
     """The database that the data is in, if it is in one."""
-    from leastnoise.sources.spark import Spark
-
     if isinstance(data, str | Path):
         return _located(str(data), table, memory)
     if type(data).__module__.startswith("pyspark.sql"):
+        from leastnoise.sources.spark import Spark
+
         return Spark.of_table(data, _needed(table)) if hasattr(data, "catalog") else Spark(data)
     return None
 

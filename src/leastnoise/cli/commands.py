@@ -55,20 +55,8 @@ COMMANDS = (
     Entry(
         "release",
         "leastnoise.cli.release:release",
-        "Measure data once by a spec, and save what may be published. This spends privacy, as cascade and matrix do.",
+        "Measure data once by a spec, and save what may be published. This spends privacy.",
         "leastnoise release people.yaml --data people.parquet --out out --ledger people.ledger",
-    ),
-    Entry(
-        "cascade",
-        "leastnoise.cli.cascade:cascade",
-        "Noise on trees with an accuracy per level: show what it costs, or with data make a release that adds up.",
-        "leastnoise cascade geo=regions.csv --targets 10,20,50 --data people.csv --out out",
-    ),
-    Entry(
-        "matrix",
-        "leastnoise.cli.matrix:matrix",
-        "Any matrix of queries on the counts of one column: show its least error, or with data make a release.",
-        "leastnoise matrix queries.csv --item page --mu 1 --data visits.csv --out out",
     ),
     Entry(
         "stream",
@@ -85,7 +73,7 @@ COMMANDS = (
     Entry(
         "show",
         "leastnoise.cli.about:about",
-        "Tell what a release holds, and its privacy statement. Costs no privacy, needs no data.",
+        "Show what a release holds, and its privacy statement. Costs no privacy, needs no data.",
         "leastnoise show out",
     ),
     Entry(

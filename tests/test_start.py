@@ -73,7 +73,12 @@ def test_exported_names_are_those_that_type_checkers_see():
         package = importlib.import_module(name)
         assert isinstance(package, LazyPackage), name
         block = next(node for node in ast.parse(MODULES[name].read_text()).body if isinstance(node, ast.If))
-        seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        seen = {
+            alias.asname or alias.name
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         assert seen == set(package.__all__) - {"__version__"}, name
         assert set(package.__all__) <= set(dir(package)), name
         for exported in package.__all__:

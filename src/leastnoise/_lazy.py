@@ -57,8 +57,9 @@ class LazyPackage(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        module = _exports(self).get(name) if name in self.__all__ else None
-        value = getattr(import_module(module), name) if module not in (None, self.__name__) else _module(self, name)
+        module, attribute = _exports(self)[name] if name in self.__all__ else (self.__name__, name)
+        own = module == self.__name__
+        value = _module(self, attribute) if own else getattr(import_module(module), attribute)
         self.__dict__[name] = value
         return value
 
@@ -71,14 +72,14 @@ class LazyPackage(ModuleType):
         return sorted({*self.__dict__, *self.__all__})
 
 
-def _exports(package: ModuleType) -> dict[str, str]:
-    """The module of each name that a package imports for type checkers."""
+def _exports(package: ModuleType) -> dict[str, tuple[str, str]]:
+    """Of each name that a package imports for type checkers, the module and its name there."""
     import ast  # and not above: only packages that are used pay for it
 
     source = package.__loader__.get_source(package.__name__)  # type: ignore[union-attr]
     blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: node.module or "" for node in imports for alias in node.names}
+    return {alias.asname or alias.name: (node.module or "", alias.name) for node in imports for alias in node.names}
 
 
 def _module(package: ModuleType, name: str) -> ModuleType:

@@ -58,8 +58,10 @@ class LazyPackage(ModuleType):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         module, attribute = _exports(self)[name] if name in self.__all__ else (self.__name__, name)
-        own = module == self.__name__
-        value = _module(self, attribute) if own else getattr(import_module(module), attribute)
+        if module == self.__name__:
+            value = _module(self, attribute)
+        else:
+            value = getattr(__import__(module, fromlist=[attribute]), attribute)  # which may be a module itself
         self.__dict__[name] = value
         return value
 

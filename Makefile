@@ -11,7 +11,7 @@ FOLDER ?=
 
 .PHONY: install setup engines demo test slow check format bench docs packages clean
 
-# What running needs, about 630 MB; `setup` adds the tools of development and all engines, about 2.5 GB.
+# What running needs, about 620 MB; `setup` adds the tools of development and all engines, about 2.5 GB.
 install: $(RUNS)
 
 $(RUNS): pyproject.toml

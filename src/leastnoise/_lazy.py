@@ -78,7 +78,7 @@ def _exports(package: ModuleType) -> dict[str, tuple[str, str]]:
     """Of each name that a package imports for type checkers, the module and its name there."""
     import ast  # and not above: only packages that are used pay for it
 
-    source = package.__loader__.get_source(package.__name__)  # type: ignore[union-attr]
+    source = package.__spec__.loader.get_source(package.__name__)  # type: ignore[union-attr]
     blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: (node.module or "", alias.name) for node in imports for alias in node.names}

@@ -31,7 +31,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.mechanisms.adaptive.complete import follows_noise
 from leastnoise.noise import SeededBits
 from leastnoise.plan.request import clear_cache
-from leastnoise.release.rounds import Method
+from leastnoise.release.rounds import Select
 from leastnoise.sources import Codes
 from leastnoise.workload.families import Marginal
 
@@ -186,7 +186,7 @@ def answers(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> Iter
         estimate, more = timed(release.fit)
         return Made(estimate.counts, seconds + more, release, noisy=follows_noise(release, estimate))
 
-    def adapted(method: Method) -> tuple[Release, float]:
+    def adapted(method: Select) -> tuple[Release, float]:
         return timed(lambda: adapt(task.workload, task.budget, select=select).run(task.source, bits=SeededBits(seed)))
 
     if "survey" in methods or "fit" in methods:

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.audit.matrix import Streamed
 from leastnoise.audit.subjects import KINDS, audit, subject_of
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
@@ -58,7 +57,7 @@ MECHANISMS = {
     "plan": Kind("plan", lambda budget: ln.plan(WORK, budget), 1000),
     "release": Kind("release of tables", lambda budget: ln.plan(WORK, budget).run(DATA, bits=SeededBits(1)), 1000),
     "matrix": Kind("matrix release", lambda budget: ln.factorize(np.tri(4), budget)),
-    "stream": Kind("stream", lambda budget: Streamed(ln.factorize(np.tri(4), budget))),
+    "stream": Kind("stream", lambda budget: ln.stream_plan(np.tri(4), budget)),
     "tree": Kind("cascade", lambda budget: cascade_plan(TREE, budget=budget), rounds=True),
     "trees": Kind("cascade", lambda budget: cascade_plan(TREES, budget=budget), rounds=True),
     "exact": Kind("cascade", lambda budget: cascade_plan(TREE, budget=budget, exact_level=1), rounds=True),
@@ -184,7 +183,7 @@ def saved(path: Path) -> dict[str, tuple[Path, str]]:
     ln.adapt(SMALL, budget).run(Table(SMALL.domain, np.full((2, 2), 9)), bits=bits, out=path / "adaptive")
     matrix.run([1, 2, 3], bits=bits, out=path / "matrix")
     cascade_plan(TREE, budget=budget).run([5] * 6, bits=bits, out=path / "cascade")
-    with matrix.stream(folder=path / "stream", bits=bits) as stream:
+    with ln.Stream(matrix, folder=path / "stream", bits=bits) as stream:
         stream.add(3)
     save_plan(devices, path / "devices.plan")
     State.start(path / "devices.plan").save(path / "devices.state")

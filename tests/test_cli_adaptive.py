@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def out() -> str:
     """A release with the same noise every time."""
-    ln.release_spec(ln.load_spec("adaptive.yaml")).run("people.parquet", out="out", bits=QuietBits(1))
+    ln.plan_spec(ln.load_spec("adaptive.yaml")).run("people.parquet", out="out", bits=QuietBits(1))
     return "out"
 
 

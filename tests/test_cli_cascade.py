@@ -79,7 +79,7 @@ def test_release_and_ledger(capsys):
     assert entry.release == told["id"]
     assert entry.cost == release.cost
     # standard errors of 5: 60 is twelve of them
-    assert np.abs(release.table - [120, 80, 0, 0, 210]).max() < 60
+    assert np.abs(release.leaves - [120, 80, 0, 0, 210]).max() < 60
 
 
 def test_words_of_a_release(capsys):
@@ -95,7 +95,7 @@ def test_two_trees(capsys):
     assert code == 0, err
     release = CascadeRelease.load("two")
     assert release.names == ("geo", "hour")
-    assert release.table.shape == (5, 2)
+    assert release.leaves.shape == (5, 2)
     out = call(capsys, "ask", "two", "north and pm", "all and am")[1]
     assert out.splitlines() == [
         f"north and pm: {release.node('north', 'pm')}",
@@ -121,9 +121,9 @@ def test_tables_by_level(capsys):
     assert str(release.level(1)["count"].iloc[0]) in out
     call(capsys, "table", "out", "2", "--csv", "leaves.csv")
 
-    assert pd.read_csv("leaves.csv")["count"].tolist() == release.table.tolist()
+    assert pd.read_csv("leaves.csv")["count"].tolist() == release.leaves.tolist()
     told = json.loads(call(capsys, "table", "out", "0", "--json")[1])
-    assert told["rows"][0]["count"] == release.table.sum()
+    assert told["rows"][0]["count"] == release.leaves.sum()
 
 
 def test_report(capsys):

@@ -316,7 +316,7 @@ def test_mistakes_with_streams_are_told(capsys):
     call(capsys, "matrix", "--totals", 3, *SHARP, "--stream", "days")
     assert fail(capsys, "stream", "days", "x").startswith("a count is a whole number of 0 or more")
     assert fail(capsys, "stream", "days", "--close", "out").startswith("3 of 3 items have not come yet")
-    assert fail(capsys, "stream", "out") == "there is no stream out; open one with plan.stream(folder=path)"
+    assert fail(capsys, "stream", "out") == "there is no stream out; open one with Stream(plan, folder=path)"
     for command in (["show"], ["report"], ["table"], ["ask"]):
         more = ["all"] if command == ["ask"] else []
         assert fail(capsys, *command, "days", *more) == (

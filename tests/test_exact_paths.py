@@ -16,8 +16,9 @@ from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
 from leastnoise.factorize.system import Measured
 from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.mechanisms.adaptive import select, survey
+from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.stream.stream import Stream
-from leastnoise.mechanisms.tree import Tree, cascade_plan
+from leastnoise.mechanisms.tree import CascadePlan, Tree, cascade_plan
 from leastnoise.mechanisms.tree import integer as cascade_integer
 from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededBits, rounded_gaussian
@@ -27,9 +28,9 @@ from tests.test_layers import MODULES
 
 MOST = 2**62 - 1  # rows that sources take
 
-cascade_run, convolution, exact, gate, measure, release_matrix = (
+convolution, exact, gate, measure = (
     import_module(f"leastnoise.{name}")
-    for name in ("cascade.run", "factorize.convolution", "exact", "gate", "measure", "release.matrix")
+    for name in ("factorize.convolution", "exact", "mechanisms.gate", "mechanisms.measurement")
 )
 
 # All code that touches counts, or integers with noise before they are published. Functions, or all of a module.
@@ -37,8 +38,8 @@ WATCHED = [
     *[gate, measure, exact, convolution],
     *[Centring.apply, Rows.apply, IntegerStrategy.apply, Contrasts.apply],
     *[Toeplitz.apply, Toeplitz.row, Measured.apply, Measured.row],
-    *[release_matrix.run, release_matrix.measured, Stream.add, Stream._exact, Stream._noise],
-    *[cascade_run.run, cascade_integer.integer_noise, cascade_integer.assemble, cascade_integer.answers],
+    *[MatrixPlan.measure, Stream.add, Stream._exact, Stream._noise],
+    *[CascadePlan.measure, cascade_integer.integer_noise, cascade_integer.assemble, cascade_integer.answers],
     *[cascade_integer._answer_kinds, cascade_integer._blocks, cascade_integer._runs, cascade_integer._per_axis],
     *[cascade_integer._tree_answers, cascade_integer._contrasts, cascade_integer._tree_leaves],
     *[cascade_integer._integer_children, cascade_integer._halves, cascade_integer._shares, cascade_integer._below],
@@ -196,7 +197,7 @@ def test_huge_counts_in_matrices(items):
 
 def test_huge_counts_in_streams():
     plan = ln.factorize(ln.running_totals(4), ln.Budget(mu=1))
-    stream = plan.stream(bits=SeededBits(1))
+    stream = ln.Stream(plan, bits=SeededBits(1))
     counts = [MOST, MOST, 0, MOST]  # they come one by one, and together are more
     for t, count in enumerate(counts):
         stream.add(count)
@@ -209,7 +210,7 @@ def test_huge_counts_in_cascades(mu):
     plan = cascade_plan(tree, budget=ln.Budget(mu=mu))
     counts = huge(12)
     found = plan.run(counts, bits=SeededBits(1)).table
-    noise = integer_noise(SeededBits(1), *plan.noise)
+    noise = integer_noise(SeededBits(1), *plan.noise_cascades)
     assert found.tolist() == [x + e for x, e in zip(counts.tolist(), noise.tolist(), strict=True)]
 
 
@@ -217,6 +218,6 @@ def test_huge_counts_in_cascades(mu):
 def test_huge_counts_in_adaptive_releases(method):
     domain = ln.Domain.of(a=3, b=2, c=4)
     counts = huge(24).reshape(3, 2, 4)
-    plan = ln.adapt(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), select=select)
+    plan = ln.adapt(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), select=method)
     release = plan.run(Table(domain, counts), bits=SeededBits(1))
     assert float(release.table("a")["count"].sum()) == pytest.approx(MOST, rel=1e-12)

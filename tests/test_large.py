@@ -77,7 +77,7 @@ def test_lengths_stand_for_all_queries(family, monkeypatch):
     by_rows = np.sort(np.concatenate(list(listed.group_variances(0).values())))
     monkeypatch.setattr(variance, "DENSE_LIMIT", 8)
     short = ln.plan(one(n, family), BUDGET, solver="fourier")
-    fresh = variance.Variances(short.design, short.noise)
+    fresh = variance.Variances(short.design, short.noise_variances)
     (table,) = short.design.structure.tables
     v, counts = (np.concatenate(x) for x in zip(*fresh.blocks_of(table), strict=True))
     assert len(v) == n

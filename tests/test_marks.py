@@ -77,7 +77,7 @@ def _cascade(folder: Path, bits: Bits) -> Any:
 
 
 def _stream(folder: Path, bits: Bits) -> Any:
-    with ln.factorize(ln.running_totals(3), BUDGET).stream(folder=folder / "days", bits=bits) as stream:
+    with ln.Stream(ln.factorize(ln.running_totals(3), BUDGET), folder=folder / "days", bits=bits) as stream:
         stream.add(4)
         return stream
 

@@ -219,7 +219,7 @@ def test_two_attributes_of_equal_size_but_other_families(families):
         plan = ln.plan(work, BUDGET, prior=prior)
         check_plan(plan)
         # every residual measures some cell at its full cost, and the costs of all residuals add up to the budget
-        assert sum(plan.design.members / plan.noise) == pytest.approx(1, rel=1e-9)
+        assert sum(plan.design.members / plan.noise_variances) == pytest.approx(1, rel=1e-9)
         assert privacy_cost(plan).max() <= 1 + 1e-9
 
 
@@ -379,5 +379,5 @@ def test_single_laws_can_fail():
 
 def _with_noise(plan: ln.Plan, share: float, value: float = 1.0) -> ln.Plan:
     changed = replace(plan, outcome=replace(plan.outcome, value=plan.outcome.value * value))
-    changed.__dict__["noise"] = plan.noise * share
+    changed.__dict__["noise_variances"] = plan.noise_variances * share
     return changed

@@ -56,7 +56,7 @@ def asked(draw):
         neighbours=draw(st.sampled_from(["add-remove", "replace"])),
         rows_per_person=draw(st.sampled_from([None, 1, 3])),
     )
-    return adapt(work, budget, method=draw(st.sampled_from(METHODS))), draw(st.integers(0, 10**6))
+    return adapt(work, budget, select=draw(st.sampled_from(METHODS))), draw(st.integers(0, 10**6))
 
 
 @settings(max_examples=60)
@@ -119,7 +119,7 @@ class Watching(SecureBits):
 def test_debit_comes_first_and_is_the_whole_budget(method, tmp_path):
     ledger = book(tmp_path)
     bits = Watching(ledger)
-    release = adapt(WORK, BUDGET, select=select).run(Table(DOMAIN, COUNTS, "people"), ledger=ledger, bits=bits)
+    release = adapt(WORK, BUDGET, select=method).run(Table(DOMAIN, COUNTS, "people"), ledger=ledger, bits=bits)
     assert bits.seen == [BUDGET.exact_cost]
     (entry,) = ledger.entries()
     assert release.origins[0].ledger_entry == entry.id
@@ -145,7 +145,7 @@ def test_what_fails_after_the_debit_stays_debited(method, tmp_path):
         source = Failing(DOMAIN, COUNTS, "people")
         object.__setattr__(source, "left", calls)
         with pytest.raises(DataError, match="could not read the data"):
-            adapt(WORK, BUDGET, select=select).run(source, ledger=ledger, out=tmp_path / "out")
+            adapt(WORK, BUDGET, select=method).run(source, ledger=ledger, out=tmp_path / "out")
     assert [e.cost.mu_squared for e in ledger.entries()] == [BUDGET.exact_cost] * 4
     assert all(e.release is None for e in ledger.entries())
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith("out") or "draft" in p.name] == []
@@ -156,7 +156,7 @@ def test_nothing_is_spent_on_bad_input(method, tmp_path):
     ledger = book(tmp_path)
     source = Failing(DOMAIN, COUNTS, "people")
     with pytest.raises(DataError, match="could not read the data"):
-        adapt(WORK, BUDGET, select=select).run(source, ledger=ledger)
+        adapt(WORK, BUDGET, select=method).run(source, ledger=ledger)
     assert ledger.entries() == []
 
 
@@ -205,11 +205,11 @@ def test_same_seed_same_release_and_other_questions_other_fingerprints():
     same_numbers(one, two)
     assert fingerprint(one.parts[0].recipe) != fingerprint(other.parts[0].recipe) or one.total() != other.total()
     prints = {
-        Adaptive(WORK, BUDGET)._fingerprint(),
-        Adaptive(WORK, BUDGET, "choice")._fingerprint(),
-        Adaptive(WORK, BUDGET, "choice", 50)._fingerprint(),
-        Adaptive(WORK.total(), BUDGET)._fingerprint(),
-        Adaptive(WORK, ln.Budget(mu=1))._fingerprint(),
+        Adaptive(WORK, BUDGET).fingerprint,
+        Adaptive(WORK, BUDGET, "choice").fingerprint,
+        Adaptive(WORK, BUDGET, "choice", 50).fingerprint,
+        Adaptive(WORK.total(), BUDGET).fingerprint,
+        Adaptive(WORK, ln.Budget(mu=1)).fingerprint,
     }
     assert len(prints) == 5
 
@@ -273,7 +273,7 @@ def test_measures_what_independence_does_not_explain(method):
     codes[:, 7] = codes[:, 2]
     source = Codes(domain, codes)
     work = Workload(domain).marginals(ways=2)
-    release = adapt(work, ln.Budget(epsilon=0.2, delta=1e-9), select=select).run(source, bits=SeededBits(1))
+    release = adapt(work, ln.Budget(epsilon=0.2, delta=1e-9), select=method).run(source, bits=SeededBits(1))
     errors = release.complete().errors()
     assert dict(zip(errors["table"], errors["measured"], strict=True))["x2", "x7"]
     counts, truth = release.complete().counts("x2", "x7"), next(iter(source.count([(2, 7)])))

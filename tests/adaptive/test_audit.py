@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import norm
 
 import leastnoise as ln
+from leastnoise.audit.adaptive import of_adaptive
 from leastnoise.audit.tables import looks_at, pairs_of
 from leastnoise.mechanisms.adaptive import adapt, survey
 from leastnoise.mechanisms.adaptive.select import Choice, distance
@@ -29,12 +30,12 @@ WIDER = Workload(WIDE).marginals(ways=2)
 
 def steps(method, rounds=None):
     """What one run learned beside its measurements, and the two datasets that it is compared on."""
-    made = adapt(WIDER, ln.Budget(mu=0.5), select=select, rounds=rounds)
+    made = adapt(WIDER, ln.Budget(mu=0.5), select=method, rounds=rounds)
     counts = np.random.default_rng(1).integers(0, 30, WIDE.shape)
     more = counts.copy()
     more[1, 0, 1] += 1
     seen = []
-    made._carry_out(Counts(Table(WIDE, counts)), SeededBits(3), None, seen.append)
+    made.measure(Counts(Table(WIDE, counts)), SeededBits(3), None, seen.append)
     return seen, Counts(Table(WIDE, counts)), Counts(Table(WIDE, more))
 
 
@@ -78,7 +79,7 @@ def test_ratios_of_choices_are_those_of_probabilities():
 def test_the_cost_of_a_pair_is_that_of_measurements_and_steps():
     """On two attributes of two values every cell is alike: the pair reaches all that is claimed."""
     budget = ln.Budget(mu=2)
-    (trial,) = adapt(WORK, budget).subject().trials
+    (trial,) = of_adaptive(adapt(WORK, budget)).trials
     made, learned = trial.release(trial.sources[0], SeededBits(1))
     measured = sum(look.gaps.sum() for look in looks_at(made.recipe, trial.sources))
     seen = sum(step.compared(*map(Counts, trial.sources))[1] for step in learned)
@@ -107,7 +108,7 @@ def test_runs_that_learn_nothing_are_audited():
 
 def test_datasets_are_those_of_a_plan_of_the_same_tables():
     made = adapt(WIDER, ln.Budget(mu=1, rows_per_person=2))
-    (trial,) = made.subject().trials
+    (trial,) = of_adaptive(made).trials
     ((zero, one),) = pairs_of([made.aims.base.recipe])
     for mine, theirs in zip(trial.sources, (zero, one), strict=True):
         (a,), (b,) = (Counts(s).tables([(0, 1, 2)]) for s in (mine, theirs))

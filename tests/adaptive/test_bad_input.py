@@ -93,25 +93,25 @@ REFUSED = {
         {},
         "the workload is empty; add statistics, for example .marginals(ways=2)",
     ),
-    "method": (WORK, {"method": "best"}, "method is 'best'; use 'survey' or 'choice'"),
+    "method": (WORK, {"select": "best"}, "select is 'best'; use 'survey' or 'choice'"),
     "rounds of a survey": (
         WORK,
         {"rounds": 9},
-        "rounds is 9; it is a whole number from 1 on, for method 'choice' only",
+        "rounds is 9; it is a whole number from 1 on, for select 'choice' only",
     ),
     "no rounds": (
         WORK,
-        {"method": "choice", "rounds": 0},
-        "rounds is 0; it is a whole number from 1 on, for method 'choice' only",
+        {"select": "choice", "rounds": 0},
+        "rounds is 0; it is a whole number from 1 on, for select 'choice' only",
     ),
     "half a round": (
         WORK,
-        {"method": "choice", "rounds": 2.5},
-        "rounds is 2.5; it is a whole number from 1 on, for method 'choice' only",
+        {"select": "choice", "rounds": 2.5},
+        "rounds is 2.5; it is a whole number from 1 on, for select 'choice' only",
     ),
     "too few rounds": (
         WORK,
-        {"method": "choice", "rounds": 3},
+        {"select": "choice", "rounds": 3},
         "rounds 3 are too few: 3 one-way tables come first; use at least 4",
     ),
     "differences": (
@@ -138,7 +138,7 @@ REFUSED = {
     ),
     "budget for choices": (
         WORK,
-        {"budget": ln.Budget(mu=1e-9), "method": "choice"},
+        {"budget": ln.Budget(mu=1e-9), "select": "choice"},
         "mu^2 2.08e-21 is too small to choose with; use fewer choices or more budget",
     ),
 }
@@ -177,7 +177,7 @@ def test_other_domains_and_more_rows_per_person_are_refused():
 def test_any_budget_is_spent_or_refused_in_one_line(exponent, method):
     try:
         budget = ln.Budget(mu=float(f"1e{exponent}"))
-        release = adapt(WORK, budget, select=select).run(Table(DOMAIN, np.full(DOMAIN.shape, 5)), bits=SeededBits(1))
+        release = adapt(WORK, budget, select=method).run(Table(DOMAIN, np.full(DOMAIN.shape, 5)), bits=SeededBits(1))
     except LeastnoiseError as error:
         assert "\n" not in str(error)  # noqa: PT017
         assert exponent < -5 or exponent > 5, error  # noqa: PT017

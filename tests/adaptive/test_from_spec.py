@@ -14,8 +14,6 @@ from leastnoise.mechanisms.from_spec import (
     choose_method,
     method_of,
     plan_error,
-    preview,
-    shares,
 )
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.cost import read_fraction
@@ -58,7 +56,7 @@ def test_methods_are_read(more, found):
     ("more", "said"),
     [
         ("method: adaptve", "spec line 4: unknown method 'adaptve'; did you mean 'adaptive'?"),
-        ("method: [plan]", "spec line 4: method is a list; use plan, adaptive or auto"),
+        ("method: [plan]", "spec line 4: method is a list; use plan, adaptive, auto, matrix, tree or stream"),
         (
             "adaptive: {select: choice}",
             "spec line 4: adaptive needs 'method: adaptive' or 'method: auto'; add it at the top level",
@@ -195,7 +193,7 @@ def test_the_example_is_adaptive():
 )
 def test_both_kinds_run_alike(more, kind, tmp_path):
     spec = parse_spec(HEAD + more)
-    made = ln.release_spec(spec)
+    made = ln.plan_spec(spec)
     assert isinstance(made, kind)
     ledger = ln.Ledger.create(tmp_path / "ledger", ln.Budget(epsilon=2, delta=1e-9), "people")
     release = made.run(rows(), ledger=ledger, out=tmp_path / "out")
@@ -216,13 +214,13 @@ def test_too_few_rounds_are_refused():
 @pytest.mark.parametrize("more", ["", "adaptive: {select: choice}", "adaptive: {select: choice, rounds: 20}"])
 def test_shares_are_those_of_the_release(more):
     made = adapt_spec(parse_spec(f"{HEAD}method: adaptive\n{more}"))
-    told = shares(made)
+    told = made.shares()
     assert sum(told.values()) == pytest.approx(1)
     release = made.run(rows(), bits=SeededBits(1))
     total, rounds = BUDGET.exact_cost, release.origins[0].adaptive.rounds
     assert float(read_fraction(rounds[0].measurement) / total) == pytest.approx(told["one_way_tables"], rel=1e-5)
     comparing = sum(read_fraction(r.selection) for r in rounds) / total
-    if made.method == "survey":
+    if made.select == "survey":
         assert told["comparing"] / 2 <= float(comparing) <= told["comparing"] * (1 + 1e-9)  # the second may be left out
     else:
         assert float(comparing) == pytest.approx(told["comparing"], rel=0.01)  # choices are charged a little more
@@ -230,11 +228,11 @@ def test_shares_are_those_of_the_release(more):
 
 def test_shares_without_a_choice():
     ones = ln.adapt(ln.Workload(DOMAIN).marginals(ways=1), BUDGET)
-    assert shares(ones) == {"one_way_tables": 1.0, "comparing": 0.0, "measuring": 0.0}
+    assert ones.shares() == {"one_way_tables": 1.0, "comparing": 0.0, "measuring": 0.0}
 
 
 def test_a_preview_needs_no_data():
-    told = preview(adapt_spec(parse_spec(HEAD + "method: adaptive")), "why")
-    assert (told["method"], told["reason"], told["select"], told["rounds"]) == ("adaptive", "why", "survey", None)
+    told = adapt_spec(parse_spec(HEAD + "method: adaptive")).to_json()
+    assert (told["method"], told["select"], told["rounds"]) == ("adaptive", "survey", None)
     assert (told["queries"], told["tables"], told["candidates"]) == (PAIRS.queries, 6, 6)
     assert told["privacy"]["epsilon"] == pytest.approx(1)

@@ -12,7 +12,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive import grem
 from leastnoise.mechanisms.adaptive.grem import Estimates, Residual, residuals_of, split_table
 from leastnoise.noise import SeededBits
-from leastnoise.release import Release
+from leastnoise.release import TableRelease
 from leastnoise.residual import join, residual, uniform_priors
 from tests.release.dense import table_rows
 
@@ -223,10 +223,10 @@ def test_agrees_with_the_release(rng, neighbours):
     estimates = Estimates(shape, SETS)
     for run in runs:
         estimates.observe(residuals_of(run.parts[0]))
-    state = Release(tuple(p for r in runs for p in r.parts)).state
+    state = TableRelease(tuple(p for r in runs for p in r.parts)).state
     for asked in [*SETS, (0,), (1,), (2,), ()]:
         assert_allclose(estimates.table(asked), state.marginal(asked), atol=1e-9)
-    merged = Release(tuple(p for r in runs for p in r.parts))
+    merged = TableRelease(tuple(p for r in runs for p in r.parts))
     for asked in SETS:
         names = [merged.parts[0].recipe.workload.domain.names[a] for a in asked]
         assert_allclose(np.sqrt(estimates.variances(asked)), merged.std_errors(*names), rtol=1e-9)

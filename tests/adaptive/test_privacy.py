@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.audit.adaptive import of_adaptive
 from leastnoise.audit.bounds import LOOKS, bounds
 from leastnoise.audit.judge import examine
 from leastnoise.mechanisms import gate
@@ -77,14 +78,14 @@ class Watched:
             if f"{ROOT}/src/leastnoise" in frame.f_code.co_filename and "gate.py" not in frame.f_code.co_filename:
                 found.append(frame.f_code.co_qualname)
             frame = frame.f_back
-        self.sites.add(found[0] if found[0] in {"spend", "_batches"} else tuple(found[:2]))
+        self.sites.add(found[0] if found[0] in {"run_once", "_batches"} else tuple(found[:2]))
         return self._table.count(sets)
 
 
 READERS = {  # of measurements the innermost function, elsewhere the innermost two
-    "survey": {"spend", "_batches", ("_distances", "Survey.take")},
+    "survey": {"run_once", "_batches", ("_distances", "Survey.take")},
     "choice": {
-        "spend",
+        "run_once",
         "_batches",
         ("_distances", "Survey.take"),
         ("Distances.refresh", "Distances.__init__"),
@@ -100,7 +101,7 @@ def test_only_surveys_choices_and_measurements_read_data(method, monkeypatch):
     few = None if method == "survey" else 5  # rounds, so that something is left to look at in the end
     for work, rounds in product(WORKS.values(), [None, few]):
         source = Watched(DOMAIN, COUNTS)
-        adapt(work, ln.Budget(mu=0.3), select=select, rounds=rounds).run(source, bits=SeededBits(1))
+        adapt(work, ln.Budget(mu=0.3), select=method, rounds=rounds).run(source, bits=SeededBits(1))
         seen |= source.sites
     assert seen == READERS[method]
 
@@ -126,7 +127,7 @@ def reachable(start) -> Iterator[object]:
 def test_nothing_private_is_kept(method):
     """No source, no marginal of the data and no exact distance is left anywhere behind a release or what made it."""
     source = Watched(DOMAIN, COUNTS)
-    asked = adapt(WORKS["three ways"], ln.Budget(mu=0.3), select=select)
+    asked = adapt(WORKS["three ways"], ln.Budget(mu=0.3), select=method)
     release = asked.run(source, bits=SeededBits(1))
     release.complete().counts("a", "b")
     sets = [s for k in range(1, 5) for s in combinations(range(4), k)]
@@ -248,7 +249,7 @@ def neighbours(counts, budget, rng, number):
 def test_whatever_is_published_stays_within_the_budget(work, method, budget, monkeypatch, rng):
     """The condition of adaptive composition, term by term: given the past, each step moves by no more than it pays."""
     transcript = Transcript(monkeypatch)
-    release = adapt(WORKS[work], budget, select=select).run(Table(DOMAIN, COUNTS), bits=SeededBits(2))
+    release = adapt(WORKS[work], budget, select=method).run(Table(DOMAIN, COUNTS), bits=SeededBits(2))
     paid, here = float(release.cost.mu_squared), Table(DOMAIN, COUNTS)
     losses = [loss(transcript.events, here, Table(DOMAIN, t)) for t in neighbours(COUNTS, budget, rng, 6)]
     assert max(losses) <= paid * (1 + 1e-9) <= float(budget.exact_cost) * (1 + 2e-9)
@@ -312,15 +313,16 @@ class Nothing:
 @pytest.mark.parametrize("work", WORKS)
 def test_decisions_follow_from_what_is_published(work, method, budget, monkeypatch):
     """The same loop without data or noise, from the published numbers alone: the same release, bit for bit."""
-    asked = adapt(WORKS[work], budget, select=select)
+    asked = adapt(WORKS[work], budget, select=method)
     with monkeypatch.context() as patch:
         transcript = Transcript(patch)
-        measured, told = asked._carry_out(gate.Counts(Table(DOMAIN, COUNTS)), SeededBits(3), None)
+        first = asked.measure(gate.Counts(Table(DOMAIN, COUNTS)), SeededBits(3))
     with monkeypatch.context() as patch:
         rest = replayed(transcript.events, patch)
-        again, told_again = asked._carry_out(Nothing(), Nothing(), None)
+        second = asked.measure(Nothing(), Nothing())
     assert not rest
-    assert told_again == told
+    assert second.origins[0].adaptive == first.origins[0].adaptive
+    (measured,), (again,) = first.parts, second.parts
     assert fingerprint(again.recipe) == fingerprint(measured.recipe)
     for one, other in zip(chain(*again.answers), chain(*measured.answers), strict=True):
         assert one.tobytes() == other.tobytes()
@@ -338,12 +340,12 @@ def scores(method, budget, runs, patch):
     one = np.array([[5, 3], [2, 4]])
     other = one + np.array([[budget.neighbours.rows, 0], [0, 0]])
     tables = Table(TINY, one), Table(TINY, other)
-    asked = adapt(TINY_WORK, budget, select=select, rounds=3 if method == "choice" else None)
+    asked = adapt(TINY_WORK, budget, select=method, rounds=3 if method == "choice" else None)
     transcript, bits, found = Transcript(patch), SeededBits(9), ([], [])
     for dataset in (0, 1):
         for _ in range(runs):
             transcript.events.clear()
-            asked._carry_out(gate.Counts(tables[dataset]), bits, None)
+            asked.measure(gate.Counts(tables[dataset]), bits)
             found[dataset].append(sum(ratio(e, tables) for e in transcript.events))
     return [np.array(f)[:, None] for f in found]
 
@@ -403,7 +405,7 @@ REPLACE = pytest.param(ln.Budget(mu=1.5, neighbours="replace"), marks=pytest.mar
 @pytest.mark.parametrize("method", METHODS)
 def test_false_alarms_are_rare(method, budget):
     """The auditor on whole releases: a false alarm has probability 1e-3 at most over seeds."""
-    found = adapt(TINY_WORK, budget, select=select).audit(100, CONFIDENCE, seed=5)
+    found = adapt(TINY_WORK, budget, select=method).audit(100, CONFIDENCE, seed=5)
     assert found.ok, found
     assert found.mu <= found.pair_mu <= found.claimed_mu * (1 + 1e-9)
     assert found.claimed_mu == budget.mu
@@ -420,7 +422,7 @@ def test_too_little_noise_is_flagged(monkeypatch):
 
 
 def test_a_reused_seed_is_flagged():
-    subject = adapt(TINY_WORK, ln.Budget(mu=1)).subject()
+    subject = of_adaptive(adapt(TINY_WORK, ln.Budget(mu=1)))
     (trial,) = subject.trials
     again = replace(trial, release=lambda source, _: trial.release(source, SeededBits(1)))
     found = examine(replace(subject, trials=[again]), 100)

@@ -24,7 +24,7 @@ from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import epsilon_for_cost
-from leastnoise.release import Release
+from leastnoise.release import TableRelease
 from leastnoise.sources import as_source
 
 SHAPE = (3, 4, 2, 3)
@@ -77,7 +77,7 @@ def test_a_round_agrees_with_its_release(rng, neighbours):
         parts.append(measure(table_recipe(DOMAIN, chosen, made, budget), Counts(source), bits))
         distances.refresh(estimates.observe(residuals_of(parts[-1])))
         measured.add(chosen)
-    release = Release(tuple(parts))
+    release = TableRelease(tuple(parts))
     assert release.cost.mu_squared == 10 * MU
     for s in measured:
         names = [DOMAIN.names[a] for a in s]

@@ -89,8 +89,8 @@ def test_every_release_comes_back(name, out):
     assert sorted(p.name for p in out.iterdir()) == ["measurements.npz", "names.json", "release.json"]
     assert [p.name for p in out.parent.iterdir()] == ["out"]
     found = CascadeRelease.load(out)
-    np.testing.assert_array_equal(found.table, made.table)
-    assert found.table.dtype == made.table.dtype
+    np.testing.assert_array_equal(found.leaves, made.leaves)
+    assert found.leaves.dtype == made.leaves.dtype
     for field in ("names", "dataset", "insecure", "created", "ledger_entry", "cost", "privacy", "domain"):
         assert getattr(found, field) == getattr(made, field)
     assert found.plan.targets == made.plan.targets
@@ -129,7 +129,7 @@ def test_existing_folders_are_kept(out):
         made.save(out)
     other = regions(bits=SeededBits(7))
     other.save(out, overwrite=True)
-    np.testing.assert_array_equal(CascadeRelease.load(out).table, other.table)
+    np.testing.assert_array_equal(CascadeRelease.load(out).leaves, other.leaves)
     out.with_name("mine").mkdir()
     with pytest.raises(LeastnoiseError, match="is no release and is not replaced"):
         made.save(out.with_name("mine"), overwrite=True)
@@ -249,7 +249,7 @@ def test_forged_arrays_fail_in_one_line(out, seed):
         found = outcome(out)
         if found is not None:  # other numbers, or the same cost by other noise
             assert name in ("table", "kind0")
-            assert found.table.shape == (6,)
+            assert found.leaves.shape == (6,)
             assert found.cost == made.cost
 
 
@@ -274,5 +274,5 @@ def test_a_million_leaves(tmp_path):
     made = cascade_release(np.zeros(2**20, dtype=np.int64), tree, targets=10, bits=SeededBits(1))
     made.save(tmp_path / "big")
     found = CascadeRelease.load(tmp_path / "big")
-    np.testing.assert_array_equal(found.table, made.table)
-    assert found.node(1).value == made.table[: 2**19].sum()
+    np.testing.assert_array_equal(found.leaves, made.leaves)
+    assert found.node(1).value == made.leaves[: 2**19].sum()

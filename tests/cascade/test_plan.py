@@ -72,8 +72,8 @@ def test_equal_targets_are_all_used_up():
 def test_deep_chains():
     tree = Tree(np.array([1] * 300_000 + [2] + [1] * 600_000 + [0, 0], dtype=np.uint8))
     made = cascade_release(np.array([7, 9]), tree, targets=5, bits=SeededBits(1))
-    assert made.node(300_000).value == made.node(0).value == made.table.sum()
-    assert made.node(tree.nodes - 1).value == made.table[1]
+    assert made.node(300_000).value == made.node(0).value == made.leaves.sum()
+    assert made.node(tree.nodes - 1).value == made.leaves[1]
     assert made.node(tree.nodes - 1).std_error == pytest.approx(5, rel=0.01)
 
 

@@ -65,7 +65,7 @@ def test_equals_dense_least_squares(trees):
         R = 30 * (root @ root.T + np.eye(4))
         z = rng.normal(200, 30, 4)
         found = posterior(made, boxes, z, covariance=R)
-        x, covariance = least_squares(dense(made.law), made.table.ravel(), rows_of(made.law, boxes), z, R)
+        x, covariance = least_squares(dense(made.law), made.leaves.ravel(), rows_of(made.law, boxes), z, R)
         asked = random_boxes(rng, shape, 20)
         A = rows_of(made.law, asked)
         np.testing.assert_allclose(found.totals(asked), A @ x, rtol=1e-8, atol=1e-6)
@@ -100,7 +100,7 @@ def test_exact_counts_of_the_release_stay():
     assert found.node("north").std_error == pytest.approx(0, abs=1e-6)
     C, H = dense(made.law), rows_of(made.law, [[0, 1]])
     gain = C @ H.T / (H @ C @ H.T + 16)
-    expected = made.table + gain[:, 0] * (110 - made.table[0])
+    expected = made.leaves + gain[:, 0] * (110 - made.leaves[0])
     leaves = [[i, i + 1] for i in range(5)]
     np.testing.assert_allclose(found.totals(leaves), expected)
 
@@ -130,7 +130,7 @@ def test_pooled_tables_equal_dense_least_squares(trees):
         found = pool(*releases)
         precisions = [np.linalg.inv(dense(r.law)) for r in releases]
         covariance = np.linalg.inv(sum(precisions))
-        x = covariance @ sum(p @ r.table.ravel() for p, r in zip(precisions, releases, strict=True))
+        x = covariance @ sum(p @ r.leaves.ravel() for p, r in zip(precisions, releases, strict=True))
         np.testing.assert_allclose(found.table.ravel(), x, rtol=1e-6, atol=1e-5)
         boxes = random_boxes(rng, shape, 5)
         A, flat = rows_of(found.law, boxes), boxes.reshape(5, trees, 2)

@@ -33,7 +33,7 @@ def test_children_sum_to_their_parent():
     np.add.at(sums, tree.parent[1:], published[1:])
     inner = np.flatnonzero(tree.children)
     chosen = rng.choice(inner, 10_000, replace=True)
-    assert made.table.dtype == np.int64
+    assert made.leaves.dtype == np.int64
     assert published.dtype == np.int64
     np.testing.assert_array_equal(sums[chosen], published[chosen])
     some = chosen[:50].tolist()
@@ -50,19 +50,19 @@ def test_answers_match_dense():
         C, A = leaf_covariance(tree, targets), node_matrix(tree)
         for node in range(tree.nodes):
             answer = made.node(node)
-            assert answer.value == A[node] @ made.table
+            assert answer.value == A[node] @ made.leaves
             assert 0 <= answer.std_error**2 - A[node] @ C @ A[node] <= 1 / 3 + 1e-9
         weights = rng.normal(size=tree.leaf_count)
         answer = made.weighted(weights)
-        assert answer.value == pytest.approx(weights @ made.table)
+        assert answer.value == pytest.approx(weights @ made.leaves)
         assert made.law.weighted_variance(weights) == pytest.approx(weights @ C @ weights)
         assert answer.std_error**2 >= weights @ C @ weights
         np.testing.assert_allclose(made.law.covariance_times(weights), C @ weights)
         boxes = np.array([tree.range_of(n) for n in range(tree.nodes)])
         np.testing.assert_allclose(made.covariance(boxes), A @ C @ A.T, atol=1e-7)
-        np.testing.assert_allclose(made.joint(boxes).covariance, A @ C @ A.T, atol=1e-7)
+        np.testing.assert_allclose(made.covariance(boxes), A @ C @ A.T, atol=1e-7)
         shift = rng.integers(-9, 9, tree.leaf_count)
-        z = made.table - shift
+        z = made.leaves - shift
         expected = -0.5 * (z @ np.linalg.solve(C, z) + np.linalg.slogdet(2 * np.pi * C)[1])
         assert made.likelihood(shift) == pytest.approx(expected)
 
@@ -74,12 +74,12 @@ def test_two_trees():
     made = cascade_release(counts, trees, targets=targets, bits=SeededBits(3))
     for nodes in product(range(made.trees[0].nodes), range(7)):
         ranges = [t.range_of(n) for t, n in zip(made.trees, nodes, strict=True)]
-        inside = made.table[slice(*ranges[0]), slice(*ranges[1])]
+        inside = made.leaves[slice(*ranges[0]), slice(*ranges[1])]
         assert made.node(*nodes).value == made.box(*ranges).value == inside.sum()
     frame = made.level(1, 2)
     assert list(frame) == ["geo", "hour", "count", "std_error", "low", "high"]
     assert len(frame) == 2 * 4
-    assert made.level(0, 0)["count"].item() == made.table.sum()
+    assert made.level(0, 0)["count"].item() == made.leaves.sum()
     variances = [np.array([made.node(g, h).std_error for h in (3, 4, 5, 6)]) for g in (1, 2)]
     np.testing.assert_allclose(frame["std_error"], np.concatenate(variances))
     assert (made.plan.levels()["std_error"] <= made.plan.levels()["target"] + 1e-12).all()
@@ -91,9 +91,9 @@ def test_levels_and_leaves_are_frames():
     assert frame["leaf"].tolist() == ["north", "south"]
     assert frame["count"].tolist() == [made.node("north").value, made.node("south").value]
     np.testing.assert_allclose(frame["low"], [made.node("north").low, made.node("south").low])
-    leaves = made.to_pandas()
+    leaves = made.to_pandas("leaf")
     assert leaves["leaf"].tolist() == ["north/a", "north/b", "north/c", "south/d", "south/e"]
-    assert leaves["count"].tolist() == made.table.tolist()
+    assert leaves["count"].tolist() == made.leaves.tolist()
     low, high = made.intervals([[0, 3], [1, 5]])
     assert (low < made.totals([[0, 3], [1, 5]])).all()
     assert high[0] == pytest.approx(made.range(0, 3).high) == pytest.approx(made.node("north").high)
@@ -125,7 +125,7 @@ def test_any_workload_runs_on_it(shape):
                 found = np.array([np.broadcast_to(r.reshape(inside), shape).ravel() for r in tensor])
             rows.append(found)
     rows = np.concatenate(rows)
-    np.testing.assert_allclose(frame["answer"], rows @ made.table.ravel(), atol=1e-8)
+    np.testing.assert_allclose(frame["answer"], rows @ made.leaves.ravel(), atol=1e-8)
     extra = frame["std_error"] ** 2 - np.einsum("qi,ij,qj->q", rows, C, rows)
     assert (extra >= 0).all()
     assert (extra <= 1 / 12 * 50 + 16).all()
@@ -168,14 +168,14 @@ def test_exact_counts_are_exact():
 
 def test_likelihood_given_exact_counts():
     made = released(exact_level=1)
-    assert made.likelihood(made.table + [1, 0, 0, 0, 0]) == -np.inf
+    assert made.likelihood(made.leaves + [1, 0, 0, 0, 0]) == -np.inf
     z = np.array([3, -1, -2, 4, -4])
     C = np.array([made.law.covariance_times(r) for r in np.eye(5)])
     # density in coordinates a, b, d; totals are known
     free = [0, 1, 3]
     expected = -0.5 * (z[free] @ np.linalg.solve(C[np.ix_(free, free)], z[free]))
     expected -= 0.5 * np.linalg.slogdet(2 * np.pi * C[np.ix_(free, free)])[1]
-    assert made.likelihood(made.table - z) == pytest.approx(expected)
+    assert made.likelihood(made.leaves - z) == pytest.approx(expected)
 
 
 # From data to a release
@@ -203,7 +203,7 @@ def test_data_by_leaf(tmp_path):
         )
         assert made.domain["geo"].size == 5
         # standard errors of 0.6: each leaf is within 4 of the truth, but for 1e-10
-        assert np.abs(made.table - [3, 0, 1, 1, 1]).max() <= 4
+        assert np.abs(made.leaves - [3, 0, 1, 1, 1]).max() <= 4
     with pytest.raises(DataError):
         cascade_release(pd.DataFrame({"geo": ["z"]}), {"geo": regions()}, targets=3, values=values)
 
@@ -216,9 +216,9 @@ def test_debit_comes_first(ledger, tmp_path):
     assert entry.cost == made.cost
     assert entry.note == "first"
     assert entry.status == "finished"
-    assert made.ledger_entry == entry.id
+    assert made.origins[0].ledger_entry == entry.id
     assert not made.insecure
-    assert CascadeRelease.load(tmp_path / "out").ledger_entry == entry.id
+    assert CascadeRelease.load(tmp_path / "out").origins[0].ledger_entry == entry.id
 
 
 def test_debit_happens_before_the_noise(ledger):
@@ -279,12 +279,12 @@ def test_the_ledger_knows_of_exact_counts(tmp_path):
 
 def test_noise_never_sees_the_data():
     one, other = released(), cascade_release(2 * COUNTS, regions(), targets=[3, 4, 5], bits=SeededBits(1))
-    np.testing.assert_array_equal(one.table - COUNTS, other.table - 2 * COUNTS)
+    np.testing.assert_array_equal(one.leaves - COUNTS, other.leaves - 2 * COUNTS)
 
 
 def test_published_tables_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
-        released().table[0] = 1
+        released().leaves[0] = 1
 
 
 def test_statement_and_page():
@@ -296,7 +296,9 @@ def test_statement_and_page():
     assert "<i>" not in page
     assert "<b>" not in page
     assert "INSECURE" in made._repr_html_()
-    assert re.fullmatch(r"<CascadeRelease of leaf; mu 0\.\d+ \(rho 0\.\d+\) \(INSECURE: seeded noise\)>", repr(made))
+    assert re.fullmatch(
+        r"<CascadeRelease: 5 leaves of leaf; mu 0\.\d+ \(rho 0\.\d+\) \(INSECURE: seeded noise\)>", repr(made)
+    )
 
 
 # Refusals
@@ -385,7 +387,7 @@ def _two():
         ),
         (
             lambda: released().answer(ln.Workload(released().domain)),
-            "the workload is empty; add queries, for example workload.marginals(ways=1)",
+            "the workload is empty; add queries, for example workload.marginals(ways=2)",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe import Probe, Recipe
 from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import build_structure
+from leastnoise.release import TableRelease
 from leastnoise.sources import Table, as_source
 
 
@@ -63,4 +64,4 @@ def in_rounds(domain: ln.Domain, data: Any, rounds: list[list[tuple[int, ...]]],
             probes.append((Probe(IntegerStrategy(parts_of), Fraction((64 + k) ** 2)),))
         priors = tuple(Prior(c.size) for c in structure.classes)
         parts.append(measure(Recipe(work, ln.Budget(mu=10), structure, priors, tuple(probes)), Counts(source), bits))
-    return ln.Release(tuple(parts))
+    return TableRelease(tuple(parts))

@@ -23,7 +23,7 @@ from leastnoise.local.state import State
 from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import digest_of
-from leastnoise.release import folders
+from leastnoise.release import TableRelease, folders
 from leastnoise.release.folders import ARRAYS, HEADER
 from leastnoise.sources import Codes, Table
 from tests.fuzz.mutate import members_of
@@ -68,7 +68,7 @@ def _plan(workload: ln.Workload, **options: Any) -> ln.Release:
 def _merged() -> ln.Release:
     work = ln.Workload(DOMAIN)
     one, other = _plan(work.marginals(ways=2).prefix("a")), _plan(work.marginals("b"))
-    return ln.Release(one.parts + other.parts, "people", one.origins + other.origins)
+    return TableRelease(one.parts + other.parts, "people", one.origins + other.origins)
 
 
 def _along_a_tree() -> ln.Release:
@@ -109,7 +109,7 @@ def _stream() -> Files:
     """An open stream with some steps; its header is renewed, because it has the time of day and a random name."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "days"
-        with ln.factorize(ln.running_totals(6), ln.Budget(mu=1)).stream(folder=path, bits=SeededBits(3)):
+        with ln.Stream(ln.factorize(ln.running_totals(6), ln.Budget(mu=1)), folder=path, bits=SeededBits(3)):
             files = _files(path)
     return resealed(files, json.loads(files[STREAM]) | {"created": CREATED, "id": IDENTITY, "inode": 1})
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from leastnoise.mechanisms.from_spec import release_spec
+from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.workload.spec import Spec, load_spec, parse_spec
 from tests.fuzz import mutate
@@ -228,7 +228,7 @@ def attempt(trial: Trial) -> None:
         if trial.rng.random() < COMMAND / PLANNED:
             command("plan", path, *(["--json"] if how < 0.5 else []))
         else:
-            made = release_spec(spec)
+            made = plan_spec(spec)
             str(made), made.to_json() if isinstance(made, Plan) else None
 
 

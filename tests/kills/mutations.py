@@ -28,7 +28,7 @@ Pay = Callable[[], tuple[Entry | None, int]]
 
 def _pay_by(paying: Callable[..., Iterator[Pay]]) -> None:
     """Replace the way in which a run is paid for."""
-    run: Any = sys.modules["leastnoise.mechanisms.run"]
+    run: Any = sys.modules["leastnoise.mechanisms.mechanism"]
     run._paying = contextmanager(paying)
 
 

@@ -43,7 +43,7 @@ class Streaming(Kind):
         """A stream under the next name, with some steps taken."""
         site.counter += 1
         site.steps = {}
-        with self.plan.stream(folder=site.stream, ledger=site.ledger, dataset="people") as stream:
+        with ln.Stream(self.plan, folder=site.stream, ledger=site.ledger, dataset="people") as stream:
             add(stream, range(steps), lambda line: site.steps.__setitem__(int(line.split()[1]), line.split()[2]))
 
     def load(self, site: Site, after: Books) -> Stream:
@@ -64,7 +64,7 @@ class Streaming(Kind):
         before = [stream.answer(step).value for step in range(len(stream))]
         answers = [stream.add(count, step=step).value for step, count in enumerate(COUNTS)]
         hold("an answer stays", answers[: len(before)] == before)
-        noise = (stream.close().measured - self.plan.system.apply(np.array(COUNTS))) / self.plan.noise
+        noise = (stream.close().measured - self.plan.system.apply(np.array(COUNTS))) / self.plan.noise_std
         hold("nothing is counted twice", bool(np.abs(noise).max() < FAR), noise)
 
 
@@ -76,7 +76,7 @@ class Open(Streaming):
         site.steps = {}
 
     def act(self, site: Site, tell: Tell) -> None:
-        with self.plan.stream(folder=site.stream, ledger=site.ledger, dataset="people") as stream:
+        with ln.Stream(self.plan, folder=site.stream, ledger=site.ledger, dataset="people") as stream:
             add(stream, range(AT_ONCE), tell)
 
     def settle(self, site: Site, before: Books, after: Books, new: Books, seen: Seen) -> None:

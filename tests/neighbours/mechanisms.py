@@ -130,7 +130,7 @@ def stream(name: str, steps: int, column: str = "item") -> Mechanism:
 
     def publish(plan: MatrixPlan, data: Any, given: Options, tape: Tape | None) -> Output:
         (counts,) = source_of(data, plan.domain, **given).count([(0,)])
-        running = plan.stream()
+        running = ln.Stream(plan)
         for count in counts.tolist():
             running.add(count)
         return _of_matrix(running.close())
@@ -158,8 +158,8 @@ def cascade(name: str, trees: Tree | Mapping[str, Tree], **options: Any) -> Mech
 
 def of_cascade(release: CascadeRelease) -> Output:
     """The published table of leaves in coordinates whose noise is independent: the total, and contrasts of children."""
-    axes = [coordinates(c) for c in release.plan.noise]
-    values = release.table.astype(object)
+    axes = [coordinates(c) for c in release.plan.noise_cascades]
+    values = release.leaves.astype(object)
     for axis, (rows, _) in enumerate(axes):
         values = np.moveaxis(np.tensordot(rows.astype(object), values, axes=(1, axis)), 0, axis)
     variances = [prod(each, start=Fraction(1)) for each in product(*(v for _, v in axes))]

@@ -18,7 +18,7 @@ REFUSED = "refused: "
 @pytest.fixture(params=["without a folder", "with a folder"])
 def stream(request, tmp_path):
     plan = ln.factorize(ln.running_totals(4), ln.Budget(mu=1))
-    with plan.stream(folder=tmp_path / "stream" if request.param == "with a folder" else None) as made:
+    with ln.Stream(plan, folder=tmp_path / "stream" if request.param == "with a folder" else None) as made:
         made.add(3)
         yield made
 

@@ -180,7 +180,7 @@ def test_coordinates_of_cascades_match_the_noise_that_is_drawn(trees):
     """The shift in independent coordinates is d' Cov^-1 d, with the covariance of what the sampler is asked for."""
     plan = cascade_plan(trees, budget=ln.Budget(mu=0.5))
     covariance = drawn_covariance(plan)
-    axes = [coordinates(c) for c in plan.noise]
+    axes = [coordinates(c) for c in plan.noise_cascades]
     rows = np.ones((1, 1))
     for each, _ in axes:
         rows = np.kron(rows, each)
@@ -208,7 +208,7 @@ def drawn_covariance(plan):
             return drawn
 
         with replaced(sampler):
-            return integer_noise(SeededBits(1), *plan.noise).reshape(-1) / size
+            return integer_noise(SeededBits(1), *plan.noise_cascades).reshape(-1) / size
 
     assert not respond(None).any()
     answers = np.stack([respond(place) for place in range(len(asked))], axis=1)

@@ -32,7 +32,7 @@ from tests.neighbours.crosses import (
 )
 from tests.neighbours.suite import Case, Verdict, examine, planned
 
-RUN = sys.modules["leastnoise.mechanisms.run"]  # the package has a function of this name
+RUN = sys.modules["leastnoise.mechanisms.mechanism"]  # the package has a function of this name
 # Nodes near the root have little noise, so that a row that is dropped moves them more than one that is replaced.
 PRECISE = Subject(
     kinds.cascade("precise root", Tree.regular([2, 3]), weights=[10_000, 1, 1]), {"leaf": tuple(range(6))}, {}
@@ -167,7 +167,7 @@ def test_notices_kinds_of_costs_that_are_added_up(tmp_path, mutate):
 
 def test_notices_streams_that_go_on_in_every_fork(mutate):
     mutate.setattr(BoundBits, "words", lambda self, count: self._bits.words(count))
-    stream = ln.factorize(ln.running_totals(4), ln.Budget(mu=0.001)).stream()
+    stream = ln.Stream(ln.factorize(ln.running_totals(4), ln.Budget(mu=0.001)))
     told = test_forks.answers_of_children(stream)  # noise of more than 1,000: they are equal with probability below 1%
     assert len(set(told)) > 1
     assert not any(answer.startswith(test_forks.REFUSED) for answer in told)

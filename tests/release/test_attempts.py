@@ -111,7 +111,7 @@ def test_whatever_stops_a_run_that_looks_counts(ledger, monkeypatch):
     made = MECHANISMS["plan"]()
     for kind in (KeyboardInterrupt, ZeroDivisionError):
         with monkeypatch.context() as patch:
-            patch.setattr(sys.modules["leastnoise.mechanisms.run"], "measure", Mock(side_effect=kind))
+            patch.setattr(sys.modules["leastnoise.mechanisms.tables.plan"], "measure", Mock(side_effect=kind))
             with pytest.raises(kind):
                 made.run(GOOD, ledger=ledger)
     assert ledger.stopped == 2
@@ -332,7 +332,7 @@ def test_a_run_does_not_go_on_in_a_forked_process(kind, tmp_path):
 def test_a_stream_does_not_go_on_in_a_forked_process(tmp_path):
     plan = ln.factorize(ln.running_totals(8), SMALL)
     for folder in (None, tmp_path / "stream"):
-        stream = plan.stream(folder=folder)
+        stream = ln.Stream(plan, folder=folder)
         stream.add(3)
         for _ in range(3):
             assert in_a_child(lambda stream=stream: stream.add(5)) == REFUSED
@@ -344,7 +344,7 @@ def test_a_stream_does_not_go_on_in_a_forked_process(tmp_path):
 def test_a_copied_stream_is_refused(tmp_path):
     """A copy of the folder, or what is restored from one, would answer the same step with other noise."""
     plan = ln.factorize(ln.running_totals(8), SMALL)
-    with plan.stream(folder=tmp_path / "one") as stream:
+    with ln.Stream(plan, folder=tmp_path / "one") as stream:
         stream.add(3)
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     with pytest.raises(LeastnoiseError, match="is a copy of a stream"):

@@ -13,7 +13,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.audit.judge import Audit, examine
-from leastnoise.audit.matrix import Streamed, of_matrix, of_stream, worst_items
+from leastnoise.audit.matrix import of_matrix, of_stream, worst_items
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits, rounded_gaussian
 
@@ -45,7 +45,7 @@ def test_items_are_the_worst_there_are():
     assert np.linalg.norm(A[:, pair[0][0]] - A[:, pair[1][0]]) == pytest.approx(moved)
 
 
-@pytest.mark.parametrize("kind", [of_matrix, lambda plan: of_stream(Streamed(plan))], ids=["run", "stream"])
+@pytest.mark.parametrize("kind", [of_matrix, lambda plan: of_stream(ln.StreamPlan.of(plan))], ids=["run", "stream"])
 def test_scores_are_log_likelihood_ratios(kind):
     (trial,) = kind(ln.factorize(np.tri(4), ln.Budget(mu=2))).trials
     bits = SeededBits(4)
@@ -66,7 +66,7 @@ def test_noise_used_twice_is_noticed_in_streams(monkeypatch):
     monkeypatch.setattr(streaming, "rounded_gaussian", again)
     kept = []  # so that no id is used again
     monkeypatch.setattr(judging, "SecureBits", lambda: kept.append(SeededBits(len(kept))) or kept[-1])
-    assert examine(of_stream(Streamed(plan)), 200, 0.99).mu > 3  # as far as 200 runs can see
+    assert examine(of_stream(ln.StreamPlan.of(plan)), 200, 0.99).mu > 3  # as far as 200 runs can see
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)

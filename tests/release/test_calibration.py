@@ -18,7 +18,7 @@ import leastnoise as ln
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SecureBits, SeededBits
-from leastnoise.release import Linear, Release
+from leastnoise.release import Linear, TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.release.language import parse
 from leastnoise.sources import Codes, Marginals
@@ -74,7 +74,7 @@ class Runs:
         counts = source.count([(DOMAIN.index(a), DOMAIN.index(b)) for a, b in pairs])
         tables = dict(zip(pairs, counts, strict=True))
         counted = Marginals(DOMAIN, tables)  # counts every run from small tables instead of rows
-        made = [Release((measure(plan.recipe, Counts(counted), bits(k)),)) for k in range(runs)]
+        made = [TableRelease((measure(plan.recipe, Counts(counted), bits(k)),)) for k in range(runs)]
         asked = queries()
         truths = [exact(source, names) for names in TABLES]
         joint = made[0].asks(asked)

@@ -16,7 +16,7 @@ from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.ledger import BudgetError
-from leastnoise.release import export, folders
+from leastnoise.release import TableRelease, export, folders
 from leastnoise.release.measurements import Measurements
 from leastnoise.release.statement import INSECURE, Privacy, common_delta
 from leastnoise.sources import Table
@@ -40,7 +40,7 @@ def wide() -> ln.Release:
     """Answers that no machine integer holds."""
     (part,) = released().parts
     answers = tuple(tuple(a.astype(object) * 10**30 for a in probes) for probes in part.answers)
-    return ln.Release((Measurements(part.recipe, answers),))
+    return TableRelease((Measurements(part.recipe, answers),))
 
 
 def levelled() -> ln.Release:
@@ -50,13 +50,13 @@ def levelled() -> ln.Release:
     levels = np.full(probe.strategy.answers, 2, dtype=np.int64)
     scaled = replace(probe, strategy=replace(probe.strategy, levels=levels), variance=4 * probe.variance)
     recipe = replace(recipe, probes=(*others, (*more, scaled)))
-    return ln.Release((measure(recipe, Counts(counts(DOMAIN)), SeededBits(1)),))
+    return TableRelease((measure(recipe, Counts(counts(DOMAIN)), SeededBits(1)),))
 
 
 def merged() -> ln.Release:
     one = released(prior="uniform")
     other = released(ln.Workload(DOMAIN).marginals("b", "c"), ln.Budget(rho=0.1), prior="uniform")
-    return ln.Release(one.parts + other.parts)
+    return TableRelease(one.parts + other.parts)
 
 
 RELEASES = {
@@ -168,14 +168,14 @@ def test_header_says_what_was_done(out):
 
 def test_statements_name_the_change_and_what_is_composed():
     parts = merged().parts
-    told = Privacy.of(parts)
-    assert told.mu_squared == Privacy.of(parts).mu_squared
+    told = Privacy.of_parts(parts)
+    assert told.mu_squared == Privacy.of_parts(parts).mu_squared
     assert "adding or removing one row" in told.statement
     assert "made of 2 releases whose mu^2 were added" in told.statement
     assert told.mu**2 >= sum(p.recipe.cost.mu_squared for p in parts)
     assert told.delta == 1e-9
     three = released(budget=ln.Budget(mu=0.3, neighbours="replace", rows_per_person=3)).parts
-    assert "for replacing one person with at most 3 rows" in Privacy.of(three).statement
+    assert "for replacing one person with at most 3 rows" in Privacy.of_parts(three).statement
 
 
 def test_delta_is_the_stated_one():
@@ -373,7 +373,7 @@ def test_noise_cannot_be_left_out(out):
     probes = tuple(tuple(replace(p, variance=p.variance * 0) for p in orbit) for orbit in part.recipe.probes)
     recipe = replace(part.recipe, probes=probes)
     with pytest.raises(LeastnoiseError, match="must not measure what a person changes without noise"):
-        ln.Release((replace(part, recipe=recipe),)).save(out)
+        TableRelease((replace(part, recipe=recipe),)).save(out)
     assert not out.exists()
 
 
@@ -405,7 +405,7 @@ def test_parquet_carries_the_privacy_statement(out):
     release.export(out, [["b"]])
     assert sorted(p.name for p in out.iterdir()) == ["1-b.parquet", "README.txt"]
     attrs = pd.read_parquet(out / "1-b.parquet").attrs
-    assert attrs == {"privacy": Privacy.of(release.parts).model_dump(), "insecure": True}
+    assert attrs == {"privacy": Privacy.of_parts(release.parts).model_dump(), "insecure": True}
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])

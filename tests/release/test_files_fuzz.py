@@ -17,7 +17,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
-from leastnoise.release import files, folders
+from leastnoise.release import TableRelease, files, folders
 from leastnoise.workload.store import workload_to_json
 from tests.release.test_files import DOMAIN, counts, header, refused, released, same_numbers, sealed
 
@@ -29,7 +29,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     release = released(prior="uniform")
     work = ln.Workload(DOMAIN).marginals("b")
     other = ln.plan(work, ln.Budget(rho=0.1), prior="uniform").run(counts(DOMAIN), bits=SeededBits(2))
-    ln.Release(release.parts + other.parts, "people", release.origins + other.origins).save(folder)
+    TableRelease(release.parts + other.parts, "people", release.origins + other.origins).save(folder)
 
     def hang(*_: object) -> None:
         raise AssertionError("loading hangs")

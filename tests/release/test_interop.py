@@ -38,7 +38,7 @@ def release() -> ln.Release:
 
 def about(release: ln.Release, names: list[str], confidence: float) -> dict[str, Any]:
     told = {"dataset": "people", "attributes": names, "confidence": confidence}
-    return told | {"privacy": Privacy.of(release.parts).model_dump(), "insecure": True}
+    return told | {"privacy": Privacy.of_parts(release.parts).model_dump(), "insecure": True}
 
 
 def test_pandas(release):

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.noise import SeededBits
-from leastnoise.release import Release, merge, state
+from leastnoise.release import TableRelease, merge, state
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.catalogue import ordered, skewed
@@ -193,7 +193,7 @@ def test_refuses_what_does_not_belong_together():
     refused("there is nothing to merge; give at least one release")
     twice = "a release is given twice, or was made twice with one seed; give each release once"
     refused(twice, first, first)
-    refused(twice, first, Release(releases("uniform", [SAME])[0].parts))
+    refused(twice, first, TableRelease(releases("uniform", [SAME])[0].parts))
     (replaced,) = releases("uniform", [SAME], neighbours="replace")
     refused(
         "one release hides adding or removing one row, another replacing one row, the number of rows "

@@ -16,7 +16,7 @@ from leastnoise import sources
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
 from leastnoise.plan.adhoc import pieces
-from leastnoise.release import Linear, Release, cells
+from leastnoise.release import Linear, Release, TableRelease, cells
 from leastnoise.release import nonnegative as solver
 from leastnoise.release.postprocess import HOLD, rounded
 
@@ -288,7 +288,7 @@ def test_counts_that_are_positive_stay():
 
 def test_merged_releases():
     (one, _), (two, _) = released("prefix", seed=1), released("prefix", seed=2)
-    both = Release(one.parts + two.parts)
+    both = TableRelease(one.parts + two.parts)
     adjusted = both.adjust(nonnegative=True, tolerance=1e-6)
     tables = widest(both)
     found = np.concatenate([adjusted.counts(*names).ravel() for names in tables])

@@ -33,7 +33,7 @@ def folder(tmp_path):
 
 def started(plan, folder, count, **options):
     """A stream that was left after some steps, and what it answered."""
-    with plan.stream(folder=folder, **options) as stream:
+    with ln.Stream(plan, folder=folder, **options) as stream:
         return [stream.add(c).value for c in COUNTS[:count]]
 
 
@@ -51,7 +51,7 @@ def refused(call):
 def test_streams_go_on_where_they_were(queries, folder):
     plan = ln.factorize(ln.running_totals(queries), BUDGET)
     x = np.random.default_rng(0).integers(0, 9, queries).tolist()
-    with plan.stream(folder=folder, dataset="log") as stream:
+    with ln.Stream(plan, folder=folder, dataset="log") as stream:
         told = [stream.add(c).value for c in x[:3]]
     with ln.Stream.load(folder) as stream:
         assert len(stream) == 3
@@ -63,14 +63,14 @@ def test_streams_go_on_where_they_were(queries, folder):
         release = stream.close()
     assert_allclose(release.values, told, rtol=1e-9, atol=1e-6)
     exact = plan.system.apply(np.array(x))
-    noise = (release.measured - exact) / plan.noise  # 8 or 1,100 Gaussians, false alarms below 1e-7
+    noise = (release.measured - exact) / plan.noise_std  # 8 or 1,100 Gaussians, false alarms below 1e-7
     assert np.abs(noise).max() < 7
     assert np.abs(noise).max() > 0
     assert (release.dataset, release.insecure) == ("log", False)
 
 
 def test_steps_can_be_repeated(plan, folder):
-    with plan.stream(folder=folder) as stream:
+    with ln.Stream(plan, folder=folder) as stream:
         first = stream.add(3, step=0)
         assert stream.add(3, step=0) == first
         assert len(stream) == 1
@@ -84,7 +84,7 @@ def test_steps_can_be_repeated(plan, folder):
 
 
 def test_bad_calls_take_no_step(plan, folder):
-    with plan.stream(folder=folder) as stream:
+    with ln.Stream(plan, folder=folder) as stream:
         for call in (lambda: stream.add(3, 1.5), lambda: stream.add(-3), lambda: stream.add(3, step="0")):
             refused(call)
         assert len(stream) == 0
@@ -101,7 +101,7 @@ def test_names_survive(plan, folder):
 
 def test_large_counts_survive(folder):
     plan = ln.factorize(ln.running_totals(3), BUDGET)
-    with plan.stream(folder=folder) as stream:
+    with ln.Stream(plan, folder=folder) as stream:
         stream.add(2**61)
         told = stream.add(2**61)
     with ln.Stream.load(folder) as stream:
@@ -169,7 +169,7 @@ def test_changed_headers_are_refused(plan, folder):
 
 
 def test_lines_are_durable_before_they_are_answered(plan, folder, monkeypatch):
-    stream = plan.stream(folder=folder)
+    stream = ln.Stream(plan, folder=folder)
     stream.add(1)
     real, synced = os.fsync, []
     monkeypatch.setattr(os, "fsync", lambda handle: (real(handle), synced.append(os.fstat(handle).st_size)))
@@ -179,7 +179,7 @@ def test_lines_are_durable_before_they_are_answered(plan, folder, monkeypatch):
 
 @pytest.mark.parametrize("call", ["fsync", "pwrite"])
 def test_a_failing_disk_stops_the_stream(call, plan, folder, monkeypatch):
-    stream = plan.stream(folder=folder)
+    stream = ln.Stream(plan, folder=folder)
     told = stream.add(1)
 
     def failing(*given):
@@ -198,7 +198,7 @@ def test_a_failing_disk_stops_the_stream(call, plan, folder, monkeypatch):
 
 
 def test_interrupted_steps_are_not_drawn_again(plan, folder, monkeypatch):
-    stream = plan.stream(folder=folder)
+    stream = ln.Stream(plan, folder=folder)
 
     def interrupted(self, step):
         raise KeyboardInterrupt
@@ -217,7 +217,7 @@ def test_interrupted_steps_are_not_drawn_again(plan, folder, monkeypatch):
 
 
 def test_two_processes_cannot_add(plan, folder):
-    with plan.stream(folder=folder) as stream:
+    with ln.Stream(plan, folder=folder) as stream:
         assert refused(lambda: ln.Stream.load(folder)) == (
             f"the stream {folder} is open elsewhere; close it there, or wait until that process has ended"
         )
@@ -227,7 +227,7 @@ def test_two_processes_cannot_add(plan, folder):
 
 
 def test_forks_cannot_add(plan, folder, monkeypatch):
-    with plan.stream(folder=folder) as stream:
+    with ln.Stream(plan, folder=folder) as stream:
         monkeypatch.setattr(os, "getpid", lambda: -1)
         assert refused(lambda: stream.add(1)) == (
             "this was begun before a fork; only the process that began it can go on with it"
@@ -236,7 +236,7 @@ def test_forks_cannot_add(plan, folder, monkeypatch):
 
 def test_threads_take_turns(folder):
     plan = ln.factorize(ln.running_totals(60), BUDGET)
-    with plan.stream(folder=folder) as stream:
+    with ln.Stream(plan, folder=folder) as stream:
         threads = [threading.Thread(target=lambda: [stream.add(1) for _ in range(20)]) for _ in range(3)]
         for thread in threads:
             thread.start()
@@ -248,14 +248,14 @@ def test_threads_take_turns(folder):
 
 
 def test_streams_are_not_copied(plan):
-    stream = plan.stream(bits=SeededBits(1))
+    stream = ln.Stream(plan, bits=SeededBits(1))
     for call in (copy.copy, copy.deepcopy, pickle.dumps):
         assert refused(lambda call=call: call(stream)).startswith("a stream cannot be copied")
 
 
 def test_folders_are_never_replaced(plan, folder):
     started(plan, folder, 2)
-    assert "exists already" in refused(lambda: plan.stream(folder=folder))
+    assert "exists already" in refused(lambda: ln.Stream(plan, folder=folder))
     said = refused(lambda: plan.run(COUNTS, out=folder, overwrite=True))
     assert said == f"{folder} is no release and is not replaced; choose another name"
     for load in (ln.load, ln.MatrixRelease.load):
@@ -263,13 +263,13 @@ def test_folders_are_never_replaced(plan, folder):
             f"{folder} is a stream; add to it with Stream.load(path), or close it to make a release"
         )
     assert refused(lambda: ln.Stream.load(folder.parent)) == (
-        f"there is no stream {folder.parent}; open one with plan.stream(folder=path)"
+        f"there is no stream {folder.parent}; open one with Stream(plan, folder=path)"
     )
 
 
 def test_counts_are_in_the_journal_alone_which_is_private(folder):
     plan = ln.factorize(ln.running_totals(3), BUDGET)
-    with plan.stream(folder=folder) as stream:
+    with ln.Stream(plan, folder=folder) as stream:
         stream.add(987654321)
     assert (folder / JOURNAL).stat().st_mode & 0o077 == 0
     for file in folder.iterdir():
@@ -289,7 +289,7 @@ def test_the_ledger_is_debited_once(plan, folder, tmp_path):
         release = stream.close(tmp_path / "out")
     assert ledger.spent == plan.cost
     (entry,) = ledger.entries()
-    assert (entry.id, entry.release is None) == (release.ledger_entry, False)
+    assert (entry.id, entry.release is None) == (release.origins[0].ledger_entry, False)
     with ln.Stream.load(folder, ledger=ledger) as stream:  # as after a crash right at the end
         stream.close(tmp_path / "out", overwrite=True)
     assert ledger.entries() == [entry]
@@ -306,10 +306,10 @@ def test_other_ledgers_are_refused(plan, folder, tmp_path):
 def test_nothing_appears_without_a_debit(plan, folder, tmp_path):
     ledger = ln.Ledger.create(tmp_path / "a.ledger", ln.Budget(mu=0.01), "log")
     with pytest.raises(ln.BudgetError):
-        plan.stream(folder=folder, ledger=ledger, dataset="log")
+        ln.Stream(plan, folder=folder, ledger=ledger, dataset="log")
     assert [p.name for p in tmp_path.iterdir()] == ["a.ledger"]
     large = ln.Ledger.create(tmp_path / "b.ledger", BUDGET, "log")
-    assert "there is no folder" in refused(lambda: plan.stream(folder=tmp_path / "no" / "x", ledger=large))
+    assert "there is no folder" in refused(lambda: ln.Stream(plan, folder=tmp_path / "no" / "x", ledger=large))
     assert not large.entries()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import leastnoise as ln
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
+from leastnoise.release import TableRelease
 from leastnoise.release.statement import Origin
 from leastnoise.sources import Codes, Table
 
@@ -35,7 +36,7 @@ def release_of(
 ) -> ln.Release:
     counts = np.random.default_rng(seed).poisson(40, plan.workload.domain.shape)
     made = plan.run(Table(plan.workload.domain, counts, name), bits=bits(seed))
-    return ln.Release(made.parts, made.dataset, (Origin(CREATED, 3, plan),))
+    return TableRelease(made.parts, made.dataset, (Origin(CREATED, 3, plan),))
 
 
 @cache
@@ -92,7 +93,7 @@ def adaptive_of(**options: Any) -> ln.Release:
     rows[:, 1] = np.where(rng.random(2000) < 0.9, rows[:, 0] % 3, rows[:, 1])
     made = ln.adapt(ln.Workload(domain).marginals(ways=3), ln.Budget(epsilon=1, delta=1e-9), **options)
     release = made.run(Codes(domain, rows, name="people"), bits=QuietBits(2))
-    return ln.Release(release.parts, release.dataset, (replace(release.origins[0], created=CREATED),))
+    return TableRelease(release.parts, release.dataset, (replace(release.origins[0], created=CREATED),))
 
 
 @cache

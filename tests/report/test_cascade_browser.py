@@ -60,7 +60,7 @@ def test_tree_opens_by_pointer_and_keyboard(visit):
     assert f"{release.node('N/a').value:,.0f}" in node.inner_text()
     node.click()
     assert leaf.is_visible()
-    assert f"{release.table[0]:,}" in leaf.inner_text()
+    assert f"{release.leaves[0]:,}" in leaf.inner_text()
     node.focus()
     page.keyboard.press("Enter")
     assert not leaf.is_visible()

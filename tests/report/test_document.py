@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe import sensitivity
+from leastnoise.release import TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.report.allocation import allocation
 from leastnoise.report.document import caught, curve, document
@@ -79,7 +80,7 @@ def merged_release():
     first = survey()
     workload = ln.Workload(first.domain).marginals("age", "sex", ways=2)
     second = release_of(ln.plan(workload, ln.Budget(mu=0.3), prior=first.priors()), 2)
-    return ln.Release(first.parts + second.parts, "both", first.origins + second.origins)
+    return TableRelease(first.parts + second.parts, "both", first.origins + second.origins)
 
 
 def like_release():
@@ -148,7 +149,7 @@ def test_floor_of_the_plan():
     (told,) = document(survey())["plans"]
     assert told["floor"]["value"] == plan.floor_value
     assert told["objective_value"] == plan.value
-    bare = ln.Release(survey().parts)
+    bare = TableRelease(survey().parts)
     assert document(bare)["plans"] == []
     assert document(bare)["made"] == []
     assert document(bare, plan=plan)["plans"] == [told]

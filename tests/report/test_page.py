@@ -9,6 +9,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.cli import main
+from leastnoise.release import TableRelease
 from leastnoise.report import release_html, render, table_html, write
 from leastnoise.report.document import document
 from leastnoise.report.frame import script_json
@@ -106,7 +107,7 @@ def test_json_refuses_what_is_no_number():
 
 
 def test_lone_surrogates_can_be_written(tmp_path):
-    release = ln.Release(survey().parts, "half \ud800 a pair")
+    release = TableRelease(survey().parts, "half \ud800 a pair")
     write(release, tmp_path / "page.html")
     assert "half &#55296; a pair" in (tmp_path / "page.html").read_text("utf-8")
 
@@ -134,7 +135,7 @@ def test_seeded_noise_is_told_loudly():
 
 
 def test_what_is_unknown_is_told_as_such():
-    words = " ".join(Reader(render(document(ln.Release(survey().parts), cells=0))).words)
+    words = " ".join(Reader(render(document(TableRelease(survey().parts), cells=0))).words)
     assert "Measured at an unknown time" in words
     assert "Differentially private release" in words
     assert "Above the proven floor" not in words
@@ -196,7 +197,7 @@ def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path):
 
 
 def test_a_plan_fills_in_the_floor(tmp_path):
-    told = write(ln.Release(survey().parts), tmp_path / "page.htm", survey_plan())
+    told = write(TableRelease(survey().parts), tmp_path / "page.htm", survey_plan())
     assert "Above the proven floor" in (tmp_path / "page.htm").read_text()
     assert told["plans"][0]["floor"]["value"] == survey_plan().floor_value
 

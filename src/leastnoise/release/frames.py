@@ -17,7 +17,7 @@ from leastnoise.plan.variance import positions
 from leastnoise.release.answers import quantile
 from leastnoise.residual import split
 from leastnoise.workload import Block, Family, Workload
-from leastnoise.workload.families import Marginal, Prefix, Suffix, Total
+from leastnoise.workload.families import Marginal, Matrix, Prefix, Suffix, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of
 
 if TYPE_CHECKING:
@@ -223,6 +223,8 @@ def _axis_labels(attribute: Attribute, family: Family) -> list[str]:
     if isinstance(family.plain, Nodes):
         names = hierarchy_of(attribute).names
         return [f"{name} under {names[node]}" for node in family.plain.nodes.tolist()]
+    if isinstance(family.plain, Matrix) and family.plain.names is not None:
+        return list(family.plain.names)
     if isinstance(family.plain, Suffix):
         return [f"{name} from {attribute.label(k)}" for k in range(n)]  # before prefix, of which it is a kind
     if isinstance(family.plain, Prefix):

@@ -13,21 +13,18 @@ if TYPE_CHECKING:
     from leastnoise.release.release import Release
 
 ROWS = 20  # of a table that are shown
-SETS = 12  # tables in reach that are named
 
 
 def release_html(release: Release) -> str:
-    """A release in a few lines: what it is of, what it cost, which tables are in reach. All text is escaped."""
-    listed = [" × ".join(names) for names in release.tables() if names]
-    more = [f"and {len(listed) - SETS:,} more"] if len(listed) > SETS else []
+    """A release in a few lines: what it is of, what it cost, what is in it. All text is escaped."""
     rows = [
         ("dataset", release.dataset or "not named"),
         ("attributes", ", ".join(release.domain.names)),
-        ("statistics", f"{release.workload.queries:,}"),
+        ("statistics", release.describe()["holds"]),
         ("privacy", release.privacy.statement),
-        ("tables", "; ".join(listed[:SETS] + more) or "none"),
+        *release.highlights(),
     ]
-    return described("Release", rows, release.insecure)
+    return described(release.kind.capitalize(), rows, release.insecure)
 
 
 def described(caption: str, rows: Iterable[Sequence[str]], insecure: bool) -> str:

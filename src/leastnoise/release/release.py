@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 Query = str | int | Linear  # numbers are those of the queries of a matrix
+SHOWN = 12  # tables that are named in a notebook
 MOST_WEIGHTS = 2**26  # of the queries of one call, where each is written out on the whole domain
 
 
@@ -255,6 +256,12 @@ class Release(ABC):
         """What it holds, as plain data: at least `holds` in words, `attributes` and `queries`."""
         names, queries = list(self.domain.names), self.workload.queries
         return {"holds": f"{queries:,} statistics of {', '.join(names)}", "attributes": names, "queries": queries}
+
+    def highlights(self) -> list[tuple[str, str]]:
+        """What a notebook shows of it, line by line: by default the tables in reach."""
+        tables = [" × ".join(names) for names in self.tables() if names]
+        more = [f"and {len(tables) - SHOWN:,} more"] if len(tables) > SHOWN else []
+        return [("tables", "; ".join(tables[:SHOWN] + more) or "none")]
 
     def __repr__(self) -> str:
         mark = " (INSECURE: seeded noise)" if self.insecure else ""

@@ -24,6 +24,8 @@ from leastnoise.workload.families import Marginal
 if TYPE_CHECKING:
     from leastnoise.mechanisms.matrix.plan import MatrixPlan
 
+SHOWN = 8  # answers in a notebook
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MatrixRelease(Release):
@@ -106,6 +108,11 @@ class MatrixRelease(Release):
             counts, variances = self.plan.system.cells(self.measured)
             return counts, self.plan.noise_std**2 * variances
         return super().product_answers(attributes, families)
+
+    def highlights(self) -> list[tuple[str, str]]:
+        """The first answers."""
+        places = range(min(self.plan.queries, SHOWN))
+        return [(self.plan.label(place), str(self.ask(place))) for place in places]
 
     def describe(self) -> dict[str, Any]:
         """What it holds."""

@@ -57,7 +57,7 @@ def load(path: Path, moved: bool = False) -> tuple[Header, StreamPlan]:
     """
     file = path / STREAM
     if not file.is_file():
-        raise LeastnoiseError(f"there is no stream {path}; open one with stream_plan(...).open(folder=path)")
+        raise LeastnoiseError(f"there is no stream {path}; open one with Stream(plan, folder=path)")
     with folders.reading(file, journal.REMEDY):
         text = file.read_bytes()
     header = folders.read_header(file, text, Header, journal.REMEDY)

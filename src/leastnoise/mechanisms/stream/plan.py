@@ -28,9 +28,7 @@ class StreamPlan(MatrixPlan):
     def of(plan: MatrixPlan) -> StreamPlan:
         """The same plan, for a stream."""
         if not plan.streams:
-            raise LeastnoiseError(
-                "these queries need all items before any is answered; use a matrix plan, or order the queries"
-            )
+            raise LeastnoiseError("these queries need all items before any is answered; use run, or order the queries")
         return StreamPlan(**{field.name: getattr(plan, field.name) for field in fields(plan)})
 
 

@@ -16,6 +16,7 @@ from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import per_axis
 from leastnoise.mechanisms.tree.closed import Law
+from leastnoise.plan.words import number
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.frames import with_errors
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from leastnoise.mechanisms.tree.plan import CascadePlan
 
 Node = int | str
+SHOWN = 8  # levels in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -230,6 +232,15 @@ class CascadeRelease(Release):
         start = {name: _called(t, g) for name, t, g in zip(self.names, self.trees, grid, strict=True)}
         errors = np.sqrt(self.law.node_variances(nodes)).ravel()
         return with_errors(start, "count", self.totals(boxes), errors, quantile(confidence))
+
+    def highlights(self) -> list[tuple[str, str]]:
+        """The first levels, with their errors."""
+        rows = []
+        for row in self.plan.levels().head(SHOWN).to_dict("records"):
+            level = " x ".join(str(row[c]) for c in self.plan.columns)
+            error = f"standard error {number(row['std_error'])} at most"
+            rows.append((f"level {level}", f"{row['nodes']:,} nodes, {error}"))
+        return rows
 
     def describe(self) -> dict[str, Any]:
         """What it holds."""

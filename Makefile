@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
+RUNS := .venv/.runs
 # Two workers with one linear-algebra thread each; more threads than cores slow everything down.
 WORKERS ?= 2
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
@@ -8,12 +9,19 @@ NAME ?=
 ARGS ?=
 FOLDER ?=
 
-.PHONY: setup engines demo test slow check format bench docs clean
+.PHONY: install setup engines demo test slow check format bench docs packages clean
+
+# What running needs, about 620 MB; `setup` adds the tools of development and all engines, about 2.5 GB.
+install: $(RUNS)
+
+$(RUNS): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $(RUNS)
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+$(STAMP): $(RUNS)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(STAMP)
 
@@ -24,7 +32,7 @@ engines: .venv/.engines
 	sh tests/engines/install.sh
 	touch $@
 
-demo: setup
+demo: install
 	$(BIN)/leastnoise demo $(FOLDER)
 
 test: setup engines
@@ -50,6 +58,10 @@ bench: setup
 # The documentation as a site in site/; fails on a warning or a dead link.
 docs: setup
 	$(BIN)/python -m tools.site_build
+
+# A wheel and an sdist in dist/, installed into fresh environments outside the checkout, where the demo must run.
+packages:
+	sh tools/packages.sh $(PYTHON)
 
 clean:
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 
 import jsonschema
@@ -274,7 +275,7 @@ def test_directories_and_memory(tmp_path, capsys, monkeypatch, spec):
     def full(*arguments, **options):
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr(sys.modules["leastnoise.cli.plan"], "plan_spec", full)
+    monkeypatch.setattr(import_module("leastnoise.cli.plan"), "plan_spec", full)
     said = "leastnoise: out of memory (Unable to allocate 9 TiB); use coarser values or fewer ways\n"
     assert fail(capsys, "plan", spec) == said
 

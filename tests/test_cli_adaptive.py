@@ -1,7 +1,7 @@
 """Adaptive releases from the shell: the same door, the same ledger, files and refusals as plans."""
 
 import json
-import sys
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
@@ -138,7 +138,7 @@ def test_a_release_as_json(capsys):
 
 
 def test_progress_tells_the_rounds(capsys, monkeypatch):
-    monkeypatch.setattr(sys.modules["leastnoise.cli.release"], "ProgressBar", Recorder)
+    monkeypatch.setattr(import_module("leastnoise.cli.release"), "ProgressBar", Recorder)
     assert call(capsys, "release", "adaptive.yaml", "--data", "people.parquet", "--out", "out")[0] == 0
     assert {"counting", "comparing 10 tables with their estimates"} <= set(Recorder.said)
     assert any(what.startswith("measuring ") for what in Recorder.said)

@@ -199,4 +199,4 @@ def test_wrong_data_spends_nothing(capsys):
 
 
 def test_every_command_is_there():
-    assert "cascade" in {command.callback.__name__ for command in app.registered_commands}
+    assert "cascade" in {command.name for command in app.registered_commands}

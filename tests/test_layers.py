@@ -45,8 +45,11 @@ def layer(module: str) -> str | None:
 
 
 def imported(path: Path, importer: str, tree: ast.AST | None = None, inside: bool = True) -> Iterator[str]:
-    """Modules of the package that a file imports, except for type checking only; `inside` functions or not."""
-    for node in _runtime_nodes(tree or ast.parse(path.read_text()), inside):
+    """Modules of the package that a file imports, except for type checking only; `inside` functions or not.
+
+    A package's own file gathers names that are imported when they are used, under TYPE_CHECKING: these are seen.
+    """
+    for node in _runtime_nodes(tree or ast.parse(path.read_text()), inside, typed=path.name == "__init__.py"):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "leastnoise")
         elif isinstance(node, ast.ImportFrom):
@@ -59,14 +62,14 @@ def imported(path: Path, importer: str, tree: ast.AST | None = None, inside: boo
             yield str(node.value).partition(":")[0]
 
 
-def _runtime_nodes(node: ast.AST, inside: bool) -> Iterator[ast.AST]:
+def _runtime_nodes(node: ast.AST, inside: bool, typed: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+        if not typed and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
         if not inside and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         yield child
-        yield from _runtime_nodes(child, inside)
+        yield from _runtime_nodes(child, inside, typed)
 
 
 def _absolute(node: ast.ImportFrom, importer: str, is_package: bool) -> str:

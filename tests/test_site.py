@@ -104,7 +104,15 @@ def test_a_dead_link_or_a_page_outside_the_navigation_stops_the_build(
 ) -> None:
     for part in ("docs/decisions", "examples", "tools/theme"):
         (tmp_path / part).mkdir(parents=True)
-    for file in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "examples/README.md"):
+    for file in (
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CITATION.cff",
+        "LICENSE",
+        "examples/README.md",
+    ):
         (tmp_path / file).write_text("# Title\n")
     for file in ("site_pages.py", "site_docstrings.py"):
         shutil.copy(ROOT / "tools" / file, tmp_path / "tools")

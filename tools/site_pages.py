@@ -16,6 +16,8 @@ PLACES = {
     "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CITATION.cff": "citation.cff",
     "LICENSE": "license.txt",
     "examples/README.md": "examples/index.md",
     **{(file := f"examples/{path.name}"): file for path in sorted((ROOT / "examples").glob("*.yaml"))},

@@ -18,6 +18,10 @@ class DataError(LeastnoiseError):
     """The call is right, but the data or the engine that holds it is not."""
 
 
+class StoppedError(LeastnoiseError):
+    """Ctrl-C came when privacy was already spent."""
+
+
 def shortened(text: str, most: int = LONGEST) -> str:
     """A text without its middle where it is too long: the start names the value, the end the fix.
 

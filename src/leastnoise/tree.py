@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
@@ -291,6 +289,9 @@ def _level_ends(children: Counts) -> IntArray:
 
 def _level_order(parents: IntArray, names: tuple[str, ...] | None) -> tuple[Tree, IntArray]:
     """The tree, and the nodes in its order. `parents` has one -1, and no parent outside."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
     total = len(parents)
     root = _only_root(parents, names)
     counts = np.bincount(parents[parents >= 0], minlength=total)

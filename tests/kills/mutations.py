@@ -6,10 +6,10 @@ A sync that is missing or comes too late is not among them: a killed process los
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ Pay = Callable[[], tuple[Entry | None, int]]
 
 def _pay_by(paying: Callable[..., Iterator[Pay]]) -> None:
     """Replace the way in which a run is paid for."""
-    run: Any = sys.modules["leastnoise.mechanisms.mechanism"]
+    run: Any = import_module("leastnoise.mechanisms.mechanism")
     run._paying = contextmanager(paying)
 
 

@@ -1,8 +1,8 @@
 """The suite notices what it is there for: each guard of the product is taken away, and some pair of data shows it."""
 
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from importlib import import_module
 from math import inf
 
 import numpy as np
@@ -32,7 +32,7 @@ from tests.neighbours.crosses import (
 )
 from tests.neighbours.suite import Case, Verdict, examine, planned
 
-RUN = sys.modules["leastnoise.mechanisms.mechanism"]  # the package has a function of this name
+RUN = import_module("leastnoise.mechanisms.mechanism")  # the package has a function of this name
 # Nodes near the root have little noise, so that a row that is dropped moves them more than one that is replaced.
 PRECISE = Subject(
     kinds.cascade("precise root", Tree.regular([2, 3]), weights=[10_000, 1, 1]), {"leaf": tuple(range(6))}, {}

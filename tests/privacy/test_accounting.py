@@ -88,4 +88,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(LeastnoiseError) as error:
         dp_event(Cost(Fraction(1)))
-    assert str(error.value) == "events need the dp_accounting library: pip install 'leastnoise[accounting]'"
+    assert str(error.value) == (
+        "an event needs the package 'dp_accounting', which is not installed; "
+        "install leastnoise with its extra 'accounting' (README.md)"
+    )

@@ -3,8 +3,8 @@
 import os
 import shutil
 import sqlite3
-import sys
 from contextlib import closing
+from importlib import import_module
 from unittest.mock import Mock
 
 import duckdb
@@ -111,7 +111,7 @@ def test_whatever_stops_a_run_that_looks_counts(ledger, monkeypatch):
     made = MECHANISMS["plan"]()
     for kind in (KeyboardInterrupt, ZeroDivisionError):
         with monkeypatch.context() as patch:
-            patch.setattr(sys.modules["leastnoise.mechanisms.tables.plan"], "measure", Mock(side_effect=kind))
+            patch.setattr(import_module("leastnoise.mechanisms.tables.plan"), "measure", Mock(side_effect=kind))
             with pytest.raises(kind):
                 made.run(GOOD, ledger=ledger)
     assert ledger.stopped == 2

@@ -91,8 +91,12 @@ def test_bad_names(release, name):
 @pytest.mark.parametrize(
     ("name", "module", "said"),
     [
-        ("to_polars", "polars", "this needs the package 'polars', which is not installed; pip install polars"),
-        ("to_mbi", "mbi", "this needs the package 'mbi', which is not installed; pip install"),
+        ("to_polars", "polars", "to_polars needs the package 'polars', which is not installed; pip install polars"),
+        (
+            "to_mbi",
+            "mbi",
+            "to_mbi needs the package 'mbi', which is not installed; install leastnoise with",
+        ),
     ],
 )
 def test_packages_that_are_missing(release, monkeypatch, name, module, said):

@@ -101,7 +101,10 @@ def test_altair_is_optional(monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(ln.LeastnoiseError) as caught:
         plot_table(survey(), "age")
-    assert str(caught.value) == "plots need Altair; install it with: pip install 'leastnoise[plots]'"
+    assert str(caught.value) == (
+        "a plot needs the package 'altair', which is not installed; "
+        "install leastnoise with its extra 'plots' (README.md)"
+    )
 
 
 def test_plans_and_releases_plot_themselves():

@@ -171,10 +171,11 @@ class TestSpark:
 
 def test_drivers_are_asked_for(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-    with refused("PostgreSQL needs psycopg; pip install 'leastnoise[postgres]'"):
+    said = "needs the package {!r}, which is not installed; install leastnoise with its extra {!r} (README.md)"
+    with refused(f"PostgreSQL {said.format('psycopg', 'postgres')}"):
         source_of("postgresql://u:p@h/d?table=t", DOMAIN)
     monkeypatch.setitem(__import__("sys").modules, "pyspark.sql", None)
-    with refused("Spark needs pyspark and Java 17; pip install 'leastnoise[spark]'"):
+    with refused(f"Spark (with Java 17) {said.format('pyspark', 'spark')}"):
         source_of("spark://h:7077?table=t", DOMAIN)
 
 

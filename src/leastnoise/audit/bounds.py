@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta, binom, norm
 
 from leastnoise._types import Array
 
@@ -57,12 +56,16 @@ def error_rates(scores: Sequence[Array], thresholds: Array, rate: float) -> tupl
 
 def upper(count: npt.ArrayLike, trials: int, rate: float) -> Array:
     """Clopper-Pearson: a probability that is below the true one with probability `rate` at most."""
+    from scipy.stats import beta
+
     count = np.asarray(count, dtype=np.float64)
     return np.where(count < trials, beta.ppf(1 - rate, count + 1, np.maximum(trials - count, 1)), 1.0)
 
 
 def mu_bound(alpha: Array, beta_: Array) -> Array:
     """No mu below this allows a test with these error rates (Dong, Roth and Su 2022, the trade-off of Gaussians)."""
+    from scipy.stats import norm
+
     return np.maximum(norm.isf(alpha) + norm.isf(beta_), 0.0)
 
 
@@ -77,6 +80,7 @@ def noticed(claim: float, runs: int, rate: float, confidence: float) -> float | 
 
     With the threshold in the middle both error rates are Phi(-mu/2).
     """
+    from scipy.stats import binom, norm
 
     def bound(mu: float) -> float:
         count = binom.ppf((1 + confidence) / 2, runs, norm.sf(mu / 2))  # each count is larger with half the rest

@@ -8,22 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from leastnoise import __version__
-from leastnoise.cli.about import about
-from leastnoise.cli.ask import ask
-from leastnoise.cli.audit import audit
-from leastnoise.cli.bounds import bounds
-from leastnoise.cli.check import check
-from leastnoise.cli.demo import demo
-from leastnoise.cli.init import init
-from leastnoise.cli.ledger import ledger
-from leastnoise.cli.local import local
-from leastnoise.cli.plan import plan, schema
-from leastnoise.cli.release import StoppedError, release
-from leastnoise.cli.report import report
-from leastnoise.cli.stream import stream
-from leastnoise.cli.synth import synth
-from leastnoise.cli.table import table
-from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.cli.commands import register
+from leastnoise.errors import DataError, LeastnoiseError, StoppedError
 
 __all__ = ["app", "main"]
 
@@ -35,24 +21,7 @@ CODES: dict[type[Exception], int] = {
 _REFUSAL: Any = typer.BadParameter.__mro__[2]  # of arguments; its name and place differ between versions of Typer
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-app.command(epilog="Example: leastnoise demo")(demo)
-app.command(epilog="Example: leastnoise init people.csv --out people.yaml")(init)
-app.command(epilog="Example: leastnoise plan examples/survey.yaml --json")(plan)
-app.command(epilog="Example: leastnoise check people.yaml --data people.parquet")(check)
-app.command(epilog="Example: leastnoise bounds survey.yaml --alpha 0.05 --plot curves.svg")(bounds)
-app.command(epilog="Example: leastnoise release people.yaml --data people.parquet --out out --ledger people.ledger")(
-    release
-)
-app.command(epilog="Example: leastnoise stream days 17 --step 0")(stream)
-app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
-app.command("show", epilog="Example: leastnoise show out")(about)
-app.command(epilog="""Example: leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""")(ask)
-app.command(epilog="Example: leastnoise table out age sex --csv age-sex.csv")(table)
-app.command(epilog="Example: leastnoise audit examples/survey.yaml --runs 1000 --confidence 0.99")(audit)
-app.command(epilog="Example: leastnoise report out --out report.html")(report)
-app.command(epilog="Example: leastnoise synth out --rows 1000 --out rows.parquet")(synth)
-app.add_typer(ledger, name="ledger")
-app.add_typer(local, name="local")
+register(app)
 
 
 def _version(asked: bool) -> None:

@@ -23,7 +23,7 @@ from leastnoise.cli.options import (
 )
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import LeastnoiseError, StoppedError
 from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.stream.plan import StreamPlan
@@ -107,10 +107,6 @@ def ledger_at(path: Path | None) -> Ledger | None:
         typer.echo(NO_LEDGER, err=True)
         return None
     return Ledger.open(path)
-
-
-class StoppedError(LeastnoiseError):
-    """Ctrl-C came when privacy was already spent."""
 
 
 @contextmanager

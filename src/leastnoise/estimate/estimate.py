@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import stdtrit
 
 from leastnoise._types import Array, IntArray
@@ -22,6 +21,9 @@ from leastnoise.release.linear import Linear, fits
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Privacy
 from leastnoise.release.table_release import TableRelease
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BIASED = "biased; a model fitted to the release"
 APPROXIMATE = f"{BIASED}, with an approximate error from refits to simulated measurements"
@@ -146,6 +148,8 @@ class Estimate:
 
     def to_pandas(self, rows: int | None = None, seed: int = 0) -> pd.DataFrame:
         """Synthetic rows with the domain's values (bins by their lower edge); `attrs` has the privacy statement."""
+        import pandas as pd
+
         codes = self.sample(rows, seed)
         columns = {
             attribute.name: pd.Series([attribute.value(c) for c in range(attribute.size)]).take(codes[:, a]).to_numpy()

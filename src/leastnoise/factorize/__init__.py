@@ -1,17 +1,24 @@
 """Strategies for one residual: interchangeable solvers, norms and bounds."""
 
-from leastnoise.factorize.solvers import SOLVERS, Axis, Cache, Solver
-from leastnoise.factorize.strategy import (
-    CirculantStrategy,
-    KronStrategy,
-    MatrixStrategy,
-    ScaledKron,
-    Solution,
-    Strategy,
-)
-from leastnoise.factorize.tree import TreeStrategy
+from typing import TYPE_CHECKING
+
+from leastnoise._lazy import export_lazily
+
+if TYPE_CHECKING:
+    from leastnoise.factorize.solvers import SOLVERS, Axis, Cache, Solver
+    from leastnoise.factorize.strategy import (
+        CirculantStrategy,
+        KronStrategy,
+        MatrixStrategy,
+        ScaledKron,
+        Solution,
+        Strategy,
+    )
+    from leastnoise.factorize.tree import TreeStrategy
 
 __all__ = [
     "SOLVERS", "Axis", "Cache", "CirculantStrategy", "KronStrategy", "MatrixStrategy", "ScaledKron", "Solution",
     "Solver", "Strategy", "TreeStrategy",
 ]  # fmt: skip
+
+export_lazily(__name__)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scipy.optimize import minimize
-
 from leastnoise._types import Array
 
 
@@ -17,6 +15,8 @@ def descend(
     objective: Callable[[Array], tuple[float, Array]], start: Array, steps: int, ftol: float = 0.0, memory: int = 20
 ) -> None:
     """Minimize a function with gradient; the objective records what it needs and may raise `Stop`."""
+    from scipy.optimize import minimize
+
     options = {"maxiter": steps, "maxfun": steps, "maxcor": memory, "ftol": ftol, "gtol": 0.0}
     try:
         minimize(objective, start, jac=True, method="L-BFGS-B", options=options)  # type: ignore[call-overload]

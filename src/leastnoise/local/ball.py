@@ -17,7 +17,6 @@ from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
-from scipy.integrate import quad
 from scipy.special import bdtr, ndtr
 
 from leastnoise._types import Array, IntArray
@@ -233,6 +232,8 @@ def cap(odds: Odds, candidates: int = CAP) -> Choice:
 @lru_cache(maxsize=1024)
 def _favoured_sum(pairs: int, favoured: int, power: int) -> float:
     """Expected sum of z^power over the `favoured` largest of `pairs` Gaussians and their opposites (at most half)."""
+    from scipy.integrate import quad
+
     if favoured > pairs:
         raise LeastnoiseError(f"{favoured} of {2 * pairs} directions are favoured; favour at most half of them")
 

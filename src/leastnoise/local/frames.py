@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from leastnoise.local.collector import Collector
 from leastnoise.release.frames import row_labels, table_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def answers_frame(collector: Collector, confidence: float = 0.95) -> pd.DataFrame:
@@ -18,6 +21,8 @@ def answers_frame(collector: Collector, confidence: float = 0.95) -> pd.DataFram
 
     Guarantees: frames_are_the_answers_of_the_collector.
     """
+    import pandas as pd
+
     plan = collector.plan
     asked = [(block, subset) for block in plan.workload.blocks for subset in block.subsets()]
     frames = []

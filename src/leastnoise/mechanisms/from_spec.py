@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import pi, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,18 +15,20 @@ from leastnoise._types import Array, Progress
 from leastnoise.domain import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.hierarchy import Hierarchy
-from leastnoise.mechanisms.adaptive.adapt import Adaptive, adapt
-from leastnoise.mechanisms.matrix.plan import MatrixPlan, RunningTotals, factorize
 from leastnoise.mechanisms.mechanism import Mechanism
-from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.mechanisms.tables.plan import Plan, plan
-from leastnoise.mechanisms.tree.plan import CascadePlan, cascade_plan
 from leastnoise.plan.structure import Table
 from leastnoise.privacy import Budget
 from leastnoise.release.release import Release
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Matrix, Prefix, Weighted
 from leastnoise.workload.spec import Objective, Spec
+
+if TYPE_CHECKING:
+    from leastnoise.mechanisms.adaptive.adapt import Adaptive
+    from leastnoise.mechanisms.matrix.plan import MatrixPlan
+    from leastnoise.mechanisms.stream.plan import StreamPlan
+    from leastnoise.mechanisms.tree.plan import CascadePlan
 
 ENOUGH = 0.1  # of the rows: a plan whose errors add up to no more in a table is close enough (docs/decisions/010)
 ASSUMED_ROWS = 1_000_000  # where the spec does not say: in doubt a plan, which measures everything
@@ -73,6 +75,8 @@ def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[str, str
 
 def adapt_spec(spec: Spec) -> Adaptive:
     """The adaptive release of a spec."""
+    from leastnoise.mechanisms.adaptive.adapt import adapt
+
     mechanism = adapt(spec.workload, Budget(**spec.budget_fields), select=spec.select, rounds=spec.rounds)
     mechanism.check()
     return mechanism
@@ -80,6 +84,8 @@ def adapt_spec(spec: Spec) -> Adaptive:
 
 def matrix_spec(spec: Spec) -> MatrixPlan:
     """The queries of a spec on its single attribute, as one matrix."""
+    from leastnoise.mechanisms.matrix.plan import RunningTotals, factorize
+
     attribute, budget = _single(spec), Budget(**spec.budget_fields)
     if not isinstance(spec.objective, str):
         raise LeastnoiseError(f"objective {spec.objective} is for plans; a matrix has 'sum' or 'max'")
@@ -113,11 +119,15 @@ def _single(spec: Spec) -> Attribute:
 
 def stream_spec(spec: Spec) -> StreamPlan:
     """The same for a stream."""
+    from leastnoise.mechanisms.stream.plan import StreamPlan
+
     return StreamPlan.of(matrix_spec(spec))
 
 
 def tree_spec(spec: Spec) -> CascadePlan:
     """A tree for each attribute of a spec, all of which have hierarchies."""
+    from leastnoise.mechanisms.tree.plan import cascade_plan
+
     attributes = spec.workload.domain.attributes
     trees = {a.name: a.values for a in attributes if isinstance(a.values, Hierarchy)}
     if odd := [a.name for a in attributes if a.name not in trees]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,12 @@ from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.exact import exact_sum
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.sources import Database, Expecting, Source, source_of
 from leastnoise.sources.barrier import barrier, guarded
-from leastnoise.sources.convert import Prepared
-from leastnoise.sources.source import Axes
+from leastnoise.sources.source import Axes, Expecting, Source
 from leastnoise.workload.rules import AnyRules
+
+if TYPE_CHECKING:
+    from leastnoise.sources.convert import Prepared
 
 TOO_MANY = 2**62  # rows; below it counts, their sums and their differences fit 64 bits
 
@@ -80,6 +82,9 @@ class Counts:
 
 def records(data: str, domain: Domain, rules: AnyRules | None = None, table: str | None = None) -> Iterator[IntArray]:
     """Rows of codes of a file or database, some at a time: for devices that are simulated, each with its own row."""
+    from leastnoise.sources.convert import source_of
+    from leastnoise.sources.database import Database
+
     source = source_of(data, domain, rules=rules, table=table)
     assert isinstance(source, Database), "texts are files or databases"
     yield from source.rows()

@@ -24,13 +24,13 @@ from leastnoise.release import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.statement import Run
-from leastnoise.sources.convert import Prepared, prepare
 from leastnoise.sources.rules import AnyRules, Unit
 from leastnoise.storage.files import reserve
 from leastnoise.workload.rules import as_part, codings
 
 if TYPE_CHECKING:
     from leastnoise.audit.judge import Audit
+    from leastnoise.sources.convert import Prepared
 
 Published = TypeVar("Published", bound=Release, covariant=True)
 CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
@@ -130,6 +130,8 @@ def run_once(
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; room_is_made_before_the_debit.
     """
+    from leastnoise.sources.convert import prepare
+
     domain, cost = mechanism.domain, mechanism.cost
     mechanism.check()
     if tables is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from leastnoise.errors import LeastnoiseError
+from leastnoise._lazy import optional
 from leastnoise.privacy.cost import Cost
 
 if TYPE_CHECKING:
@@ -51,8 +51,4 @@ def _inverse_down(mu: float) -> float:
 
 
 def _library() -> Any:
-    try:
-        import dp_accounting
-    except ImportError:
-        raise LeastnoiseError("events need the dp_accounting library: pip install 'leastnoise[accounting]'") from None
-    return dp_accounting
+    return optional("an event", "dp_accounting", extra="accounting")

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
 MOST_CONTRAST = 30.0  # mu, beyond which neighbours are told apart
@@ -157,6 +156,8 @@ def _bracket(increasing: Callable[[float], float], start: float) -> tuple[float,
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    from scipy.optimize import brentq
+
     if low == high:
         return low
     return float(brentq(function, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))

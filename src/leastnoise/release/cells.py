@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from leastnoise._types import Array, IntArray
 from leastnoise.factorize.strategy import along
@@ -16,6 +16,9 @@ from leastnoise.plan.structure import Orbit
 from leastnoise.release.state import BATCH_CELLS, Known, Members, State
 from leastnoise.residual import Axes, join, pieces, subsets
 from leastnoise.workload.families import Marginal
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 SMALL = 1_000  # cells of one attribute up to which its matrix is kept
 
@@ -88,6 +91,8 @@ class Problem:
         return tuple(found)
 
     def _links(self, orbit: Orbit, sets: Sequence[Members]) -> dict[Axes, tuple[int, IntArray, sparse.csr_array]]:
+        from scipy import sparse
+
         links: dict[Axes, tuple[int, IntArray, sparse.csr_array]] = {}
         for kept in subsets(len(orbit)):
             number = self.state.errors.orbit_of.get(tuple(orbit[p] for p in kept))

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import pandas as pd
-import pyarrow as pa
-
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import kinds
 from leastnoise.release.folders import NOTES, drafted
 from leastnoise.storage.files import new_file, put_file
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from leastnoise.release.release import Release
 
 Format = Literal["parquet", "csv"]
@@ -135,6 +135,8 @@ def marked(frame: pd.DataFrame, insecure: bool) -> pd.DataFrame:
 
 def harmless(frame: pd.DataFrame) -> pd.DataFrame:
     """A table whose texts no spreadsheet takes for formulas; numbers stay numbers."""
+    import pandas as pd
+
     texts = [k for k, kind in enumerate(frame.dtypes) if not pd.api.types.is_numeric_dtype(kind)]
     columns = {k: frame.iloc[:, k].astype(object).map(cell) for k in texts}
     made = pd.DataFrame({k: columns.get(k, frame.iloc[:, k]) for k in range(frame.shape[1])})
@@ -154,6 +156,8 @@ def cell(value: Any) -> Any:
 
 def with_metadata(frame: pd.DataFrame, about: Mapping[Any, Any]) -> pa.Table:
     """An Arrow table with `about` in the metadata of its schema (JSON under 'leastnoise')."""
+    import pyarrow as pa
+
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: json.dumps({**about}).encode()})
 

@@ -8,7 +8,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Attribute, Bins, Domain
@@ -21,6 +20,8 @@ from leastnoise.workload.families import Marginal, Matrix, Prefix, Suffix, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from leastnoise.release.release import Release
     from leastnoise.release.table_release import TableRelease
 
@@ -35,6 +36,8 @@ def values_of(attribute: Attribute) -> list[Any]:
 
 def with_errors(frame: dict[str, Any], what: str, values: Array, errors: Array, width: float) -> pd.DataFrame:
     """A frame with a number, its standard error and an interval."""
+    import pandas as pd
+
     spread = width * errors
     return pd.DataFrame({**frame, what: values, "std_error": errors, "low": values - spread, "high": values + spread})
 
@@ -49,6 +52,8 @@ def table_frame(
     shown: Mapping[int, Sequence[Any]] | None = None,
 ) -> pd.DataFrame:
     """One row per cell; the last attribute varies fastest. `shown` stands in place of the values of attributes."""
+    import pandas as pd
+
     check_names(domain.names[a] for a in attributes)
     columns: dict[str, Any] = {}
     for axis, a in enumerate(attributes):
@@ -97,6 +102,8 @@ def check_names(names: Iterable[str]) -> None:
 
 def answers_frame(release: Release, workload: Workload, confidence: float, labels: bool = True) -> pd.DataFrame:
     """All queries of a workload: group, attributes, query, answer and its error."""
+    import pandas as pd
+
     if workload.domain != release.domain:
         raise LeastnoiseError("the workload is on another domain than the release; build it from release.domain")
     if not workload.blocks:

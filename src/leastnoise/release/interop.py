@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from leastnoise.errors import LeastnoiseError
+from leastnoise._lazy import optional
 from leastnoise.release import export
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars
 
     from leastnoise.release.release import Release
@@ -38,7 +37,7 @@ def to_arrow(self: Release, *names: str, confidence: float = 0.95) -> Any:
 
 def to_polars(self: Release, *names: str, confidence: float = 0.95) -> polars.DataFrame:
     """The same for Polars, which has no place for the statement."""
-    library = _module("polars", "pip install polars")
+    library = optional("to_polars", "polars")
     return library.from_arrow(to_arrow(self, *names, confidence=confidence))
 
 
@@ -50,7 +49,7 @@ def to_mbi(self: TableRelease) -> list[Any]:
 
     Guarantees: covers_every_table_in_reach; std_errors_are_those_of_the_release.
     """
-    measurement = _module("mbi", "pip install 'leastnoise[mbi]'").LinearMeasurement
+    measurement = optional("to_mbi", "mbi", extra="mbi").LinearMeasurement
     return [
         measurement(self.counts(*names).ravel(), names, float(np.sqrt(np.mean(self.std_errors(*names) ** 2))))
         for names in _largest(self)
@@ -69,10 +68,3 @@ def _largest(release: Release) -> Iterator[tuple[str, ...]]:
 def _about(release: Release, names: tuple[str, ...], confidence: float) -> dict[Any, Any]:
     told = {"dataset": release.dataset, "attributes": list(names), "confidence": confidence}
     return told | export.about(release)
-
-
-def _module(name: str, how: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise LeastnoiseError(f"this needs the package {name!r}, which is not installed; {how}") from None

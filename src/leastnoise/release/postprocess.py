@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
@@ -20,6 +19,8 @@ from leastnoise.release.totals import Fact, Totals, conditioned, read_facts
 from leastnoise.residual import powerset
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from leastnoise.release.table_release import TableRelease
 
 HOLD = 30.0  # how much more a table counts than one with one attribute more (docs/statistics.md)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.domain import Domain
@@ -34,6 +33,7 @@ from leastnoise.workload.families import Marginal
 
 if TYPE_CHECKING:
     import altair as alt
+    import pandas as pd
 Query = str | int | Linear  # numbers are those of the queries of a matrix
 SHOWN = 12  # tables that are named in a notebook
 MOST_WEIGHTS = 2**26  # of the queries of one call, where each is written out on the whole domain

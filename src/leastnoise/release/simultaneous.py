@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.stats import binom
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -42,6 +41,8 @@ def joint_quantile(coordinates: Array, confidence: float) -> float:
 
     Guarantees: joint_is_never_wider_than_sidak; joint_covers_all_at_once.
     """
+    from scipy.stats import binom
+
     count = len(coordinates)
     if count > MOST_ANSWERS:
         raise LeastnoiseError(

@@ -13,7 +13,6 @@ from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Attribute, Bins, Scalar, Sized, Values
@@ -25,6 +24,8 @@ from leastnoise.release.linear import Linear, Term, joined
 from leastnoise.release.simultaneous import Together, half_width
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from leastnoise.release.release import Query, Release
 
 MAX_ENTRIES = 2**26  # weights of all cumulative counts together: 512 MB

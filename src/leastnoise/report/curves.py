@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.storage.files import write_file
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960, 440, 90, 380, 30, 50
 # Told apart by the colour-blind (Okabe and Ito).

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
+from leastnoise._lazy import optional
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.plan.words import number, where
@@ -16,6 +15,7 @@ from leastnoise.report.allocation import allocation
 
 if TYPE_CHECKING:
     import altair as alt
+    import pandas as pd
 
 WIDTH = 520
 BLUE, INK, ORANGE = "#5b93bb", "#1a1f26", "#b14a00"  # told apart by the colour-blind
@@ -24,6 +24,8 @@ MOST_CELLS = 5_000  # what Altair embeds in a chart by default
 
 def plot_table(release: Release, *names: str, confidence: float = 0.95) -> alt.LayerChart | alt.Chart:
     """A table of one attribute as bars or a band with intervals, of two as a heat map."""
+    import pandas as pd
+
     if len(names) not in (1, 2):
         raise LeastnoiseError(f"a plot shows one or two attributes, not {len(names)}; name them, for example 'age'")
     counts, errors = release.counts(*names), release.std_errors(*names)
@@ -86,6 +88,8 @@ def _heat_map(frame: pd.DataFrame, names: tuple[str, ...], confidence: float) ->
 
 def plot_plan(plan: Plan) -> alt.VConcatChart:
     """The error of each statement of a plan, and the shares of its budget."""
+    import pandas as pd
+
     alt = _altair()
     groups = plan.groups()
     frame = pd.DataFrame(
@@ -115,6 +119,8 @@ def plot_plan(plan: Plan) -> alt.VConcatChart:
 
 
 def _shares(plan: Plan) -> alt.Chart:
+    import pandas as pd
+
     alt = _altair()
     found = allocation(plan.recipe.structure, [plan.recipe])
     rows = [{"what": " × ".join(names) or "total", "share": share} for names, share in found.shares]
@@ -146,8 +152,4 @@ def _distinct(texts: list[str]) -> list[str]:
 
 
 def _altair() -> Any:
-    try:
-        import altair
-    except ImportError:
-        raise LeastnoiseError("plots need Altair; install it with: pip install 'leastnoise[plots]'") from None
-    return altair
+    return optional("a plot", "altair", extra="plots")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise.privacy.cost import read_fraction
 from leastnoise.release import TableRelease
 from leastnoise.release.export import file_names
 from leastnoise.release.rounds import Round
 from leastnoise.report.choice import fitting, short
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ASKED = 1_000  # tables whose expected error is in the page, the largest errors first
 NAMED = 12  # tables of a round that are named

@@ -1,12 +1,17 @@
 """Sources of exact counts: the only part that reads private data."""
 
-from leastnoise.sources.codes import Codes
-from leastnoise.sources.convert import Prepared, prepare, source_of
-from leastnoise.sources.database import Database
-from leastnoise.sources.rules import Unit
-from leastnoise.sources.source import Expecting, Source
-from leastnoise.sources.tables import Marginals, Table
-from leastnoise.workload.rules import Rules
+from typing import TYPE_CHECKING
+
+from leastnoise._lazy import export_lazily
+
+if TYPE_CHECKING:
+    from leastnoise.sources.codes import Codes
+    from leastnoise.sources.convert import Prepared, prepare, source_of
+    from leastnoise.sources.database import Database
+    from leastnoise.sources.rules import Unit
+    from leastnoise.sources.source import Expecting, Source
+    from leastnoise.sources.tables import Marginals, Table
+    from leastnoise.workload.rules import Rules
 
 __all__ = [
     "Codes",
@@ -21,3 +26,5 @@ __all__ = [
     "prepare",
     "source_of",
 ]
+
+export_lazily(__name__)

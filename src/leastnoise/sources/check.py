@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
@@ -171,6 +170,8 @@ class _Columns(_Held):
             id_texts(as_column(self.columns[unit.id], unit.id), unit.id)
 
     def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
+        import pandas as pd
+
         made = _Tally()
         keep: Any = None
         lengths: dict[str, int] = {}

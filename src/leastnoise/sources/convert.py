@@ -1,10 +1,12 @@
-"""A source from whatever holds the data."""
+"""A source from whatever holds the data. Engines are imported when data is in them."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
@@ -16,15 +18,13 @@ from leastnoise.domain import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.codes import Codes, can_stop, check_codes_type, check_columns, may_drop
-from leastnoise.sources.database import Database
-from leastnoise.sources.duck import DuckDB
-from leastnoise.sources.engine import Engine
-from leastnoise.sources.postgres import PostgreSQL
 from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Source, as_array, checked_name
-from leastnoise.sources.spark import Spark, session_at
 from leastnoise.sources.tables import Table, check_counts_type
 from leastnoise.workload.rules import AnyRules, as_part, codings
+
+if TYPE_CHECKING:
+    from leastnoise.sources.engine import Engine
 
 FILES = (".csv", ".parquet", ".pq")
 
@@ -104,6 +104,8 @@ def prepare(
     title = title_of(data)
     with barrier(title):
         if (engine := engine_of(data, table, memory)) is not None:
+            from leastnoise.sources.database import Database
+
             source: Source = Database(domain, engine, name, rules, unit)
         elif (columns := columns_of(data)) is not None:
             check_columns(codings(domain, rules), unit, columns)
@@ -149,6 +151,8 @@ def engine_of(data: Any, table: str | None, memory: str | None) -> Engine | None
     if isinstance(data, str | Path):
         return _located(str(data), table, memory)
     if type(data).__module__.startswith("pyspark.sql"):
+        from leastnoise.sources.spark import Spark
+
         return Spark.of_table(data, _needed(table)) if hasattr(data, "catalog") else Spark(data)
     return None
 
@@ -184,6 +188,8 @@ def _different(names: list[Any]) -> list[Any]:
 
 def _located(text: str, table: str | None, memory: str | None) -> Engine:
     """The engine for a file or a URI. The URI may hold a password, so no message shows it."""
+    from leastnoise.sources.duck import DuckDB
+
     parts = urlsplit(text)
     if len(parts.scheme) < 2:  # a path, perhaps with the letter of a drive
         if not text.lower().endswith(FILES):
@@ -212,10 +218,14 @@ def _needed(table: str | None) -> str:
 
 
 def _duckdb(parts: Any, table: str | None, memory: str | None) -> Engine:
+    from leastnoise.sources.duck import DuckDB
+
     return DuckDB.of_table(unquote(parts.netloc + parts.path), _needed(table), memory)
 
 
 def _postgresql(parts: Any, table: str | None, memory: str | None) -> Engine:
+    from leastnoise.sources.postgres import PostgreSQL
+
     try:
         port = parts.port or 5432
     except ValueError:
@@ -230,6 +240,8 @@ def _postgresql(parts: Any, table: str | None, memory: str | None) -> Engine:
 
 
 def _spark(parts: Any, table: str | None, memory: str | None) -> Engine:
+    from leastnoise.sources.spark import Spark, session_at
+
     return Spark.of_table(session_at(f"spark://{parts.netloc}" if parts.netloc else None), _needed(table))
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from leastnoise.errors import DataError
 from leastnoise.sources.rules import Unit
@@ -23,6 +22,8 @@ def kept_rows(unit: Unit, ids: npt.NDArray[Any], codes: Sequence[npt.NDArray[Any
 
     Guarantees: engines_keep_the_same_rows; nobody_has_more_rows; independent_of_the_order.
     """
+    import pandas as pd
+
     person, _ = pd.factorize(ids)
     check_ids(unit, bool(np.any(person < 0)))
     keep = person >= 0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from leastnoise._lazy import optional
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
 from leastnoise.sources.kinds import Kind
@@ -74,11 +75,7 @@ class PostgreSQL:
 
 
 def _driver() -> Any:
-    try:
-        import psycopg
-    except ImportError:
-        raise LeastnoiseError("PostgreSQL needs psycopg; pip install 'leastnoise[postgres]'") from None
-    return psycopg
+    return optional("PostgreSQL", "psycopg", extra="postgres")
 
 
 def _connected(driver: Any, login: dict[str, Any]) -> Any:

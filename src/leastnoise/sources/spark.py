@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise._lazy import optional
+from leastnoise.errors import DataError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
@@ -79,11 +80,7 @@ class Spark:
 
 def session_at(master: str | None) -> Any:
     """The session of a cluster; without an address the one that runs, or what the settings of Spark say."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise LeastnoiseError("Spark needs pyspark and Java 17; pip install 'leastnoise[spark]'") from None
-    builder = SparkSession.builder.appName("leastnoise")
+    builder = optional("Spark (with Java 17)", "pyspark.sql", extra="spark").SparkSession.builder.appName("leastnoise")
     try:
         return (builder.master(master) if master else builder).getOrCreate()
     except Exception as error:

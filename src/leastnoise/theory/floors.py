@@ -10,7 +10,6 @@ from math import exp, expm1, log, sinh, sqrt
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom
 
 from leastnoise.theory.tails import MOST_PEOPLE, Error, at_least
 
@@ -101,6 +100,8 @@ def two_populations(largest_range: float, alpha: float, epsilon: float, error: E
 
 def _misleads(n: int, a: float, epsilon: float) -> float:
     """Chance, or less, that the sum of n randomized responses points to the wrong side."""
+    from scipy.stats import binom
+
     many = int(n * (0.5 + a)) + 1
     if many > n:
         return 0.0

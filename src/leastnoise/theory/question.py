@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod, sqrt
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -35,6 +34,9 @@ from leastnoise.theory.ladder import Ladder, factors_alone
 from leastnoise.theory.sphere import Spectrum, any_reports, spectra
 from leastnoise.theory.tails import Error, Kind, at_least, bounded_people, people
 from leastnoise.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GAP = 1e-4
 APPROXIMATE_GAP = 1e-2
@@ -154,6 +156,8 @@ def curves(
 
 def curves_of(question: Question, alphas: Iterable[float]) -> pd.DataFrame:
     """The same for a question that is already there."""
+    import pandas as pd
+
     return pd.DataFrame([{"alpha": a} | vars(b) for a in alphas for b in question.at(a).all])
 
 

@@ -7,7 +7,6 @@ from math import ceil, sqrt
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
 from leastnoise._types import Array
@@ -44,6 +43,8 @@ class Error:
         >>> round(Error("max").size(np.array([1.0])), 4), Error("rms").size(np.array([1.0, 7.0]))
         (1.96, 5.0)
         """
+        from scipy.optimize import brentq
+
         if self.kind == "worst":
             return float(deviations.max())
         if self.kind == "rms":
@@ -84,6 +85,8 @@ def bounded_people(variances: Array, reach: Array, alpha: float, error: Error) -
 
     For "max", Bernstein's inequality and the union bound: P(|mean| > a) <= 2 exp(-n a^2 / (2 (v + b a / 3))).
     """
+    from scipy.optimize import brentq
+
     if error.kind == "rms":
         return people(sqrt(float(variances.mean(axis=0).max())), alpha, 0.5)
     if error.kind == "worst":

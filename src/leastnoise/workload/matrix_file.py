@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_matrix, csc_matrix, csr_matrix
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.storage.archive import ArchiveError, Arrays, array_from, read_array, read_members
@@ -118,6 +117,8 @@ def _list(names: npt.NDArray[Any]) -> list[Any]:
 
 def _sparse(path: Path, form: bytes, arrays: Arrays) -> Any:
     """A matrix as SciPy saves it, dense; its places are checked, because SciPy believes them."""
+    from scipy.sparse import coo_matrix, csc_matrix, csr_matrix
+
     shape = tuple(arrays["shape"].tolist())
     if form == b"coo":
         made: Any = coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)

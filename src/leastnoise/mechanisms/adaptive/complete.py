@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
@@ -19,6 +18,9 @@ from leastnoise.mechanisms.adaptive.completed import Completed, given_priors, si
 from leastnoise.release import TableRelease
 from leastnoise.release.frames import table_frame
 from leastnoise.release.state import Members
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MIXTURES = 6  # as many as fits usually have
 
@@ -76,6 +78,8 @@ class Completion:
         What was left out is judged by noisy surveys, moved towards their mean so that the choice of the largest does
         not make them too small or too large on average.
         """
+        import pandas as pd
+
         told = [o.adaptive for o in self.release.origins if o.adaptive is not None]
         if not told:
             raise LeastnoiseError("errors are estimated for adaptive releases; others have exact ones: release.table")

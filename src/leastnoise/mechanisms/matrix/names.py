@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-from scipy.sparse import issparse
 
 from leastnoise._types import IntArray
 from leastnoise.domain import Attribute, Spec
@@ -28,6 +26,9 @@ def unwrapped(
     queries: Any, items: Items | None, names: Sequence[str] | None
 ) -> tuple[Any, Items | None, Sequence[str] | None]:
     """Queries as an array. A data frame brings names along: its columns are items, its index names the queries."""
+    import pandas as pd
+    from scipy.sparse import issparse
+
     if issparse(queries):
         sparse: Any = queries
         if sparse.shape[0] * sparse.shape[1] > MOST_ENTRIES:

@@ -14,10 +14,9 @@ import threading
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -34,6 +33,9 @@ from leastnoise.privacy.ledger import Entry, Ledger
 from leastnoise.release import export, folders
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.statement import Origin, Privacy, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FITS = 2**62
 

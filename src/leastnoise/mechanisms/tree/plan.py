@@ -8,10 +8,9 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod, sqrt
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from leastnoise._types import Array, Progress
@@ -43,6 +42,9 @@ from leastnoise.tree import Tree
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Marginal
 from leastnoise.workload.hierarchy import Nodes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AnyTree = Tree | Hierarchy
 Trees = AnyTree | Mapping[str, AnyTree]
@@ -170,6 +172,8 @@ class CascadePlan(Mechanism[CascadeRelease]):
 
     def levels(self) -> pd.DataFrame:
         """Per level (one column per tree): nodes, target, largest standard error of what is published."""
+        import pandas as pd
+
         variances = [[float(c.variances()[level].max()) for level in c.tree.levels()] for c in self.noise_cascades]
         widths = [np.diff(t.ends, prepend=0).tolist() for t in self.trees]
         rows = []

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.linalg import LinearOperator, cg
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
@@ -179,6 +178,8 @@ class Pooled:
         return found
 
     def _solve(self, right: Array) -> Array:
+        from scipy.sparse.linalg import LinearOperator, cg
+
         shape = self.law.shape
         size = right.size
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Domain
@@ -30,6 +29,8 @@ from leastnoise.workload.families import Marginal
 from leastnoise.workload.hierarchy import Nodes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from leastnoise.mechanisms.tree.plan import CascadePlan
 
 Node = int | str

@@ -8,7 +8,7 @@ NAME ?=
 ARGS ?=
 FOLDER ?=
 
-.PHONY: setup engines demo test slow check format bench docs clean
+.PHONY: setup engines demo test slow check format bench reference docs clean
 
 setup: $(STAMP)
 
@@ -46,6 +46,10 @@ format: setup
 bench: setup
 	@test -n "$(NAME)" || { echo "name a benchmark: make bench NAME=..., one of the modules in bench/"; exit 2; }
 	$(BIN)/python -m bench.$(NAME) $(ARGS)
+
+# The reference of the command line, written from the commands.
+reference: setup
+	$(BIN)/python -m tools.cli_reference
 
 # The documentation as a site in site/; fails on a warning or a dead link.
 docs: setup

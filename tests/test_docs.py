@@ -22,6 +22,7 @@ from leastnoise.factorize import SOLVERS
 from leastnoise.workload.schema import json_schema
 from leastnoise.workload.spec import parse_spec
 from leastnoise.workload.workload import NAMES
+from tools import cli_reference
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -173,6 +174,10 @@ def test_spec_page_names_every_key_and_family() -> None:
     text = (ROOT / "docs" / "spec.md").read_text()
     for word in {*schema_keys(json_schema()), *NAMES}:
         assert f"`{word}`" in text, word
+
+
+def test_the_reference_of_the_command_line_is_up_to_date() -> None:
+    assert cli_reference.PAGE.read_text() == cli_reference.page(), "run make reference"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/planning.md"])

@@ -176,6 +176,13 @@ def test_spec_page_names_every_key_and_family() -> None:
         assert f"`{word}`" in text, word
 
 
+def test_pages_named_in_the_source_exist() -> None:
+    files = [path for folder in ("src", "tests", "bench", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
+    named = {link: file for file in files for link in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text())}
+    lost = {link: name(file) for link, file in named.items() if not (ROOT / link).is_file()}
+    assert set(lost) <= {"docs/x.md"}, lost  # an example of a page
+
+
 def test_the_reference_of_the_command_line_is_up_to_date() -> None:
     assert cli_reference.PAGE.read_text() == cli_reference.page(), "run make reference"
 

@@ -22,7 +22,8 @@ HEAD = """\
 <!-- Written by `make reference` from the commands themselves; do not edit. -->
 
 `leastnoise COMMAND --help` prints the same. `--json` prints one JSON object and `--no-progress` hides the progress of
-long work. A mistake is one line on stderr; [the tutorial](../tutorial.md#when-something-goes-wrong) lists the exit codes.
+long work. A mistake is one line on stderr, and [the tutorial](../tutorial.md#when-something-goes-wrong) lists the exit
+codes.
 """
 
 

@@ -10,7 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
-import typer
 import typer.main
 
 from leastnoise.cli import app
@@ -38,12 +37,13 @@ def page() -> str:
 
 
 # Commands and parameters are Any: Typer has them from Click or, in later versions, from a copy with other types.
-def _commands(command: Any, path: str, parent: typer.Context | None = None) -> Iterator[tuple[str, Any]]:
+def _commands(stand_in: Any, path: str, parent: Any = None) -> Iterator[tuple[str, Any]]:
     """All commands below one, in the order of `--help`; groups themselves do nothing and are left out."""
+    context = stand_in.make_context(path, [], parent, resilient_parsing=True)
+    command = context.command  # commands may be imported only when they are called
     if not hasattr(command, "list_commands"):
         yield path, command
         return
-    context = typer.Context(command, info_name=path, parent=parent)
     for name in command.list_commands(context):
         yield from _commands(command.get_command(context, name), f"{path} {name}", context)
 

@@ -128,7 +128,7 @@ def spend(
     """Check, debit, carry out, save, in this order: the one way from data to a release.
 
     Whatever can fail without a look at the data fails first: names, types, a bad folder, a full disk, too small a
-    budget. Then the ledger takes down that a run is about to look (docs/privacy.md, What an aborted run reveals).
+    budget. Then the ledger takes down that a run is about to look (docs/privacy.md, What an aborted run can tell).
     """
     bits = BoundBits(bits or SecureBits())
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)

@@ -8,7 +8,7 @@ NAME ?=
 ARGS ?=
 FOLDER ?=
 
-.PHONY: setup engines demo test slow check format bench reference docs clean
+.PHONY: setup engines demo test slow check format bench docs clean
 
 setup: $(STAMP)
 
@@ -48,6 +48,7 @@ bench: setup
 	$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 # The reference of the command line, written from the commands.
+.PHONY: reference
 reference: setup
 	$(BIN)/python -m tools.cli_reference
 

@@ -23,8 +23,8 @@ from bench.common import Column, machine, peak_memory_mb
 from bench.datasets import data_options, load
 from leastnoise import Budget
 from leastnoise._types import Array
-from leastnoise.adaptive import overlaps
-from leastnoise.adaptive.grem import Members
+from leastnoise.mechanisms.adaptive import overlaps
+from leastnoise.mechanisms.adaptive.grem import Members
 from leastnoise.sources import Codes
 
 DELTA = 1e-9

@@ -26,8 +26,8 @@ from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
 from leastnoise import Adaptive, Budget, Workload, adapt
 from leastnoise._types import Array
-from leastnoise.adaptive import Estimates, Residual
-from leastnoise.adaptive.grem import Members
+from leastnoise.mechanisms.adaptive import Estimates, Residual
+from leastnoise.mechanisms.adaptive.grem import Members
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Codes
 
@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for dataset in options.datasets:
         source, trials = load(dataset, options), []
         work = Workload(source.domain).marginals(ways=options.ways)
-        asked = adapt(work, Budget(epsilon=options.epsilon, delta=DELTA), method="choice", rounds=options.rounds)
+        asked = adapt(work, Budget(epsilon=options.epsilon, delta=DELTA), select="choice", rounds=options.rounds)
         for seed in options.seeds:
             trials.append(watched(asked, source, seed))
             report.add({"dataset": dataset, "seed": str(seed), **summary(trials[-1:])})

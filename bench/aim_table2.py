@@ -29,10 +29,10 @@ from bench.datasets import data_options, load
 from bench.releases import BUDGET
 from leastnoise import Budget, Domain
 from leastnoise._types import IntArray
-from leastnoise.adaptive import Estimates, Residual, allocate, residuals_of, split_table, table_recipe
-from leastnoise.adaptive.grem import Members
-from leastnoise.gate import Counts
-from leastnoise.measure import measure
+from leastnoise.mechanisms.adaptive import Estimates, Residual, allocate, residuals_of, split_table, table_recipe
+from leastnoise.mechanisms.adaptive.grem import Members
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import Bits, SeededBits, rounded_gaussian
 from leastnoise.sources import Codes, Source
 

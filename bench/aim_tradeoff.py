@@ -28,9 +28,9 @@ from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
 from leastnoise import Budget, Plan, Release, Workload, adapt, plan
 from leastnoise._types import Array, IntArray
-from leastnoise.adaptive.complete import follows_noise
+from leastnoise.mechanisms.adaptive.complete import follows_noise
 from leastnoise.noise import SeededBits
-from leastnoise.plan import clear_cache
+from leastnoise.plan.request import clear_cache
 from leastnoise.release.rounds import Method
 from leastnoise.sources import Codes
 from leastnoise.workload.families import Marginal
@@ -187,7 +187,7 @@ def answers(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> Iter
         return Made(estimate.counts, seconds + more, release, noisy=follows_noise(release, estimate))
 
     def adapted(method: Method) -> tuple[Release, float]:
-        return timed(lambda: adapt(task.workload, task.budget, method=method).run(task.source, bits=SeededBits(seed)))
+        return timed(lambda: adapt(task.workload, task.budget, select=select).run(task.source, bits=SeededBits(seed)))
 
     if "survey" in methods or "fit" in methods:
         release, seconds = adapted("survey")

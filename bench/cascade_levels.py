@@ -19,9 +19,18 @@ from bench.cascade_utility import calibrations, nodes
 from bench.common import Column, Report, Row
 from bench.plots import line_plot
 from leastnoise._types import Array, IntArray
-from leastnoise.cascade import Cascade, Demand, Tree, best_cascade, cost, extra_variance, integer_noise, node_rows
 from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.factorize.peers import LevelStrategy
+from leastnoise.mechanisms.tree import (
+    Cascade,
+    Demand,
+    Tree,
+    best_cascade,
+    cost,
+    extra_variance,
+    integer_noise,
+    node_rows,
+)
 from leastnoise.noise import SeededBits
 
 EIGEN_BITS = 10

@@ -24,8 +24,8 @@ from bench.cascade_utility import WORKLOADS, Queries, peers
 from bench.common import Column, Report, Row
 from bench.plots import line_plot
 from leastnoise._types import Array
-from leastnoise.cascade import Demand, Tree, best_cascade
 from leastnoise.gram import LowRank
+from leastnoise.mechanisms.tree import Demand, Tree, best_cascade
 
 MOST_RANGES, LARGEST_COUNT = 5_000, 1_000  # the paper's
 PATIENCE = 5.0  # seconds of calls after which there are no more

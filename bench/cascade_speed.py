@@ -26,11 +26,11 @@ import numpy.typing as npt
 from bench.cascade_utility import ranges
 from bench.common import Column, Report, Row, peak_memory_mb
 from bench.plots import line_plot
-from leastnoise.cascade import Cascade, Law, Tree, gaussian_noise, integer_noise
 from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.factorize.peers import LevelStrategy
 from leastnoise.factorize.strategy import Strategy
 from leastnoise.gram import Gram
+from leastnoise.mechanisms.tree import Cascade, Law, Tree, gaussian_noise, integer_noise
 from leastnoise.noise import SecureBits
 
 Noise = npt.NDArray[Any]

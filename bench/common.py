@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leastnoise import Budget, Workload, plan
-from leastnoise.plan import Plan, clear_cache
+from leastnoise.mechanisms.tables.plan import Plan
+from leastnoise.plan.request import clear_cache
 
 Row = Mapping[str, Any]
 Prior = str | Mapping[str, Any]

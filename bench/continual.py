@@ -20,7 +20,7 @@ from bench.common import Column, Report
 from leastnoise._types import Array
 from leastnoise.factorize.bounds import eta
 from leastnoise.factorize.toeplitz import MOST_ITEMS
-from leastnoise.plan.matrix import DENSE_TOTALS
+from leastnoise.mechanisms.matrix.plan import DENSE_TOTALS
 
 LEVELS = MOST_ITEMS.bit_length() - 1
 EULER = float(np.euler_gamma)

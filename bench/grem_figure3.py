@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.common import Column, machine
 from leastnoise._types import Array
-from leastnoise.adaptive.crp import LEAST_SHARE, residual_cost, table_error, water_filling
+from leastnoise.mechanisms.adaptive.crp import LEAST_SHARE, residual_cost, table_error, water_filling
 from leastnoise.residual import sub, subsets, unsub
 
 LARGEST_EXPLICIT = 4_096  # cells up to which the Kronecker product is written down

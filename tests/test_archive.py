@@ -14,8 +14,8 @@ from leastnoise.archive import MOST_UNPACKED, ArchiveError, array_from, read_arr
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
 from leastnoise.noise import SeededBits
-from leastnoise.plan.matrix_file import read_matrix
 from leastnoise.release import folders
+from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
 from tests.release.test_files import header, sealed
 
@@ -152,7 +152,7 @@ def test_headers_that_declare_much_are_refused(size, tmp_path, little):
 
 
 def test_matrices_that_need_a_square_of_their_items_are_refused(tmp_path, little):
-    from leastnoise.release.matrix_files import _digest
+    from leastnoise.mechanisms.matrix.files import _digest
 
     _matrix(tmp_path / "out")
     wide, buffer = np.ones((1, 200_000)), io.BytesIO()

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.audit import KINDS, audit, subject_of
-from leastnoise.cascade import Tree, cascade_plan
+from leastnoise.audit.matrix import Streamed
+from leastnoise.audit.subjects import KINDS, audit, subject_of
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
 from leastnoise.local.odds import Choice, Odds
 from leastnoise.local.state import State
+from leastnoise.mechanisms.stream.journal import JOURNAL
+from leastnoise.mechanisms.tree import Tree, cascade_plan
 from leastnoise.noise import SeededBits
-from leastnoise.release.audit_matrix import Streamed
-from leastnoise.release.journal import JOURNAL
 from leastnoise.sources import Table
 from tests.shell import call
 
@@ -34,11 +34,11 @@ DATA = Table(DOMAIN, np.full((3, 2), 20))
 SMALL = ln.Workload(ln.Domain.of(a=2, b=2)).marginals(ways=2)
 TREE, TREES = Tree.regular([2, 3]), {"a": Tree.regular([2, 2]), "b": Tree.regular([3])}
 GAUSSIAN = [  # all modules that draw Gaussian noise
-    "leastnoise.measure",
-    "leastnoise.adaptive.survey",
-    "leastnoise.release.matrix",
-    "leastnoise.release.stream",
-    "leastnoise.cascade.integer",
+    "leastnoise.mechanisms.measurement",
+    "leastnoise.mechanisms.adaptive.survey",
+    "leastnoise.mechanisms.matrix.release",
+    "leastnoise.mechanisms.stream.stream",
+    "leastnoise.mechanisms.tree.integer",
     "leastnoise.local.gauss",
 ]
 
@@ -63,7 +63,7 @@ MECHANISMS = {
     "trees": Kind("cascade", lambda budget: cascade_plan(TREES, budget=budget), rounds=True),
     "exact": Kind("cascade", lambda budget: cascade_plan(TREE, budget=budget, exact_level=1), rounds=True),
     "survey": Kind("adaptive release", lambda budget: ln.adapt(SMALL, budget), 200, 0.95),
-    "choice": Kind("adaptive release", lambda budget: ln.adapt(SMALL, budget, method="choice", rounds=3), 200, 0.95),
+    "choice": Kind("adaptive release", lambda budget: ln.adapt(SMALL, budget, select="choice", rounds=3), 200, 0.95),
 }
 CHANGES = {
     "add a row": {},
@@ -270,7 +270,9 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
 
 
 def test_every_kind_of_release_that_is_saved_is_in_the_registry():
+    from leastnoise._lazy import resolve
+    from leastnoise.release import folders
     from leastnoise.release.kinds import LOADERS
 
-    loaded = {loader.__qualname__.split(".")[0] for loader in LOADERS.values()}
-    assert loaded <= {kind.__name__ for kind in KINDS}
+    assert LOADERS.keys() == folders.KINDS.keys()
+    assert {resolve(loader) for loader in LOADERS.values()} <= set(KINDS)

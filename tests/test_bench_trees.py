@@ -7,9 +7,9 @@ import pytest
 
 from bench import cascade_levels, cascade_runtime, cascade_speed, cascade_utility, continual
 from leastnoise import Budget
-from leastnoise.cascade import Cascade, Tree, best_cascade, node_rows
-from leastnoise.cascade.sample import from_normals
 from leastnoise.factorize.peers import LevelStrategy, PlainTree, regular_arities
+from leastnoise.mechanisms.tree import Cascade, Tree, best_cascade, node_rows
+from leastnoise.mechanisms.tree.sample import from_normals
 from tests.benches import run
 
 

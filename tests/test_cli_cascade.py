@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import CascadeRelease, cascade_release
 from leastnoise.cli import app
+from leastnoise.mechanisms.tree import CascadeRelease, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE
 from tests.shell import call

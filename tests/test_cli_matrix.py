@@ -14,8 +14,8 @@ from scipy.io import mmwrite
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
-from leastnoise.plan.matrix_file import read_matrix
 from leastnoise.release.statement import INSECURE
+from leastnoise.workload.matrix_file import read_matrix
 from tests.shell import call
 
 PAGES = ["home", "shop", "help", "blog"]

@@ -158,7 +158,7 @@ def test_interrupted_after_the_debit(capsys, monkeypatch):
 
     people().to_parquet("people.parquet")
     book = ledger()
-    monkeypatch.setattr(sys.modules["leastnoise.release.run"], "measure", interrupted)
+    monkeypatch.setattr(sys.modules["leastnoise.mechanisms.run"], "measure", interrupted)
     said = "leastnoise: stopped after the debit; the ledger keeps its cost (entry 1)\n"
     assert release(capsys, "people.parquet", "--ledger", "people.ledger") == (130, "", said)
     assert ([entry.status for entry in book.entries()], list(Path().glob("*out*"))) == (["debited"], [])

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.adaptive import select, survey
-from leastnoise.cascade import Tree, cascade_plan
-from leastnoise.cascade import integer as cascade_integer
-from leastnoise.cascade.integer import integer_noise
 from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
 from leastnoise.factorize.system import Measured
 from leastnoise.factorize.toeplitz import Toeplitz
+from leastnoise.mechanisms.adaptive import select, survey
+from leastnoise.mechanisms.stream.stream import Stream
+from leastnoise.mechanisms.tree import Tree, cascade_plan
+from leastnoise.mechanisms.tree import integer as cascade_integer
+from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededBits, rounded_gaussian
-from leastnoise.release.stream import Stream
 from leastnoise.sources import Codes, Marginals, Table, source
 from tests.integers import OnlyIntegers, whole
 from tests.test_layers import MODULES
@@ -49,12 +49,12 @@ WATCHED = [
 ]
 # Read the counts of made-up data, or draw them: none is published.
 ELSEWHERE = {
-    "leastnoise.release.audit",
-    "leastnoise.release.audit_matrix",
-    "leastnoise.cascade.audit",
+    "leastnoise.audit.tables",
+    "leastnoise.audit.matrix",
+    "leastnoise.audit.tree",
     "leastnoise.cli.demo",
-    "leastnoise.adaptive.select.Choice.compared",  # audits
-    "leastnoise.adaptive.survey.Taken.compared",
+    "leastnoise.mechanisms.adaptive.select.Choice.compared",  # audits
+    "leastnoise.mechanisms.adaptive.survey.Taken.compared",
 }
 FLOATS = set(
     "float float16 float32 float64 longdouble double half complex complex64 complex128 true_divide divide mean average "
@@ -217,6 +217,6 @@ def test_huge_counts_in_cascades(mu):
 def test_huge_counts_in_adaptive_releases(method):
     domain = ln.Domain.of(a=3, b=2, c=4)
     counts = huge(24).reshape(3, 2, 4)
-    plan = ln.adapt(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), method=method)
+    plan = ln.adapt(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), select=select)
     release = plan.run(Table(domain, counts), bits=SeededBits(1))
     assert float(release.table("a")["count"].sum()) == pytest.approx(MOST, rel=1e-12)

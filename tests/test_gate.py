@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.adaptive import adapt
-from leastnoise.cascade import cascade_plan
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.gate import Counts, check_promise, checked_count
+from leastnoise.mechanisms.adaptive import adapt
+from leastnoise.mechanisms.gate import Counts, check_promise, checked_count
+from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table
@@ -28,7 +28,7 @@ BUDGET = ln.Budget(mu=1)
 MECHANISMS = {
     "plan": lambda budget=BUDGET: ln.plan(ln.Workload(DOMAIN).prefix("item"), budget),
     "survey": lambda budget=BUDGET: adapt(ln.Workload(DOMAIN).marginals(ways=1), budget),
-    "choice": lambda budget=BUDGET: adapt(ln.Workload(DOMAIN).marginals(ways=1), budget, method="choice"),
+    "choice": lambda budget=BUDGET: adapt(ln.Workload(DOMAIN).marginals(ways=1), budget, select="choice"),
     "matrix": lambda budget=BUDGET: ln.factorize(np.tri(4), budget, items={"item": range(4)}),
     "cascade": lambda budget=BUDGET: cascade_plan({"item": Tree.binary(2)}, budget=budget),
     "exact": lambda budget=BUDGET: cascade_plan({"item": Tree.binary(2)}, budget=budget, exact_level=1),

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from leastnoise.mechanisms.tables.from_spec import plan_spec
 
 import leastnoise as ln
 from leastnoise.encoding import Bins
 from leastnoise.errors import LONGEST, LeastnoiseError
-from leastnoise.plan.from_spec import plan_spec
 from leastnoise.plan.structure import build_structure
 from leastnoise.workload.blocks import pieces_of
 from leastnoise.workload.spec import load_spec, parse_spec

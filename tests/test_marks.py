@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import leastnoise as ln
-from leastnoise.cascade import cascade_plan
 from leastnoise.cli import app
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
 from leastnoise.local import Collector, local_plan, save_plan, simulate
+from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.noise import Bits, SecureBits, SeededBits
 from leastnoise.release.export import cell, harmless, write_table
 

@@ -12,7 +12,7 @@ from leastnoise.factorize.differences import difference_floor, largest_differenc
 from leastnoise.factorize.norms import gamma_2, gamma_F
 from leastnoise.factorize.system import Measured, is_lower
 from leastnoise.factorize.toeplitz import Toeplitz, inverse_series
-from leastnoise.plan.matrix import factorize, running_totals
+from leastnoise.mechanisms.matrix.plan import factorize, running_totals
 from leastnoise.privacy.budget import Budget
 
 BUDGET = Budget(epsilon=1, delta=1e-9)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-import leastnoise.measure as measure_module
+import leastnoise.mechanisms.measurement as measure_module
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
-from leastnoise.gate import Counts
-from leastnoise.measure import measure
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.sources import Codes, Table
 from tests.catalogue import WORKLOADS, ordered

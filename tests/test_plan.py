@@ -14,7 +14,7 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS
 from leastnoise.factorize import solvers as solvers_module
-from leastnoise.plan import clear_cache
+from leastnoise.plan.request import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import UNIFORM_IS_BEST, WORKLOADS, generator, skewed
 from tests.laws import (

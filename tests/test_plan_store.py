@@ -10,7 +10,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS
-from leastnoise.plan import clear_cache
+from leastnoise.plan.request import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered, skewed
 from tests.laws import check_variances, same_plan

@@ -14,9 +14,9 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import SOLVERS
 from leastnoise.factorize import solvers as solvers_module
 from leastnoise.factorize.integer import IntegerStrategy
-from leastnoise.plan import clear_cache
 from leastnoise.plan.recipe import Probe, decode, together
 from leastnoise.plan.recipe_store import fingerprint, recipe_data, recipe_from
+from leastnoise.plan.request import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered, skewed
 from tests.integers import check_cost, check_recipe, cube, dense

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
-from leastnoise.cascade import Demand, best_cascade, least_error
 from leastnoise.domain import Attribute, Hierarchy
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import TreeStrategy
@@ -19,6 +18,7 @@ from leastnoise.factorize.kronecker import solve_along_trees
 from leastnoise.factorize.optimal import solve_optimal
 from leastnoise.factorize.tree import Witness, distance, solve_tree
 from leastnoise.gram import Dense, Kron, Sum
+from leastnoise.mechanisms.tree import Demand, best_cascade, least_error
 from leastnoise.plan.smash import Prior, SlotData
 from leastnoise.tree import Tree
 from leastnoise.workload.families import Family, Marginal, Prefix, Total, Weighted

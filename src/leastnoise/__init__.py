@@ -1,19 +1,20 @@
 """leastnoise: differentially private answers to linear queries with the least noise provably possible."""
 
-from leastnoise import cascade, estimate, report
-from leastnoise.adaptive import Adaptive, Completion, adapt
-from leastnoise.adaptive.from_spec import release_spec
+from leastnoise import estimate, report
 from leastnoise.domain import Domain, bins, hierarchy, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.bounds import Bounds, bounds, curves
-from leastnoise.plan import Plan, plan
-from leastnoise.plan.from_spec import plan_spec
-from leastnoise.plan.matrix import MatrixPlan, factorize, running_totals
+from leastnoise.mechanisms import tree as cascade
+from leastnoise.mechanisms.adaptive import Adaptive, Completion, adapt
+from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.mechanisms.matrix.plan import MatrixPlan, factorize, running_totals
+from leastnoise.mechanisms.matrix.release import MatrixRelease
+from leastnoise.mechanisms.stream.plan import StreamPlan, stream_plan
+from leastnoise.mechanisms.stream.stream import Stream
+from leastnoise.mechanisms.tables.plan import Plan, plan
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
 from leastnoise.release import Answer, Linear, Release, merge
 from leastnoise.release.kinds import load
-from leastnoise.release.matrix import MatrixRelease
-from leastnoise.release.stream import Stream
 from leastnoise.sources import Rules, Unit, source_of
 from leastnoise.sources.check import Check, check
 from leastnoise.workload import Workload
@@ -40,6 +41,7 @@ __all__ = [
     "Release",
     "Rules",
     "Stream",
+    "StreamPlan",
     "Unit",
     "Workload",
     "__version__",
@@ -57,9 +59,9 @@ __all__ = [
     "merge",
     "plan",
     "plan_spec",
-    "release_spec",
     "report",
     "running_totals",
     "sized",
     "source_of",
+    "stream_plan",
 ]

@@ -1,7 +1,10 @@
-"""Array types used throughout."""
+"""Types used throughout."""
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+Progress = Callable[[float, float, str], None]  # done, of how much, and what; of 0 where nobody knows

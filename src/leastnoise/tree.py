@@ -207,6 +207,10 @@ class Tree:
             raise LeastnoiseError(f"no node {place} in this tree; there are {self.nodes}, the root is 0")
         return place
 
+    def has(self, name: str) -> bool:
+        """Whether a node has this name."""
+        return name in self._places
+
     @cached_property
     def _places(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names or ())}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive import Adaptive, adapt
-from leastnoise.adaptive.aims import Aims
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.mechanisms.adaptive import Adaptive, adapt
+from leastnoise.mechanisms.adaptive.aims import Aims
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.plan.recipe_store import fingerprint
 from leastnoise.privacy.ledger import BudgetError
@@ -30,8 +30,8 @@ COUNTS = skewed_table(DOMAIN)
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 
 
-def released(method="survey", work=WORK, budget=BUDGET, seed=1, **options):
-    return adapt(work, budget, method=method).run(
+def released(select="survey", work=WORK, budget=BUDGET, seed=1, **options):
+    return adapt(work, budget, select=select).run(
         Table(work.domain, skewed_table(work.domain)), bits=SeededBits(seed), **options
     )
 
@@ -119,7 +119,7 @@ class Watching(SecureBits):
 def test_debit_comes_first_and_is_the_whole_budget(method, tmp_path):
     ledger = book(tmp_path)
     bits = Watching(ledger)
-    release = adapt(WORK, BUDGET, method=method).run(Table(DOMAIN, COUNTS, "people"), ledger=ledger, bits=bits)
+    release = adapt(WORK, BUDGET, select=select).run(Table(DOMAIN, COUNTS, "people"), ledger=ledger, bits=bits)
     assert bits.seen == [BUDGET.exact_cost]
     (entry,) = ledger.entries()
     assert release.origins[0].ledger_entry == entry.id
@@ -145,7 +145,7 @@ def test_what_fails_after_the_debit_stays_debited(method, tmp_path):
         source = Failing(DOMAIN, COUNTS, "people")
         object.__setattr__(source, "left", calls)
         with pytest.raises(DataError, match="could not read the data"):
-            adapt(WORK, BUDGET, method=method).run(source, ledger=ledger, out=tmp_path / "out")
+            adapt(WORK, BUDGET, select=select).run(source, ledger=ledger, out=tmp_path / "out")
     assert [e.cost.mu_squared for e in ledger.entries()] == [BUDGET.exact_cost] * 4
     assert all(e.release is None for e in ledger.entries())
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith("out") or "draft" in p.name] == []
@@ -156,7 +156,7 @@ def test_nothing_is_spent_on_bad_input(method, tmp_path):
     ledger = book(tmp_path)
     source = Failing(DOMAIN, COUNTS, "people")
     with pytest.raises(DataError, match="could not read the data"):
-        adapt(WORK, BUDGET, method=method).run(source, ledger=ledger)
+        adapt(WORK, BUDGET, select=select).run(source, ledger=ledger)
     assert ledger.entries() == []
 
 
@@ -273,7 +273,7 @@ def test_measures_what_independence_does_not_explain(method):
     codes[:, 7] = codes[:, 2]
     source = Codes(domain, codes)
     work = Workload(domain).marginals(ways=2)
-    release = adapt(work, ln.Budget(epsilon=0.2, delta=1e-9), method=method).run(source, bits=SeededBits(1))
+    release = adapt(work, ln.Budget(epsilon=0.2, delta=1e-9), select=select).run(source, bits=SeededBits(1))
     errors = release.complete().errors()
     assert dict(zip(errors["table"], errors["measured"], strict=True))["x2", "x7"]
     counts, truth = release.complete().counts("x2", "x7"), next(iter(source.count([(2, 7)])))

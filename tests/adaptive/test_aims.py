@@ -9,13 +9,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive import aims as module
-from leastnoise.adaptive.aims import Aims, maximal, parts
-from leastnoise.adaptive.rounds import recipe_of
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
-from leastnoise.gate import Counts
-from leastnoise.measure import measure
+from leastnoise.mechanisms.adaptive import aims as module
+from leastnoise.mechanisms.adaptive.aims import Aims, maximal, parts
+from leastnoise.mechanisms.adaptive.rounds import recipe_of
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe import cost_of
 from leastnoise.sources import Table

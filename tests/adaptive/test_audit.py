@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import norm
 
 import leastnoise as ln
-from leastnoise.adaptive import adapt, survey
-from leastnoise.adaptive.select import Choice, distance
-from leastnoise.adaptive.survey import GRID, Taken
-from leastnoise.gate import Counts
+from leastnoise.audit.tables import looks_at, pairs_of
+from leastnoise.mechanisms.adaptive import adapt, survey
+from leastnoise.mechanisms.adaptive.select import Choice, distance
+from leastnoise.mechanisms.adaptive.survey import GRID, Taken
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits
-from leastnoise.release.audit import looks_at, pairs_of
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.adaptive.test_select import exact as probabilities_of
@@ -29,7 +29,7 @@ WIDER = Workload(WIDE).marginals(ways=2)
 
 def steps(method, rounds=None):
     """What one run learned beside its measurements, and the two datasets that it is compared on."""
-    made = adapt(WIDER, ln.Budget(mu=0.5), method=method, rounds=rounds)
+    made = adapt(WIDER, ln.Budget(mu=0.5), select=select, rounds=rounds)
     counts = np.random.default_rng(1).integers(0, 30, WIDE.shape)
     more = counts.copy()
     more[1, 0, 1] += 1

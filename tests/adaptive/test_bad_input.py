@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leastnoise as ln
-from leastnoise.adaptive import adapt
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.adaptive import adapt
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload
@@ -20,8 +20,8 @@ BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 REPLACE = ln.Budget(rho=0.1, neighbours="replace")
 
 
-def run(work, codes, method="survey", budget=BUDGET, **options):
-    return adapt(work, budget, method=method).run(Codes(work.domain, codes), bits=SeededBits(1), **options)
+def run(work, codes, select="survey", budget=BUDGET, **options):
+    return adapt(work, budget, select=select).run(Codes(work.domain, codes), bits=SeededBits(1), **options)
 
 
 def rows(work, number=500):
@@ -177,7 +177,7 @@ def test_other_domains_and_more_rows_per_person_are_refused():
 def test_any_budget_is_spent_or_refused_in_one_line(exponent, method):
     try:
         budget = ln.Budget(mu=float(f"1e{exponent}"))
-        release = adapt(WORK, budget, method=method).run(Table(DOMAIN, np.full(DOMAIN.shape, 5)), bits=SeededBits(1))
+        release = adapt(WORK, budget, select=select).run(Table(DOMAIN, np.full(DOMAIN.shape, 5)), bits=SeededBits(1))
     except LeastnoiseError as error:
         assert "\n" not in str(error)  # noqa: PT017
         assert exponent < -5 or exponent > 5, error  # noqa: PT017

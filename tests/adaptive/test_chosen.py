@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive import allocate
-from leastnoise.adaptive.aims import Aims, parts
-from leastnoise.adaptive.chosen import CHOICE, CLOSING, RAISE, ROUNDS_PER_ATTRIBUTE, Chosen, first_part
-from leastnoise.adaptive.crp import table_error
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
+from leastnoise.mechanisms.adaptive import allocate
+from leastnoise.mechanisms.adaptive.aims import Aims, parts
+from leastnoise.mechanisms.adaptive.chosen import CHOICE, CLOSING, RAISE, ROUNDS_PER_ATTRIBUTE, Chosen, first_part
+from leastnoise.mechanisms.adaptive.crp import table_error
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import choice_cost
 from leastnoise.residual import residual

@@ -9,11 +9,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive import Completion, adapt
-from leastnoise.adaptive.complete import measured_numbers
-from leastnoise.adaptive.completed import ALONE, Completed, simplex
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
+from leastnoise.mechanisms.adaptive import Completion, adapt
+from leastnoise.mechanisms.adaptive.complete import measured_numbers
+from leastnoise.mechanisms.adaptive.completed import ALONE, Completed, simplex
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
@@ -160,9 +160,9 @@ def test_simplex_of_extremes():
 # --- of releases ------------------------------------------------------------------------------------------------------
 
 
-def released(mu=0.5, method="survey", work=None):
+def released(mu=0.5, select="survey", work=None):
     work = work or Workload(DOMAIN).marginals(ways=2)
-    return adapt(work, ln.Budget(mu=mu), method=method).run(Table(DOMAIN, COUNTS), bits=SeededBits(1))
+    return adapt(work, ln.Budget(mu=mu), select=select).run(Table(DOMAIN, COUNTS), bits=SeededBits(1))
 
 
 @pytest.mark.parametrize("method", ["survey", "choice"])

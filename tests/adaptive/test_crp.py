@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise.adaptive.crp import (
+from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.adaptive.crp import (
     LEAST_SHARE,
     allocate,
     exact_shares,
@@ -19,7 +20,6 @@ from leastnoise.adaptive.crp import (
     table_error,
     water_filling,
 )
-from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.budget import Budget
 from leastnoise.residual import residual, smear, subsets, uniform_priors
 

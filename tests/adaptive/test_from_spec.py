@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.adaptive.from_spec import (
+from leastnoise.mechanisms.from_spec import (
     ASSUMED_ROWS,
     ENOUGH,
     adapt_spec,

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise import Budget, Domain, Workload, plan
-from leastnoise.adaptive import grem
-from leastnoise.adaptive.grem import Estimates, Residual, residuals_of, split_table
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.adaptive import grem
+from leastnoise.mechanisms.adaptive.grem import Estimates, Residual, residuals_of, split_table
 from leastnoise.noise import SeededBits
 from leastnoise.release import Release
 from leastnoise.residual import join, residual, uniform_priors

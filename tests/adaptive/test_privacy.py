@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise import gate
-from leastnoise import measure as measuring
-from leastnoise.adaptive import chosen, survey, surveyed
-from leastnoise.adaptive.adapt import adapt
-from leastnoise.adaptive.select import Distances, Selection, distance
-from leastnoise.adaptive.survey import Survey
+from leastnoise.audit.bounds import LOOKS, bounds
+from leastnoise.audit.judge import examine
+from leastnoise.mechanisms import gate
+from leastnoise.mechanisms import measurement as measuring
+from leastnoise.mechanisms.adaptive import chosen, survey, surveyed
+from leastnoise.mechanisms.adaptive.adapt import adapt
+from leastnoise.mechanisms.adaptive.select import Distances, Selection, distance
+from leastnoise.mechanisms.adaptive.survey import Survey
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import fingerprint
 from leastnoise.privacy.choice import choice_cost
-from leastnoise.release.audit_bounds import LOOKS, bounds
-from leastnoise.release.audit_judge import examine
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.adaptive.test_select import exact as probabilities_of
@@ -100,7 +100,7 @@ def test_only_surveys_choices_and_measurements_read_data(method, monkeypatch):
     few = None if method == "survey" else 5  # rounds, so that something is left to look at in the end
     for work, rounds in product(WORKS.values(), [None, few]):
         source = Watched(DOMAIN, COUNTS)
-        adapt(work, ln.Budget(mu=0.3), method=method, rounds=rounds).run(source, bits=SeededBits(1))
+        adapt(work, ln.Budget(mu=0.3), select=select, rounds=rounds).run(source, bits=SeededBits(1))
         seen |= source.sites
     assert seen == READERS[method]
 
@@ -126,7 +126,7 @@ def reachable(start) -> Iterator[object]:
 def test_nothing_private_is_kept(method):
     """No source, no marginal of the data and no exact distance is left anywhere behind a release or what made it."""
     source = Watched(DOMAIN, COUNTS)
-    asked = adapt(WORKS["three ways"], ln.Budget(mu=0.3), method=method)
+    asked = adapt(WORKS["three ways"], ln.Budget(mu=0.3), select=select)
     release = asked.run(source, bits=SeededBits(1))
     release.complete().counts("a", "b")
     sets = [s for k in range(1, 5) for s in combinations(range(4), k)]
@@ -248,7 +248,7 @@ def neighbours(counts, budget, rng, number):
 def test_whatever_is_published_stays_within_the_budget(work, method, budget, monkeypatch, rng):
     """The condition of adaptive composition, term by term: given the past, each step moves by no more than it pays."""
     transcript = Transcript(monkeypatch)
-    release = adapt(WORKS[work], budget, method=method).run(Table(DOMAIN, COUNTS), bits=SeededBits(2))
+    release = adapt(WORKS[work], budget, select=select).run(Table(DOMAIN, COUNTS), bits=SeededBits(2))
     paid, here = float(release.cost.mu_squared), Table(DOMAIN, COUNTS)
     losses = [loss(transcript.events, here, Table(DOMAIN, t)) for t in neighbours(COUNTS, budget, rng, 6)]
     assert max(losses) <= paid * (1 + 1e-9) <= float(budget.exact_cost) * (1 + 2e-9)
@@ -312,7 +312,7 @@ class Nothing:
 @pytest.mark.parametrize("work", WORKS)
 def test_decisions_follow_from_what_is_published(work, method, budget, monkeypatch):
     """The same loop without data or noise, from the published numbers alone: the same release, bit for bit."""
-    asked = adapt(WORKS[work], budget, method=method)
+    asked = adapt(WORKS[work], budget, select=select)
     with monkeypatch.context() as patch:
         transcript = Transcript(patch)
         measured, told = asked._carry_out(gate.Counts(Table(DOMAIN, COUNTS)), SeededBits(3), None)
@@ -338,7 +338,7 @@ def scores(method, budget, runs, patch):
     one = np.array([[5, 3], [2, 4]])
     other = one + np.array([[budget.neighbours.rows, 0], [0, 0]])
     tables = Table(TINY, one), Table(TINY, other)
-    asked = adapt(TINY_WORK, budget, method=method, rounds=3 if method == "choice" else None)
+    asked = adapt(TINY_WORK, budget, select=select, rounds=3 if method == "choice" else None)
     transcript, bits, found = Transcript(patch), SeededBits(9), ([], [])
     for dataset in (0, 1):
         for _ in range(runs):
@@ -403,7 +403,7 @@ REPLACE = pytest.param(ln.Budget(mu=1.5, neighbours="replace"), marks=pytest.mar
 @pytest.mark.parametrize("method", METHODS)
 def test_false_alarms_are_rare(method, budget):
     """The auditor on whole releases: a false alarm has probability 1e-3 at most over seeds."""
-    found = adapt(TINY_WORK, budget, method=method).audit(100, CONFIDENCE, seed=5)
+    found = adapt(TINY_WORK, budget, select=select).audit(100, CONFIDENCE, seed=5)
     assert found.ok, found
     assert found.mu <= found.pair_mu <= found.claimed_mu * (1 + 1e-9)
     assert found.claimed_mu == budget.mu

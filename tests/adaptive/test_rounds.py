@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise import Budget, Domain
-from leastnoise.adaptive import (
+from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.adaptive import (
     Allocation,
     Distances,
     Estimates,
@@ -18,10 +19,9 @@ from leastnoise.adaptive import (
     residuals_of,
     table_recipe,
 )
-from leastnoise.adaptive.select import allowance
-from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
-from leastnoise.measure import measure
+from leastnoise.mechanisms.adaptive.select import allowance
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import epsilon_for_cost
 from leastnoise.release import Release

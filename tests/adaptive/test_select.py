@@ -10,19 +10,11 @@ import pytest
 from scipy.stats import chi2
 
 from leastnoise import Domain
-from leastnoise.adaptive import select as module
-from leastnoise.adaptive.grem import Estimates, Residual
-from leastnoise.adaptive.select import (
-    GRID,
-    Distances,
-    Selection,
-    allowance,
-    distance,
-    draw,
-    overlaps,
-)
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
+from leastnoise.mechanisms.adaptive import select as module
+from leastnoise.mechanisms.adaptive.grem import Estimates, Residual
+from leastnoise.mechanisms.adaptive.select import GRID, Distances, Selection, allowance, distance, draw, overlaps
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.privacy.choice import choice_cost, choice_rho
 from leastnoise.privacy.neighbours import Neighbours

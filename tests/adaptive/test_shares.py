@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive import shares as module
-from leastnoise.adaptive.aims import Aims, parts
-from leastnoise.adaptive.shares import best_shares, noise_squares, share_among
+from leastnoise.mechanisms.adaptive import shares as module
+from leastnoise.mechanisms.adaptive.aims import Aims, parts
+from leastnoise.mechanisms.adaptive.shares import best_shares, noise_squares, share_among
 from leastnoise.workload import Workload
 from tests.catalogue import generator, ordered
 

@@ -12,12 +12,12 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2, norm
 
 import leastnoise as ln
-from leastnoise.adaptive.aims import Aims, View
-from leastnoise.adaptive.rounds import Knowledge
-from leastnoise.adaptive.select import GRID
-from leastnoise.adaptive.survey import Gauge, Survey, look, towards_mean
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
+from leastnoise.mechanisms.adaptive.aims import Aims, View
+from leastnoise.mechanisms.adaptive.rounds import Knowledge
+from leastnoise.mechanisms.adaptive.select import GRID
+from leastnoise.mechanisms.adaptive.survey import Gauge, Survey, look, towards_mean
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Table
 from leastnoise.workload import Workload

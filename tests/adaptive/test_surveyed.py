@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.adaptive.aims import Aims
-from leastnoise.adaptive.rounds import recipe_of
-from leastnoise.adaptive.surveyed import LOOK, ROUNDS, START, Surveyed
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
+from leastnoise.mechanisms.adaptive.aims import Aims
+from leastnoise.mechanisms.adaptive.rounds import recipe_of
+from leastnoise.mechanisms.adaptive.surveyed import LOOK, ROUNDS, START, Surveyed
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits
 from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload

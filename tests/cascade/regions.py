@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from leastnoise.cascade import Tree, cascade_release
+from leastnoise.mechanisms.tree import Tree, cascade_release
 from leastnoise.noise import SeededBits
 
 PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e")]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import Tree, cascade_plan
-from leastnoise.cascade.audit import _law, of_cascade, worst_leaves
+from leastnoise.audit.tree import _law, of_cascade, worst_leaves
+from leastnoise.mechanisms.tree import Tree, cascade_plan
 from leastnoise.noise import SeededBits
 
 UNEVEN = Tree.from_paths(

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from leastnoise.cascade import (
+from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,
     Law,
@@ -17,7 +18,6 @@ from leastnoise.cascade import (
     least_error,
     node_rows,
 )
-from leastnoise.errors import LeastnoiseError
 from tests.cascade.trees import leaf_covariance, node_matrix, random_targets, random_tree, range_matrix
 
 

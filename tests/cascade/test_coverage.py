@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from leastnoise.cascade import Tree, cascade_plan, posterior
+from leastnoise.mechanisms.tree import Tree, cascade_plan, posterior
 from leastnoise.noise import SeededBits
 from tests.cascade.trees import range_matrix
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import CascadeRelease, Tree, cascade_plan, cascade_release
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_plan, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import digest_of
 from leastnoise.privacy import Budget

@@ -10,9 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from leastnoise.cascade import Cascade, Law, Tree, cost, extra_variance, integer, integer_noise
-from leastnoise.cascade.integer import answer_count, answer_variances, answers, assemble
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import Cascade, Law, Tree, cost, extra_variance, integer, integer_noise
+from leastnoise.mechanisms.tree.integer import answer_count, answer_variances, answers, assemble
 from leastnoise.noise import SecureBits, SeededBits
 from tests.cascade.trees import (
     children_of,
@@ -279,7 +279,7 @@ def test_secure_bits_do():
 
 LARGE = """
 import time
-from leastnoise.cascade import Cascade, Tree, integer_noise
+from leastnoise.mechanisms.tree import Cascade, Tree, integer_noise
 from leastnoise.noise import SecureBits
 cascade = Cascade.by_level(Tree.binary(25), 100)
 start = time.perf_counter()

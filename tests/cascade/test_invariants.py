@@ -6,10 +6,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Cascade, Law, Tree, cascade_plan, integer_noise, replace_cost
-from leastnoise.cascade.integer import _answer_kinds, answer_variances, answers, assemble
-from leastnoise.cascade.invariants import Invariants
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import Cascade, Law, Tree, cascade_plan, integer_noise, replace_cost
+from leastnoise.mechanisms.tree.integer import _answer_kinds, answer_variances, answers, assemble
+from leastnoise.mechanisms.tree.invariants import Invariants
 from leastnoise.noise import SeededBits
 from tests.cascade.trees import children_of, leaf_covariance, node_matrix, random_targets, random_tree, range_matrix
 

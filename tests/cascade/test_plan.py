@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from leastnoise.cascade import (
+from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,
     Tree,
@@ -16,8 +17,7 @@ from leastnoise.cascade import (
     least_error,
     replace_cost,
 )
-from leastnoise.cascade.aims import least_noise_cost
-from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree.aims import least_noise_cost
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget
 from tests.cascade.regions import PATHS, regions

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import Cascade, CascadePlan, CascadeRelease, Demand, Tree, cascade_plan, cascade_release
-from leastnoise.cascade.release import Law
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.mechanisms.tree import Cascade, CascadePlan, CascadeRelease, Demand, Tree, cascade_plan, cascade_release
+from leastnoise.mechanisms.tree.release import Law
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.privacy import Budget, BudgetError, Ledger
 from tests.cascade.regions import COUNTS, regions, released

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Cascade, Tree, cascade_plan, cost, replace_cost
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import Cascade, Tree, cascade_plan, cost, replace_cost
 from leastnoise.privacy.budget import Budget
 from tests.cascade.trees import leaf_covariance, random_targets, random_tree
 from tests.dense import kron_all

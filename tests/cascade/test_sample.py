@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from leastnoise.cascade import Cascade, Tree, gaussian_noise
-from leastnoise.cascade import sample as sampling
-from leastnoise.cascade.sample import from_normals
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import Cascade, Tree, gaussian_noise
+from leastnoise.mechanisms.tree import sample as sampling
+from leastnoise.mechanisms.tree.sample import from_normals
 from tests.cascade.trees import leaf_covariance, paper_matrix, random_targets, random_tree
 from tests.dense import kron_all
 
@@ -133,7 +133,7 @@ def test_refuses(call, message):
 LARGE = """
 import resource, time
 import numpy as np
-from leastnoise.cascade import Cascade, Tree, gaussian_noise
+from leastnoise.mechanisms.tree import Cascade, Tree, gaussian_noise
 cascade = Cascade.by_level(Tree.binary(25), 1)
 times = []
 for _ in range(3):

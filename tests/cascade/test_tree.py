@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Tree
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import Tree
 from tests.cascade.trees import children_of, leaf_order, node_matrix, random_parents, random_tree
 
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from leastnoise.cascade import Cascade, Tree
+from leastnoise.mechanisms.tree import Cascade, Tree
 
 
 def random_parents(rng, nodes, narrow=0.0):

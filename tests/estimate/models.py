@@ -12,8 +12,8 @@ from leastnoise.estimate.loss import Logits, probabilities, softmax
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets
 from leastnoise.factorize.integer import Centring, IntegerStrategy
-from leastnoise.gate import Counts
-from leastnoise.measure import measure
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe import Probe, Recipe
 from leastnoise.plan.smash import Prior

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import leastnoise as ln
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
 from leastnoise.noise.quantile import quantile_table
-from leastnoise.plan import Plan
 from leastnoise.sources import Codes, Table, source_of
 from leastnoise.workload.spec import Spec, parse_spec
 from tests.fuzz import mutate

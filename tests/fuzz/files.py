@@ -18,7 +18,7 @@ from scipy.io import mmwrite
 from scipy.sparse import csr_matrix, save_npz
 
 import leastnoise as ln
-from leastnoise.plan.matrix_file import read_matrix
+from leastnoise.workload.matrix_file import read_matrix
 from tests.fuzz import mutate
 from tests.fuzz.law import Kind, Trial
 from tests.fuzz.releases import in_json

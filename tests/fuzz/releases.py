@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 import leastnoise as ln
-from leastnoise.cascade import CascadeRelease
 from leastnoise.estimate import Estimate
 from leastnoise.local.state import State
+from leastnoise.mechanisms.tree import CascadeRelease
 from leastnoise.noise import SeededBits
 from leastnoise.release.folders import ARRAYS, HEADER, NAMES
 from tests.fuzz import mutate, samples

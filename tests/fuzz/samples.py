@@ -17,10 +17,10 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise import archive
-from leastnoise.cascade import CascadeRelease, Tree, cascade_release
 from leastnoise.local import Collector, LocalPlan, load_plan, local_plan, save_plan, simulate
 from leastnoise.local.reports import ReportFile
 from leastnoise.local.state import State
+from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import digest_of
 from leastnoise.release import folders
@@ -119,7 +119,7 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "parts": lambda: _saved(_merged()),
     "tree": lambda: _saved(_along_a_tree()),
     "adaptive": lambda: _saved(_adaptive()),
-    "choices": lambda: _saved(_adaptive(method="choice", rounds=8)),
+    "choices": lambda: _saved(_adaptive(select="choice", rounds=8)),
     "matrix": lambda: _saved(_matrix()),
     "totals": lambda: _saved(_totals()),
     "cascade": lambda: _saved(_cascade()),

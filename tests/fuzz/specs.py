@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from leastnoise.adaptive.from_spec import release_spec
-from leastnoise.plan import Plan
+from leastnoise.mechanisms.from_spec import release_spec
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.workload.spec import Spec, load_spec, parse_spec
 from tests.fuzz import mutate
 from tests.fuzz.law import Kind, Trial, command

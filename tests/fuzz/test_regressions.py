@@ -13,7 +13,7 @@ from scipy.sparse import coo_matrix, csc_matrix, csr_matrix, dia_matrix, save_np
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import Device
-from leastnoise.plan.matrix_file import read_matrix
+from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
 from tests.fuzz import samples
 from tests.fuzz.law import chain

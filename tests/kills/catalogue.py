@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
-from leastnoise.cascade import cascade_plan
+from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.tree import Tree
 from tests.kills.kinds import COUNTS, DOMAIN, SMALL, Kind, Merge, NewLedger, Overwrite, Run
 from tests.kills.streams import Close, Open, Steps
@@ -30,7 +30,7 @@ def kinds() -> dict[str, Kind]:
         "plan": Run(plan),
         "plan with tables": Run(plan, options={"tables": "csv"}),
         "survey": Run(ln.adapt(pairs, SMALL)),
-        "choice": Run(ln.adapt(pairs, SMALL, method="choice")),
+        "choice": Run(ln.adapt(pairs, SMALL, select="choice")),
         "matrix": _places(ln.factorize(np.tri(8), SMALL, items={"place": range(8)})),
         "cascade": _places(cascade_plan(tree, budget=SMALL)),
         "cascade with exact counts": _places(cascade_plan(tree, targets=[900, 1000, 1100, 1200], exact_level=1)),

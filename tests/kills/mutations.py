@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leastnoise.mechanisms.stream.journal import Journal, Step
 from leastnoise.privacy import Cost, Ledger, ledger_file
 from leastnoise.privacy.ledger import Entry
 from leastnoise.release import folders
-from leastnoise.release.journal import Journal, Step
 from tests.kills.catalogue import kinds
 from tests.kills.kinds import Kind
 from tests.kills.trial import forked, trial
@@ -28,7 +28,7 @@ Pay = Callable[[], tuple[Entry | None, int]]
 
 def _pay_by(paying: Callable[..., Iterator[Pay]]) -> None:
     """Replace the way in which a run is paid for."""
-    run: Any = sys.modules["leastnoise.release.run"]
+    run: Any = sys.modules["leastnoise.mechanisms.run"]
     run._paying = contextmanager(paying)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.matrix import MatrixPlan
+from leastnoise.mechanisms.matrix.plan import MatrixPlan
+from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.privacy import Cost
-from leastnoise.release.stream import Stream
 from tests.kills import laws
 from tests.kills.books import Books
 from tests.kills.kinds import COUNTS, Kind, Site

@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import norm
 
 import leastnoise as ln
+from leastnoise.audit.judge import examine
+from leastnoise.audit.local import LocalClaim, log_ratios, of_local
 from leastnoise.local import local_plan, simulate
-from leastnoise.local.audit import LocalClaim, log_ratios, of_local
 from leastnoise.local.ball import SEED
 from leastnoise.local.odds import pure_mu
 from leastnoise.noise import SeededBits
-from leastnoise.release.audit_judge import examine
 
 DOMAIN = ln.Domain.of(age=range(4), sex=["F", "M"])
 WORK = ln.Workload(DOMAIN).marginals(ways=1).prefix("age")

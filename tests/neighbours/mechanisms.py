@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
-from leastnoise.adaptive.adapt import Adaptive, adapt
-from leastnoise.cascade import Tree, cascade_plan
-from leastnoise.cascade.plan import CascadePlan
-from leastnoise.cascade.release import CascadeRelease
-from leastnoise.cascade.targets import Cascade
+from leastnoise.mechanisms.adaptive.adapt import Adaptive, adapt
+from leastnoise.mechanisms.matrix.plan import MatrixPlan
+from leastnoise.mechanisms.matrix.release import MatrixRelease
+from leastnoise.mechanisms.tree import Tree, cascade_plan
+from leastnoise.mechanisms.tree.plan import CascadePlan
+from leastnoise.mechanisms.tree.release import CascadeRelease
+from leastnoise.mechanisms.tree.targets import Cascade
 from leastnoise.noise import SeededBits
-from leastnoise.plan.matrix import MatrixPlan
-from leastnoise.release.matrix import MatrixRelease
 from leastnoise.sources import source_of
 from tests.neighbours.shifts import Output
 from tests.neighbours.tape import Tape, replaced

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 from leastnoise._types import IntArray
-from leastnoise.adaptive import select
+from leastnoise.mechanisms.adaptive import select
 from leastnoise.noise import Bits
 from leastnoise.noise.gaussian import rounded_gaussian as real_gaussian
 from tests.neighbours.shifts import Choice

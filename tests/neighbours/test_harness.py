@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.cascade import Tree, cascade_plan
-from leastnoise.cascade.integer import integer_noise
+from leastnoise.mechanisms.tree import Tree, cascade_plan
+from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededBits
 from leastnoise.privacy.choice import choice_cost
 from leastnoise.privacy.cost import Cost

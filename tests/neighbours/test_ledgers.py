@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import Tree
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import Tree
 from leastnoise.privacy.ledger import BudgetError
 from tests.neighbours import mechanisms as kinds
 from tests.neighbours.crosses import ADDED, DROPPED, PEOPLE, REPLACED, SUBJECTS, unit

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.adaptive import select, survey
-from leastnoise.cascade import Tree
+from leastnoise.mechanisms.adaptive import select, survey
+from leastnoise.mechanisms.tree import Tree
 from leastnoise.noise.bits import BoundBits
 from leastnoise.plan import recipe
 from leastnoise.privacy.cost import Cost
@@ -32,7 +32,7 @@ from tests.neighbours.crosses import (
 )
 from tests.neighbours.suite import Case, Verdict, examine, planned
 
-RUN = sys.modules["leastnoise.release.run"]  # the package has a function of this name
+RUN = sys.modules["leastnoise.mechanisms.run"]  # the package has a function of this name
 # Nodes near the root have little noise, so that a row that is dropped moves them more than one that is replaced.
 PRECISE = Subject(
     kinds.cascade("precise root", Tree.regular([2, 3]), weights=[10_000, 1, 1]), {"leaf": tuple(range(6))}, {}

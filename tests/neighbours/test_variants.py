@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import leastnoise as ln
-from leastnoise.cascade import Tree
+from leastnoise.mechanisms.tree import Tree
 from leastnoise.sources import Codes, Marginals, Table
 from tests.neighbours import mechanisms as kinds
 from tests.neighbours.crosses import ADDED, DROPPED, FEW_RULES, PEOPLE, REPLACED, ROWS, Subject, people_cases, unit
@@ -80,7 +80,7 @@ def test_attributes_of_one_size():
 
 def test_measuring_in_batches(monkeypatch):
     """As large tables are: counted in batches, multiplied in threads."""
-    monkeypatch.setattr("leastnoise.measure.BATCH_CELLS", 2)
+    monkeypatch.setattr("leastnoise.mechanisms.measurement.BATCH_CELLS", 2)
     both(kinds.tables("batches", WORK.marginals(ways=2).prefix("a")), rows_of({"a": (0, 2, None), "b": WORDS}, 2))
 
 
@@ -129,7 +129,7 @@ THREE = ln.Workload(ln.Domain.of(a=range(2), b=range(2), c=range(2))).marginals(
 PRIOR = {"prior": {"a": [0.9, 0.1]}}
 ADAPTIVE: dict[str, Callable[[], Mechanism]] = {
     "survey of three": lambda: kinds.adaptive("survey of three", THREE, (3,), **PRIOR),
-    "choice of three": lambda: kinds.adaptive("choice of three", THREE, (4,), method="choice", rounds=8, **PRIOR),
+    "choice of three": lambda: kinds.adaptive("choice of three", THREE, (4,), select="choice", rounds=8, **PRIOR),
     "prefixes": lambda: kinds.adaptive("prefixes", WORK.add({"a": "prefix", "b": "marginal"}), (5,)),
 }
 

@@ -11,8 +11,8 @@ from scipy.linalg import null_space
 from leastnoise._types import Array
 from leastnoise.domain import Domain
 from leastnoise.factorize.integer import IntegerStrategy
-from leastnoise.measure import Measurements
 from leastnoise.release import Linear
+from leastnoise.release.measurements import Measurements
 from leastnoise.workload import Workload
 
 ROUNDED = 1 / 12

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.adaptive import adapt
-from leastnoise.cascade import cascade_plan
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.mechanisms.adaptive import adapt
+from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import BudgetError, Ledger
 from leastnoise.privacy.ledger import Attempt
@@ -27,7 +27,7 @@ SMALL = ln.Budget(mu=0.1)
 MECHANISMS = {
     "plan": lambda: ln.plan(ln.Workload(DOMAIN).prefix("item"), SMALL),
     "survey": lambda: adapt(ln.Workload(DOMAIN).marginals(ways=1), SMALL),
-    "choice": lambda: adapt(ln.Workload(DOMAIN).marginals(ways=1), SMALL, method="choice"),
+    "choice": lambda: adapt(ln.Workload(DOMAIN).marginals(ways=1), SMALL, select="choice"),
     "matrix": lambda: ln.factorize(np.tri(4), SMALL, items={"item": range(4)}),
     "cascade": lambda: cascade_plan({"item": Tree.binary(2)}, budget=SMALL),
 }
@@ -111,7 +111,7 @@ def test_whatever_stops_a_run_that_looks_counts(ledger, monkeypatch):
     made = MECHANISMS["plan"]()
     for kind in (KeyboardInterrupt, ZeroDivisionError):
         with monkeypatch.context() as patch:
-            patch.setattr(sys.modules["leastnoise.release.run"], "measure", Mock(side_effect=kind))
+            patch.setattr(sys.modules["leastnoise.mechanisms.run"], "measure", Mock(side_effect=kind))
             with pytest.raises(kind):
                 made.run(GOOD, ledger=ledger)
     assert ledger.stopped == 2

@@ -16,22 +16,22 @@ from scipy.stats import binom, norm
 from typer.testing import CliRunner
 
 import leastnoise as ln
-from leastnoise import measure as measuring
+from leastnoise.audit.bounds import bounds, epsilon_bound, error_rates, mu_bound, noticed, upper
+from leastnoise.audit.judge import CONSISTENT, Audit, examine
+from leastnoise.audit.pair import inner, worst_cells
+from leastnoise.audit.tables import CountedOnce, Repeated, TableTrial, audit, looks_at, of_release, pairs_of
 from leastnoise.cli import app, main
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
-from leastnoise.gate import Counts
+from leastnoise.mechanisms import measurement as measuring
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.plan.recipe import Probe, sensitivity
-from leastnoise.release.audit import CountedOnce, Repeated, TableTrial, audit, looks_at, of_release, pairs_of
-from leastnoise.release.audit_bounds import bounds, epsilon_bound, error_rates, mu_bound, noticed, upper
-from leastnoise.release.audit_judge import CONSISTENT, Audit, examine
-from leastnoise.release.audit_pair import inner, worst_cells
 
 # functions of the same name stand before the modules
-auditing, commands = import_module("leastnoise.release.audit"), import_module("leastnoise.cli.audit")
-judging = import_module("leastnoise.release.audit_judge")
+auditing, commands = import_module("leastnoise.audit.tables"), import_module("leastnoise.cli.audit")
+judging = import_module("leastnoise.audit.judge")
 
 DOMAIN = ln.Domain.of(age=range(5), sex=["F", "M"], job=3)
 WORK = ln.Workload(DOMAIN).marginals(ways=2).prefix("age").ranges("age", by="sex", weight=2)

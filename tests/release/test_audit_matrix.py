@@ -12,13 +12,16 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.audit.judge import Audit, examine
+from leastnoise.audit.matrix import Streamed, of_matrix, of_stream, worst_items
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits, rounded_gaussian
-from leastnoise.release.audit_judge import Audit, examine
-from leastnoise.release.audit_matrix import Streamed, of_matrix, of_stream, worst_items
 
-judging = import_module("leastnoise.release.audit_judge")
-releasing, streaming = import_module("leastnoise.release.matrix"), import_module("leastnoise.release.stream")
+judging = import_module("leastnoise.audit.judge")
+releasing, streaming = (
+    import_module("leastnoise.mechanisms.matrix.release"),
+    import_module("leastnoise.mechanisms.stream.stream"),
+)
 W = np.random.default_rng(1).integers(-1, 3, (5, 8))
 BUDGETS = [
     ln.Budget(mu=1),

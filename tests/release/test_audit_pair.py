@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.audit.pair import BYSTANDERS, farthest, made_up, neighbours
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.release.audit_pair import BYSTANDERS, farthest, made_up, neighbours
 
 DOMAIN = ln.Domain.of(age=range(3), sex=["F", "M"], stay=ln.bins(0, 10, width=5), person=2)
 EVERYTHING = tuple(range(4))
@@ -60,7 +60,7 @@ def test_a_row_is_dropped_by_the_rules_of_a_source(monkeypatch):
     given = {}
     real = ln.source_of
     monkeypatch.setattr(
-        "leastnoise.release.audit_pair.source_of",
+        "leastnoise.audit.pair.source_of",
         lambda data, *rest, **more: given.update(data) or real(data, *rest, **more),
     )
     made_up(DOMAIN, Neighbours("replace", size="private"), None)

@@ -15,8 +15,8 @@ import pytest
 from scipy.stats import binom, chi2, kstest, norm
 
 import leastnoise as ln
-from leastnoise.gate import Counts
-from leastnoise.measure import measure
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.release import Linear, Release
 from leastnoise.release.answers import quantile

@@ -11,12 +11,13 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
-from leastnoise.measure import Measurements, measure
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
 from leastnoise.plan.recipe_store import fingerprint, recipe_data
 from leastnoise.privacy.ledger import BudgetError
 from leastnoise.release import export, folders
+from leastnoise.release.measurements import Measurements
 from leastnoise.release.statement import INSECURE, Privacy, common_delta
 from leastnoise.sources import Table
 from tests.catalogue import WORKLOADS

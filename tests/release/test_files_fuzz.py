@@ -296,7 +296,7 @@ def test_files_are_only_looked_for_in_the_folder(folder, name):
 def adaptive(good: Path, tmp_path: Path) -> Path:
     """A small adaptive release, several rounds long."""
     work = ln.Workload(DOMAIN).marginals(ways=2)
-    made = ln.adapt(work, ln.Budget(mu=1), method="choice", rounds=12)
+    made = ln.adapt(work, ln.Budget(mu=1), select="choice", rounds=12)
     made.run(counts(DOMAIN), bits=SeededBits(1), out=tmp_path / "adaptive")
     return tmp_path / "adaptive"
 

@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.matrix.plan import factorize, running_totals
+from leastnoise.mechanisms.matrix.release import MatrixRelease
+from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.noise import SeededBits, rounded_gaussian
-from leastnoise.plan.matrix import factorize, running_totals
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.release.folders import checksum
-from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.statement import INSECURE
-from leastnoise.release.stream import Stream
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 COUNTS = np.array([3, 0, 12, 7, 1, 0, 40, 2])

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise import sources
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
-from leastnoise.plan import Plan
 from leastnoise.plan.adhoc import pieces
 from leastnoise.release import Linear, Release, cells
 from leastnoise.release import nonnegative as solver

@@ -10,7 +10,7 @@ from scipy.stats import norm
 import leastnoise as ln
 from leastnoise.factorize import solvers
 from leastnoise.noise import SeededBits
-from leastnoise.plan.plan import clear_cache
+from leastnoise.plan.request import clear_cache
 from leastnoise.release import Linear
 from leastnoise.release.answers import quantile
 from leastnoise.sources import Codes, Table

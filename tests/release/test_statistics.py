@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 import leastnoise as ln
 from leastnoise.domain import Values
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
-from leastnoise.plan import Plan
 from leastnoise.release import Linear, Release
 from leastnoise.release.answers import quantile
 from leastnoise.release.simultaneous import MOST_ANSWERS, half_width, joint_quantile

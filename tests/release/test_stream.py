@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.stream.journal import JOURNAL, Journal
 from leastnoise.noise import SeededBits
 from leastnoise.release.folders import checksum
-from leastnoise.release.journal import JOURNAL, Journal
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 COUNTS = [3, 0, 12, 7, 1, 0, 40, 2]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
-from leastnoise.plan import Plan
 from leastnoise.release.statement import Origin
 from leastnoise.sources import Codes, Table
 
@@ -103,7 +103,7 @@ def adaptive() -> ln.Release:
 @cache
 def chosen() -> ln.Release:
     """Adaptive in many rounds."""
-    return adaptive_of(method="choice", rounds=5000)
+    return adaptive_of(select="choice", rounds=5000)
 
 
 RELEASES = {"survey": survey, "worst": worst, "cube": cube, "targeted": targeted, "seeded": seeded}

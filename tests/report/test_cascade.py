@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Tree, cascade_plan, cascade_release
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree import Tree, cascade_plan, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget
 from leastnoise.report.cascade import document, render, write

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from leastnoise.cascade import Tree, cascade_release
+from leastnoise.mechanisms.tree import Tree, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.report.cascade import write
 from tests.report.test_browser import CHROMIUM, QUIET, playwright

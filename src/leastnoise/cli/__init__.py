@@ -12,13 +12,11 @@ from leastnoise.cli.about import about
 from leastnoise.cli.ask import ask
 from leastnoise.cli.audit import audit
 from leastnoise.cli.bounds import bounds
-from leastnoise.cli.cascade import cascade
 from leastnoise.cli.check import check
 from leastnoise.cli.demo import demo
 from leastnoise.cli.init import init
 from leastnoise.cli.ledger import ledger
 from leastnoise.cli.local import local
-from leastnoise.cli.matrix import matrix
 from leastnoise.cli.plan import plan, schema
 from leastnoise.cli.release import StoppedError, release
 from leastnoise.cli.report import report
@@ -45,10 +43,6 @@ app.command(epilog="Example: leastnoise bounds survey.yaml --alpha 0.05 --plot c
 app.command(epilog="Example: leastnoise release people.yaml --data people.parquet --out out --ledger people.ledger")(
     release
 )
-app.command(epilog="Example: leastnoise cascade geo=regions.csv --targets 10,20,50 --data people.csv --out out")(
-    cascade
-)
-app.command(epilog="Example: leastnoise matrix queries.csv --item page --mu 1 --data visits.csv --out out")(matrix)
 app.command(epilog="Example: leastnoise stream days 17 --step 0")(stream)
 app.command(epilog="Example: leastnoise schema > spec.schema.json")(schema)
 app.command("show", epilog="Example: leastnoise show out")(about)

@@ -5,33 +5,31 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from leastnoise.cascade import CascadeRelease
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release import Answer, Linear, Release
-from leastnoise.release.kinds import kind_of, load
-from leastnoise.release.matrix import MatrixRelease
+from leastnoise.release import Answer, Linear, Release, TableRelease
+from leastnoise.release.kinds import load
 from leastnoise.release.reach import MANY
 from leastnoise.release.statement import INSECURE
 
 
-def opened(path: Path) -> Any:
-    """A release of any kind from its folder; seeded noise is told on stderr."""
+def opened(path: Path) -> Release:
+    """A release of any kind from its folder; seeded noise is reported on stderr."""
     release = load(path)
     if release.insecure:
         typer.echo(INSECURE, err=True)
     return release
 
 
-def opened_tables(path: Path) -> Release:
+def opened_tables(path: Path) -> TableRelease:
     """The same for commands that need a release of tables."""
     release = opened(path)
-    if not isinstance(release, Release):
-        raise LeastnoiseError(f"{path} is a {kind_of(path)}; ask, table, show and report take it")
+    if not isinstance(release, TableRelease):
+        raise LeastnoiseError(f"{path} is a {release.kind}; ask, table, show and report take it")
     return release
 
 
@@ -43,7 +41,7 @@ def completing(release: Release, path: Path, tables: Iterable[Sequence[str]]) ->
     except LeastnoiseError as error:
         for names in tables if any(o.adaptive for o in release.origins) else ():
             attributes = [release.domain.index(n) for n in names]
-            if len(set(attributes)) == len(attributes) <= MANY and not release.reach.has_table(attributes):
+            if len(set(attributes)) == len(attributes) <= MANY and not release.has_table(attributes):
                 how = shlex.join(["leastnoise", "table", str(path), *names, "--complete"])
                 raise LeastnoiseError(f"{error}; for a biased guess: {how}") from None
         raise
@@ -58,21 +56,11 @@ def ask(
 ) -> None:
     """Ask a release any questions: counts with their standard errors and intervals. Costs no privacy, needs no data."""
     release = opened(path)
-    if isinstance(release, CascadeRelease):
-        if simultaneous:
-            raise LeastnoiseError("nodes of a cascade have intervals of their own; leave --simultaneous out")
-        found = [_node(release, q, confidence) for q in questions]
-    elif isinstance(release, MatrixRelease):
-        for question in questions:
-            with _naming(question):
-                release.check(question)
-        found = list(release.asks(questions, confidence, simultaneous))
-    else:
-        queries = [_query(release, question) for question in questions]
-        tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
-        with completing(release, path, tables):
-            found = list(release.asks(queries, confidence, simultaneous))
-    _tell(questions, found, release.insecure, simultaneous, as_json)
+    queries = [_query(release, question) for question in questions]
+    tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
+    with completing(release, path, tables):
+        answers = list(release.asks(queries, confidence, simultaneous))
+    _tell(questions, answers, release.insecure, simultaneous, as_json)
 
 
 def _tell(questions: Sequence[str], found: Sequence[Answer], insecure: bool, simultaneous: bool, as_json: bool) -> None:
@@ -88,13 +76,6 @@ def _tell(questions: Sequence[str], found: Sequence[Answer], insecure: bool, sim
 def _query(release: Release, question: str) -> Linear:
     with _naming(question):
         return release.query(question)
-
-
-def _node(release: CascadeRelease, question: str, confidence: float) -> Answer:
-    """The count of a node; with several trees, of nodes with `and` in between."""
-    nodes = [question] if len(release.trees) == 1 else question.split(" and ")
-    with _naming(question):
-        return release.node(*nodes, confidence=confidence)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.audit import audit as run_audit
-from leastnoise.audit import opened
+from leastnoise.audit.subjects import audit as run_audit
+from leastnoise.audit.subjects import opened
 from leastnoise.cli.options import FilesFrom, Json, Shown
 from leastnoise.cli.progress import ProgressBar
 

@@ -20,12 +20,13 @@ from leastnoise.cli.release import summary, words
 from leastnoise.cli.show import PIPE_WIDTH, figure
 from leastnoise.cli.survey import SPEC, survey
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import Counts
-from leastnoise.plan.from_spec import plan_spec
+from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.privacy import Budget
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.release import Linear, Release
-from leastnoise.report.page import write
+from leastnoise.report.pages import write
 from leastnoise.sources import Source, source_of
 from leastnoise.workload.spec import load_spec
 
@@ -59,14 +60,14 @@ def demo(
         plan = plan_spec(spec, progress=bar)
         release = plan.run(str(paths["data"]), ledger=ledger, dataset=DATASET, out=paths["release"], progress=bar)
         bar(0, 0, "writing the report")
-        write(release, paths["report"], plan)
+        write(release, paths["report"])
         answers = beside_the_truth(release, source_of(paths["data"], release.domain), QUESTIONS)
-    told = summary(release, paths["release"], ledger) | {"answers": answers}
+    told = summary(release, paths["release"], ledger, plan) | {"answers": answers}
     told |= {"files": {name: str(path) for name, path in paths.items()}, "seconds": time.perf_counter() - started}
     if as_json:
         typer.echo(json.dumps(told, indent=2))
     else:
-        show(told)
+        show(told, plan)
 
 
 def _paths(folder: Path | None) -> dict[str, Path]:
@@ -93,7 +94,7 @@ def truth(source: Source, query: Linear) -> float:
     return float(sum(np.vdot(term.weights, table) for term, table in zip(query.terms, tables, strict=True)))
 
 
-def show(told: dict[str, Any]) -> None:
+def show(told: dict[str, Any], plan: Mechanism[Release]) -> None:
     """Print what the demo did."""
     console = Console()
     if not console.is_terminal:
@@ -107,7 +108,7 @@ def show(told: dict[str, Any]) -> None:
         numbers = [f"{answer[key]:,.0f}" for key in ("truth", "value")]
         interval = f"{answer['low']:,.0f} to {answer['high']:,.0f}"
         table.add_row(Text(answer["question"]), *numbers, figure(answer["std_error"]), interval)
-    for line in [*lines, words(told), ""]:
+    for line in [*lines, words(told, plan), ""]:
         console.print(Text(line), soft_wrap=True)
     console.print(table)
     for name, path in told["files"].items():

@@ -15,9 +15,9 @@ from leastnoise.cli.local_words import plan_json, plan_words
 from leastnoise.cli.options import DATA, FilesFrom, Json, Shown, SpecArgument, Table
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gate import records
 from leastnoise.local import Device, LocalPlan, load_plan, local_plan, save_plan, simulate
 from leastnoise.local.reports import FIELD, to_line
+from leastnoise.mechanisms.gate import records
 from leastnoise.noise import Bits, SecureBits, SeededBits
 from leastnoise.workload.spec import Spec, load_spec
 

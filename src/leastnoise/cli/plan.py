@@ -1,20 +1,22 @@
 """`leastnoise plan` and `leastnoise schema`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from leastnoise.adaptive.from_spec import adapt_spec, method_of, preview
 from leastnoise.cli.options import FilesFrom, Json, Shown, SpecArgument
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.from_spec import plan_spec
+from leastnoise.mechanisms.from_spec import method_of, plan_spec
+from leastnoise.mechanisms.mechanism import Mechanism
+from leastnoise.mechanisms.tables.plan import Plan
+from leastnoise.release import Release
 from leastnoise.workload.schema import json_schema
-from leastnoise.workload.spec import Objective, Spec, load_spec
+from leastnoise.workload.spec import Objective, load_spec
 
 
 def plan(
@@ -29,36 +31,33 @@ def plan(
 ) -> None:
     """Plan the noise for a spec: the error of every group, and the least that is possible. Needs no data.
 
-    Of a spec that is released adaptively it tells what will be done.
+    Of a spec that is released adaptively it shows what will be done.
     """
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")
-    wanted = load_spec(spec, files_from=files_from)
-    aim = None if objective is None else parse_objective(objective)
-    steering = {"solver": solver, "prior": prior, "objective": objective, "out": out}
+    stated = load_spec(spec, files_from=files_from)
+    goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
-        method, reason = method_of(wanted, progress=bar)
-        if method == "adaptive":
-            bar(0, 0, "listing candidates")
-            told = _adaptive(wanted, reason, steering)
-        else:
-            made = plan_spec(wanted, solver=solver, prior=prior, objective=aim, progress=bar)
-            told = made.to_json() | ({"method": method, "reason": reason} if wanted.method == "auto" else {})
-            if out is not None:
-                made.save(out)
+        method, reason = method_of(stated, progress=bar)
+        bar(0, 0, "planning")
+        mechanism = plan_spec(stated, solver=solver, prior=prior, objective=goal, progress=bar)
+        fields = mechanism.to_json() | {"method": method} | ({"reason": reason} if stated.method == "auto" else {})
+        if out is not None:
+            _save(mechanism, out)
     if as_json:
-        typer.echo(json.dumps(told, indent=2))
-    elif method == "adaptive":
-        show_adaptive(told)
+        typer.echo(json.dumps(fields, indent=2))
     else:
-        show_plan(told)
+        show = SHOWN.get(method)
+        show(fields) if show is not None else typer.echo(str(mechanism))
 
 
-def _adaptive(wanted: Spec, reason: str, steering: Mapping[str, object]) -> dict[str, Any]:
-    for name, given in steering.items():
-        if given is not None:
-            raise LeastnoiseError(f"--{name} is for plans, but this spec is released adaptively, as {reason}")
-    return preview(adapt_spec(wanted), reason)
+SHOWN: dict[str, Callable[[Mapping[str, Any]], None]] = {"plan": show_plan, "adaptive": show_adaptive}
+
+
+def _save(mechanism: Mechanism[Release], out: Path) -> None:
+    if not isinstance(mechanism, Plan):
+        raise LeastnoiseError(f"--out saves plans of tables, not a {type(mechanism).__name__}; keep the spec instead")
+    mechanism.save(out)
 
 
 def parse_objective(text: str) -> Objective:

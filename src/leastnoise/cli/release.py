@@ -4,12 +4,10 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Literal
 
 import typer
 
-from leastnoise.adaptive.from_spec import release_spec
-from leastnoise.cascade import CascadePlan
 from leastnoise.cli.options import (
     DATA,
     Dataset,
@@ -26,11 +24,13 @@ from leastnoise.cli.options import (
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.matrix import MatrixPlan
-from leastnoise.plan.options import Options
+from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.mechanisms.mechanism import Mechanism
+from leastnoise.mechanisms.stream.plan import StreamPlan
+from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.privacy.units import say
-from leastnoise.release import Release
+from leastnoise.release import Release, TableRelease
 from leastnoise.release.folders import HEADER
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin
@@ -44,8 +44,10 @@ NO_LEDGER = (
 
 def release(
     spec: SpecArgument,
-    data: Annotated[str, typer.Option(help=f"The data: {DATA}", show_default=False)],
-    out: Annotated[Path, typer.Option(help="The release's new folder.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The new folder of the release, or of the stream.", show_default=False)],
+    data: Annotated[
+        str | None, typer.Option(help=f"The data: {DATA} Without it, a stream is opened.", show_default=False)
+    ] = None,
     ledger: LedgerFile = None,
     dataset: Dataset = None,
     table: Table = None,
@@ -57,49 +59,46 @@ def release(
     progress: Shown = None,
     files_from: FilesFrom = None,
 ) -> None:
-    """Measure data once by a spec, and save what may be published. This spends privacy, as cascade and matrix do."""
-    wanted = load_spec(spec, files_from=files_from)
+    """Measure data once by a spec, and save what may be published. This spends privacy.
+
+    With `method: stream` and without data, a stream is opened: add counts with leastnoise stream.
+    """
+    stated = load_spec(spec, files_from=files_from)
+    if data is None and stated.method != "stream":
+        raise LeastnoiseError("say where the data is, with --data; only 'method: stream' does without")
     book = ledger_at(ledger)
+    name = dataset or (book.dataset if book else None)
     with ProgressBar(progress) as bar, stopping(book):
-        made = release_spec(wanted, progress=bar).run(
+        mechanism = plan_spec(stated, progress=bar)
+        if data is None:
+            _open(mechanism, out, book, name, note, as_json)
+            return
+        published = mechanism.run(
             data,
             ledger=book,
-            dataset=dataset or (book.dataset if book else None),
+            dataset=name,
             note=note,
             out=out,
             tables=tables,
             overwrite=overwrite,
-            rules=wanted.rules or None,
-            unit=wanted.unit_fields,
+            rules=stated.rules or None,
+            unit=stated.unit_fields,
             table=table,
             memory=memory,
             progress=bar,
         )
-    told = summary(made, out, book)
-    typer.echo(json.dumps(told, indent=2) if as_json else words(told))
+    fields = summary(published, out, book, mechanism)
+    typer.echo(json.dumps(fields, indent=2) if as_json else words(fields, mechanism))
 
 
-def run_whole(
-    plan: CascadePlan | MatrixPlan,
-    data: str,
-    folder: Path | None,
-    account: Path | None,
-    fields: dict[str, Any],
-    *,
-    as_json: bool,
-    shown: bool | None,
-    **options: Unpack[Options],
+def _open(
+    mechanism: Mechanism[Release], folder: Path, book: Ledger | None, name: str | None, note: str, as_json: bool
 ) -> None:
-    """Carry out a plan that makes one table, and tell about it; `fields` are what only its kind has to tell."""
-    if folder is None:
-        raise LeastnoiseError("say where the release goes, with --out FOLDER")
-    book = ledger_at(account)
-    options["dataset"] = options.get("dataset") or (book.dataset if book else None)
-    with ProgressBar(shown) as bar, stopping(book):
-        made: Any = plan.run(data, **(options | Options(ledger=book, out=folder, progress=bar)))
-    told = summed_up(made, folder, book, made.ledger_entry, fields)
-    lines = [str(plan), f"released to {folder}", *last_words(told)]
-    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(lines))
+    assert isinstance(mechanism, StreamPlan), "the spec says so"
+    with Stream(mechanism, folder=folder, ledger=book, dataset=name, note=note) as stream:
+        fields = {"method": "stream", "stream": str(folder), "ledger_entry": stream.ledger_entry, **mechanism.to_json()}
+    lines = f"{mechanism}\nopened the stream {folder}; add counts with: leastnoise stream {folder} COUNT"
+    typer.echo(json.dumps(fields, indent=2) if as_json else lines)
 
 
 def ledger_at(path: Path | None) -> Ledger | None:
@@ -127,31 +126,33 @@ def stopping(ledger: Ledger | None) -> Iterator[None]:
         raise
 
 
-def summary(release: Release, out: Path, ledger: Ledger | None) -> dict[str, Any]:
-    """What was released, at which cost, and where it is."""
-    (origin,) = release.origins
-    fields = _planned(origin) if origin.adaptive is None else _adaptive(release, origin.adaptive)
-    return summed_up(release, out, ledger, origin.ledger_entry, fields)
-
-
-def summed_up(
-    release: Any, out: Path, ledger: Ledger | None, entry: int | None, fields: dict[str, Any]
+def summary(
+    release: Release, out: Path, ledger: Ledger | None, mechanism: Mechanism[Release] | None = None
 ) -> dict[str, Any]:
-    """The same for a release of any kind; `fields` are what only its kind has."""
+    """What was released, at which cost, and where it is; with what the mechanism says of itself."""
+    (origin,) = release.origins
     header = json.loads((out / HEADER).read_text())
-    told = {
+    fields = {
         "release": str(out),
         "id": header["id"],
         "dataset": release.dataset,
-        **fields,
+        **_about(release, origin, mechanism),
         "privacy": header["privacy"],
         "insecure": release.insecure,
         "ledger": None,
     }
     if ledger is not None:
         left = say(ledger.left, ledger.total, up=False)
-        told["ledger"] = {"path": str(ledger.path), "entry": entry, "left": left}
-    return told
+        fields["ledger"] = {"path": str(ledger.path), "entry": origin.ledger_entry, "left": left}
+    return fields
+
+
+def _about(release: Release, origin: Origin, mechanism: Mechanism[Release] | None) -> dict[str, Any]:
+    if origin.adaptive is not None and isinstance(release, TableRelease):
+        return _adaptive(release, origin.adaptive)
+    if origin.summary is not None:
+        return _planned(origin)
+    return {} if mechanism is None else {"method": mechanism.method, **mechanism.to_json()}
 
 
 def _planned(origin: Origin) -> dict[str, Any]:
@@ -160,7 +161,7 @@ def _planned(origin: Origin) -> dict[str, Any]:
     return {"method": "plan"} | {name: getattr(origin.summary, name) for name in fields}
 
 
-def _adaptive(release: Release, made: Adaptivity) -> dict[str, Any]:
+def _adaptive(release: TableRelease, made: Adaptivity) -> dict[str, Any]:
     """What became of the tables asked for; errors are in rows, summed over the queries of a table (L1)."""
     errors = release.complete().errors()
     expected = float(errors["expected_l1"].mean())
@@ -175,10 +176,12 @@ def _adaptive(release: Release, made: Adaptivity) -> dict[str, Any]:
     }
 
 
-def words(told: dict[str, Any]) -> str:
+def words(told: dict[str, Any], mechanism: Mechanism[Release]) -> str:
     """The same for people to read."""
-    lines = [*(_adaptive_words(told) if told["method"] == "adaptive" else _planned_words(told))]
-    return "\n".join([*lines, f"spent {privacy(told['privacy'])}", *last_words(told)])
+    first = WORDS.get(told["method"])
+    if first is None:
+        return "\n".join([str(mechanism), f"released to {told['release']}", *last_words(told)])
+    return "\n".join([*first(told), f"spent {privacy(told['privacy'])}", *last_words(told)])
 
 
 def last_words(told: dict[str, Any]) -> Iterator[str]:
@@ -204,3 +207,6 @@ def _adaptive_words(told: dict[str, Any]) -> Iterator[str]:
 
 def _whose(told: dict[str, Any]) -> str:
     return f" of {told['dataset']}" if told["dataset"] else ""
+
+
+WORDS = {"plan": _planned_words, "adaptive": _adaptive_words}  # other mechanisms print themselves

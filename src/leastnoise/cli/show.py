@@ -22,7 +22,7 @@ def show_adaptive(told: Mapping[str, Any]) -> None:
 def adaptive_summary(told: Mapping[str, Any]) -> Iterator[str]:
     """An adaptive release before it is made, in a few lines."""
     shares = {name: percent(share) for name, share in told["shares"].items()}
-    yield f"adaptive, as {told['reason']}"
+    yield f"adaptive, as {told['reason']}" if "reason" in told else "adaptive"
     asked = f"{told['queries']:,} queries in {told['tables']:,} tables"
     yield f"{asked} at {privacy(told['privacy'])}"
     yield f"first the total and the one-way tables, for {shares['one_way_tables']} of the budget"

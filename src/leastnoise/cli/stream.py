@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from leastnoise.cli.options import Confidence, Json, Overwrite
-from leastnoise.cli.release import last_words, summed_up
+from leastnoise.cli.release import last_words, summary
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.privacy import Ledger
 from leastnoise.release.answers import Answer
 from leastnoise.release.statement import INSECURE
-from leastnoise.release.stream import Stream
 
 
 def stream(
@@ -39,7 +39,8 @@ def stream(
 ) -> None:
     """Add counts to a stream, each of which is answered at once; without counts, tell where it is.
 
-    Streams are opened with leastnoise matrix --totals N --stream FOLDER. The folder is as private as the data.
+    Streams are opened with leastnoise release SPEC --out STREAM, of a spec with method: stream. The folder is as
+    private as the data.
     """
     given = _counts(counts or [])
     book = None if ledger is None else Ledger.open(ledger)
@@ -53,7 +54,7 @@ def stream(
         told, lines = _told(found, answers)
         if close is not None:
             made = found.close(close, overwrite=overwrite)
-            told["release"] = summed_up(made, close, book, made.ledger_entry, {"method": "matrix"})
+            told["release"] = summary(made, close, book)
             lines += [f"released to {close}", *last_words(told["release"])]
     typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(lines))
 

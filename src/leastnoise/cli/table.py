@@ -7,13 +7,11 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from leastnoise.cascade import CascadeRelease
-from leastnoise.cli.ask import completing, opened
+from leastnoise.cli.ask import completing, opened, opened_tables
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release import Release
+from leastnoise.release import Release, TableRelease
 from leastnoise.release.export import Format, about, write_table
-from leastnoise.release.matrix import MatrixRelease
 
 COMPLETED = "completed from what was measured: a biased guess, without intervals"
 
@@ -21,9 +19,15 @@ COMPLETED = "completed from what was measured: a biased guess, without intervals
 def table(
     path: ReleaseArgument,
     attributes: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ATTRIBUTE]...", help="Its attributes; levels of a cascade, queries of a matrix."),
+        list[str] | None, typer.Argument(metavar="[ATTRIBUTE]...", help="Its attributes.", show_default=False)
     ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(help="A level of an attribute with a hierarchy, such as geo=state; repeat for more."),
+    ] = None,
+    queries: Annotated[
+        bool, typer.Option("--queries", help="Instead of a table: the answers to all queries that were planned.")
+    ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write the table to this Parquet file.")] = None,
     complete: Annotated[
@@ -33,49 +37,58 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Show a table of a release, or without attributes the tables in reach. Costs no privacy, needs no data."""
-    release = opened(path)
-    if not isinstance(release, Release):
-        shown = _levels if isinstance(release, CascadeRelease) else _queries
-        _show_whole(release, *shown(release, attributes or [], confidence), _files(csv, parquet), as_json)
+    files = _files(csv, parquet)
+    release, note = opened(path), None
+    fields: dict[str, Any]
+    if queries:
+        _check_alone(attributes or level, "--queries shows all queries; leave attributes and levels out")
+        frame, fields = release.answer(confidence=confidence), {"queries": True, "confidence": confidence}
+    elif not attributes:
+        _check_alone(files, "name the attributes of the table to write, for example: leastnoise table RELEASE age")
+        _list_planned(opened_tables(path), as_json) if complete else _list_tables(release, as_json)
         return
-    if not attributes:
-        _check_alone(csv, parquet)
-        (_list_asked if complete else _list_tables)(release, as_json)
-        return
-    if complete:
-        frame = release.complete().table(*attributes)
-        label = _label(release, attributes)
-        told: dict[str, Any] = {"attributes": attributes, "completed": True, "note": label}
+    elif complete:
+        tables = opened_tables(path)
+        frame, note = tables.complete().table(*attributes), _note(tables, attributes)
+        fields = {"attributes": attributes, "completed": True, "note": note}
     else:
+        levels = dict(_level(text) for text in level or [])
         with completing(release, path, [attributes]):
-            frame = release.table(*attributes, confidence=confidence)
-        label, told = None, {"attributes": attributes, "confidence": confidence}
-    for file, format in _files(csv, parquet):
-        write_table(frame, file, format, about(release) | ({"note": label} if label else {}))
+            frame = release.table(*attributes, levels=levels, confidence=confidence)
+        fields = {"attributes": attributes, **({"levels": levels} if levels else {}), "confidence": confidence}
+    for file, format in files:
+        write_table(frame, file, format, about(release) | ({"note": note} if note else {}))
     if as_json:
-        typer.echo(_json(release.insecure, frame, told))
-    elif csv is None and parquet is None:
-        typer.echo((f"{label}\n" if label else "") + frame.to_string(index=False, float_format="{:,.1f}".format))
+        typer.echo(_json(release.insecure, frame, fields))
+    elif not files:
+        typer.echo((f"{note}\n" if note else "") + frame.to_string(index=False, float_format="{:,.1f}".format))
 
 
-def _label(release: Release, attributes: list[str]) -> str:
-    if release.reach.has_table([release.domain.index(n) for n in attributes]):
+def _level(text: str) -> tuple[str, object]:
+    name, equals, level = text.rpartition("=")
+    if not equals or not level:
+        raise LeastnoiseError(f"--level {text!r} names no level; write the attribute and its level, such as geo=state")
+    return name, int(level) if level.isdecimal() else level
+
+
+def _note(release: TableRelease, attributes: list[str]) -> str:
+    if release.has_table([release.domain.index(n) for n in attributes]):
         return f"{COMPLETED}; this table was measured: without --complete it is unbiased"
     return f"{COMPLETED}; this table was not measured"
 
 
-def _check_alone(csv: Path | None, parquet: Path | None) -> None:
-    if csv is not None or parquet is not None:
-        raise LeastnoiseError("name the attributes of the table to write, for example: leastnoise table RELEASE age")
+def _check_alone(given: object, message: str) -> None:
+    if given:
+        raise LeastnoiseError(message)
 
 
 def _files(csv: Path | None, parquet: Path | None) -> list[tuple[Path, Format]]:
-    wanted: list[tuple[Path | None, Format]] = [(csv, "csv"), (parquet, "parquet")]
-    found = [(file, format) for file, format in wanted if file is not None]
-    for file, _ in found:
+    given: list[tuple[Path | None, Format]] = [(csv, "csv"), (parquet, "parquet")]
+    files = [(file, format) for file, format in given if file is not None]
+    for file, _ in files:
         if not file.parent.is_dir():
             raise LeastnoiseError(f"there is no folder {str(file.parent)!r} to write in; create it first")
-    return found
+    return files
 
 
 def _list_tables(release: Release, as_json: bool) -> None:
@@ -86,7 +99,7 @@ def _list_tables(release: Release, as_json: bool) -> None:
         typer.echo("\n".join(" ".join(names) for names in tables))
 
 
-def _list_asked(release: Release, as_json: bool) -> None:
+def _list_planned(release: TableRelease, as_json: bool) -> None:
     """The tables asked of an adaptive release, and the error to expect of each."""
     errors = release.complete().errors()
     if as_json:
@@ -99,39 +112,6 @@ def _list_asked(release: Release, as_json: bool) -> None:
         typer.echo(errors.to_string(index=False, float_format="{:,.1f}".format))
 
 
-def _json(insecure: bool, frame: pd.DataFrame, told: dict[str, Any]) -> str:
+def _json(insecure: bool, frame: pd.DataFrame, fields: dict[str, Any]) -> str:
     rows = json.loads(frame.to_json(orient="records", double_precision=15))
-    return json.dumps(told | {"insecure": insecure, "rows": rows}, indent=2)
-
-
-def _show_whole(
-    release: CascadeRelease | MatrixRelease,
-    frame: pd.DataFrame,
-    told: dict[str, Any],
-    files: list[tuple[Path, Format]],
-    as_json: bool,
-) -> None:
-    """The table of a release that is one table."""
-    for file, format in files:
-        write_table(frame, file, format, {"privacy": release.privacy.model_dump(), "insecure": release.insecure})
-    if as_json:
-        typer.echo(_json(release.insecure, frame, told))
-    elif not files:
-        typer.echo(frame.to_string(index=False, float_format="{:,.1f}".format))
-
-
-def _levels(release: CascadeRelease, levels: list[str], confidence: float) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A level of a cascade release, by its number; by default the leaves."""
-    deepest = max(tree.depth for tree in release.trees)
-    if odd := [level for level in levels if not level.isdecimal()]:
-        raise LeastnoiseError(f"{odd[0]!r} is no level of this release; give numbers from 0 to {deepest}")
-    frame = release.level(*map(int, levels), confidence=confidence) if levels else release.to_pandas(confidence)
-    return frame, {"levels": [*map(int, levels)], "confidence": confidence}
-
-
-def _queries(release: MatrixRelease, queries: list[str], confidence: float) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Some queries of a matrix release, by name or number; by default all."""
-    frame = release.to_pandas(confidence)
-    if queries:
-        frame = frame.iloc[release.plan.places(queries)]
-    return frame, {"queries": [release.plan.label(place) for place in frame.index], "confidence": confidence}
+    return json.dumps(fields | {"insecure": insecure, "rows": rows}, indent=2)

@@ -2,8 +2,5 @@
 
 from leastnoise.estimate.estimate import Estimate, Guess
 from leastnoise.estimate.run import fit
-from leastnoise.release import Release
 
 __all__ = ["Estimate", "Guess", "fit"]
-
-Release.fitter = staticmethod(fit)

@@ -10,11 +10,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.estimate.loss import Logits, Loss
 from leastnoise.estimate.targets import Floats, Targets
 from leastnoise.factorize.threads import across_cores
-from leastnoise.measure import Progress
 
 FIRST = 8  # components to start with
 RATE = 0.2  # of Adam, in logits

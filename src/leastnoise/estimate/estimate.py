@@ -19,8 +19,9 @@ from leastnoise.release.answers import quantile
 from leastnoise.release.frames import table_frame
 from leastnoise.release.language import parse
 from leastnoise.release.linear import Linear, fits
-from leastnoise.release.release import Query, Release
+from leastnoise.release.release import Query
 from leastnoise.release.statement import Privacy
+from leastnoise.release.table_release import TableRelease
 
 BIASED = "biased; a model fitted to the release"
 APPROXIMATE = f"{BIASED}, with an approximate error from refits to simulated measurements"
@@ -67,7 +68,7 @@ class Source:
     dataset: str | None = None
 
     @classmethod
-    def of(cls, release: Release) -> Source:
+    def of(cls, release: TableRelease) -> Source:
         """What an estimate tells about its release."""
         return cls(release.privacy, release.insecure, release.dataset or None)
 
@@ -171,7 +172,7 @@ class Estimate:
     def _query(self, query: Query) -> Linear:
         if isinstance(query, str):
             return parse(self.domain, query)
-        if query.domain != self.domain:
+        if not isinstance(query, Linear) or query.domain != self.domain:
             raise LeastnoiseError("the query is on another domain than the estimate; build it from estimate.domain")
         return query
 

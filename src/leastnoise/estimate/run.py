@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.descent import each, fitted, quiet, refitted
 from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_seed
@@ -14,14 +14,13 @@ from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets, targets_of
 from leastnoise.factorize.threads import one_blas_thread
-from leastnoise.measure import Progress
-from leastnoise.release import Release
+from leastnoise.release import TableRelease
 
 LEAST_SHARE = 0.01  # of a value, relative to the even one, where fits start
 
 
 def fit(
-    release: Release,
+    release: TableRelease,
     *,
     mixtures: int = 6,
     components: int | None = None,
@@ -54,7 +53,7 @@ def _check_counts(mixtures: object, components: object, replicates: object) -> N
             raise LeastnoiseError(f"{name} is {value!r}; use a whole number from {least[name]} on")
 
 
-def _one_way(release: Release, total: float) -> list[Array]:
+def _one_way(release: TableRelease, total: float) -> list[Array]:
     """Distributions of single attributes to start from."""
     counts = [release.state.marginal([a]) for a in range(len(release.domain))]
     positive = [np.maximum(c, LEAST_SHARE * total / len(c)) for c in counts]

@@ -57,6 +57,12 @@ class System(Protocol):
     def coordinates(self, places: IntArray) -> Array:
         """Rows of R for some queries: their inner products are covariances at unit noise."""
 
+    def reading_of(self, rows: Array) -> Array:
+        """The same for any queries on the items, one row of weights each: R with rows = R A, of least variance."""
+
+    def cells(self, answers: Array | IntArray) -> tuple[Array, Array]:
+        """The count of each item from the answers, and its variance at unit noise."""
+
     def row(self, t: int) -> IntArray:
         """Row t of a lower-triangular matrix, up to the diagonal."""
 
@@ -139,13 +145,30 @@ class Measured:
     @cached_property
     def reading(self) -> Array:
         """R with W = R A, of least variance."""
+        return self.reading_of(self.queries)
+
+    def reading_of(self, rows: Array) -> Array:
+        """The same for any queries: the integers reach every item."""
+        orthogonal, triangle = self._factors
+        if orthogonal is None:
+            return np.asarray(solve_triangular(triangle.T, rows.T, lower=False)).T
+        return np.asarray(solve_triangular(triangle.T, rows.T, lower=True)).T @ orthogonal.T
+
+    @cached_property
+    def _factors(self) -> tuple[Array | None, Array]:
+        """The strategy as it is where it is triangular, otherwise as Q T with a triangle T."""
         A = self.strategy.astype(np.float64)
         if A.shape[0] == A.shape[1] and is_lower(A):
-            return np.asarray(solve_triangular(A.T, self.queries.T, lower=False)).T
+            return None, A
         Q, T = np.linalg.qr(A)
         if not (A.shape[0] >= A.shape[1] and np.abs(np.diagonal(T)).min() > 0):
             raise LeastnoiseError("the integer rows do not reach every query; plan the matrix again")
-        return np.asarray(solve_triangular(T.T, self.queries.T, lower=True)).T @ Q.T
+        return Q, T
+
+    def cells(self, answers: Array | IntArray) -> tuple[Array, Array]:
+        """The count of each item from the answers, and its variance at unit noise."""
+        reading = self.reading_of(np.eye(self.items))
+        return reading @ np.asarray(answers, dtype=np.float64), np.einsum("qk,qk->q", reading, reading)
 
     @cached_property
     def variances(self) -> Array:

@@ -98,6 +98,14 @@ class Toeplitz:
         """Variance of each running total at unit noise."""
         return np.cumsum(self.reading**2)
 
+    def reading_of(self, rows: Array) -> Array:
+        """The same for any queries on the items: the transposed system is solved from the last item to the first."""
+        return np.stack([_convolution(self.inverse, row[::-1])[::-1] for row in rows])
+
+    def cells(self, answers: Array | IntArray) -> tuple[Array, Array]:
+        """The count of each item from the answers, and its variance at unit noise."""
+        return _convolution(self.inverse, np.asarray(answers, dtype=np.float64)), np.cumsum(self.inverse**2)
+
     def coordinates(self, places: IntArray) -> Array:
         """Rows of R for some running totals."""
         rows = np.zeros((len(places), self.items))

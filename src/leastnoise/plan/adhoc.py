@@ -16,7 +16,7 @@ from leastnoise.residual import split
 from leastnoise.workload.workload import finite
 
 if TYPE_CHECKING:
-    from leastnoise.plan.plan import Plan
+    from leastnoise.mechanisms.tables.plan import Plan
 
 Piece = dict[tuple[int, ...], Array]  # attribute set -> what one query asks there
 

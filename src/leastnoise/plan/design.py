@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Axis, KronStrategy, Solution, Solver
 from leastnoise.factorize.solvers import LOOSE_CELLS
@@ -18,8 +18,6 @@ from leastnoise.plan.smash import Prior, Smashed
 from leastnoise.plan.structure import Asked, Orbit, Structure
 from leastnoise.tree import Tree
 from leastnoise.workload.hierarchy import Load, Nodes, load_of
-
-Progress = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from leastnoise.workload.families import Cyclic, Marginal, Total
 from leastnoise.workload.tensors import ProductTensor
 
 if TYPE_CHECKING:
-    from leastnoise.plan.plan import Plan
+    from leastnoise.mechanisms.tables.plan import Plan
 
 ComplexArray = npt.NDArray[np.complex128]
 

@@ -13,11 +13,11 @@ from math import inf
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import Solver
 from leastnoise.gram import outer_all
-from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design
+from leastnoise.plan.design import Design, Question, no_progress, solve_design
 from leastnoise.plan.multipliers import Multipliers
 from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Structure

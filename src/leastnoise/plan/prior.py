@@ -12,12 +12,12 @@ from math import prod
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.factorize import Cache, CirculantStrategy, Solver, Strategy
 from leastnoise.factorize.descent import Stop, descend
 from leastnoise.factorize.strategy import along
 from leastnoise.gram import Kron
-from leastnoise.plan.design import Design, Progress, Question, no_progress, solve_design
+from leastnoise.plan.design import Design, Question, no_progress, solve_design
 from leastnoise.plan.smash import Prior
 from leastnoise.residual import split_gradient
 

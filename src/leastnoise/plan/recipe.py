@@ -27,7 +27,7 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.workload import Workload
 
 if TYPE_CHECKING:
-    from leastnoise.plan.plan import Plan
+    from leastnoise.mechanisms.tables.plan import Plan
 
 LEAST_DEVIATION = 64  # of the noise in integer units: rounding then adds 2e-5 of the variance
 GRAIN = 2**10  # variances are multiples of 1/GRAIN
@@ -182,7 +182,7 @@ def make_recipe(plan: Plan) -> Recipe:
     if plan.embedded is not None:
         raise LeastnoiseError("solver 'embedding' is for comparison and cannot be measured; plan with 'fourier'")
     design, budget = plan.design, plan.budget
-    rounding = Rounding(design, sqrt(plan.cost), searched=plan.prior == "search")
+    rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.prior == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
     roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
     total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers

@@ -39,7 +39,7 @@ from leastnoise.workload.store import workload_from_json, workload_to_json
 from leastnoise.workload.tensors import WeightedTensor
 
 if TYPE_CHECKING:
-    from leastnoise.plan.plan import Plan
+    from leastnoise.mechanisms.tables.plan import Plan
 
 VERSION = 1
 # what numpy, zipfile and zlib raise on damaged files

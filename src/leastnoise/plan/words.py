@@ -9,7 +9,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import fraction_text
 
 if TYPE_CHECKING:
-    from leastnoise.plan.plan import Plan
+    from leastnoise.mechanisms.tables.plan import Plan
 
 ROUNDED_VALUES = 1_000  # of an attribute: up to here, rounding is quick
 

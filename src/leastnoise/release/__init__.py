@@ -5,7 +5,7 @@ from leastnoise.release.linear import Linear
 from leastnoise.release.merge import merge
 from leastnoise.release.postprocess import Adjusted
 from leastnoise.release.release import Release
-from leastnoise.release.run import run
 from leastnoise.release.statistics import Statistic
+from leastnoise.release.table_release import TableRelease
 
-__all__ = ["Adjusted", "Answer", "Joint", "Linear", "Release", "Statistic", "merge", "run"]
+__all__ = ["Adjusted", "Answer", "Joint", "Linear", "Release", "Statistic", "TableRelease", "merge"]

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.files import write
+from leastnoise.release import kinds
 from leastnoise.release.folders import NOTES, drafted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def fill(release: Release, draft: Path, tables: Format | None) -> str:
         checked_format(tables)
         (draft / "tables").mkdir()
         write_tables(release, draft / "tables", None, tables, 0.95)
-    return write(release, draft)
+    return kinds.write(release, draft)
 
 
 def export(

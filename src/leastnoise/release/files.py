@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import isclose, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +14,14 @@ from pydantic import Field
 
 from leastnoise.archive import Arrays
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import WIDTHS, Answers, Measurements
 from leastnoise.plan.recipe import Recipe
 from leastnoise.plan.recipe_store import digest_of, recipe_data, recipe_from
 from leastnoise.release import folders
 from leastnoise.release.folders import HEADER, File, Head
+from leastnoise.release.measurements import WIDTHS, Answers, Measurements
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import SAME, Origin, Privacy, Record, Run, Summary, Text, Time
-
-if TYPE_CHECKING:
-    from leastnoise.release.release import Release
+from leastnoise.release.table_release import TableRelease
 
 
 class Part(Record):
@@ -46,13 +44,12 @@ class Header(Head):
     mark = "leastnoise_release"
 
     parts: Annotated[list[Part], Field(min_length=1)]
-    files: dict[Annotated[str, Field(pattern=r"^(tables/)?[A-Za-z0-9][A-Za-z0-9._-]*$")], File]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(release: Release, folder: Path) -> str:
+def write(release: TableRelease, folder: Path) -> str:
     """Write a release into a folder that may already hold tables; returns the id of the release."""
     recipes = [recipe_data(p.recipe) for p in release.parts]
     arrays: Arrays = {}
@@ -61,9 +58,7 @@ def write(release: Release, folder: Path) -> str:
         arrays |= {f"part{k}_{name}": _stored(array) for name, array in _answers(part)}
     with folders.writing(folder):
         folders.write_arrays(folder, arrays)
-        others = sorted(p for p in folder.rglob("*") if p.is_file())
-        files = {p.relative_to(folder).as_posix(): folders.measured(p) for p in others}
-        return folders.write_header(folder, _header(release, recipes, files))
+        return folders.write_header(folder, _header(release, recipes, folders.listed(folder)))
 
 
 def _answers(part: Measurements) -> Iterator[tuple[str, Answers]]:
@@ -82,13 +77,13 @@ def _stored(answers: Answers) -> npt.NDArray[Any]:
     return np.ascontiguousarray(answers.astype(kind, copy=False))
 
 
-def origins_of(release: Release) -> tuple[Origin, ...]:
+def origins_of(release: TableRelease) -> tuple[Origin, ...]:
     """One origin per part; unknown ones are made now."""
     known = len(release.origins) == len(release.parts)
     return release.origins if known else tuple(Origin() for _ in release.parts)
 
 
-def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], files: dict[str, File]) -> Header:
+def _header(release: TableRelease, recipes: list[tuple[dict[str, Any], Arrays]], files: dict[str, File]) -> Header:
     parts = [
         Part(
             created=origin.created,
@@ -97,7 +92,7 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
             adaptive=origin.adaptive,
             insecure=part.insecure,
             run=origin.run,
-            privacy=Privacy.of([part], origin.run),
+            privacy=Privacy.of_parts([part], origin.run),
             fingerprint=digest_of(*recipe),
             recipe=recipe[0],
         )
@@ -110,8 +105,8 @@ def _header(release: Release, recipes: list[tuple[dict[str, Any], Arrays]], file
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The fields of a saved release.
+def load(path: Path) -> TableRelease:
+    """Read a release back.
 
     Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
     """
@@ -122,11 +117,11 @@ def load(path: Path) -> dict[str, Any]:
             raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
         if any(p.recipe.workload.domain != parts[0].recipe.workload.domain for p in parts):
             raise LeastnoiseError("its parts are on different domains")
-        header.privacy.check(Privacy.of(parts))
+        header.privacy.check(Privacy.of_parts(parts))
         if header.insecure != any(p.insecure for p in parts):
             raise LeastnoiseError("its marks for insecure noise contradict each other")
     origins = tuple(Origin(p.created, p.ledger_entry, p.plan, p.adaptive, p.run) for p in header.parts)
-    return {"parts": parts, "dataset": header.dataset, "origins": origins}
+    return TableRelease(parts, header.dataset, origins)
 
 
 def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
@@ -145,7 +140,7 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
         raise LeastnoiseError("it paid for choosing and does not tell what was chosen")
     measured = Measurements(recipe, read, part.insecure)
     part.run.check(part.privacy)
-    part.privacy.check(Privacy.of([measured]))
+    part.privacy.check(Privacy.of_parts([measured]))
     return measured
 
 

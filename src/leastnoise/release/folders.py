@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from importlib.metadata import version
@@ -29,16 +29,11 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.bits import process
 from leastnoise.plan.store import DAMAGES
 from leastnoise.privacy.cost import fraction_text, read_fraction
-from leastnoise.release.statement import INSECURE, Privacy, Record, Run, Text, Time
+from leastnoise.release.statement import INSECURE, Origin, Privacy, Record, Run, Text, Time
 
 HEADER, ARRAYS, NAMES = "release.json", "measurements.npz", "names.json"
 STREAM = "stream.json"  # of a stream that is not a release yet
 NOTES, TABLES = "README.txt", (".csv", ".parquet")  # of exported tables
-KINDS = {  # first field of release.json, and what the folder then holds
-    "leastnoise_release": "release of tables",
-    "leastnoise_cascade": "cascade release",
-    "leastnoise_matrix": "matrix release",
-}
 _MARK = re.compile(rb'\{\s*"(\w+)"')
 WIDTHS = ("<i2", "<i4", "<i8")
 BATCH_BYTES = 2**20
@@ -75,7 +70,7 @@ class Head(Sealed):
     """release.json of any kind of release."""
 
     id: Text
-    files: dict[Annotated[str, Field(pattern=r"^[a-z]+\.(npz|json)$")], File]
+    files: dict[Annotated[str, Field(pattern=r"^(tables/)?[A-Za-z0-9][A-Za-z0-9._-]*$")], File]
 
 
 class Once(Head):
@@ -103,16 +98,8 @@ class ToldOnce(Told, Protocol):
     """What was measured in one go tells more."""
 
     @property
-    def created(self) -> str:
-        """When it was measured."""
-
-    @property
-    def ledger_entry(self) -> int | None:
-        """Where it was paid for."""
-
-    @property
-    def run(self) -> Run:
-        """What its cost does not tell."""
+    def origins(self) -> tuple[Origin, ...]:
+        """When it was measured, and where it was paid for."""
 
     @property
     def privacy(self) -> Privacy:
@@ -239,12 +226,13 @@ def told(release: Told, privacy: Privacy) -> dict[str, Any]:
 
 def told_once(release: ToldOnce, stored: Mapping[str, File], identity: str, fingerprint: str) -> dict[str, Any]:
     """The fields that every header of a single measurement has."""
+    (origin,) = release.origins
     return told(release, release.privacy) | {
         "id": identity,
         "files": dict(stored),
-        "created": release.created,
-        "ledger_entry": release.ledger_entry,
-        "run": release.run,
+        "created": origin.created,
+        "ledger_entry": origin.ledger_entry,
+        "run": origin.run,
         "fingerprint": fingerprint,
     }
 
@@ -256,6 +244,12 @@ def narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if np.iinfo(width).min <= low and high <= np.iinfo(width).max:
             return np.ascontiguousarray(array.astype(width))
     return np.ascontiguousarray(array.astype(str))
+
+
+def listed(folder: Path) -> dict[str, File]:
+    """All files of a folder, with those of its tables."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): measured(path) for path in files}
 
 
 def measured(path: Path) -> File:
@@ -297,15 +291,15 @@ def check_folder(path: Path) -> None:
     check_there(path, HEADER)
 
 
-def mark_of(path: Path) -> str | None:
-    """The kind of a folder, unchecked; None where it is no release or of no known kind."""
+def mark_of(path: Path, known: Container[str]) -> str | None:
+    """The mark of a folder, unchecked; None where it is no release or of no known kind."""
     try:
         with (path / HEADER).open("rb") as file:
             found = _MARK.match(file.read(64))
     except OSError:
         return None
     mark = "" if found is None else found[1].decode(errors="replace")
-    return mark if mark in KINDS else None
+    return mark if mark in known else None
 
 
 def check_there(path: Path, name: str) -> None:
@@ -359,9 +353,7 @@ def read_header(file: Path, text: bytes, kind: type[Kind], remedy: str = RESTORE
 def opened(path: Path, kind: type[HeadKind], needs: Sequence[str] = ()) -> tuple[HeadKind, Arrays]:
     """The header and the arrays of a folder whose files are those that were written."""
     check_folder(path)
-    file, mark = path / HEADER, mark_of(path)
-    if mark not in (None, kind.mark):
-        raise LeastnoiseError(f"{path} is a {KINDS[mark or '']}, no {KINDS[kind.mark]}; open it with leastnoise.load")
+    file = path / HEADER
     with reading(file):
         text = file.read_bytes()
     header = read_header(file, text, kind)
@@ -382,8 +374,8 @@ def understanding(file: Path, remedy: str = RESTORE) -> Iterator[None]:
 
 def restored(make: Callable[..., Made], path: Path, header: Once, **fields: Any) -> Made:
     """A release from its header and further fields; refused where it states another privacy than it has."""
-    shared = ("dataset", "insecure", "ledger_entry", "run", "created")
-    release = make(**fields, **{name: getattr(header, name) for name in shared})
+    origin = Origin(header.created, header.ledger_entry, run=header.run)
+    release = make(**fields, dataset=header.dataset, insecure=header.insecure, origins=(origin,))
     with reading(path / HEADER):
         header.run.check(header.privacy)
         header.privacy.check(release.privacy)

@@ -23,6 +23,7 @@ from leastnoise.workload.hierarchy import Nodes, hierarchy_of
 
 if TYPE_CHECKING:
     from leastnoise.release.release import Release
+    from leastnoise.release.table_release import TableRelease
 
 TINY = 1e-9  # relative size of a residual piece that is only rounding
 
@@ -69,7 +70,7 @@ def level_frame(
     attributes = [domain.index(name) for name in names]
     across = {domain.index(name): hierarchy_of(domain[name]).across(level) for name, level in levels.items()}
     families = [_nodes(domain.attributes[a], across[a]) if a in across else Marginal() for a in attributes]
-    counts, variances = product_answers(release, attributes, families)
+    counts, variances = release.product_answers(attributes, families)
     shown = {}
     for a, nodes in across.items():
         order = np.argsort(np.argsort(nodes))  # rows come by number, tables from left to right
@@ -115,21 +116,24 @@ def answers_frame(release: Release, workload: Workload, confidence: float, label
 
 def block_answers(release: Release, block: Block, subset: tuple[int, ...]) -> tuple[Array, Array]:
     """Answers and variances of all queries of one statement on one attribute set, in the order of its rows."""
+    if block.is_product:
+        values, variances = release.product_answers(subset, [block.family(a).plain for a in subset])
+        return values.ravel(), variances.ravel()
+    sizes = tuple(release.domain.shape[a] for a in subset)
+    return release.row_answers(subset, block.tensor.plain.rows(sizes).reshape(-1, *sizes))
+
+
+def state_answers(release: TableRelease, subset: Sequence[int], rows: Array) -> tuple[Array, Array]:
+    """Answers and variances of any queries on one table, from the residuals of a release of tables."""
+    _check_rows(release, subset, rows)
     state = release.state
-    order = state.order(subset)
-    sizes = [release.domain.shape[a] for a in subset]
-    table = state.marginal(subset)
-    if not block.is_product:
-        rows = block.tensor.plain.rows(tuple(sizes)).reshape(-1, *sizes)
-        _check_rows(release, subset, rows)
-        moved = rows.transpose([0, *(1 + subset.index(a) for a in order)])
-        return rows.reshape(len(rows), -1) @ table.ravel(), state.errors.variances_of(moved, state.orbit(order))
-    values, variances = product_answers(release, subset, [block.family(a).plain for a in subset])
-    return values.ravel(), variances.ravel()
+    order, table = state.order(subset), state.marginal(subset)
+    moved = rows.transpose([0, *(1 + list(subset).index(a) for a in order)])
+    return rows.reshape(len(rows), -1) @ table.ravel(), state.errors.variances_of(moved, state.orbit(order))
 
 
-def product_answers(release: Release, subset: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
-    """Answers and variances of all products of one row per attribute, one axis each."""
+def state_products(release: TableRelease, subset: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
+    """Answers and variances of all products of one row per attribute, from the residuals of a release of tables."""
     _check_products(release, subset, families)
     state = release.state
     order, table = state.order(subset), state.marginal(subset)
@@ -166,7 +170,7 @@ def _extremes(family: Family, prior: Array) -> tuple[float, float, float]:
     return whole, inside, outside
 
 
-def _check_products(release: Release, subset: Sequence[int], families: Sequence[Family]) -> None:
+def _check_products(release: TableRelease, subset: Sequence[int], families: Sequence[Family]) -> None:
     """Products need the residual of a set of axes where rows vary along these axes and do not cancel along others."""
     release.reach.check_wide(subset)
     found = [_extremes(f, release.state.prior(a)) for a, f in zip(subset, families, strict=True)]
@@ -181,7 +185,7 @@ def _check_products(release: Release, subset: Sequence[int], families: Sequence[
     release.reach.check(missing)
 
 
-def _check_rows(release: Release, subset: tuple[int, ...], rows: Array) -> None:
+def _check_rows(release: TableRelease, subset: Sequence[int], rows: Array) -> None:
     release.reach.check_wide(subset)
     priors = [release.state.prior(a) for a in subset]
     missing = {}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars
 
     from leastnoise.release.release import Release
+    from leastnoise.release.table_release import TableRelease
 
 
 def to_pandas(self: Release, *names: str, confidence: float = 0.95) -> pd.DataFrame:
@@ -41,7 +42,7 @@ def to_polars(self: Release, *names: str, confidence: float = 0.95) -> polars.Da
     return library.from_arrow(to_arrow(self, *names, confidence=confidence))
 
 
-def to_mbi(self: Release) -> list[Any]:
+def to_mbi(self: TableRelease) -> list[Any]:
     """The largest tables in reach as `mbi.LinearMeasurement`, from which Private-PGM fits a model of all attributes.
 
     Each has the counts of a table, cell by cell, and the root of the mean of their variances. The domain that goes with

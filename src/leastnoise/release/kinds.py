@@ -1,28 +1,112 @@
-"""Which kind of release a folder holds, and how to open it."""
+"""The one list of kinds: which class measures, which is published, and which modules store, audit and draw it.
+
+What a kind needs is named here and imported when it is used, so that nobody pays for kinds that are not there. A new
+kind is one entry, and one line in the list of the contract suite (tests/contract).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from leastnoise.release import folders
-from leastnoise.release.folders import KINDS, mark_of
+from leastnoise.release.folders import mark_of
 
-LOADERS: dict[str, Callable[[Path], Any]] = {}  # by mark; every kind puts itself here when it is imported
-TABLES = "leastnoise_release"
+if TYPE_CHECKING:
+    from leastnoise.release.release import Release
 
-
-def kind_of(path: Path) -> str:
-    """What a folder holds, in words."""
-    return KINDS[mark_of(path) or TABLES]
+TABLES = "leastnoise_release"  # the mark of releases of tables
 
 
-def load(path: str | Path) -> Any:
-    """A release from its folder, whatever its kind: of tables, of a matrix, a cascade. A damaged one is refused.
+@dataclass(frozen=True)
+class Kind:
+    """A mechanism with its release. Modules by their names, classes and functions as "module:name"."""
+
+    mechanism: str
+    release: str
+    mark: str  # the first field of release.json
+    files: str  # has `write(release, folder)`, which returns an id, and `load(folder)`
+    page: str  # has `write(release, path, ...)` and `count(numbers)`
+    audit: str  # what is audited of a mechanism
+    audit_release: str  # and of a release
+
+
+KINDS = {  # by the `method` of a spec
+    "plan": Kind(
+        mechanism="leastnoise.mechanisms.tables.plan:Plan",
+        release="leastnoise.release.table_release:TableRelease",
+        mark=TABLES,
+        files="leastnoise.release.files",
+        page="leastnoise.report.page",
+        audit="leastnoise.audit.tables:of_plan",
+        audit_release="leastnoise.audit.tables:of_release",
+    ),
+    "adaptive": Kind(
+        mechanism="leastnoise.mechanisms.adaptive.adapt:Adaptive",
+        release="leastnoise.release.table_release:TableRelease",
+        mark=TABLES,
+        files="leastnoise.release.files",
+        page="leastnoise.report.page",
+        audit="leastnoise.audit.adaptive:of_adaptive",
+        audit_release="leastnoise.audit.tables:of_release",
+    ),
+    "stream": Kind(
+        mechanism="leastnoise.mechanisms.stream.plan:StreamPlan",
+        release="leastnoise.mechanisms.matrix.release:MatrixRelease",
+        mark="leastnoise_matrix",
+        files="leastnoise.mechanisms.matrix.files",
+        page="leastnoise.report.matrix",
+        audit="leastnoise.audit.matrix:of_stream",
+        audit_release="leastnoise.audit.matrix:of_release",
+    ),
+    "matrix": Kind(
+        mechanism="leastnoise.mechanisms.matrix.plan:MatrixPlan",
+        release="leastnoise.mechanisms.matrix.release:MatrixRelease",
+        mark="leastnoise_matrix",
+        files="leastnoise.mechanisms.matrix.files",
+        page="leastnoise.report.matrix",
+        audit="leastnoise.audit.matrix:of_matrix",
+        audit_release="leastnoise.audit.matrix:of_release",
+    ),
+    "tree": Kind(
+        mechanism="leastnoise.mechanisms.tree.plan:CascadePlan",
+        release="leastnoise.mechanisms.tree.release:CascadeRelease",
+        mark="leastnoise_cascade",
+        files="leastnoise.mechanisms.tree.files",
+        page="leastnoise.report.cascade",
+        audit="leastnoise.audit.tree:of_cascade",
+        audit_release="leastnoise.audit.tree:of_release",
+    ),
+}
+BY_MARK = {kind.mark: kind for kind in KINDS.values()}
+
+
+def class_names(value: object) -> Iterator[str]:
+    """Classes of a value, from its own to the most general, as the list names them."""
+    return (f"{cls.__module__}:{cls.__qualname__}" for cls in type(value).__mro__)
+
+
+def module_of(release: Release, what: str) -> ModuleType:
+    """The module that stores or draws releases of this kind ("files" or "page")."""
+    return import_module(getattr(BY_MARK[release.mark], what))
+
+
+def write(release: Release, folder: Path) -> str:
+    """Write a release into a folder that holds nothing but perhaps its tables; returns its id."""
+    identity: str = module_of(release, "files").write(release, folder)
+    return identity
+
+
+def load(path: str | Path) -> Release:
+    """A release from its folder, whatever its kind. A damaged one is refused.
 
     Guarantees: every_kind_is_opened; fails_only_with_a_message_in_one_line.
     """
     path = Path(path)
     folders.check_folder(path)
-    return LOADERS[mark_of(path) or TABLES](path)
+    release: Release = import_module(BY_MARK[mark_of(path, BY_MARK) or TABLES].files).load(path)
+    return release

@@ -7,11 +7,12 @@ from itertools import combinations
 import numpy as np
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Measurements
+from leastnoise.release.measurements import Measurements
 from leastnoise.release.release import Release
+from leastnoise.release.table_release import TableRelease
 
 
-def merge(*releases: Release) -> Release:
+def merge(*releases: Release) -> TableRelease:
     """One release from several of the same data: every answer uses all measurements, each with its due weight.
 
     Nothing new is spent; the cost is the sum of all costs. The releases must be of the same rows, which nobody can
@@ -22,16 +23,17 @@ def merge(*releases: Release) -> Release:
     """
     if not releases:
         raise LeastnoiseError("there is nothing to merge; give at least one release")
-    if odd := {type(r).__name__ for r in releases} - {Release.__name__}:
-        raise LeastnoiseError(f"only releases of tables are merged, not a {min(odd)}; combine its answers by hand")
-    for other in releases[1:]:
-        _check_pair(releases[0], other)
-    parts = tuple(p for r in releases for p in r.parts)
+    tables = [release for release in releases if isinstance(release, TableRelease)]
+    if odd := [release.kind for release in releases if not isinstance(release, TableRelease)]:
+        raise LeastnoiseError(f"only releases of tables are merged, not a {odd[0]}; combine its answers by hand")
+    for other in tables[1:]:
+        _check_pair(tables[0], other)
+    parts = tuple(p for r in tables for p in r.parts)
     if any(_same_noise(a, b) for a, b in combinations(parts, 2)):
         raise LeastnoiseError("a release is given twice, or was made twice with one seed; give each release once")
-    name = next((r.dataset for r in releases if r.dataset is not None), None)
-    told = all(len(r.origins) == len(r.parts) for r in releases)
-    merged = Release(parts, name, tuple(o for r in releases for o in r.origins) if told else ())
+    name = next((r.dataset for r in tables if r.dataset is not None), None)
+    known = all(len(r.origins) == len(r.parts) for r in tables)
+    merged = TableRelease(parts, name, tuple(o for r in tables for o in r.origins) if known else ())
     _ = merged.state  # fails here, not at the first question
     return merged
 

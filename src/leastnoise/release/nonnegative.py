@@ -24,9 +24,8 @@ from math import sqrt
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Progress
 from leastnoise.release.cells import Parts, Point, Problem
 from leastnoise.release.state import Known, Members, State
 from leastnoise.release.totals import centred

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Progress
 from leastnoise.plan.variance import positions
 from leastnoise.release.nonnegative import Certificate, nonnegative
 from leastnoise.release.state import Members, State
 from leastnoise.release.totals import Fact, Totals, conditioned, read_facts
 
 if TYPE_CHECKING:
-    from leastnoise.release.release import Release
+    from leastnoise.release.table_release import TableRelease
 
 HOLD = 30.0  # how much more a table counts than one with one attribute more (docs/statistics.md)
 TOLERANCE = 0.01
@@ -46,7 +45,7 @@ class Adjusted:
     Guarantees: unbiased_counts_stay_beside; steps_say_what_they_do.
     """
 
-    release: Release
+    release: TableRelease
     estimate: State
     chosen: tuple[Members, ...] = ()  # tables without negative counts, and with them all their margins
     kept: tuple[Fact, ...] = ()  # totals that rounding keeps
@@ -88,7 +87,7 @@ class Adjusted:
 
 
 def adjust(
-    release: Release,
+    release: TableRelease,
     *,
     round: bool = False,
     nonnegative: bool = False,
@@ -120,7 +119,7 @@ def adjust(
     return Adjusted(informed, estimate, chosen, kept, bool(round), tuple(steps), certificate)
 
 
-def _chosen(release: Release, tables: Iterable[str | Sequence[str]] | None) -> tuple[Members, ...]:
+def _chosen(release: TableRelease, tables: Iterable[str | Sequence[str]] | None) -> tuple[Members, ...]:
     """The widest tables among those asked for; their margins follow."""
     named = release.tables() if tables is None else ([t] if isinstance(t, str) else list(t) for t in tables)
     sets = [tuple(sorted(release.domain.index(n) for n in names)) for names in named]

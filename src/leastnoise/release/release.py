@@ -1,13 +1,17 @@
-"""Release: what is published. Every statistic in reach follows from it, with its exact standard error."""
+"""Release: what is published. Every statistic follows from it, with its exact standard error.
+
+A kind of release knows one thing: the values of linear queries and the joint covariance of their noise. Tables,
+workloads, means, quantiles, files and pages are built on that, once for all kinds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from math import sqrt
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -15,77 +19,93 @@ import pandas as pd
 from leastnoise._types import Array
 from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.measure import Measurements
-from leastnoise.plan.adhoc import pieces
-from leastnoise.plan.structure import Orbit
 from leastnoise.plan.variance import positions
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import export, files, interop, kinds, postprocess, statistics
+from leastnoise.release import export, interop, kinds, statistics
 from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
 from leastnoise.release.language import parse
-from leastnoise.release.linear import Linear
-from leastnoise.release.reach import Reach
+from leastnoise.release.linear import Linear, Term
 from leastnoise.release.simultaneous import Together, half_width
-from leastnoise.release.state import Members, State
 from leastnoise.release.statement import Origin, Privacy, Run
-from leastnoise.workload import Workload
+from leastnoise.workload import Family, Workload
 from leastnoise.workload.families import Marginal
 
-Query = str | Linear
-TINY = 1e-9  # relative to the query: pieces below this are rounding errors
+if TYPE_CHECKING:
+    import altair as alt
+Query = str | int | Linear  # numbers are those of the queries of a matrix
+MOST_WEIGHTS = 2**26  # of the queries of one call, where each is written out on the whole domain
 
 
-@dataclass(frozen=True, eq=False)
-class Release:
-    """Noisy answers that are consistent with each other and unbiased. It was made once; reading it is free.
+class OnlyTables:
+    """A method that only releases of tables have; others say so."""
 
-    Guarantees: unbiased; variance_is_exact; tables_are_consistent; never_reads_data.
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, release: Release | None, owner: type) -> OnlyTables:
+        if release is None:
+            return self
+        raise LeastnoiseError(f"a {release.kind} has no {self.name}(); it is for releases of tables")
+
+
+class Release(ABC):
+    """Noisy answers to linear queries, with the joint distribution of their noise. Reading it costs no privacy.
+
+    Guarantees: ask_equals_table_sums; intervals_cover; round_trip; never_reads_data.
     """
 
-    parts: tuple[Measurements, ...]
-    dataset: str | None = None
-    origins: tuple[Origin, ...] = ()  # one per part, where they are known
+    kind: ClassVar[str]  # in words, such as "release of tables"
+    mark: ClassVar[str]  # of its files
+
+    dataset: str | None
+    origins: tuple[Origin, ...]  # when it was measured, what was debited and where; one per run
+
+    # --- what a kind knows --------------------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def domain(self) -> Domain:
         """The attributes."""
-        return self.parts[0].recipe.workload.domain
 
     @property
+    @abstractmethod
     def workload(self) -> Workload:
-        """The statistics that were asked for."""
-        return Workload(self.domain, tuple(b for p in self.parts for b in p.recipe.workload.blocks))
+        """The queries it was planned for."""
 
     @property
+    @abstractmethod
     def cost(self) -> Cost:
-        """Exact privacy cost of all parts together."""
-        return Cost.total(p.recipe.cost for p in self.parts)
+        """Exact privacy cost."""
 
-    @cached_property
+    @property
+    @abstractmethod
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
-        return Privacy.of(self.parts, Run.together(o.run for o in self.origins))
 
     @property
+    @abstractmethod
     def insecure(self) -> bool:
         """Whether some noise came from a seed: then nothing is protected from whoever knows it."""
-        return any(p.insecure for p in self.parts)
 
-    @cached_property
-    def state(self) -> State:
-        """Estimates, strategies and noise of all residuals."""
-        return State.of(self.parts)
+    @abstractmethod
+    def joint(self, queries: Sequence[Linear]) -> tuple[Array, Array]:
+        """Values of some queries, and coordinates (a row per query) whose inner products are covariances."""
 
-    @cached_property
-    def reach(self) -> Reach:
-        """What can be answered, and what would have been needed for the rest."""
-        return Reach(self.state, self.domain, self.parts[0].recipe.budget)
+    # --- files --------------------------------------------------------------------------------------------------------
 
-    def priors(self) -> dict[str, Array]:
-        """The prior of each attribute, for a later plan whose release is to be merged with this one."""
-        return {name: self.state.prior(a) for a, name in enumerate(self.domain.names)}
+    def save(self, path: str | Path, *, tables: export.Format | None = None, overwrite: bool = False) -> None:
+        """Write it to a new folder, complete or not at all; with all tables in reach as "parquet" or "csv" if given."""
+        export.save(self, Path(path), tables, overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a release back, without the data; a damaged or newer one, or one of another kind, is refused."""
+        release = kinds.load(path)
+        if not isinstance(release, cls):
+            raise LeastnoiseError(f"{path} is a {release.kind}, not a {cls.kind}; open it with leastnoise.load")
+        return release
 
     # --- queries ------------------------------------------------------------------------------------------------------
 
@@ -93,62 +113,54 @@ class Release:
         """A linear query, from the language of `ask` or as it is."""
         if isinstance(query, str):
             return parse(self.domain, query)
+        if not isinstance(query, Linear):
+            raise LeastnoiseError(f"{query!r} is no query; write it in quotes, such as \"age < 30 and sex = 'F'\"")
         if query.domain != self.domain:
             raise LeastnoiseError("the query is on another domain than the release; build it from release.domain")
         return query
 
     def ask(self, query: Query, confidence: float = 0.95) -> Answer:
-        """The answer to any linear query in reach, for example "age between 18 and 30 and sex = 'F'"."""
+        """The answer to any linear query, for example "age between 18 and 30 and sex = 'F'"."""
         return self.asks([query], confidence)[0]
 
     def asks(self, queries: Sequence[Query], confidence: float = 0.95, simultaneous: Together = False) -> Joint:
         """Several answers with their joint covariance. Intervals hold all at once if `simultaneous`: by Sidak's
         inequality, or as narrow as the correlation of the answers allows with "joint".
         """
-        asked = [self._pieces(self.query(q)) for q in queries]
-        values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in asked], dtype=np.float64)
-        coordinates = self._coordinates(asked)
+        values, coordinates = self.joint([self.query(q) for q in queries])
         return Joint(values, coordinates, confidence, half_width(coordinates, confidence, simultaneous))
 
     def total(self, confidence: float = 0.95) -> Answer:
         """The number of rows."""
         return self.ask(Linear.total(self.domain), confidence)
 
-    def _pieces(self, query: Linear) -> dict[Members, Array]:
-        found: dict[Members, Array] = {}
-        for term in query.terms:
-            self.reach.check_wide(term.attributes)
-            split = pieces(self.state.structure, self.state.priors, term.attributes, term.weights)
-            for members, piece in split.items():
-                found[members] = found[members] + piece if members in found else piece
-        scale = max((float(np.abs(t.weights).max(initial=0.0)) for t in query.terms), default=0.0)
-        largest = {m: float(np.abs(p).max(initial=0.0)) for m, p in found.items()}
-        asked = {m: p for m, p in found.items() if largest[m] > TINY * scale}
-        self.reach.check({m: largest[m] for m in asked if self.state.find(m) is None})
-        return asked
+    def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
+        """Answers and variances of all products of one row per attribute, one axis each. Kinds have faster ways."""
+        sizes = [self.domain.shape[a] for a in attributes]
+        rows = [family.rows(n) for family, n in zip(families, sizes, strict=True)]
+        self.check_weights(prod(map(len, rows)), prod(sizes))
+        order = np.argsort(attributes)
+        queries = []
+        for pick in np.ndindex(*map(len, rows)):
+            weights = np.ones(())
+            for place in order:
+                weights = np.multiply.outer(weights, rows[place][pick[place]])
+            queries.append(Linear(self.domain, (Term(tuple(sorted(attributes)), weights),)))
+        values, coordinates = self.joint(queries)
+        shape = tuple(map(len, rows))
+        return values.reshape(shape), np.einsum("qk,qk->q", coordinates, coordinates).reshape(shape)
 
-    def _value(self, members: Members, piece: Array) -> float:
-        table = self.state.table(members)
-        assert table is not None
-        return float(np.vdot(piece, table))
+    def row_answers(self, attributes: Sequence[int], rows: Array) -> tuple[Array, Array]:
+        """Answers and variances of queries given by their weights, one row each, on the table of some attributes."""
+        terms = [Term(tuple(attributes), weights) for weights in rows]
+        values, coordinates = self.joint([Linear(self.domain, (term,)) for term in terms])
+        return values, np.einsum("qk,qk->q", coordinates, coordinates)
 
-    def _coordinates(self, asked: Sequence[dict[Members, Array]]) -> Array:
-        """One row per query, with a block of columns for each residual that some query needs."""
-        blocks = []
-        for members in dict.fromkeys(m for a in asked for m in a):
-            known = self.state.find(members)
-            assert known is not None
-            using = [i for i, a in enumerate(asked) if members in a]
-            half = known.strategy.half(np.stack([asked[i][members] for i in using]))
-            block = np.zeros((len(asked), half.shape[1]))
-            block[using] = sqrt(known.noise) * half
-            blocks.append(block)
-        return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(asked), 0))
-
-    # --- statistics that are not linear, and tables for readers (docs/statistics.md) ----------------------------------
-
-    mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
-    adjust = postprocess.adjust
+    @staticmethod
+    def check_weights(queries: int, cells: int) -> None:
+        """Refuse queries that would not fit the memory."""
+        if queries * cells > MOST_WEIGHTS:
+            raise LeastnoiseError(f"{queries:,} queries on {cells:,} cells are too many at once; ask fewer")
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -165,50 +177,48 @@ class Release:
         """
         if levels:
             return level_frame(self, names, levels, confidence, simultaneous)
-        attributes = [self.domain.index(n) for n in names]
-        counts, errors = self.counts(*names), self.std_errors(*names)
-        return table_frame(self.domain, attributes, counts, errors, confidence, simultaneous)
+        attributes = self._positions(names)
+        counts, variances = self.product_answers(attributes, [Marginal()] * len(attributes))
+        return table_frame(self.domain, attributes, counts, np.sqrt(variances), confidence, simultaneous)
 
     def counts(self, *names: str) -> Array:
         """The unbiased counts of a table as an array, one axis per attribute."""
-        attributes = [self.domain.index(n) for n in names]
-        self.reach.check_table(attributes)
-        return self.state.marginal(attributes)
+        return self.product_answers(self._positions(names), [Marginal()] * len(names))[0]
 
     def std_errors(self, *names: str) -> Array:
         """The standard errors of a table, cell by cell."""
+        return np.sqrt(self.product_answers(self._positions(names), [Marginal()] * len(names))[1])
+
+    def _positions(self, names: Sequence[str]) -> list[int]:
         attributes = [self.domain.index(n) for n in names]
-        self.reach.check_table(attributes)
-        order = self.state.order(attributes)
-        found = self.state.errors.product_variances([Marginal()] * len(order), self.state.orbit(order))
-        return np.sqrt(found).transpose([order.index(a) for a in attributes])
+        if len(set(attributes)) < len(attributes):
+            raise LeastnoiseError(f"{' x '.join(names)} has an attribute twice; name each once")
+        return attributes
+
+    def has_table(self, attributes: Sequence[int]) -> bool:
+        """Whether the whole table of some attributes follows from what was measured."""
+        return True
 
     def tables(self) -> Iterator[tuple[str, ...]]:
         """The names of all tables in reach: every attribute set in the closure of the workload."""
         inside = {s for block in self.workload.blocks for s in block.subsets()}
         closure = {tuple(s[p] for p in kept) for s in inside for kept in positions(len(s))}
-        known: dict[Orbit, bool] = {}  # sets of the same classes are in reach together
         for members in sorted(closure, key=lambda s: (len(s), s)):
-            orbit = self.state.orbit(self.state.order(members))
-            if orbit not in known:
-                known[orbit] = self.reach.has_table(members)
-            if known[orbit]:
+            if self.has_table(members):
                 yield tuple(self.domain.names[a] for a in members)
 
-    def answer(self, workload: Workload, confidence: float = 0.95) -> pd.DataFrame:
-        """Answers to all queries of a workload, in its order: statement by statement, table by table."""
-        return answers_frame(self, workload, confidence)
+    def answer(self, workload: Workload | None = None, confidence: float = 0.95) -> pd.DataFrame:
+        """Answers to all queries of a workload, in its order; by default of the one it was planned for."""
+        return answers_frame(self, self.workload if workload is None else workload, confidence)
 
-    # --- files --------------------------------------------------------------------------------------------------------
+    # --- statistics that are not linear (docs/statistics.md) ----------------------------------------------------------
 
-    def save(self, path: str | Path, *, tables: export.Format | None = None, overwrite: bool = False) -> None:
-        """Write the release to a new folder, with all tables in reach as "parquet" or "csv" where asked."""
-        export.save(self, Path(path), tables, overwrite)
+    mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
 
-    @staticmethod
-    def load(path: str | Path) -> Release:
-        """Read a release back, without the data; a damaged or newer one is refused."""
-        return Release(**files.load(Path(path)))
+    # --- other programs -----------------------------------------------------------------------------------------------
+
+    to_pandas, to_arrow, to_polars = interop.to_pandas, interop.to_arrow, interop.to_polars
+    _repr_html_ = release_html
 
     def export(
         self,
@@ -222,38 +232,30 @@ class Release:
         """Write tables, by default all in reach, to a new folder: one file each, and the privacy statement."""
         export.export(self, Path(folder), tables, format, confidence, overwrite)
 
-    # --- other programs -----------------------------------------------------------------------------------------------
-
-    to_pandas, to_arrow, to_polars, to_mbi = interop.to_pandas, interop.to_arrow, interop.to_polars, interop.to_mbi
-    _repr_html_ = release_html
-
-    plotter: ClassVar[Callable[..., Any]]  # a later layer draws; it puts itself here when it is imported
-
-    def plot(self, *names: str, confidence: float = 0.95) -> Any:
+    def plot(self, *names: str, confidence: float = 0.95) -> alt.Chart | alt.LayerChart:
         """A table of one or two attributes as an Altair chart with intervals (needs the extra `plots`)."""
-        return Release.plotter(self, *names, confidence=confidence)
+        from leastnoise.report.plots import plot_table
 
-    fitter: ClassVar[Callable[..., Any]]  # likewise
+        return plot_table(self, *names, confidence=confidence)
 
-    def fit(self, **options: Any) -> Any:
-        """A distribution fitted to the release: best estimates and synthetic rows, at no cost (docs/estimate.md)."""
-        return Release.fitter(self, **options)
+    if not TYPE_CHECKING:
+        fit = complete = best = adjust = to_mbi = priors = OnlyTables()
 
-    completer: ClassVar[Callable[..., Any]]  # likewise
+    # --- provenance ---------------------------------------------------------------------------------------------------
 
-    def complete(self, **options: Any) -> Any:
-        """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
-        return Release.completer(self, **options)
+    def recorded(self, dataset: str | None, ledger_entry: int | None, run: Run) -> Self:
+        """The same release with what is known about the run that made it."""
+        origins = tuple(replace(origin, ledger_entry=ledger_entry, run=run) for origin in self.origins)
+        changes: dict[str, Any] = {"dataset": dataset, "origins": origins}
+        return replace(self, **changes)  # type: ignore[type-var]  # every kind is a dataclass
 
-    advisor: ClassVar[Callable[..., Any]]  # likewise
+    # --- descriptions -------------------------------------------------------------------------------------------------
 
-    def best(self, **options: Any) -> Any:
-        """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
-        return Release.advisor(self, **options)
+    def describe(self) -> dict[str, Any]:
+        """What it holds, as plain data: at least `holds` in words, `attributes` and `queries`."""
+        names, queries = list(self.domain.names), self.workload.queries
+        return {"holds": f"{queries:,} statistics of {', '.join(names)}", "attributes": names, "queries": queries}
 
     def __repr__(self) -> str:
-        marks = " (INSECURE: seeded noise)" if self.insecure else ""
-        return f"<Release of {', '.join(self.domain.names)}; {self.cost}{marks}>"
-
-
-kinds.LOADERS[files.Header.mark] = Release.load
+        mark = " (INSECURE: seeded noise)" if self.insecure else ""
+        return f"<{type(self).__name__}: {self.describe()['holds']}; {self.cost}{mark}>"

@@ -14,7 +14,7 @@ from leastnoise.release.statement import Figure, Record, Text
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_from_json, workload_to_json
 
-Method = Literal["survey", "choice"]
+Select = Literal["survey", "choice"]
 
 
 class Round(Record):
@@ -34,7 +34,7 @@ class Round(Record):
 class Adaptivity(Record):
     """How an adaptive release came about."""
 
-    method: Method
+    method: Select
     asked: dict[str, Any]  # the workload
     rounds: Annotated[list[Round], Field(min_length=1)]
     expected: list[Figure]  # L1 error that is expected of each table asked for, in rows
@@ -78,9 +78,9 @@ class Adaptivity(Record):
                 raise LeastnoiseError("it measured a table that nobody asked for")
 
 
-def adaptivity(method: Method, workload: Workload, rounds: list[Round], expected: list[float]) -> Adaptivity:
+def adaptivity(select: Select, workload: Workload, rounds: list[Round], expected: list[float]) -> Adaptivity:
     """The record of an adaptive release."""
-    return Adaptivity(method=method, asked=workload_to_json(workload), rounds=rounds, expected=expected)
+    return Adaptivity(method=select, asked=workload_to_json(workload), rounds=rounds, expected=expected)
 
 
 def round_record(compared: int, selection: Fraction, measured: list[list[str]], measurement: Fraction) -> Round:

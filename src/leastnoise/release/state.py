@@ -13,12 +13,12 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy, TreeStrategy
 from leastnoise.factorize.combined import Combined
 from leastnoise.factorize.tree import same_tree
-from leastnoise.measure import Measurements
 from leastnoise.plan.adhoc import in_class_order
 from leastnoise.plan.recipe import Recipe, decode, measured_errors
 from leastnoise.plan.smash import Prior
 from leastnoise.plan.structure import Orbit, Structure, build_structure
 from leastnoise.plan.variance import Variances, positions
+from leastnoise.release.measurements import Measurements
 from leastnoise.residual import join
 from leastnoise.workload import Workload
 

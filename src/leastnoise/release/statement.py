@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import isclose
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.plan import Plan
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import MOST_ATTEMPTS
@@ -19,7 +18,7 @@ from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
 
 if TYPE_CHECKING:
-    from leastnoise.measure import Measurements
+    from leastnoise.release.measurements import Measurements
     from leastnoise.release.rounds import Adaptivity
 
 USUAL_DELTA = 1e-9  # where the budget states none
@@ -115,10 +114,17 @@ class Summary(Record):
     rounding_loss: float
 
     @classmethod
-    def of(cls, plan: Plan) -> Summary:
-        """The summary of a plan."""
-        numbers = plan.to_json() | {"rounding_loss": plan.rounding_loss}
+    def of(cls, numbers: Mapping[str, Any]) -> Summary:
+        """From the numbers of a plan, of which there may be more."""
         return cls.model_validate({name: numbers[name] for name in cls.model_fields})
+
+
+class Summarized(Protocol):
+    """A plan, which is summed up when somebody asks."""
+
+    @property
+    def summary(self) -> Summary:
+        """The plan in a few numbers."""
 
 
 def now() -> str:
@@ -132,14 +138,14 @@ class Origin:
 
     created: str = field(default_factory=now)
     ledger_entry: int | None = None
-    plan: Plan | Summary | None = None  # a plan is summed up when somebody asks
+    plan: Summary | Summarized | None = None
     adaptive: Adaptivity | None = None  # of an adaptive release
     run: Run = field(default_factory=Run.plain)
 
     @property
     def summary(self) -> Summary | None:
         """The plan in a few numbers, where it is known."""
-        return Summary.of(self.plan) if isinstance(self.plan, Plan) else self.plan
+        return self.plan if self.plan is None or isinstance(self.plan, Summary) else self.plan.summary
 
 
 class Privacy(Record):
@@ -157,13 +163,29 @@ class Privacy(Record):
     delta: Annotated[float, Field(gt=0, lt=1)]
 
     @classmethod
-    def of(cls, parts: Sequence[Measurements], run: Run | None = None) -> Privacy:
+    def of(
+        cls,
+        cost: Cost,
+        delta: float,
+        *,
+        parts: int = 1,
+        insecure: bool = False,
+        run: Run | None = None,
+        exact: str = "",
+    ) -> Privacy:
+        """The statement of a cost; `exact` says in words which counts are published without noise."""
+        sentences = words(cost, delta, parts, insecure, run)
+        if exact:
+            sentences = f"{sentences} {exact}" if insecure else f"{exact} {sentences}"
+        return cls.model_validate(
+            {"statement": sentences, "epsilon": cost.epsilon_at(delta), "delta": delta} | cost.to_json()
+        )
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Measurements], run: Run | None = None) -> Privacy:
         """The privacy of some measurements together."""
         cost, delta = Cost.total(p.recipe.cost for p in parts), common_delta([p.recipe.budget for p in parts])
-        said = words(cost, delta, len(parts), any(p.insecure for p in parts), run)
-        return cls.model_validate(
-            {"statement": said, "epsilon": cost.epsilon_at(delta), "delta": delta} | cost.to_json()
-        )
+        return cls.of(cost, delta, parts=len(parts), insecure=any(p.insecure for p in parts), run=run)
 
     def check(self, true: Privacy) -> None:
         """Refuse numbers that are not those of the measurements."""

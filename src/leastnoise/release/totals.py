@@ -25,7 +25,7 @@ from leastnoise.residual import residual
 from leastnoise.workload.workload import finite
 
 if TYPE_CHECKING:
-    from leastnoise.release.release import Release
+    from leastnoise.release.table_release import TableRelease
 
 AGREE = 1e-9  # relative difference up to which two totals are the same
 
@@ -46,7 +46,7 @@ class Fact:
         return margin
 
 
-def read_facts(release: Release, totals: Totals) -> tuple[Fact, ...]:
+def read_facts(release: TableRelease, totals: Totals) -> tuple[Fact, ...]:
     """Checked tables: in reach, complete, not negative, and in agreement with each other."""
     facts = tuple(_fact(release, key, value) for key, value in totals.items())
     for one, other in combinations(facts, 2):
@@ -59,7 +59,7 @@ def read_facts(release: Release, totals: Totals) -> tuple[Fact, ...]:
     return facts
 
 
-def _fact(release: Release, key: Any, value: Any) -> Fact:
+def _fact(release: TableRelease, key: Any, value: Any) -> Fact:
     names = [n for n in ([key] if isinstance(key, str) else list(key)) if n]
     attributes = [release.domain.index(n) for n in names]
     if not release.reach.has_table(attributes):
@@ -80,11 +80,11 @@ def _agree(one: Array, other: Array) -> bool:
     return bool(np.allclose(one, other, rtol=AGREE, atol=AGREE * max(float(np.abs(one).max()), 1.0)))
 
 
-def _named(release: Release, attributes: Sequence[int]) -> str:
+def _named(release: TableRelease, attributes: Sequence[int]) -> str:
     return " x ".join(release.domain.names[a] for a in attributes) or "all rows"
 
 
-def conditioned(release: Release, facts: Sequence[Fact]) -> Release:
+def conditioned(release: TableRelease, facts: Sequence[Fact]) -> TableRelease:
     """The release for somebody who knows these tables: still unbiased, with the errors that are then left, exactly.
 
     Guarantees: equals_dense_gaussian_conditioning; known_tables_have_no_error.

@@ -1,7 +1,5 @@
 """Pages and plots for people who would rather look than read."""
 
-from leastnoise.plan import Plan
-from leastnoise.release import Release
 from leastnoise.release.html import release_html, table_html
 from leastnoise.report.document import document
 from leastnoise.report.page import render
@@ -9,6 +7,3 @@ from leastnoise.report.pages import write
 from leastnoise.report.plots import plot_plan, plot_table
 
 __all__ = ["document", "plot_plan", "plot_table", "release_html", "render", "table_html", "write"]
-
-Plan.plotter = staticmethod(plot_plan)
-Release.plotter = staticmethod(plot_table)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from leastnoise.cascade import CascadeRelease
+from leastnoise.mechanisms.tree import CascadeRelease
 from leastnoise.plan.words import number
 from leastnoise.release.answers import quantile
 from leastnoise.release.statement import INSECURE
@@ -37,13 +37,13 @@ def document(release: CascadeRelease, *, confidence: float = 0.95, nodes: int = 
         "software": f"leastnoise {version('leastnoise')}",
         "dataset": release.dataset,
         "warning": INSECURE if release.insecure else None,
-        "made": [{"created": release.created, "ledger_entry": release.ledger_entry}],
+        "made": [{"created": o.created, "ledger_entry": o.ledger_entry} for o in release.origins],
         "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
         "confidence": confidence,
         "width": width,
         "columns": release.plan.columns,
         "levels": frame.astype(object).where(frame.notna(), None).to_dict("records"),
-        "cells": prod(release.table.shape),
+        "cells": prod(release.leaves.shape),
         "trees": [_tree(release, axis, nodes, width) for axis in range(len(release.trees))],
         "exact": None if release.plan.exact is None else release.plan.exact.listed(),
     }
@@ -80,6 +80,12 @@ def _label(tree: Tree, node: int) -> str:
 def write(release: CascadeRelease, path: str | Path, *, confidence: float = 0.95, nodes: int = NODES) -> dict[str, Any]:
     """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
     return write_page(path, lambda: document(release, confidence=confidence, nodes=nodes), render)
+
+
+def count(numbers: dict[str, Any]) -> tuple[str, int, int]:
+    """What the page shows, how much of it, and how much is left out."""
+    shown = sum(len(tree["names"]) for tree in numbers["trees"])
+    return "nodes", shown, sum(tree["nodes"] for tree in numbers["trees"]) - shown
 
 
 def render(told: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ from scipy.special import ndtr, ndtri
 
 from leastnoise._types import Array
 from leastnoise.domain import Attribute, Bins
-from leastnoise.plan.plan import Plan
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.plan.words import where
 from leastnoise.privacy import gaussian
-from leastnoise.release import Release
+from leastnoise.release import TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.release.export import file_names
 from leastnoise.release.statement import INSECURE, Summary
@@ -32,7 +32,7 @@ FALSE_ALARMS = 0.05  # of the attacker in the explanation of mu
 
 
 def document(
-    release: Release, *, confidence: float = 0.95, plan: Plan | None = None, cells: int = CELLS
+    release: TableRelease, *, confidence: float = 0.95, plan: Plan | None = None, cells: int = CELLS
 ) -> dict[str, Any]:
     """Everything the page shows. `plan` fills in the floor where the release does not know its plan.
 
@@ -88,7 +88,7 @@ def curve(mu: float, epsilon: float, delta: float) -> dict[str, Any]:
     return {"own": POINTS, "epsilon": [short(e) for e, _ in points], "mu": [short(m, 8) for _, m in points]}
 
 
-def errors(release: Release) -> dict[str, Any]:
+def errors(release: TableRelease) -> dict[str, Any]:
     """Root mean square and largest standard error of each statement of the workload, as measured."""
     structure, variances = release.state.structure, release.state.errors
     sums = variances.table_sums(variances.plain)
@@ -119,7 +119,7 @@ def errors(release: Release) -> dict[str, Any]:
     return {"all": whole, "groups": groups}
 
 
-def tables(release: Release, cells: int = CELLS) -> dict[str, Any]:
+def tables(release: TableRelease, cells: int = CELLS) -> dict[str, Any]:
     """Tables in reach, those of few attributes and few cells first, as far as the limits go; how many are left out."""
     listed = [names for names in release.tables() if names]
     shown = fitting(release.domain, listed, cells)
@@ -129,13 +129,13 @@ def tables(release: Release, cells: int = CELLS) -> dict[str, Any]:
     }
 
 
-def _table(release: Release, names: tuple[str, ...], file: str) -> dict[str, Any]:
+def _table(release: TableRelease, names: tuple[str, ...], file: str) -> dict[str, Any]:
     counts, std_errors = release.counts(*names), release.std_errors(*names)
     attributes = [release.domain.index(n) for n in names]
     return {"attributes": attributes, "file": f"{file}.csv", **_numbers(counts, std_errors)}
 
 
-def distributions(release: Release, values: int = VALUES) -> dict[str, Any]:
+def distributions(release: TableRelease, values: int = VALUES) -> dict[str, Any]:
     """Counts of ordered attributes in reach, each and cumulative, as far as the limit goes; how many are left out."""
     found = [
         a
@@ -150,7 +150,7 @@ def distributions(release: Release, values: int = VALUES) -> dict[str, Any]:
     return {"distributions": shown, "distributions_left_out": len(found) - len(shown)}
 
 
-def _distribution(release: Release, a: int) -> dict[str, Any]:
+def _distribution(release: TableRelease, a: int) -> dict[str, Any]:
     name = release.domain.names[a]
     counts = release.counts(name)
     variances = release.state.errors.product_variances([Prefix()], release.state.orbit([a]))
@@ -174,7 +174,7 @@ def _numbers(values: Array, std_errors: Array) -> dict[str, Any]:
     }
 
 
-def _total(release: Release) -> list[float] | None:
+def _total(release: TableRelease) -> list[float] | None:
     if not release.reach.has_table([]):
         return None
     found = release.total()
@@ -194,14 +194,14 @@ def _attribute(attribute: Attribute, named: bool) -> dict[str, Any]:
     }
 
 
-def _summaries(release: Release, plan: Plan | None) -> list[Summary]:
+def _summaries(release: TableRelease, plan: Plan | None) -> list[Summary]:
     known = [o.summary for o in release.origins]
     if plan is not None and not any(known):
-        return [Summary.of(plan)]
+        return [plan.summary]
     return [s for s in known if s is not None]
 
 
-def _allocation(release: Release) -> dict[str, Any]:
+def _allocation(release: TableRelease) -> dict[str, Any]:
     found = allocation(release.state.structure, [p.recipe for p in release.parts])
     shares = [{"attributes": list(names), "share": short(share)} for names, share in found.shares]
     choosing = short(found.choosing)

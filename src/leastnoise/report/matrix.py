@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.plan.words import number, percent_above
 from leastnoise.release.answers import quantile
-from leastnoise.release.matrix import MatrixRelease
 from leastnoise.release.statement import INSECURE
 from leastnoise.report.document import caught
 from leastnoise.report.frame import filled, framed, spent, write_page
@@ -35,7 +35,7 @@ def document(release: MatrixRelease, *, confidence: float = 0.95, rows: int = RO
         "software": f"leastnoise {version('leastnoise')}",
         "dataset": release.dataset,
         "warning": INSECURE if release.insecure else None,
-        "made": [{"created": release.created, "ledger_entry": release.ledger_entry}],
+        "made": [{"created": o.created, "ledger_entry": o.ledger_entry} for o in release.origins],
         "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
         "confidence": confidence,
         "width": width,
@@ -62,13 +62,18 @@ def spaced(count: int, most: int) -> list[int]:
 
 
 def _row(release: MatrixRelease, place: int) -> dict[str, Any]:
-    value, error = float(release.values[place]), float(release.std_errors[place])
+    value, error = float(release.values[place]), float(release.plan.std_errors[place])
     return {"place": place, "query": release.plan.label(place), "answer": value, "std_error": error}
 
 
 def write(release: MatrixRelease, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
     """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
     return write_page(path, lambda: document(release, confidence=confidence, rows=rows), render)
+
+
+def count(numbers: dict[str, Any]) -> tuple[str, int, int]:
+    """What the page shows, how much of it, and how much is left out."""
+    return "queries", len(numbers["rows"]), numbers["queries"] - len(numbers["rows"])
 
 
 def render(told: dict[str, Any]) -> str:

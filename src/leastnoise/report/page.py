@@ -8,9 +8,9 @@ from math import floor, log10
 from pathlib import Path
 from typing import Any
 
-from leastnoise.plan.plan import Plan
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.plan.words import number, percent_above
-from leastnoise.release import Release
+from leastnoise.release import TableRelease
 from leastnoise.report.document import CELLS, document
 from leastnoise.report.frame import filled, framed, spent, write_page
 
@@ -26,7 +26,7 @@ SCRIPTS = ("draw.js", "charts.js", "rounds.js", "page.js")
 
 
 def write(
-    release: Release,
+    release: TableRelease,
     path: str | Path,
     plan: Plan | None = None,
     *,
@@ -35,6 +35,11 @@ def write(
 ) -> dict[str, Any]:
     """Write the report of a release to an HTML file, complete or not at all; returns the numbers behind it."""
     return write_page(path, lambda: document(release, confidence=confidence, plan=plan, cells=cells), render)
+
+
+def count(numbers: Mapping[str, Any]) -> tuple[str, int, int]:
+    """What the page shows, how much of it, and how much is left out."""
+    return "tables", len(numbers["tables"]), numbers["left_out"]
 
 
 def render(told: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.plan import Plan
+from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.plan.words import number, where
 from leastnoise.release import Release
 from leastnoise.release.answers import quantile

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from leastnoise.privacy.cost import read_fraction
-from leastnoise.release import Release
+from leastnoise.release import TableRelease
 from leastnoise.release.export import file_names
 from leastnoise.release.rounds import Round
 from leastnoise.report.choice import fitting, short
@@ -17,7 +17,7 @@ ASKED = 1_000  # tables whose expected error is in the page, the largest errors 
 NAMED = 12  # tables of a round that are named
 
 
-def adaptive(release: Release, cells: int) -> dict[str, Any] | None:
+def adaptive(release: TableRelease, cells: int) -> dict[str, Any] | None:
     """Rounds with their shares of mu^2, expected errors and completed tables; None where nothing was adaptive.
 
     Guarantees: rounds_cost_what_the_release_costs; completed_tables_are_not_in_reach.
@@ -59,7 +59,7 @@ def _asked(errors: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _completed(release: Release, errors: pd.DataFrame, cells: int) -> dict[str, Any]:
+def _completed(release: TableRelease, errors: pd.DataFrame, cells: int) -> dict[str, Any]:
     """Tables that were asked for and not measured, small ones first, as far as the limits go."""
     completion = release.complete()
     listed = list(dict.fromkeys(errors["table"][~errors["measured"]]))

@@ -312,10 +312,11 @@ class _Content(Family):
 
 @dataclass(frozen=True, eq=False)
 class Matrix(_Content):
-    """Rows given by the user, one column per value."""
+    """Rows given by the user, one column per value; they may have names."""
 
     name: ClassVar[str] = "matrix"
     matrix: Array = field(repr=False)
+    names: tuple[str, ...] | None = None
 
     def _array(self) -> Array:
         return self.matrix
@@ -331,7 +332,8 @@ class Matrix(_Content):
         return self.matrix
 
     def to_json(self) -> object:
-        return {"matrix": self.matrix.tolist()}
+        named = {} if self.names is None else {"names": list(self.names)}
+        return {"matrix": self.matrix.tolist(), **named}
 
 
 @dataclass(frozen=True, eq=False)

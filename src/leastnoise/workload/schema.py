@@ -68,6 +68,9 @@ EXAMPLES = {
     "max_rows": "{id: person, max_rows: 3}",
     "secret": "secret: env:NAME or secret: file:PATH",
     "adaptive": "adaptive: {select: choice, rounds: 40}",
+    "tree": "tree: {targets: [10, 20, 50]}",
+    "targets": "[10, 20, 50] or, with several trees, {geo: [10, 20, 50]}",
+    "names": "[all, sales]",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
 
@@ -244,6 +247,7 @@ class MatrixQueries(Part):
     called = "queries"
     example = FORMS["matrix"]
     matrix: RowsOrFile
+    names: Names | None = None  # of the rows; a file may bring its own
 
 
 class PhiQueries(Part):
@@ -258,6 +262,8 @@ def _queries_kind(others: str) -> Discriminator:
     def kind(data: object) -> str:
         if not isinstance(data, Mapping):
             return "#name"
+        if set(data) == {"matrix", "names"}:
+            return "#matrix"
         only = next(iter(data)) if len(data) == 1 else None
         return f"#{only}" if only in FORMS else others
 
@@ -391,7 +397,7 @@ Objective = Annotated[
 ]
 
 
-MethodName = Literal["plan", "adaptive", "auto"]
+MethodName = Literal["plan", "adaptive", "auto", "matrix", "tree", "stream"]
 SelectName = Literal["survey", "choice"]
 Method = Annotated[MethodName, word(*get_args(MethodName))]
 Select = Annotated[SelectName, word(*get_args(SelectName))]
@@ -407,12 +413,32 @@ class AdaptivePart(Part):
     rounds: Count | None = None
 
 
+PerLevel = Annotated[list[AboveZero], Field(min_length=1)]
+TargetName = Literal["std_error", "variance", "within"]
+
+
+class TreePart(Part):
+    """The accuracy of a tree: targets or weights per level from the root down, by attribute where there are several.
+
+    Exact counts are published without noise, and are not protected.
+    """
+
+    called = "tree"
+    example = "{targets: [10, 20, 50]}"
+    targets: AboveZero | PerLevel | dict[str, AboveZero | PerLevel] | None = None
+    target_kind: Annotated[TargetName, word(*get_args(TargetName))] = "std_error"
+    confidence: Number = 0.95
+    weights: list[Number] | dict[str, list[Number]] | None = None
+    exact_level: Whole | None = None
+    exact_nodes: Names | None = None
+
+
 class SpecPart(Part):
     """What a leastnoise spec file says: the attributes, the statistics that matter, and the privacy to spend."""
 
     called = "the spec"
     attributes: Annotated[dict[str, _TaggedAttribute], Field(min_length=1)]
-    workload: Annotated[list[Line], Field(min_length=1)]
+    workload: Annotated[list[Line], Field(default_factory=list)]
     unit: UnitPart | None = None
     privacy: Privacy | None = None  # None: the least that meets every `within`
     objective: Objective = "sum"
@@ -420,6 +446,7 @@ class SpecPart(Part):
     solver: Text = "optimal"
     method: Method = "plan"
     adaptive: AdaptivePart | None = None
+    tree: TreePart | None = None
     rows_about: Count | None = None
 
 

@@ -1,17 +1,17 @@
 """Spec files: attributes, workload and privacy in YAML, with the line in every error."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from leastnoise.archive import read_array
 from leastnoise.domain import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
+from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.named_files import NamedFiles
 from leastnoise.workload.rules import Rules, coding, codings
 from leastnoise.workload.schema import (
@@ -28,7 +28,6 @@ from leastnoise.workload.schema import (
     SelectName,
     SpecPart,
 )
-from leastnoise.workload.tensors import ROWS_LIMIT
 from leastnoise.workload.workload import Workload
 
 Objective = str | dict[str, float]
@@ -41,7 +40,8 @@ class Spec:
 
     They are empty where the spec states accuracy targets and leaves the privacy to be found. `rules` (by attribute) and
     `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected. `method`
-    says how the release is made; `select` and `rounds` are for adaptive ones, `rows_about` helps "auto" to decide.
+    says how the release is made; `select` and `rounds` are for adaptive ones, `rows_about` helps "auto" to decide;
+    `tree` has the options of trees.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -63,6 +63,7 @@ class Spec:
     select: SelectName = "survey"
     rounds: int | None = None
     rows_about: int | None = None
+    tree: dict[str, Any] = field(default_factory=dict)
 
 
 def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
@@ -98,11 +99,15 @@ def parse_spec(
         part = SpecPart.model_validate(document.data)
     except ValidationError as error:
         raise _first(document, error) from None
+    _check_method(document, part)
     if budgeted:
         _check_budget(document, part)
     files = NamedFiles(folder or Path(), None if files_from is None else Path(files_from))
     domain, copies = _domain(document, part.attributes, files)
     workload = Workload(domain)
+    if part.method == "tree":
+        with document.at("attributes"):
+            workload = workload.add(dict.fromkeys(domain.names, "nodes"))
     for k, line in enumerate(part.workload):
         with document.at("workload", k):
             workload = _add(workload, line, copies, files)
@@ -114,39 +119,52 @@ def parse_spec(
     with document.at("privacy"):
         budget_fields = _protect_size(budget_fields, rules, domain)
     adaptive = _adaptive(document, part)
-    how = (part.method, adaptive.select, adaptive.rounds, part.rows_about)
+    tree = {} if part.tree is None else part.tree.model_dump(exclude_unset=True)
+    how = (part.method, adaptive.select, adaptive.rounds, part.rows_about, tree)
     return Spec(workload, budget_fields, objective, part.prior, part.solver, rules, unit, *how)
 
 
 def _check_budget(document: Document, part: SpecPart) -> None:
     """All that noise needs: a budget, or targets from which it follows, and a delta with every epsilon."""
-    if part.privacy is None and all(line.within is None for line in part.workload):
+    targets = part.tree is not None and part.tree.targets is not None
+    if part.privacy is None and not targets and all(line.within is None for line in part.workload):
         needs = f"the spec needs 'privacy'; write for example {EXAMPLES['privacy']}, or 'within' on a workload line"
         raise document.error((), needs)
     if isinstance(part.privacy, EpsilonPrivacy) and part.privacy.delta is None:
         raise document.error(("privacy",), f"privacy needs 'delta'; write for example {EpsilonPrivacy.example}")
 
 
-def _adaptive(document: Document, part: SpecPart) -> AdaptivePart:
-    """How to be adaptive; keys that would mean nothing with the method are refused."""
-    made = part.adaptive or AdaptivePart()
-    if part.adaptive is not None and part.method == "plan":
+def _check_method(document: Document, part: SpecPart) -> None:
+    """Refuse keys that would mean nothing with the method, and what it needs and is not there."""
+    if not part.workload and part.method != "tree":
+        raise document.error((), f"the spec needs 'workload'; write for example {EXAMPLES['workload']}")
+    if part.workload and part.method == "tree":
+        raise document.error(("workload",), "all nodes of a tree are published; leave 'workload' out, or use 'tree'")
+    if part.tree is not None and part.method != "tree":
+        raise document.error(("tree",), "tree needs 'method: tree'; add it at the top level")
+    if part.adaptive is not None and part.method not in ("adaptive", "auto"):
         raise document.error(
             ("adaptive",), "adaptive needs 'method: adaptive' or 'method: auto'; add it at the top level"
         )
-    if made.rounds is not None and made.select == "survey":
-        raise document.error(("adaptive", "rounds"), "rounds need 'select: choice'; surveys have their own")
-    if part.method != "adaptive":
-        return made
+    if part.method in ("plan", "auto"):
+        return
+    used = {"objective"} if part.method in ("matrix", "stream") else set()
     for key in ("objective", "prior", "solver"):
-        if key in part.model_fields_set:
-            raise document.error((key,), f"{key!r} is for plans; leave it out with 'method: adaptive'")
+        if key in part.model_fields_set and key not in used:
+            raise document.error((key,), f"{key!r} is for plans; leave it out with 'method: {part.method}'")
     for k, line in enumerate(part.workload):
         if line.within is not None:
             raise document.error(
                 ("workload", k), "only a plan can promise 'within'; use 'method: plan' or leave it out"
             )
-    return made
+
+
+def _adaptive(document: Document, part: SpecPart) -> AdaptivePart:
+    """How to be adaptive."""
+    options = part.adaptive or AdaptivePart()
+    if options.rounds is not None and options.select == "survey":
+        raise document.error(("adaptive", "rounds"), "rounds need 'select: choice'; surveys have their own")
+    return options
 
 
 def _budget_fields(part: SpecPart) -> dict[str, Any]:
@@ -220,43 +238,42 @@ def _add(workload: Workload, line: Line, copies: dict[str, list[str]], files: Na
     if line.on is not None:
         options["on"] = _expanded(line.on, copies)
     if isinstance(line.queries, dict):
-        each = {copy: _form(q, files) for name, q in line.queries.items() for copy in _expanded([name], copies)}
+        each = {
+            copy: _form(q, files, [workload.domain[copy]])
+            for name, q in line.queries.items()
+            for copy in _expanded([name], copies)
+        }
         return workload.add(each, **options)
-    return workload.add(_form(line.queries, files), **options)
+    on = [workload.domain[name] for name in options.get("on", workload.domain.names)]
+    return workload.add(_form(line.queries, files, on), **options)
 
 
 def _expanded(names: Iterable[str], copies: dict[str, list[str]]) -> list[str]:
     return [copy for name in names for copy in copies.get(name, [name])]
 
 
-def _form(queries: AnyQueries, files: NamedFiles) -> Any:
+def _form(queries: AnyQueries, files: NamedFiles, on: Sequence[Attribute]) -> Any:
     """Queries as `Workload.add` takes them."""
     if isinstance(queries, str):
         return queries
     if isinstance(queries, MatrixQueries) and isinstance(queries.matrix, str):
-        return {"matrix": _read_rows(files.path(queries.matrix))}
-    return queries.model_dump()
+        return _rows_of(files.path(queries.matrix), on) | ({} if queries.names is None else {"names": queries.names})
+    return queries.model_dump(exclude_none=True)
 
 
-def _read_rows(path: Path) -> Any:
-    """A matrix from a .npy or .csv file."""
-    if path.suffix not in (".npy", ".csv"):
-        raise LeastnoiseError(f"cannot read a matrix from {path.name!r}; use a .npy or .csv file")
-    try:
-        if path.suffix == ".csv":
-            if path.stat().st_size > LONGEST_CSV:
-                raise LeastnoiseError(f"it has more than {LONGEST_CSV:,} bytes; save large matrices as .npy")
-            return [
-                [float(x) for x in row.split(",")] for row in path.read_text(encoding="utf-8-sig").splitlines() if row
-            ]
-        rows = read_array(path, ROWS_LIMIT)
-    except OSError as error:
-        raise LeastnoiseError(f"cannot read the matrix {str(path)!r}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise LeastnoiseError(f"{path.name!r} does not hold rows of numbers ({error})") from None
-    if rows.dtype.kind not in "biuf":
-        raise LeastnoiseError(f"{path.name!r} does not hold one array of real numbers; save it with numpy.save")
-    return rows
+def _rows_of(path: Path, on: Sequence[Attribute]) -> dict[str, Any]:
+    """A matrix from a file, with the names of its rows where it has some; names of columns must be the values."""
+    if path.suffix == ".csv" and path.is_file() and path.stat().st_size > LONGEST_CSV:
+        raise LeastnoiseError(f"{path.name!r} has more than {LONGEST_CSV:,} bytes; save large matrices as .npy")
+    file = read_matrix(path)
+    for attribute in on if file.items is not None else ():
+        labels = [attribute.label(code) for code in range(attribute.size)]
+        if [str(item) for item in file.items or ()] != labels:
+            raise LeastnoiseError(
+                f"the columns of {path.name!r} are not the values of {attribute.name!r} in their order; "
+                "write them alike, or leave the first line out"
+            )
+    return {"matrix": file.queries} | ({} if file.names is None else {"names": file.names})
 
 
 def _first(document: Document, error: ValidationError) -> LeastnoiseError:

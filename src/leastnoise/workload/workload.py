@@ -61,6 +61,8 @@ def family_of(queries: Any) -> Family:
         return queries
     if isinstance(queries, str) and queries in FAMILIES:
         return FAMILIES[queries]
+    if isinstance(queries, Mapping) and set(queries) == {"matrix", "names"}:
+        return _named_rows(_two_dimensional(queries["matrix"]), queries["names"])
     if isinstance(queries, Mapping) and len(queries) == 1:
         ((kind, value),) = queries.items()
         if kind == "matrix":
@@ -75,6 +77,16 @@ def family_of(queries: Any) -> Family:
             raise _weighted_twice(base.name)
         return Weighted(base, positive_weights(queries["weights"]))
     raise _unknown(queries)
+
+
+def _named_rows(rows: Array, names: Any) -> Matrix:
+    """Rows with a name for each, all different."""
+    texts = tuple(str(name) for name in names)
+    if len(texts) != len(rows):
+        raise LeastnoiseError(f"there are {len(texts):,} names for {len(rows):,} queries; give one for each")
+    if twice := [name for k, name in enumerate(texts) if name in texts[:k]]:
+        raise LeastnoiseError(f"two queries are named {twice[0]!r}; names must differ")
+    return Matrix(rows, texts)
 
 
 def _unknown(queries: object) -> LeastnoiseError:
@@ -314,7 +326,7 @@ class Workload:
 
 def _is_family_form(queries: Mapping[str, Any]) -> bool:
     one = len(queries) == 1 and next(iter(queries)) in ("matrix", "random", "phi")
-    return one or set(queries) == {"of", "weights"} or _is_nodes_form(queries)
+    return one or set(queries) in ({"of", "weights"}, {"matrix", "names"}) or _is_nodes_form(queries)
 
 
 def _is_nodes_form(queries: Mapping[str, Any]) -> bool:
@@ -332,8 +344,9 @@ def _weighted_nodes(queries: Queries, weights: Mapping[Any, float]) -> Queries:
 
 
 def _whole(queries: Mapping[str, Any]) -> TensorFamily:
-    ((kind, value),) = queries.items()
-    return MatrixTensor(_two_dimensional(value)) if kind == "matrix" else RandomTensor(*random_options(value))
+    if "matrix" in queries:
+        return MatrixTensor(_two_dimensional(queries["matrix"]))
+    return RandomTensor(*random_options(queries["random"]))
 
 
 def _with_weights(block: Block, weights: Array) -> Block:

@@ -1,0 +1,139 @@
+"""Measuring by surveys: one-way tables, then rounds of looking at everything and measuring what is worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.estimate import fit
+from leastnoise.mechanisms.adaptive.aims import Aims
+from leastnoise.mechanisms.adaptive.crp import exact_shares
+from leastnoise.mechanisms.adaptive.rounds import Knowledge, Round, Says, recipe_of
+from leastnoise.mechanisms.adaptive.shares import Shares, best_shares, share_among
+from leastnoise.mechanisms.adaptive.survey import Reference, look
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
+from leastnoise.noise import Bits
+from leastnoise.release import TableRelease
+from leastnoise.release.state import Members
+
+START = Fraction(5, 100)  # of the budget: the total and the one-way tables
+LOOK = Fraction(4, 100)  # surveys, all together
+ROUNDS = (Fraction(1, 5), Fraction(4, 5))  # of the rest: the first round learns what the second must know
+GUESS = 0.5  # what three attributes hold beyond pairs, of what pairs hold beyond independence: a third to all of it
+CLOSE = 1.1  # times the best expected error: good enough not to wait for another survey
+WORTH = 0.01  # of the precision of a residual: it is not measured again for less
+
+
+@dataclass(eq=False)
+class Surveyed:
+    """The state of a surveyed release; `run` goes through all rounds.
+
+    Guarantees: cost_never_exceeds_the_budget; spends_the_whole_budget; only_surveys_and_measurements_read_data.
+    """
+
+    aims: Aims
+    counts: Counts
+    bits: Bits
+    says: Says
+    fitting: bool = False  # compare with a fitted distribution, too
+    given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
+    known: Knowledge = field(init=False)
+    bias: Array = field(init=False)  # L1 error that leaving a residual out causes in its view
+    rounds: list[Round] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.known = Knowledge(self.aims, self.given)
+        self.bias = np.zeros(len(self.aims.residuals))
+
+    def run(self) -> None:
+        """All rounds, until the budget is spent."""
+        total = self.aims.base.budget.exact_cost
+        more = bool((self.aims.ways > 1).any())
+        self._start(total * START if more else total)
+        for r, share in enumerate(ROUNDS if more else ()):
+            looked = self._look(r == 0, total * LOOK / len(ROUNDS))
+            left = total - self.known.spent
+            everything = self._everything(float(left)) if r == 0 else None
+            last = r == len(ROUNDS) - 1 or everything is not None
+            part = left if last else share * (1 - START - LOOK) * total
+            self._measure(everything or best_shares(*self._situation, float(part)), part, looked)
+            if last:
+                break
+
+    @property
+    def _situation(self) -> tuple[Aims, Array, Array]:
+        return self.aims, self.known.precision, self.bias
+
+    def _everything(self, left: float) -> Shares | None:
+        """All that is left on all tables at once, where the first survey already tells that this is about as good.
+
+        What larger tables hold beyond those that were surveyed is not known then; it is guessed from these.
+        """
+        guess, seen = self.bias.copy(), self.bias > 0
+        for i in np.flatnonzero((self.aims.ways > 1) & (self.known.precision == 0) & ~seen).tolist():
+            inside = self.aims.inside[i]
+            guess[i] = GUESS * float(np.mean(self.bias[inside[seen[inside]]])) if seen[inside].any() else 0.0
+        whole = np.ones(len(guess), dtype=bool)
+        everything = share_among(self.aims, whole, self.known.precision, guess, left)
+        best = best_shares(self.aims, self.known.precision, guess, left)
+        return everything if everything.error <= CLOSE * best.error else None
+
+    @property
+    def expected(self) -> Array:
+        """L1 error that is to be expected of each table, by what the last survey saw."""
+        return self.known.expected(self.bias)
+
+    def _start(self, part: Fraction) -> None:
+        """The total and the one-way tables, which every later estimate stands on."""
+        low = self.aims.ways <= 1
+        found = share_among(self.aims, low, self.known.precision, self.bias, float(part))
+        self._measure(found, part, (0, Fraction(0)))
+
+    def _look(self, first: bool, mu_squared: Fraction) -> tuple[int, Fraction]:
+        """Survey what was not measured yet: of two attributes at first, then everything."""
+        ways = self.aims.ways
+        open_ = (ways > 1) & (self.known.precision == 0)
+        if first:
+            open_ &= ways == ways[open_].min()
+        places = np.flatnonzero(open_)
+        if not len(places):
+            return 0, Fraction(0)
+        self.says(f"comparing {len(places):,} tables with their estimates")
+        other = self._fitted() if self.fitting and not first else None
+        cost = look(self.known, self.bias, places, mu_squared, self.counts, self.bits, other)
+        return len(places), cost
+
+    def _fitted(self) -> Reference:
+        """Tables of the distribution that fits what was measured so far."""
+        names, found = self.aims.workload.domain.names, fit(TableRelease((self.known.together(),)))
+
+        def counts(members: Members) -> Array:
+            return found.counts(*(names[a] for a in members))
+
+        return counts
+
+    def _measure(self, found: Shares, part: Fraction, looked: tuple[int, Fraction]) -> None:
+        """Measure by shares, for exactly `part` up to the rounding of variances."""
+        precision, budget = self.known.precision, self.aims.base.budget
+        spend = np.where(found.spend > WORTH * precision, found.spend, 0.0)
+        chosen = [i for i in np.flatnonzero(spend > 0).tolist() if self.aims.template(self.aims.residuals[i]).parts]
+        exact = dict(zip(chosen, exact_shares(spend[chosen]), strict=True)) if chosen else {}
+        free = [
+            i
+            for i in np.flatnonzero(found.on & (precision == 0)).tolist()
+            if not self.aims.template(self.aims.residuals[i]).parts
+        ]
+        probes = {
+            self.aims.residuals[i]: self.aims.template(self.aims.residuals[i]).probes(part * exact.get(i, 0), budget)
+            for i in [*free, *chosen]
+        }
+        recipe = recipe_of(self.aims, probes)
+        self.says(f"measuring {len(recipe.workload.blocks):,} tables")
+        self.known.allow(recipe.cost.mu_squared)
+        self.known.observe(measure(recipe, self.counts, self.bits))
+        self.rounds.append(Round.of(*looked, recipe))

@@ -1,0 +1,127 @@
+"""Releases of plain matrices as folders: written whole or not at all, refused where anything is wrong.
+
+`measurements.npz` has the noisy integers, the queries and the integers that were measured for them; running totals over
+long horizons need one column of the latter only. `names.json` says what items and queries are called.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from leastnoise.archive import Arrays
+from leastnoise.domain import Attribute
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System
+from leastnoise.factorize.toeplitz import Toeplitz
+from leastnoise.mechanisms.matrix.names import checked_names, counted
+from leastnoise.mechanisms.matrix.plan import MatrixPlan, plan_digest
+from leastnoise.mechanisms.matrix.release import MatrixRelease
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import fraction_text
+from leastnoise.release import folders
+from leastnoise.release.folders import HEADER, NAMES, Once
+from leastnoise.release.statement import Figure, Record, Text
+
+
+class Header(Once):
+    """release.json."""
+
+    mark = "leastnoise_matrix"
+
+    budget: dict[str, Any]
+    objective: Literal["sum", "max"]
+    floor: Figure
+    variance: Text
+
+
+class Called(Record):
+    """names.json: the column that is counted with its values, and the names of queries, where they have some."""
+
+    counted: dict[str, Any]
+    queries: list[str] | None
+
+
+def write(release: MatrixRelease, folder: Path) -> str:
+    """Write a release into an empty folder; returns its id."""
+    plan = release.plan
+    with folders.writing(folder):
+        folders.write_arrays(folder, plan.arrays() | {"measured": folders.narrow(release.measured)})
+        write_names(plan, folder)
+        stored = folders.listed(folder)
+        told = folders.told_once(release, stored, folders.identity_of(stored), plan.fingerprint)
+        return folders.write_header(folder, Header(**told, **plan_fields(plan)))
+
+
+def write_names(plan: MatrixPlan, folder: Path) -> None:
+    """Write names.json."""
+    (folder / NAMES).write_text(_called(plan).model_dump_json(), encoding="utf-8")
+
+
+def _called(plan: MatrixPlan) -> Called:
+    return Called(counted=plan.counted.to_json(), queries=None if plan.names is None else list(plan.names))
+
+
+def plan_fields(plan: MatrixPlan) -> dict[str, Any]:
+    """The fields of a header that are those of the plan."""
+    return {
+        "budget": plan.budget.to_json(),
+        "objective": plan.objective,
+        "floor": plan.floor,
+        "variance": fraction_text(plan.variance),
+    }
+
+
+def load(path: Path) -> MatrixRelease:
+    """Read a release back.
+
+    Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
+    """
+    header, arrays = folders.opened(path, Header, [NAMES])
+    called = read_names(path)
+    with folders.understanding(path / HEADER):
+        measured = folders.integers(arrays.pop("measured"), "measured")
+        if measured.shape != arrays["column" if "column" in arrays else "strategy"].shape[:1]:
+            raise LeastnoiseError("it does not have an answer for each row that was measured")
+        plan = plan_from(header, called, arrays)
+    return folders.restored(MatrixRelease, path, header, plan=plan, measured=measured)
+
+
+def read_names(path: Path) -> Called:
+    """Read names.json."""
+    with folders.reading(path / NAMES):
+        return Called.model_validate_json((path / NAMES).read_bytes())
+
+
+def plan_from(header: Header, called: Called, arrays: Arrays) -> MatrixPlan:
+    """The plan of a folder; refused where it is not the one that was written."""
+    if header.fingerprint != plan_digest(header.variance, called.counted, arrays):
+        raise LeastnoiseError("its noise does not have its fingerprint")
+    budget, variance, system = Budget.from_json(header.budget), folders.positive(header.variance), _system(arrays)
+    attribute = Attribute.from_json(called.counted)
+    if attribute.to_json() != called.counted:
+        raise LeastnoiseError("its items have fields that do not belong there")
+    names = checked_names(called.queries, len(system.variances))
+    plan = MatrixPlan(system, budget, header.objective, variance, header.floor, counted(attribute, system.items), names)
+    if plan.cost.mu_squared > plan.budget.exact_cost * (1 + Fraction(1, 10**9)):
+        raise LeastnoiseError("it costs more than its budget")
+    return plan
+
+
+def _system(arrays: Arrays) -> System:
+    if set(arrays) == {"column"}:
+        return Toeplitz(folders.integers(arrays["column"], "column"))
+    if set(arrays) != {"queries", "strategy"} or arrays["queries"].dtype != "<f8":
+        raise LeastnoiseError("it has neither a matrix of queries nor running totals")
+    queries, strategy = arrays["queries"], folders.integers(arrays["strategy"], "strategy")
+    if queries.ndim != 2 or strategy.ndim != 2 or queries.shape[1] != strategy.shape[1]:
+        raise LeastnoiseError("its queries and what was measured are on different items")
+    if queries.shape[1] > MOST_ITEMS or max(queries.size, strategy.size) > MOST_ENTRIES:
+        raise LeastnoiseError("its matrices are larger than any that can be planned")
+    made = Measured(queries, strategy)
+    if not np.isfinite(made.variances).all():
+        raise LeastnoiseError("its queries are no numbers that can be answered")
+    return made

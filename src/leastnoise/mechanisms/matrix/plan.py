@@ -1,0 +1,349 @@
+"""Plans for a plain matrix of queries, without attributes: event logs, running totals, any linear system."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, sqrt
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import Array, IntArray, Progress
+from leastnoise.archive import Arrays
+from leastnoise.domain import Attribute, Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.differences import difference_floor
+from leastnoise.factorize.integer import IntegerStrategy
+from leastnoise.factorize.norms import gamma_r
+from leastnoise.factorize.norms_checks import Weights, checked_matrix, checked_weights
+from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System, is_lower
+from leastnoise.factorize.toeplitz import Toeplitz
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.matrix.names import Items, Names, checked_names, counted, places_of, too_large, unwrapped
+from leastnoise.mechanisms.matrix.release import MatrixRelease
+from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
+from leastnoise.noise import Bits, rounded_gaussian
+from leastnoise.noise.gaussian import LARGEST_VARIANCE
+from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
+from leastnoise.plan.recipe_store import digest_of
+from leastnoise.plan.words import no_noise_needed, number, percent_above
+from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.cost import Cost, fraction_text
+from leastnoise.privacy.gaussian import contrast
+from leastnoise.release import folders
+from leastnoise.release.statement import common_delta
+from leastnoise.workload import Block, Workload
+from leastnoise.workload.families import Matrix, Prefix
+
+DENSE_TOTALS = 1_024  # items up to which running totals get the optimal matrix
+GAP = 1e-4
+Objective = Literal["sum", "max"]
+
+
+@dataclass(frozen=True)
+class RunningTotals:
+    """All prefixes of a list of items: the number of events up to each time step."""
+
+    items: int
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.items, int | np.integer) and not isinstance(self.items, bool)
+        if not whole or self.items < 1:
+            raise LeastnoiseError(f"running totals need a whole number of items, got {self.items!r}; give 1 or more")
+
+
+def running_totals(items: int) -> RunningTotals:
+    """The queries of continual counting, for `factorize`: how many events there were up to each of `items` steps.
+
+    >>> plan = factorize(running_totals(4), Budget(mu=1), objective="max")
+    >>> round(plan.max_std_error, 3)
+    1.326
+    """
+    return RunningTotals(items)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixPlan(Mechanism[MatrixRelease]):
+    """A matrix of queries, the integers that will be measured for it, and their noise. Nothing in it depends on data.
+
+    Guarantees: cost_is_at_most_the_budget; standard_errors_match_a_simulation; floors_are_below_every_factorization.
+    """
+
+    method = "matrix"
+
+    system: System
+    budget: Budget
+    objective: Objective
+    variance: Fraction
+    floor: float  # no factorization mechanism has a smaller value of the objective; 0 where none is known
+    counted: Attribute  # the column of the data whose values are the items
+    names: Names | None = None  # of the queries, where they have some
+
+    @property
+    def worst_case_floor(self) -> float:
+        """No mechanism of any kind with the same Gaussian privacy has a smaller value on all data (docs/theory.md)."""
+        return self.floor * self.budget.mu / contrast(self.budget.mu)
+
+    @property
+    def items(self) -> int:
+        """Number of items: entries of the vector of counts."""
+        return self.system.items
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return len(self.system.variances)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attribute that is counted: `item` with the values 0, 1, ... unless items were named."""
+        return Domain((self.counted,))
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each query that has a name."""
+        return {name: place for place, name in enumerate(self.names or ())}
+
+    def places(self, queries: npt.ArrayLike) -> IntArray:
+        """The numbers of some queries, from their numbers or their names."""
+        return places_of(queries, self.queries, self.numbers)
+
+    def row(self, place: int) -> Array:
+        """The weights of a query, one per item."""
+        if isinstance(self.system, Measured):
+            return self.system.queries[place]
+        return (np.arange(self.items) <= place).astype(np.float64)
+
+    def label(self, place: int) -> str:
+        """What a query is called."""
+        return str(place) if self.names is None else self.names[place]
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The queries."""
+        family = Matrix(self.system.queries, self.names) if isinstance(self.system, Measured) else Prefix()
+        return Workload(self.domain, (Block((0,), 1, (family,), label=family.name),))
+
+    @property
+    def delta(self) -> float:
+        """The delta at which epsilon is stated."""
+        return common_delta([self.budget])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of all that decides what is measured."""
+        return plan_digest(fraction_text(self.variance), self.counted.to_json(), self.arrays())
+
+    def arrays(self) -> Arrays:
+        """The matrices, as they are stored: of running totals over long horizons the first column alone."""
+        if isinstance(self.system, Toeplitz):
+            return {"column": folders.narrow(self.system.column)}
+        assert isinstance(self.system, Measured)
+        strategy = folders.narrow(self.system.strategy)
+        return {"queries": np.ascontiguousarray(self.system.queries, "<f8"), "strategy": strategy}
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Exact privacy cost."""
+        moved = Fraction(_moved(self.system, self.budget)) / self.variance
+        return Cost(moved, self.budget.neighbours)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise in each integer answer, its rounding included."""
+        return sqrt(self.variance + ROUNDED)
+
+    @cached_property
+    def std_errors(self) -> Array:
+        """Standard error of each query, whatever the data are."""
+        return self.noise_std * np.sqrt(self.system.variances)
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean variance."""
+        return float(np.sqrt(np.mean(self.std_errors**2)))
+
+    @property
+    def max_std_error(self) -> float:
+        """Largest standard error."""
+        return float(self.std_errors.max())
+
+    @property
+    def value(self) -> float:
+        """What was made small: the rmse or the largest standard error (both without weights)."""
+        return self.rmse if self.objective == "sum" else self.max_std_error
+
+    @property
+    def streams(self) -> bool:
+        """Whether each answer can be told as soon as its item has come."""
+        return not isinstance(self.system, Measured) or self.system.lower
+
+    def covariance(self, queries: npt.ArrayLike) -> Array:
+        """Joint covariance of some queries, by their numbers or names."""
+        rows = self.noise_std * self.system.coordinates(self.places(queries))
+        return rows @ rows.T
+
+    def measure(self, counts: Counts, bits: Bits, progress: Progress | None = None) -> MatrixRelease:
+        """Measure counts with fresh noise; `run` debits first."""
+        (table,) = counts.tables([(0,)])
+        exact = self.system.apply(table)
+        published = exact + rounded_gaussian(bits, self.variance, len(exact))
+        published.flags.writeable = False
+        return MatrixRelease(self, published, insecure=bits.insecure)
+
+    def room(self, tables: bool) -> int:
+        """Bytes that a release needs on disk."""
+        names = sum(6 * len(name) + 3 for name in self.names or ())  # as JSON escapes them at worst
+        answers = 20 * max(self.items, self.queries)
+        need = sum(array.nbytes for array in self.arrays().values()) + names + answers + FILE_BYTES
+        need += len(json.dumps(self.counted.to_json()))
+        return need + (2 * FILE_BYTES + CELL_BYTES * self.items if tables else 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan in numbers."""
+        return {
+            "queries": self.queries,
+            "items": self.items,
+            "counted": self.counted.name,
+            "objective": self.objective,
+            "rmse": self.rmse,
+            "max_std_error": self.max_std_error,
+            "floor": self.floor or None,
+            "worst_case_floor": self.worst_case_floor or None,
+            "streams": self.streams,
+            "privacy": self.cost.to_json(),
+        }
+
+    def __str__(self) -> str:
+        above = ""
+        if self.floor:
+            away = percent_above(self.value / self.floor)
+            above = f"; no factorization is below {number(self.floor)}, which is {away} away"
+        what = "rmse" if self.objective == "sum" else "largest standard error"
+        return "\n".join(
+            [
+                f"{self.queries:,} queries on {self.items:,} items: rmse {number(self.rmse)}, "
+                f"largest standard error {number(self.max_std_error)}",
+                f"{what} {number(self.value)}{above}",
+                f"answers {'can be told as the items come' if self.streams else 'need all items'}",
+                f"privacy: {self.budget}",
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return f"<MatrixPlan of {self.queries:,} queries on {self.items:,} items; {self.cost}>"
+
+
+def factorize(
+    queries: npt.ArrayLike | RunningTotals,
+    budget: Budget,
+    *,
+    objective: Objective = "sum",
+    weights: Weights = None,
+    gap: float = GAP,
+    items: Items | None = None,
+    names: Sequence[str] | None = None,
+) -> MatrixPlan:
+    """The plan of least error for a matrix of queries: one row per query, one column per item that is counted.
+
+    `objective` is the mean squared error ("sum", the norm gamma_F) or the largest standard error ("max", gamma_2);
+    `weights` say how much each query counts in it. Lower-triangular queries can be answered as items come.
+
+    `items` says which column of the data is counted and what its values are, such as {"page": ["home", "shop"]};
+    `names` are those of the queries. A data frame brings both along: its columns and its index.
+
+    >>> from leastnoise.noise import SeededBits
+    >>> plan = factorize([[1, 1, 0], [0, 1, 1]], Budget(epsilon=1, delta=1e-9))
+    >>> release = plan.run([100, 200, 300], bits=SeededBits(1))
+    >>> [round(x) for x in release.values]
+    [290, 494]
+
+    Guarantees: cost_is_at_most_the_budget; answers_are_unbiased; floors_are_below_every_factorization.
+    """
+    if objective not in ("sum", "max"):
+        raise LeastnoiseError(f"unknown objective {objective!r}; use 'sum' or 'max'")
+    if not isinstance(budget, Budget):
+        raise LeastnoiseError(f"a budget is needed, got {budget!r}; give Budget(epsilon=1, delta=1e-9)")
+    if isinstance(queries, RunningTotals):
+        attribute = counted(items, queries.items)
+        if names is None and items is not None:  # a total is called by its last item
+            names = [attribute.label(code) for code in range(attribute.size)]
+        named = checked_names(names, queries.items)
+        if queries.items > DENSE_TOTALS:
+            return _long(queries, budget, objective, weights, attribute, named)
+        W = np.tri(queries.items)
+    else:
+        given, items, names = unwrapped(queries, items, names)
+        W = checked_matrix(given)
+        attribute, named = counted(items, W.shape[1]), checked_names(names, len(W))
+    if W.shape[1] > MOST_ITEMS or W.size > MOST_ENTRIES:
+        raise too_large(*W.shape)
+    if budget.neighbours.size == "known" and not np.ptp(W, axis=1).any():
+        raise no_noise_needed()
+    (w,) = checked_weights(weights, [W])
+    norm = gamma_r(W, r=1.0 if objective == "sum" else np.inf, weights=w, gap=gap)
+    system = _system(W, norm.A)
+    low = norm.lower if budget.neighbours.change == "add-remove" else difference_floor([W], norm)
+    floor = budget.neighbours.rows * low / budget.mu if (w == 1).all() else 0.0
+    each = _per_query(floor, objective, len(W))
+    return MatrixPlan(system, budget, objective, _variance(system, budget), each, attribute, named)
+
+
+def _long(
+    totals: RunningTotals,
+    budget: Budget,
+    objective: Objective,
+    weights: Weights,
+    attribute: Attribute,
+    names: Names | None,
+) -> MatrixPlan:
+    """Running totals too long for a matrix; the floor is that of the trace norm, which has a closed form."""
+    if weights is not None:
+        raise LeastnoiseError(f"running totals of more than {DENSE_TOTALS:,} items have no weights; leave them out")
+    system = Toeplitz.root(totals.items)
+    n = totals.items
+    singular = 0.5 / np.sin(np.pi * (2 * np.arange(1, n + 1) - 1) / (2 * (2 * n + 1)))  # of the matrix of prefixes
+    low = float(singular.sum()) / n  # of gamma_2, and of gamma_F over the root of the number of queries
+    known = budget.neighbours.change == "add-remove"
+    floor = budget.neighbours.rows * low / budget.mu if known else 0.0
+    return MatrixPlan(system, budget, objective, _variance(system, budget), floor, attribute, names)
+
+
+def plan_digest(variance: str, counted: dict[str, Any], arrays: Arrays) -> str:
+    """sha256 of what decides what is measured."""
+    return digest_of({"variance": variance, "counted": counted}, arrays)
+
+
+def _per_query(floor: float, objective: Objective, queries: int) -> float:
+    return floor / sqrt(queries) if objective == "sum" else floor
+
+
+def _system(W: Array, A: Array) -> Measured:
+    if is_lower(W):
+        with suppress(np.linalg.LinAlgError):  # not of full rank within rounding
+            return Measured.triangular(W, A)
+    return Measured.rounded(W, A)
+
+
+def _moved(system: System, budget: Budget) -> int:
+    """Squared sensitivity of the integers to one person."""
+    return sensitivity(cast(IntegerStrategy, system), budget)  # it asks for the two squared lengths, which systems have
+
+
+def _variance(system: System, budget: Budget) -> Fraction:
+    """The least noise that costs no more than the budget, exactly."""
+    moved = _moved(system, budget)
+    if not moved:
+        raise no_noise_needed()
+    variance = Fraction(ceil(moved / budget.exact_cost * GRAIN), GRAIN)
+    if variance > LARGEST_VARIANCE:
+        raise LeastnoiseError(f"mu {budget.mu:.3g} needs noise beyond 1e16, which cannot be drawn; use a larger budget")
+    if variance < LEAST_DEVIATION**2:
+        raise LeastnoiseError(f"mu {budget.mu:.3g} leaves hardly any noise; use a smaller budget")
+    return variance

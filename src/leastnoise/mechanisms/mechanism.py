@@ -1,0 +1,222 @@
+"""Mechanism: what measures data once and leaves a release, and `run_once`, the one way from data to a release.
+
+Plans of every kind are mechanisms. A run checks, debits, measures, and only then publishes.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
+
+from leastnoise._types import Progress
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.gate import Counts, check_promise
+from leastnoise.mechanisms.options import Options
+from leastnoise.noise import Bits, BoundBits, SecureBits
+from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
+from leastnoise.release import export, folders
+from leastnoise.release.frames import check_names
+from leastnoise.release.release import Release
+from leastnoise.release.statement import Run
+from leastnoise.sources.convert import Prepared, prepare
+from leastnoise.sources.rules import AnyRules, Unit
+from leastnoise.workload.rules import as_part, codings
+
+if TYPE_CHECKING:
+    from leastnoise.audit.judge import Audit
+
+Published = TypeVar("Published", bound=Release, covariant=True)
+CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
+
+
+class Mechanism(ABC, Generic[Published]):
+    """A domain, an exact cost and a way to measure counts. Nothing in it depends on data.
+
+    Guarantees: debit_comes_first; nothing_is_spent_on_bad_input.
+    """
+
+    method: ClassVar[str]  # what a spec calls it
+    keeps_size: ClassVar[bool] = False  # what is published exactly holds the number of rows, whichever are dropped
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """The attributes that are counted."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> Cost:
+        """The exact privacy cost, debited before anything is drawn."""
+
+    @property
+    @abstractmethod
+    def delta(self) -> float:
+        """The delta at which epsilon is stated."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """sha256 of all that decides what is measured."""
+
+    @abstractmethod
+    def measure(self, counts: Counts, bits: Bits, progress: Progress | None = None) -> Published:
+        """Measure counts with fresh noise. Only `run` calls it on data: it debits first."""
+
+    @abstractmethod
+    def room(self, tables: bool) -> int:
+        """Bytes that the release needs on disk, without or with its tables; called before anything is spent."""
+
+    def check(self) -> None:
+        """Refuse before the debit what would fail after it."""
+
+    def run(self, data: Any, **options: Unpack[Options]) -> Published:
+        """Measure data, once: the only private line.
+
+        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`; `out` (a folder to save the
+        release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table` and `memory` say how the
+        data is read, as in `source_of`; `bits`, `progress`.
+        """
+        return run_once(self, data, **options)
+
+    def audit(
+        self,
+        runs: int | None = None,
+        confidence: float = 0.95,
+        *,
+        delta: float | None = None,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> Audit:
+        """Try to refute the claimed privacy: run it many times on made-up neighbours (docs/audit.md)."""
+        from leastnoise.audit.subjects import audit
+
+        return audit(self, runs, confidence, delta=delta, seed=seed, progress=progress)
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The mechanism in numbers, as `leastnoise plan --json` prints it."""
+
+
+def run_once(
+    mechanism: Mechanism[Published],
+    data: Any,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    note: str = "",
+    out: str | Path | None = None,
+    tables: export.Format | None = None,
+    overwrite: bool = False,
+    rules: AnyRules | None = None,
+    unit: Unit | Mapping[str, Any] | None = None,
+    table: str | None = None,
+    memory: str | None = None,
+    bits: Bits | None = None,
+    progress: Progress | None = None,
+) -> Published:
+    """Check, debit, measure, save, in this order: the one way from data to a release.
+
+    Whatever can fail without a look at the data fails first: names, types, a bad folder, a full disk, too small a
+    budget. Then the ledger takes down that a run is about to look (docs/privacy.md, What an aborted run can tell).
+    With a ledger, the exact cost is debited before the first number is drawn. With `out`, the release is also saved
+    to that new folder, and only then marked as finished in the ledger.
+
+    Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; room_is_made_before_the_debit.
+    """
+    domain, cost = mechanism.domain, mechanism.cost
+    mechanism.check()
+    if tables is not None:
+        _check_tables(tables, out, domain.names)
+    bits = BoundBits(bits or SecureBits())
+    book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
+    identity = None
+    with nullcontext() if out is None else folders.drafted(Path(out), overwrite) as folder:
+        if folder is not None:
+            _make_room(mechanism.room(tables is not None), folder)
+        prepared = prepare(data, domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
+        check_promise(cost.neighbours, prepared, mechanism.keeps_size)
+        name = dataset or prepared.name
+        # without a unit, that nobody has more rows than promised is the caller's word
+        assumed = cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
+        mark = _fingerprint(mechanism, rules, unit)
+        with _paying(book, cost, mark, name, note, bits.insecure, prepared) as pay:
+            if progress is not None:
+                progress(0, 0, "counting")
+            counts = Counts(prepared.open(), domain)
+            _ = counts.total  # a source that cannot count fails here
+            entry, stopped = pay()
+            run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person)
+            release = mechanism.measure(counts, bits, progress)
+            release = release.recorded(name, None if entry is None else entry.id, run)
+        if folder is not None:
+            identity = export.fill(release, folder, tables)
+    if book is not None and entry is not None and identity is not None:
+        book.finish(entry, identity)
+    return release
+
+
+def _fingerprint(mechanism: Mechanism[Published], rules: AnyRules | None, unit: Unit | Mapping[str, Any] | None) -> str:
+    """What decides what is measured; of exact counts also how they are counted, as they have no noise to hide it."""
+    if not mechanism.keeps_size:
+        return mechanism.fingerprint
+    counted = repr((codings(mechanism.domain, rules), unit and vars(as_part(Unit, unit, "the fields of the unit"))))
+    return f"{mechanism.fingerprint}{COUNTED}{sha256(counted.encode(errors='surrogatepass')).hexdigest()}"
+
+
+@contextmanager
+def _paying(
+    book: Ledger | None,
+    cost: Cost,
+    fingerprint: str,
+    name: str | None,
+    note: str,
+    insecure: bool,
+    data: Prepared,
+) -> Iterator[Callable[[], tuple[Entry | None, int | None]]]:
+    """Take down an attempt before data is opened, which is completed where nothing stops it, and a way to debit."""
+    if book is None:
+        yield lambda: (None, None)
+        return
+    attempt = book.attempt(cost, fingerprint, dataset=name, insecure=insecure, person=data.person, asks=data.asks)
+
+    def pay() -> tuple[Entry, int]:
+        try:
+            entry = book.debit(cost, fingerprint, note=note, dataset=name, insecure=insecure)
+        except BudgetError:  # others were faster, which the data has no part in
+            book.complete(attempt)
+            raise
+        return entry, attempt.stopped
+
+    yield pay
+    book.complete(attempt)
+
+
+def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[str, ...]) -> None:
+    export.checked_format(tables)
+    check_names(names)
+    if out is None:
+        raise LeastnoiseError("tables are saved with the release; give out, the folder for both")
+
+
+def _make_room(need: int, folder: Path) -> None:
+    """Fail now if the release will not fit the disk: after the debit, a full disk wastes budget."""
+    room = folder / "room"
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    try:
+        with room.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, need)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise LeastnoiseError(
+            f"there is no room for {need:,} bytes in {folder.parent} ({why}); nothing was spent, choose another folder"
+        ) from None
+    finally:
+        room.unlink(missing_ok=True)

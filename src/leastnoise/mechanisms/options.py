@@ -1,0 +1,26 @@
+"""The keywords of every `run`, listed once."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from leastnoise._types import Progress
+from leastnoise.noise import Bits
+from leastnoise.privacy.ledger import Ledger
+
+
+class Options(TypedDict, total=False):
+    """What may be said when data is measured, whatever comes of it."""
+
+    ledger: Ledger | str | Path | None
+    dataset: str | None
+    note: str
+    out: str | Path | None
+    tables: Literal["parquet", "csv"] | None
+    overwrite: bool
+    rules: Mapping[str, Any] | None
+    unit: Any
+    table: str | None
+    memory: str | None
+    bits: Bits | None
+    progress: Progress | None

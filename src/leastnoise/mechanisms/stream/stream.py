@@ -1,0 +1,250 @@
+"""Answers as the items come: continual counting, and any lower-triangular matrix of queries.
+
+Row t of the integers touches items up to t only, and query t needs rows up to t only. So noise is drawn row by row and
+every answer is final. Gaussian noise keeps its privacy if later items depend on earlier answers (Denisov, McMahan,
+Rush, Smith and Thakurta 2022, Theorem 2.1).
+
+What must never happen is that two different noisy answers of one row are seen. A stream with a folder therefore has
+each step on disk before it is answered, and goes on from there after a crash.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize.system import Measured
+from leastnoise.factorize.toeplitz import Toeplitz
+from leastnoise.mechanisms.gate import checked_count
+from leastnoise.mechanisms.matrix.plan import MatrixPlan
+from leastnoise.mechanisms.matrix.release import MatrixRelease
+from leastnoise.mechanisms.stream import files as stream_files
+from leastnoise.mechanisms.stream.journal import JOURNAL, REMEDY, Journal, Step
+from leastnoise.mechanisms.stream.plan import StreamPlan
+from leastnoise.noise import Bits, BoundBits, SecureBits, rounded_gaussian
+from leastnoise.privacy.ledger import Entry, Ledger
+from leastnoise.release import export, folders
+from leastnoise.release.answers import Answer, quantile
+from leastnoise.release.statement import Origin, Privacy, Run
+
+FITS = 2**62
+
+
+class Stream:
+    """Counts go in one by one, answers come out at once. The cost was debited when it was opened.
+
+    With a `folder` it survives the process: `Stream.load(folder)` goes on where it was (docs/matrix.md).
+
+    Guarantees: stream_equals_one_run; stream_never_waits; debit_comes_first; published_answers_survive_being_killed.
+    """
+
+    _journal: Journal | None
+    _bits: Bits
+
+    def __init__(
+        self,
+        plan: MatrixPlan | StreamPlan,
+        *,
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+        note: str = "",
+        bits: Bits | None = None,
+        folder: str | Path | None = None,
+    ) -> None:
+        plan = StreamPlan.of(plan)
+        self._bits = BoundBits(bits or SecureBits())
+        assumed = plan.budget.neighbours.rows_per_person is not None  # counts come as they are
+        run = Run(stopped_runs=None, person=None, rows_assumed=assumed)
+        self._begin(plan, dataset, self._bits.insecure, _opened(ledger), Origin(run=run))
+        if folder is None:
+            self._debit(note)
+            return
+        with folders.drafted(Path(folder)) as draft:  # it appears with its debit, or not at all
+            self._debit(note)
+            start = stream_files.write(self, draft)
+        self._journal = Journal(Path(folder) / JOURNAL, start)
+
+    def _begin(
+        self, plan: StreamPlan, dataset: str | None, insecure: bool, book: Ledger | None, origin: Origin
+    ) -> None:
+        self.plan, self.dataset, self.insecure, self._book = plan, dataset, insecure, book
+        self.origins = (origin,)
+        self._counts = np.zeros(plan.items, dtype=np.int64)
+        self._total = 0
+        self._measured: list[int] = []
+        self._read = np.zeros(plan.items)
+        self._entry: Entry | None = None
+        self._journal = None
+        self._turn = threading.Lock()
+
+    def _debit(self, note: str) -> None:
+        if self._book is not None:
+            cost, mark = self.plan.cost, self.plan.fingerprint
+            self._entry = self._book.debit(cost, mark, note=note, dataset=self.dataset, insecure=self.insecure)
+            (origin,) = self.origins
+            run = origin.run.model_copy(update={"stopped_runs": self._book.stopped})
+            self.origins = (replace(origin, ledger_entry=self._entry.id, run=run),)
+
+    @property
+    def ledger_entry(self) -> int | None:
+        """Where it was paid for."""
+        return self.origins[0].ledger_entry
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        ledger: Ledger | str | Path | None = None,
+        bits: Bits | None = None,
+        moved: bool = False,
+    ) -> Stream:
+        """Go on with a stream that has a folder. Give its ledger again if `close` is to note the release there.
+
+        Folders that were copied or restored are refused, unless you say that it was `moved`: no other copy is in use,
+        and it has every step that was ever answered.
+        """
+        path = Path(folder)
+        header, plan = stream_files.load(path, moved)
+        stream = cls.__new__(cls)
+        stream._bits = BoundBits(bits or SecureBits())
+        if stream._bits.insecure and not header.insecure:
+            raise LeastnoiseError("the noise of this stream is secure; go on without bits")
+        origin = Origin(header.created, header.ledger_entry, run=header.run)
+        stream._begin(plan, header.dataset, header.insecure, _opened(ledger), origin)
+        if stream._book is not None:
+            stream._entry = _entry(stream._book, header)
+        stream._journal = Journal(path / JOURNAL, header.sha256)
+        if len(stream._journal.steps) > plan.items:
+            raise folders.damaged(path / JOURNAL, "it has more steps than items", REMEDY)
+        for step in stream._journal.steps:
+            stream._take(step)
+        return stream
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The privacy statement, for all answers together."""
+        return Privacy.of(self.plan.cost, self.plan.delta, insecure=self.insecure, run=self.origins[0].run)
+
+    def __len__(self) -> int:
+        return len(self._measured)
+
+    def add(self, count: int, confidence: float = 0.95, *, step: int | None = None) -> Answer:
+        """Take the next item's count and answer the next query.
+
+        With `step`, its number from 0, the same call can be made again after a crash: a step that was taken with this
+        count is answered as before, and nothing is counted twice.
+        """
+        quantile(confidence)  # whatever is wrong with the call is told before a step is taken
+        with self._turn:
+            number = checked_count(count)
+            if step is not None and self._known(step, number):
+                return self.answer(step, confidence)
+            t = len(self._measured)
+            if t == self.plan.items:
+                raise LeastnoiseError(f"all {t:,} items have come; make a release of them with close()")
+            taken = Step(number, self._exact(t, number) + self._noise())
+            if self._journal is not None:
+                self._journal.append(t, taken)  # on disk before anybody sees an answer
+            self._take(taken)
+            return self.answer(t, confidence)
+
+    def _known(self, step: int, count: int) -> bool:
+        """Whether a step was taken; refused if it is not the next one either, or had another count."""
+        t = len(self._measured)
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step <= t:
+            raise LeastnoiseError(
+                f"step {step} cannot come now, the next is {t}; add what is missing (if steps were answered that are "
+                "gone, the folder is an old copy: do not go on)"
+            )
+        if step < t and self._counts[step] != count:
+            raise LeastnoiseError(f"step {step} was taken with another count, which is final; go on with step {t}")
+        return step < t
+
+    def _noise(self) -> int:
+        (noise,) = rounded_gaussian(self._bits, self.plan.variance, 1).tolist()
+        return int(noise)
+
+    def _exact(self, t: int, count: int) -> int:
+        self._counts[t] = count
+        row, counts = self.plan.system.row(t), self._counts[: t + 1]
+        if (self._total + count) * self.plan.system.largest_entry < FITS:
+            return int(row @ counts)
+        return int(row.astype(object) @ counts.astype(object))
+
+    def _take(self, step: Step) -> None:
+        t = len(self._measured)
+        self._counts[t], self._read[t] = step.count, float(step.measured)
+        self._total += step.count
+        self._measured.append(step.measured)
+
+    def answer(self, step: int, confidence: float = 0.95) -> Answer:
+        """The answer of a step that was taken, as it was told then."""
+        if not 0 <= step < len(self._measured):
+            raise LeastnoiseError(f"step {step} has not come yet; {len(self._measured):,} steps were taken")
+        value = float(self._reading(step) @ self._read[: step + 1])
+        return Answer(value, float(self.plan.std_errors[step]), confidence)
+
+    def to_pandas(self, confidence: float = 0.95) -> pd.DataFrame:
+        """All answers so far: query, answer, std_error, low, high."""
+        padded = self._read.astype(object)  # rows that have not come do not matter
+        return (
+            MatrixRelease(self.plan, padded, self.dataset, self.insecure).answer(confidence=confidence).head(len(self))
+        )
+
+    def _reading(self, t: int) -> Array:
+        system: Any = self.plan.system
+        if isinstance(system, Toeplitz):
+            return system.reading[t::-1]
+        assert isinstance(system, Measured)
+        return system.reading[t, : t + 1]
+
+    def close(self, out: str | Path | None = None, *, overwrite: bool = False) -> MatrixRelease:
+        """All answers as a release, once all items have come; with `out` it is saved and noted in the ledger."""
+        missing = self.plan.items - len(self._measured)
+        if missing:
+            raise LeastnoiseError(f"{missing:,} of {self.plan.items:,} items have not come yet; add them, or zeros")
+        fits = max(map(abs, self._measured)) < FITS
+        measured = np.array(self._measured, dtype=np.int64 if fits else object)
+        release = MatrixRelease(self.plan, measured, self.dataset, self.insecure, self.origins)
+        if out is not None:
+            identity = export.save(release, Path(out), None, overwrite)
+            if self._book is not None and self._entry is not None and self._entry.release != identity:
+                self._entry = self._book.finish(self._entry, identity)
+        self.leave()
+        return release
+
+    def leave(self) -> None:
+        """Stop for now: another process may then load the folder. Without a folder there is nothing to come back to."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def __reduce__(self) -> Any:
+        # Two copies would draw different noise for the same row.
+        raise LeastnoiseError("a stream cannot be copied; open it with a folder, leave it, and load it elsewhere")
+
+
+def _opened(ledger: Ledger | str | Path | None) -> Ledger | None:
+    return ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
+
+
+def _entry(book: Ledger, header: stream_files.Header) -> Entry:
+    """The debit of a stream."""
+    for entry in book.entries():
+        if entry.id == header.ledger_entry and entry.fingerprint == header.fingerprint:
+            return entry
+    raise LeastnoiseError(f"the ledger {book.path} has no debit of this stream; give the one it was opened with")

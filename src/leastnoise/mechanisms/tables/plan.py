@@ -1,0 +1,363 @@
+"""Plan: the certified noise for a workload and a budget, before any data is seen."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, prod, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leastnoise._types import Array, Progress
+from leastnoise.domain import Domain
+from leastnoise.errors import LeastnoiseError
+from leastnoise.factorize import SOLVERS
+from leastnoise.factorize.threads import one_blas_thread
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
+from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
+from leastnoise.noise import Bits
+from leastnoise.plan import adhoc, store, words
+from leastnoise.plan.certificate import Floor
+from leastnoise.plan.design import Design, no_progress
+from leastnoise.plan.embedding import embed
+from leastnoise.plan.factorization import ComplexArray, Factorization
+from leastnoise.plan.factorization import factorization as explicit
+from leastnoise.plan.factorization import fourier_factorization as complex_factorization
+from leastnoise.plan.objective import Objective, Outcome, query_weights
+from leastnoise.plan.recipe import Recipe, make_recipe
+from leastnoise.plan.recipe_store import fingerprint as recipe_fingerprint
+from leastnoise.plan.recipe_store import recipe_data
+from leastnoise.plan.request import Request
+from leastnoise.plan.variance import Variances
+from leastnoise.privacy import Budget
+from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.gaussian import contrast
+from leastnoise.release.statement import Origin, Summary, common_delta
+from leastnoise.release.table_release import TableRelease
+from leastnoise.workload import Workload
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+@dataclass(frozen=True)
+class Plan(Mechanism[TableRelease]):
+    """A certified plan. `print(plan)` shows it; nothing in it depends on data.
+
+    Guarantees: privacy_cost_is_at_most_the_budget; unbiased; variance_formula_is_exact.
+    """
+
+    method = "plan"
+
+    workload: Workload
+    budget: Budget
+    solver: str
+    prior: str
+    objective: Objective
+    outcome: Outcome
+    floor: Floor
+    seconds: float = 0.0
+    embedded: Workload | None = None  # the workload on the doubled domain, for solver 'embedding'
+
+    @property
+    def design(self) -> Design:
+        """Strategies of all residuals."""
+        return self.outcome.design
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes."""
+        return self.workload.domain
+
+    @property
+    def mu_squared(self) -> float:
+        """mu^2 that the measurements spend if one row is added or removed, before noise is rounded to integers."""
+        return sensitive_cost(self.budget)
+
+    @property
+    def cost(self) -> Cost:
+        """Exact privacy cost of what is measured."""
+        return self.recipe.cost
+
+    @property
+    def delta(self) -> float:
+        """The delta at which epsilon is stated."""
+        return common_delta([self.budget])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of all that decides what is measured."""
+        return recipe_fingerprint(self.recipe)
+
+    @cached_property
+    def noise_variances(self) -> Array:
+        """Noise variance per residual orbit."""
+        return self.design.noise(self.mu_squared)
+
+    @cached_property
+    def variances(self) -> Variances:
+        """Variances of all queries of the workload."""
+        return Variances(self.design, self.noise_variances)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The plan in integers, as it is measured, with its exact privacy cost."""
+        return make_recipe(self)
+
+    @property
+    def rounding_loss(self) -> float:
+        """By how much rounding to integers raises the RMSE (negative where the exact sensitivity is lower)."""
+        return self.recipe.rmse / self.rmse - 1
+
+    @cached_property
+    def queries(self) -> int:
+        """Number of queries."""
+        return self.workload.queries
+
+    @cached_property
+    def _sums(self) -> Array:
+        return self.variances.table_sums(self.variances.plain)
+
+    @cached_property
+    def _maxima(self) -> Array:
+        return np.array([self.variances.table_maximum(t) for t in self.design.structure.tables])
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean variance over the queries, unweighted."""
+        return sqrt(float(self._sums.sum()) / self.queries)
+
+    @cached_property
+    def weighted_rmse(self) -> float:
+        """Root of (sum of weight * variance) / number of queries, with the stated weights."""
+        structure = self.design.structure
+        smashed = replace(self.design.smashed, asked=structure.stated)
+        weights = query_weights(structure, Objective(1.0))
+        return sqrt(float(weights @ self.variances.table_sums(smashed)) / self.queries)
+
+    @property
+    def max_std_error(self) -> float:
+        """Largest standard error of any query."""
+        return sqrt(float(self._maxima.max()))
+
+    def _scaled(self, at_cost_one: float) -> float:
+        per_query = self.queries if self.objective.r == 1 else 1
+        return sqrt(at_cost_one / (self.mu_squared * per_query))
+
+    @property
+    def value(self) -> float:
+        """What the objective minimizes, as a standard error (weighted RMSE for `sum`)."""
+        return self._scaled(self.outcome.value)
+
+    @property
+    def class_floor(self) -> float:
+        """Proven floor of `value` for any strategies in the same residual spaces."""
+        return self._scaled(self.outcome.floor)
+
+    @property
+    def floor_value(self) -> float:
+        """Best known floor of `value` over all factorization mechanisms."""
+        return self._scaled(self.floor.value)
+
+    @property
+    def worst_case_floor(self) -> float:
+        """No mechanism of any kind with the same Gaussian privacy has a smaller `value` on all data (docs/theory.md).
+
+        Guarantees: floor_is_below_the_best_mechanism_there_is.
+        """
+        return self.floor_value * self.budget.mu / contrast(self.budget.mu)
+
+    @property
+    def gap(self) -> float:
+        """value / class_floor - 1 (infinite when the solver gives no class floor)."""
+        return self.value / self.class_floor - 1 if self.class_floor > 0 else inf
+
+    @property
+    def unit(self) -> str:
+        """What `value` and the floors are measured in."""
+        if self.objective.r == inf:
+            targets = any(b.target is not None for b in self.workload.blocks)
+            return "largest std_error / target" if targets else "max_std_error"
+        if self.objective.r > 1:
+            return f"root of the l{self.objective.r:g} norm of the variances"
+        return (
+            "rmse"
+            if all(b.weight == 1 for b in self.workload.blocks) and self.design.structure.stated.is_plain
+            else "weighted_rmse"
+        )
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Per statement of the workload: its queries and their errors."""
+        tables = self.design.structure.tables
+        out = []
+        for b, block in enumerate(self.workload.blocks):
+            mine = [i for i, t in enumerate(tables) if t.block == b]
+            count = block.count(self.workload.domain)
+            group: dict[str, Any] = {
+                "attributes": [self.workload.domain.names[i] for i in block.on],
+                "family": block.label,
+                "ways": block.ways,
+                "tables": block.tables,
+                "queries": count,
+                "weight": block.weight,
+                "rmse": sqrt(float(self._sums[mine].sum()) / count),
+                "max_std_error": sqrt(float(self._maxima[mine].max())),
+            }
+            if block.target is not None:
+                group |= {"target": block.target, "met": bool(group["max_std_error"] <= block.target * (1 + 1e-9))}
+            out.append(group)
+        return out
+
+    def variance(self, attributes: str | Sequence[str], query: Any) -> float:
+        """Variance of one linear query over the cells of the attributes."""
+        return float(self.covariance([(attributes, query)])[0, 0])
+
+    def covariance(self, queries: Sequence[tuple[str | Sequence[str], Any]]) -> Array:
+        """Joint covariance of several linear queries, each (attributes, array over their cells)."""
+        return adhoc.covariance(self, queries)
+
+    def group_variances(self, group: int) -> dict[tuple[str, ...], Array]:
+        """Variance of every query of one group: per attribute set, in the order of the family's rows."""
+        return adhoc.group_variances(self, group)
+
+    def factorization(self) -> Factorization:
+        """Explicit L, B and Sigma with W = L B, on small domains."""
+        return explicit(self)
+
+    def fourier_factorization(self) -> tuple[ComplexArray, ComplexArray]:
+        """WFF's complex factorization W = L R (equations 18 and 22) of marginal and cyclic queries, small domains."""
+        return complex_factorization(self.workload)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan in numbers, as `leastnoise plan --json` prints it."""
+        return {**words.document(self), "peak_memory_mb": peak_memory_mb()}
+
+    def __str__(self) -> str:
+        return words.summary(self)
+
+    def explain(self) -> str:
+        """The plan in words."""
+        return words.explain(self)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The plan in a few numbers, as its releases keep it."""
+        return Summary.of(self.to_json() | {"rounding_loss": self.rounding_loss})
+
+    def measure(self, counts: Counts, bits: Bits, progress: Progress | None = None) -> TableRelease:
+        """Measure counts with fresh noise; `run` debits first."""
+        return TableRelease((measure(self.recipe, counts, bits, progress),), origins=(Origin(plan=self),))
+
+    def room(self, tables: bool) -> int:
+        """Bytes that a release needs on disk."""
+        _ = self.summary  # which takes its time before anything is spent
+        return _room(self.recipe, tables)
+
+    def plot(self) -> alt.VConcatChart:
+        """Error per statement beside the floor, as an Altair chart (needs the extra `plots`)."""
+        from leastnoise.report.plots import plot_plan
+
+        return plot_plan(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to one file (a temporary name first, then renamed)."""
+        store.save(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Read a plan back; a damaged or newer file is refused."""
+        return Plan(**store.read(Path(path)))
+
+
+def _room(recipe: Recipe, tables: bool) -> int:
+    structure, (_, arrays) = recipe.structure, recipe_data(recipe)
+    answers = sum(
+        members * prod(probe.strategy.answers)
+        for members, probes in zip(structure.members, recipe.probes, strict=True)
+        for probe in probes
+    )
+    need = 8 * answers + sum(array.nbytes for array in arrays.values()) + FILE_BYTES
+    if tables:
+        for members, orbit in zip(structure.members, structure.orbits, strict=True):
+            need += members * (FILE_BYTES + CELL_BYTES * prod(structure.shape(orbit)))
+    return need
+
+
+def sensitive_cost(budget: Budget) -> float:
+    """mu^2 to spend where one row is added or removed.
+
+    A person with k rows moves the answers k times as far. Replacing is removing and adding, so at most twice as far;
+    the recipe knows how far exactly.
+    """
+    return budget.cost / budget.neighbours.moves**2
+
+
+def peak_memory_mb() -> float:
+    """Largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def plan(
+    workload: Workload,
+    budget: Budget | None = None,
+    *,
+    solver: str = "optimal",
+    prior: str | Mapping[str, Any] = "search",
+    objective: object = "sum",
+    bases: Mapping[str, Any] | None = None,
+    gap: float = 1e-5,
+    progress: Progress | None = None,
+) -> Plan:
+    """The plan of least noise within a budget; without a budget, the least budget that meets the workload's targets.
+
+    `prior` is "search", "uniform" or one vector per attribute name; `bases` has rows per attribute for solver 'basis'.
+    """
+    started = time.perf_counter()
+    check(workload, solver, budget)
+    goal = Objective.of(objective)
+    targets = any(b.target is not None for b in workload.blocks)
+    goal = Objective(inf) if targets else goal
+    inner = embed(workload) if solver == "embedding" else workload
+    asked = Request(inner, "fourier" if solver == "embedding" else solver, prior, goal, bases or {}, gap)
+    with one_blas_thread():
+        _, outcome, floor = asked.run(progress or no_progress)
+    if inner is not workload:  # a floor of the doubled problem says nothing about the original one
+        _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(no_progress)
+        outcome = replace(outcome, floor=min(floor.value, outcome.value))
+    if budget is not None and budget.neighbours.change == "replace":
+        floor = Floor(0.0, "none known for replacing one row")
+    spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
+    name = asked.prior_name(outcome.design)
+    seconds = time.perf_counter() - started
+    made = Plan(workload, spent, solver, name, goal, outcome, floor, seconds, inner if inner is not workload else None)
+    return made if budget is not None else _room_for_rounding(made)
+
+
+def _room_for_rounding(made: Plan) -> Plan:
+    """A little more budget, so that accuracy targets are met by what is measured, not only by what is planned."""
+    for _ in range(3):  # the digits kept depend on the noise, so the loss moves a little with the budget
+        if not words.has_recipe(made):
+            return made
+        tables = made.design.structure.tables
+        targets = [(t, target) for t in tables if (target := made.workload.blocks[t.block].target) is not None]
+        worst = max(sqrt(made.recipe.errors.table_maximum(t)) / target for t, target in targets)
+        if worst <= 1:
+            return made
+        made = replace(made, budget=Budget(mu=made.budget.mu * worst * (1 + 1e-7)))
+    return made
+
+
+def check(workload: Workload, solver: str, budget: Budget | None) -> None:
+    """Refuse what cannot be planned."""
+    if not workload.blocks:
+        raise LeastnoiseError("the workload is empty; add queries, for example workload.marginals(ways=2)")
+    if solver not in (*SOLVERS, "embedding"):
+        raise LeastnoiseError(f"unknown solver {solver!r}; use one of {', '.join((*SOLVERS, 'embedding'))}")
+    if budget is None and all(b.target is None for b in workload.blocks):
+        raise LeastnoiseError("neither a budget nor an accuracy target is given; give Budget(epsilon=1, delta=1e-9)")

@@ -1,0 +1,196 @@
+"""Releases of tables: residuals measured with independent noise, from which every table in reach follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leastnoise._types import Array, Progress
+from leastnoise.domain import Domain
+from leastnoise.plan.adhoc import pieces
+from leastnoise.plan.structure import Orbit
+from leastnoise.privacy.cost import Cost
+from leastnoise.release import interop, postprocess
+from leastnoise.release.frames import state_answers, state_products
+from leastnoise.release.linear import Linear
+from leastnoise.release.measurements import Measurements
+from leastnoise.release.reach import Reach
+from leastnoise.release.release import Release
+from leastnoise.release.state import Members, State
+from leastnoise.release.statement import Origin, Privacy, Run
+from leastnoise.workload import Family, Workload
+from leastnoise.workload.families import Marginal
+
+if TYPE_CHECKING:
+    from leastnoise.estimate import Estimate
+    from leastnoise.mechanisms.adaptive.complete import Completion
+
+TINY = 1e-9  # relative to the query: pieces below this are rounding errors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableRelease(Release):
+    """Noisy answers that are consistent with each other and unbiased.
+
+    Guarantees: unbiased; variance_is_exact; tables_are_consistent; never_reads_data.
+    """
+
+    kind = "release of tables"
+    mark = "leastnoise_release"
+
+    parts: tuple[Measurements, ...]
+    dataset: str | None = None
+    origins: tuple[Origin, ...] = ()  # one per part, where they are known
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes."""
+        return self.parts[0].recipe.workload.domain
+
+    @property
+    def workload(self) -> Workload:
+        """The statistics that were asked for."""
+        return Workload(self.domain, tuple(b for p in self.parts for b in p.recipe.workload.blocks))
+
+    @property
+    def cost(self) -> Cost:
+        """Exact privacy cost of all parts together."""
+        return Cost.total(p.recipe.cost for p in self.parts)
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The privacy statement, in words and numbers."""
+        return Privacy.of_parts(self.parts, Run.together(o.run for o in self.origins))
+
+    @property
+    def insecure(self) -> bool:
+        """Whether some noise came from a seed: then nothing is protected from whoever knows it."""
+        return any(p.insecure for p in self.parts)
+
+    @cached_property
+    def state(self) -> State:
+        """Estimates, strategies and noise of all residuals."""
+        return State.of(self.parts)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What can be answered, and what would have been needed for the rest."""
+        return Reach(self.state, self.domain, self.parts[0].recipe.budget)
+
+    def priors(self) -> dict[str, Array]:
+        """The prior of each attribute, for a later plan whose release is to be merged with this one."""
+        return {name: self.state.prior(a) for a, name in enumerate(self.domain.names)}
+
+    # --- what the base class builds on --------------------------------------------------------------------------------
+
+    def joint(self, queries: Sequence[Linear]) -> tuple[Array, Array]:
+        """Values of some queries, and coordinates whose inner products are covariances."""
+        asked = [self._pieces(query) for query in queries]
+        values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in asked], dtype=np.float64)
+        return values, self._coordinates(asked)
+
+    def _pieces(self, query: Linear) -> dict[Members, Array]:
+        found: dict[Members, Array] = {}
+        for term in query.terms:
+            self.reach.check_wide(term.attributes)
+            split = pieces(self.state.structure, self.state.priors, term.attributes, term.weights)
+            for members, piece in split.items():
+                found[members] = found[members] + piece if members in found else piece
+        scale = max((float(np.abs(t.weights).max(initial=0.0)) for t in query.terms), default=0.0)
+        largest = {m: float(np.abs(p).max(initial=0.0)) for m, p in found.items()}
+        asked = {m: p for m, p in found.items() if largest[m] > TINY * scale}
+        self.reach.check({m: largest[m] for m in asked if self.state.find(m) is None})
+        return asked
+
+    def _value(self, members: Members, piece: Array) -> float:
+        table = self.state.table(members)
+        assert table is not None
+        return float(np.vdot(piece, table))
+
+    def _coordinates(self, asked: Sequence[dict[Members, Array]]) -> Array:
+        """One row per query, with a block of columns for each residual that some query needs."""
+        blocks = []
+        for members in dict.fromkeys(m for a in asked for m in a):
+            known = self.state.find(members)
+            assert known is not None
+            using = [i for i, a in enumerate(asked) if members in a]
+            half = known.strategy.half(np.stack([asked[i][members] for i in using]))
+            block = np.zeros((len(asked), half.shape[1]))
+            block[using] = sqrt(known.noise) * half
+            blocks.append(block)
+        return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(asked), 0))
+
+    def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
+        """Answers and variances of all products of one row per attribute, one axis each."""
+        if all(isinstance(family, Marginal) for family in families):  # whole tables are checked and made at once
+            names = [self.domain.names[a] for a in attributes]
+            return self.counts(*names), self.std_errors(*names) ** 2
+        return state_products(self, attributes, families)
+
+    def row_answers(self, attributes: Sequence[int], rows: Array) -> tuple[Array, Array]:
+        """Answers and variances of queries given by their weights on the table of some attributes."""
+        return state_answers(self, attributes, rows)
+
+    def has_table(self, attributes: Sequence[int]) -> bool:
+        """Whether the whole table of some attributes was measured; sets of the same classes are in reach together."""
+        orbit = self.state.orbit(self.state.order(attributes))
+        if orbit not in self._in_reach:
+            self._in_reach[orbit] = self.reach.has_table(attributes)
+        return self._in_reach[orbit]
+
+    @cached_property
+    def _in_reach(self) -> dict[Orbit, bool]:
+        return {}
+
+    def counts(self, *names: str) -> Array:
+        """The unbiased counts of a table as an array, one axis per attribute."""
+        attributes = [self.domain.index(n) for n in names]
+        self.reach.check_table(attributes)
+        return self.state.marginal(attributes)
+
+    def std_errors(self, *names: str) -> Array:
+        """The standard errors of a table, cell by cell."""
+        attributes = [self.domain.index(n) for n in names]
+        self.reach.check_table(attributes)
+        order = self.state.order(attributes)
+        found = self.state.errors.product_variances([Marginal()] * len(order), self.state.orbit(order))
+        return np.sqrt(found).transpose([order.index(a) for a in attributes])
+
+    # --- files and other programs -------------------------------------------------------------------------------------
+
+    to_mbi = interop.to_mbi
+    adjust = postprocess.adjust
+
+    # --- estimates, which are biased and closer -----------------------------------------------------------------------
+
+    def fit(
+        self,
+        *,
+        mixtures: int = 6,
+        components: int | None = None,
+        replicates: int = 0,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Estimate:
+        """A distribution fitted to the release: best estimates and synthetic rows, at no cost (docs/estimate.md)."""
+        from leastnoise.estimate.run import fit
+
+        options: dict[str, Any] = {"mixtures": mixtures, "components": components, "replicates": replicates}
+        return fit(self, **options, seed=seed, progress=progress)
+
+    def complete(self, *, nonnegative: bool = False, prior: Mapping[str, Any] | None = None) -> Completion:
+        """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
+        from leastnoise.mechanisms.adaptive.complete import complete
+
+        return complete(self, nonnegative=nonnegative, prior=prior)
+
+    def best(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
+        """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
+        from leastnoise.mechanisms.adaptive.complete import best
+
+        return best(self, seed=seed, progress=progress)

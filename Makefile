@@ -55,6 +55,11 @@ bench: setup
 	@test -n "$(NAME)" || { echo "name a benchmark: make bench NAME=..., one of the modules in bench/"; exit 2; }
 	$(BIN)/python -m bench.$(NAME) $(ARGS)
 
+# The reference of the command line, written from the commands.
+.PHONY: reference
+reference: setup
+	$(BIN)/python -m tools.cli_reference
+
 # The documentation as a site in site/; fails on a warning or a dead link.
 docs: setup
 	$(BIN)/python -m tools.site_build

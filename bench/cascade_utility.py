@@ -216,7 +216,7 @@ def measured(asked: Queries, draws: int, seed: int) -> Errors:
     if asked.bits <= DENSE_BITS:
         strategies["eigen"] = solve_eigen(asked.gram, 1e-4).strategy
         total["eigen"] = strategies["eigen"].error(asked.gram)
-        # on nodes of a regular tree the best cascade is the best of all (docs/cascade.md)
+        # on nodes of a regular tree the best cascade is the best of all (docs/proofs.md)
         floor = least_error(asked.demand) if asked.name == "node" else solve_optimal(asked.gram, 1e-3).floor
     found |= {name: asked.worst(s.back(rng.standard_normal((draws, s.measurements)))) for name, s in strategies.items()}
     total["binary"] = asked.plain_total

@@ -22,6 +22,7 @@ from leastnoise.factorize import SOLVERS
 from leastnoise.workload.schema import json_schema
 from leastnoise.workload.spec import parse_spec
 from leastnoise.workload.workload import NAMES
+from tools import cli_reference
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -179,6 +180,17 @@ def test_spec_page_names_every_key_and_family() -> None:
     text = (ROOT / "docs" / "spec.md").read_text()
     for word in {*schema_keys(json_schema()), *NAMES}:
         assert f"`{word}`" in text, word
+
+
+def test_pages_named_in_the_source_exist() -> None:
+    files = [path for folder in ("src", "tests", "bench", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
+    named = {link: file for file in files for link in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text())}
+    lost = {link: name(file) for link, file in named.items() if not (ROOT / link).is_file()}
+    assert set(lost) <= {"docs/x.md"}, lost  # an example of a page
+
+
+def test_the_reference_of_the_command_line_is_up_to_date() -> None:
+    assert cli_reference.PAGE.read_text() == cli_reference.page(), "run make reference"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/planning.md"])

@@ -31,7 +31,8 @@ def test_links_and_anchors_resolve_and_nothing_is_remote(site: Path) -> None:
 
 
 def test_every_page_is_in_the_site(site: Path) -> None:
-    sources = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")] + list(PLACES.values())
+    pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")] + list(PLACES.values())
+    sources = [page.replace("README.md", "index.md") for page in pages]  # a folder's README is its index
     for source in sources:
         assert (site / source).with_suffix(".html" if source.endswith(".md") else Path(source).suffix).is_file(), source
 
@@ -45,8 +46,8 @@ def test_every_page_forbids_other_servers(site: Path) -> None:
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: str(p.relative_to(DOCS)))
 def test_index_links_every_page(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", (DOCS / "index.md").read_text())
-    assert page.name == "index.md" or str(page.relative_to(DOCS)) in links
+    links = re.findall(r"\]\(([^)#]+)\)", (DOCS / "README.md").read_text())
+    assert page == DOCS / "README.md" or str(page.relative_to(DOCS)) in links
 
 
 def test_code_and_tables_look_like_it(site: Path) -> None:
@@ -58,8 +59,8 @@ def test_code_and_tables_look_like_it(site: Path) -> None:
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
-    anchors = {a for page in (site / "api").glob("*.html") for a in site_build.Page(page).anchors}
-    index = (DOCS / "api" / "index.md").read_text()
+    anchors = {a for page in (site / "reference").glob("*.html") for a in site_build.Page(page).anchors}
+    index = (DOCS / "reference" / "python.md").read_text()
     for name in set(leastnoise.__all__) - {"__version__"}:
         thing = getattr(leastnoise, name)
         known = (
@@ -158,7 +159,7 @@ def page(site: Path) -> Iterator[Any]:
 
 @pytest.mark.browser
 def test_search_works_from_a_folder_and_nothing_is_asked_of_the_network(site: Path, page: Any) -> None:
-    for name in ("index", "overview", "theory", "report", "api/release"):
+    for name in ("index", "overview", "theory", "report", "reference/release"):
         page.goto((site / f"{name}.html").as_uri())
     page.goto((site / "index.html").as_uri())
     page.click("input.md-search__input")

@@ -60,7 +60,7 @@ def moved(text: str, source: str, place: str) -> str:
 
     >>> moved("[plan](docs/planning.md#priors), [web](https://x.org)", "README.md", "overview.md")
     '[plan](planning.md#priors), [web](https://x.org)'
-    >>> moved("[changes](../../CHANGELOG.md)", "docs/howto/sql.md", "howto/sql.md")
+    >>> moved("[changes](../../CHANGELOG.md)", "docs/howto/several.md", "howto/several.md")
     '[changes](../changelog.md)'
     """
 

@@ -22,7 +22,7 @@ LOOK = 20  # steps between looks at the loss
 LEAST_GAIN = 2e-3  # of the loss, between looks: below this a stage has converged
 MOST_STEPS = 400  # of one stage
 MOST = 128  # components of one mixture
-# Deviation of a component's logits about the mean over all components, as a weak prior: components that few rows speak
+# Deviation of a component's logits about the mean over all components, a weak penalty: components that few rows speak
 # for stay near the rest instead of following the noise.
 APART = 2.0
 REFIT_STEPS = 60

@@ -6,7 +6,7 @@ its centre a the matrix W - (R a) 1^T = R (A - a 1^T) has a factorization with c
     norm of W by differences >= (2n / (n - 1))^1/2 * min over c of the norm of W - c 1^T,
 
 and for any weights p on queries and s on cells the last norm is at least | P^1/2 W S^1/2 (I - v v^T) |_tr with
-v = s^1/2, because 1^T S^1/2 = v^T vanishes there. For the identity this is attained (docs/bounds.md).
+v = s^1/2, because 1^T S^1/2 = v^T vanishes there. For the identity this is attained (docs/sample_complexity.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 For each node with m >= 2 children the rows t (m I - J) compare the children's counts. The kernel of all of them is the
 distribution in which every node spreads evenly over its children, and the pseudo-inverse walks down the tree: a child
 has a share 1/m of its parent, plus its own part. Which t are best for queries on nodes is known in closed form
-(docs/cascade.md), and so is a lower bound on what any strategy can do (docs/hierarchies.md).
+(docs/proofs.md), and so is a lower bound on what any strategy can do.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def best_budgets(core: Tree, own: Array) -> tuple[float, Array]:
 
     Below a node, what is left of the budget serves every child at once. With L the least error below a node at budget 1
     and a the weight of its children's own parts, Cauchy's inequality gives L^1/2 = (a k)^1/2 + (sum of L)^1/2,
-    k = (m - 1)^2 / m^2 (docs/cascade.md).
+    k = (m - 1)^2 / m^2 (docs/proofs.md).
     """
     m = np.maximum(core.children.astype(np.float64), 1)
     here, below = np.sqrt(own) * (m - 1) / m, np.zeros(core.nodes)
@@ -167,7 +167,7 @@ def distance(load: Load) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A distribution over the leaves and a test matrix, which prove floors for queries on nodes (docs/hierarchies.md).
+    """A distribution over the leaves and a test matrix, which prove floors for queries on nodes (docs/proofs.md).
 
     With b = weight + 1 / sum over children of 1/b, siblings get shares s in proportion to 1/b; children that nobody
     asks about get none. The test matrix then has orthonormal columns, and traces on it are sums over the nodes.

@@ -142,7 +142,7 @@ def _fourier_floor(question: Question) -> Floor:
 
 
 def _tree_floors(question: Question) -> Iterator[Floor]:
-    """A bound in closed form where hierarchies are asked for their nodes (docs/hierarchies.md)."""
+    """A bound in closed form where hierarchies are asked for their nodes (docs/proofs.md)."""
     structure = question.structure
     loads = [class_load(question, c) for c in range(len(structure.classes))]
     if not any(loads):
@@ -157,7 +157,7 @@ def _tree_floors(question: Question) -> Iterator[Floor]:
             traces.append(root_trace(f.gram(n), np.full(n, 1 / n)))
         else:
             traces.append(fourier_trace(f, n))
-    yield Floor(_assemble(question, traces, {}), "trace-norm bound along trees, in closed form (docs/hierarchies.md)")
+    yield Floor(_assemble(question, traces, {}), "trace-norm bound along trees, in closed form (docs/proofs.md)")
 
 
 def _polar_floors(design: Design) -> Iterator[Floor]:

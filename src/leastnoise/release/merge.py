@@ -16,7 +16,8 @@ def merge(*releases: Release) -> TableRelease:
     """One release from several of the same data: every answer uses all measurements, each with its due weight.
 
     Nothing new is spent; the cost is the sum of all costs. The releases must be of the same rows, which nobody can
-    check from noisy numbers, and their plans must have the same priors, for example prior="uniform" (docs/merging.md).
+    check from noisy numbers, and their plans must have the same priors, for example prior="uniform"
+    (docs/howto/several.md).
 
     Guarantees: merging_is_least_squares; cost_adds_up_exactly; refuses_what_does_not_belong_together.
     """

@@ -1,9 +1,9 @@
 """Queries seen from a population: the trace norm of P^1/2 W S^1/2 without the direction s^1/2, and its best weights.
 
 Weights p on queries and s on values with a large trace norm make questions that are hard for every local mechanism
-(docs/bounds.md). The norm is concave in s and in p, and the steps here, p_q -> share of query q in the trace and s_x ->
-share of value x, have its summits as fixed points. The same steps with the largest singular values only suit large
-errors. Any weights are valid; better ones prove more.
+(docs/sample_complexity.md). The norm is concave in s and in p, and the steps here, p_q -> share of query q in the trace
+and s_x -> share of value x, have its summits as fixed points. The same steps with the largest singular values only suit
+large errors. Any weights are valid; better ones prove more.
 """
 
 from __future__ import annotations

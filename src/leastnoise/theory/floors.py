@@ -1,4 +1,4 @@
-"""How few people are too few: lower bounds with their constants (docs/bounds.md has the proofs).
+"""How few people are too few: lower bounds with their constants (docs/sample_complexity.md has the proofs).
 
 Neighbours replace one person, answers are divided by the number of people n, which is public. A bound N says that it is
 not true that every n from N - 1 on is enough.

@@ -1,4 +1,4 @@
-"""All errors at once, any central mechanism: many datasets that accurate answers tell apart (docs/bounds_proofs.md).
+"""All errors at once, any central mechanism: many datasets that accurate answers tell apart (docs/proofs.md).
 
 In one dataset groups of m people hold values; in each of N others one group has moved to another value. If accurate
 answers to all of them differ, then answers to the first one look like answers to another with N times the chance that

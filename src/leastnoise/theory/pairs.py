@@ -1,4 +1,4 @@
-"""Any central mechanism, biased or not, whatever the data: how few people are too few (docs/bounds_proofs.md).
+"""Any central mechanism, biased or not, whatever the data: how few people are too few (docs/proofs.md).
 
 Draw a dataset, then another value for one person, such that the two datasets may change places. Answers on them are
 compared along Z, the polar factor of the queries: accuracy makes them differ, privacy makes them alike. Two ways of

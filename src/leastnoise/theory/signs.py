@@ -2,7 +2,7 @@
 
 Populations s + sum over v of e_v M_v for all signs e_v, where M_v moves query v alone. All errors are small only if all
 signs are told right, so that any two populations one sign apart are told apart with a chance of error of beta / m, m
-the number of queries, on average (docs/bounds_proofs.md). It takes queries that are independent of each other,
+the number of queries, on average (docs/proofs.md). It takes queries that are independent of each other,
 such as parities, and pays if they are many.
 """
 

@@ -2,7 +2,7 @@
 
 Roots of shares are points of a sphere, on which a private report tells at most 4 sinh(epsilon/2)^2 in all directions
 together, everywhere alike. With a prior u^k on the half of a sphere of r + 1 dimensions around s^1/2 (u is the cosine
-to s^1/2), van Trees' inequality has a closed form (docs/bounds_proofs.md). It holds for biased answers, too, and
+to s^1/2), van Trees' inequality has a closed form (docs/proofs.md). It holds for biased answers, too, and
 however people's reports wait for each other's.
 """
 

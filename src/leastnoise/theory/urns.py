@@ -1,4 +1,4 @@
-"""Floors of any central mechanism by urns, for few people and for products of queries (docs/bounds_proofs.md).
+"""Floors of any central mechanism by urns, for few people and for products of queries (docs/proofs.md).
 
 People hold values drawn from Polya's urn that starts with kappa s; one of them draws again.
 """

@@ -2,7 +2,7 @@
 
 Base population s, and for each query v two others, s + M_v and s - M_v, on which it differs by 2 W_v . M_v. Somebody
 who is told v after all reports are in could tell the two apart from accurate answers. Reports tell on average over v at
-most kappa sinh(epsilon/2)^2 | Pi^1/2 M S^-1/2 |_op^2 each, however they wait for each other (docs/bounds_proofs.md).
+most kappa sinh(epsilon/2)^2 | Pi^1/2 M S^-1/2 |_op^2 each, however they wait for each other (docs/proofs.md).
 """
 
 from __future__ import annotations

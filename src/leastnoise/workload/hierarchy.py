@@ -2,7 +2,7 @@
 
 A strategy on a tree measures, for each node with m children, how the children differ from their mean. Its noise gives
 each child an own part on top of a share 1/m of its parent. The variance of any query is linear in the variances e of
-own parts, and for queries on nodes the coefficients follow from sums along the tree (docs/cascade.md).
+own parts, and for queries on nodes the coefficients follow from sums along the tree (docs/proofs.md).
 """
 
 from __future__ import annotations

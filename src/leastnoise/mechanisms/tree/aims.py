@@ -1,6 +1,6 @@
 """From accuracy that is wanted to the least noise that costs little: at most so much variance on each level.
 
-On a path with arities m_k and variances v_k of its levels, a leaf pays (docs/cascade.md)
+On a path with arities m_k and variances v_k of its levels, a leaf pays (docs/proofs.md)
 
     1 / v_0 + sum over k of s_k^2 / (v_k - v_{k-1} / m_k^2),    s_k = (m_k - 1) / m_k
 
@@ -99,7 +99,7 @@ def least_noise_cost(tree: Tree, targets: Sequence[Fraction | None], exact_to: i
     Guarantees: targets_hold_after_rounding; costs_no_more_than_any_other_on_regular_trees.
     """
     if exact_to < 0 and targets[0] is not None and all(t is targets[0] for t in targets):
-        return Cascade.by_level(tree, targets[0])  # equal targets are all used up (docs/cascade.md)
+        return Cascade.by_level(tree, targets[0])  # equal targets are all used up (docs/proofs.md)
     caps, arity = _caps(tree, targets, exact_to), _arities(tree)
     kept = [k for k in range(max(exact_to + 1, 0), tree.depth + 1) if k == 0 or arity[k] > 1]
     chain = [_Step(np.inf if caps[k] is None else float(caps[k] or 0), arity[k]) for k in kept]

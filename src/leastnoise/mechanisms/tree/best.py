@@ -10,7 +10,7 @@ node at budget 1, errors are inversely proportional to budgets, and Cauchy's ine
 
     L(node) = ((a k)^1/2 + (sum over children of L)^1/2)^2,    the least error = (a_0^1/2 + L(root)^1/2)^2
 
-(docs/cascade.md). In a regular tree with weights per level no factorization mechanism does better.
+(docs/proofs.md). In a regular tree with weights per level no factorization mechanism does better.
 """
 
 from __future__ import annotations

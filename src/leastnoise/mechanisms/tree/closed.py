@@ -121,7 +121,7 @@ class Law:
         return float(np.vdot(self._table(weights), self.covariance_times(weights)))
 
     def weighted_rounding(self, weights: npt.ArrayLike) -> float:
-        """What `integer_noise` adds to that variance, at most (docs/cascade.md)."""
+        """What `integer_noise` adds to that variance, at most (docs/proofs.md)."""
         x = self._table(weights)
         return self._units.weighted_variance(x) / 12 + table_steps(x) ** 2
 

@@ -1,6 +1,6 @@
 """Exact integer noise for releases: what is published is the table of leaves plus integers; nodes are its sums.
 
-The noise is built as if the tree were measured (docs/cascade.md). Answers to integer questions, the total and the
+The noise is built as if the tree were measured (docs/proofs.md). Answers to integer questions, the total and the
 contrasts between the children of each node, get independent rounded Gaussian noise. From noisy answers an integer table
 follows by integer arithmetic that never sees the data. It commutes with adding a table of integers: the answers on x
 plus noise give x plus what the noise alone gives. So the noise can be drawn without the data, and x plus noise is as

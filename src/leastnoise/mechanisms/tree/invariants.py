@@ -3,7 +3,7 @@
 Exact nodes form the top of the tree: with a node all nodes above it and all its siblings are exact. The noise is the
 cascade's, given that it is zero at these nodes. In the coordinates of a cascade (the total, and the differences between
 the children of each node) that is: no noise in the coordinates above exact nodes, and the others as before. For two
-tables with the same exact counts, the cost is what it was without exact counts (docs/cascade.md).
+tables with the same exact counts, the cost is what it was without exact counts (docs/proofs.md).
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ def _inflation(law: Law) -> float:
 
 
 def _corner_steps(boxes: IntArray, weights: Array) -> float:
-    """A quarter of the sum of all steps of a weighted sum of boxes (docs/cascade.md): they are at corners of boxes."""
+    """A quarter of the sum of all steps of a weighted sum of boxes (docs/proofs.md): they are at corners of boxes."""
     d = boxes.shape[1]
     sides = np.indices((2,) * d).reshape(d, -1)  # (d, corners)
     corners = np.stack([boxes[:, i, sides[i]] for i in range(d)], axis=-1).reshape(-1, d)

@@ -2,7 +2,7 @@
 
 A node with noise X of variance v and m >= 2 children gives each child X / m plus a part of its own. The own parts are
 exchangeable and sum to zero; their variance is e, so that each child has variance c = v / m^2 + e. A single child
-has the noise of its parent. The privacy cost of a leaf at unit change is (docs/cascade.md)
+has the noise of its parent. The privacy cost of a leaf at unit change is (docs/proofs.md)
 
     mu^2 = 1 / v_root + sum over its ancestors of (m - 1)^2 / (m^2 e)
 """

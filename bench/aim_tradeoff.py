@@ -187,7 +187,7 @@ def answers(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> Iter
         return Made(estimate.counts, seconds + more, release, noisy=follows_noise(release, estimate))
 
     def adapted(method: Select) -> tuple[Release, float]:
-        return timed(lambda: adapt(task.workload, task.budget, select=select).run(task.source, bits=SeededBits(seed)))
+        return timed(lambda: adapt(task.workload, task.budget, select=method).run(task.source, bits=SeededBits(seed)))
 
     if "survey" in methods or "fit" in methods:
         release, seconds = adapted("survey")

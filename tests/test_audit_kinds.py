@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.audit.subjects import KINDS, audit, subject_of
+from leastnoise.audit.subjects import audit, subject_of
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
 from leastnoise.local.odds import Choice, Odds

@@ -10,6 +10,9 @@ from leastnoise.workload.spec import parse_spec
 from tests.specs import ATTRIBUTES, PRIVACY, WORKLOAD, message, one_attribute, second_line, spec
 
 
+NO_WORKLOAD = "1: the spec needs 'workload'; write for example - {queries: marginal, ways: 2}"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -41,7 +44,10 @@ def test_not_a_spec(text, said):
             "or 'within' on a workload line",
         ),
         (spec(workload=""), "1: the spec needs 'workload'; write for example - {queries: marginal, ways: 2}"),
-        (spec(workload="workload:\n"), "1: the spec needs 'workload'; write for example - {queries: marginal, ways: 2}"),
+        (
+            spec(workload="workload:\n"),
+            "1: the spec needs 'workload'; write for example - {queries: marginal, ways: 2}",
+        ),
         (spec(workload="workload: []\n"), "4: workload is empty; write for example - {queries: marginal, ways: 2}"),
         (spec("attributes: {}\n"), "1: attributes is empty; write for example age: {range: [0, 99]}"),
         (spec(more="sovler: optimal\n"), "7: unknown key 'sovler' in the spec; did you mean 'solver'?"),

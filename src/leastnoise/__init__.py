@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from leastnoise import estimate, report
     from leastnoise.domain import Domain, bins, hierarchy, sized
     from leastnoise.errors import LeastnoiseError
-    from leastnoise.theory import Bounds, bounds, curves
     from leastnoise.mechanisms import tree as cascade
     from leastnoise.mechanisms.adaptive import Adaptive, Completion, adapt
     from leastnoise.mechanisms.from_spec import plan_spec
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from leastnoise.release.kinds import load
     from leastnoise.sources import Rules, Unit, source_of
     from leastnoise.sources.check import Check, check
+    from leastnoise.theory import Bounds, bounds, curves
     from leastnoise.workload import Workload
     from leastnoise.workload.spec import load_spec
 

@@ -124,7 +124,7 @@ def run_once(
     """Check, debit, measure, save, in this order: the one way from data to a release.
 
     Whatever can fail without a look at the data fails first: names, types, a bad folder, a full disk, too small a
-    budget. Then the ledger takes down that a run is about to look (docs/privacy.md, What an aborted run can tell).
+    budget. Then the ledger takes down that a run is about to look (docs/privacy.md, What an aborted run reveals).
     With a ledger, the exact cost is debited before the first number is drawn. With `out`, the release is also saved
     to that new folder, and only then marked as finished in the ledger.
 

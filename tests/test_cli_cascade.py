@@ -1,4 +1,4 @@
-"""`leastnoise cascade`, and `ask`, `table` and `report` on what it makes."""
+"""Specs with `method: tree`, and `ask`, `table` and `report` on what they make."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.cli import app
 from leastnoise.mechanisms.tree import CascadeRelease, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE
@@ -16,7 +15,8 @@ from tests.shell import call
 
 REGIONS = "region,geo\nnorth,a\nnorth,b\nnorth,c\nsouth,d\nsouth,e\n"
 PEOPLE = "geo,hour\n" + 120 * "a,0\n" + 80 * "b,1\n" + 210 * "e,1\n"
-TARGETS = ("--targets", "3,4,5")
+TARGETS = "tree: {targets: [3, 4, 5]}"
+GEO = "geo: {hierarchy: regions.csv}"
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def spec(*lines, attributes=GEO):
+    """Write a spec; returns its name."""
+    Path("spec.yaml").write_text("\n".join([f"attributes: {{{attributes}}}", "method: tree", *lines]) + "\n")
+    return "spec.yaml"
+
+
 def made(capsys, *more):
-    code, out, err = call(capsys, "cascade", "geo=regions.csv", *TARGETS, "--data", "people.csv", "--out", "out", *more)
+    code, out, err = call(capsys, "release", spec(TARGETS), "--data", "people.csv", "--out", "out", *more)
     assert code == 0, err
     return out, err
 
@@ -43,14 +49,14 @@ def fail(capsys, *arguments):
 
 
 def test_without_data_it_is_a_plan(capsys):
-    code, out, _ = call(capsys, "cascade", "geo=regions.csv", *TARGETS)
+    code, out, _ = call(capsys, "plan", spec(TARGETS))
     assert code == 0
     assert out.splitlines()[0] == "cascade on 'geo': 8 nodes on 3 levels, 5 leaves"
     assert out.splitlines()[-1].startswith("costs mu 0.3915")
 
 
 def test_plan_as_json(capsys):
-    _, out, _ = call(capsys, "cascade", "geo=regions.csv", "--targets", "5", "--json", "--exact-level", "0")
+    _, out, _ = call(capsys, "plan", spec("tree: {targets: 5, exact_level: 0}"), "--json")
     told = json.loads(out)
     assert told["trees"] == ["geo"]
     assert [row["nodes"] for row in told["levels"]] == [1, 2, 5]
@@ -60,8 +66,7 @@ def test_plan_as_json(capsys):
 
 
 def test_budget_and_weights(capsys):
-    arguments = ["cascade", "geo=regions.csv", "--rho", "0.1", "--weights", "1,1,3", "--json"]
-    told = json.loads(call(capsys, *arguments)[1])
+    told = json.loads(call(capsys, "plan", spec("privacy: {rho: 0.1}", "tree: {weights: [1, 1, 3]}"), "--json")[1])
     assert told["privacy"]["mu_squared"] == "1/5"
     assert told["levels"][0]["target"] is None
 
@@ -72,9 +77,9 @@ def test_release_and_ledger(capsys):
     assert err == ""
     told = json.loads(out)
     release = CascadeRelease.load("out")
-    assert told["method"] == "cascade"
+    assert told["method"] == "tree"
     assert told["dataset"] == release.dataset == "people"
-    assert told["ledger"]["entry"] == release.ledger_entry == 1
+    assert told["ledger"]["entry"] == release.origins[0].ledger_entry == 1
     (entry,) = ln.Ledger.open("people.ledger").entries()
     assert entry.release == told["id"]
     assert entry.cost == release.cost
@@ -89,9 +94,8 @@ def test_words_of_a_release(capsys):
 
 
 def test_two_trees(capsys):
-    trees = ("geo=regions.csv", "hour=hours.csv")
-    arguments = ("--targets", "geo=3,4,5", "--targets", "hour=2", "--data", "people.csv", "--out", "two")
-    code, _, err = call(capsys, "cascade", *trees, *arguments)
+    two = spec("tree: {targets: {geo: [3, 4, 5], hour: 2}}", attributes=f"{GEO}, hour: {{hierarchy: hours.csv}}")
+    code, _, err = call(capsys, "release", two, "--data", "people.csv", "--out", "two")
     assert code == 0, err
     release = CascadeRelease.load("two")
     assert release.names == ("geo", "hour")
@@ -109,20 +113,21 @@ def test_ask_by_node(capsys):
     out = call(capsys, "ask", "out", "north", "e")[1]
     assert out.splitlines() == [f"north: {release.node('north')}", f"e: {release.node('e')}"]
     told = json.loads(call(capsys, "ask", "out", "south", "--json", "--confidence", "0.9")[1])
-    assert told["answers"] == [{"question": "south", **release.node("south", confidence=0.9).to_json()}]
+    assert told["answers"] == [{"question": "south", **release.ask("south", confidence=0.9).to_json()}]
     assert told["insecure"] is False
 
 
 def test_tables_by_level(capsys):
     made(capsys)
     release = CascadeRelease.load("out")
-    out = call(capsys, "table", "out", "1")[1]
-    assert out.split()[:5] == ["geo", "count", "std_error", "low", "high"]
-    assert str(release.level(1)["count"].iloc[0]) in out
-    call(capsys, "table", "out", "2", "--csv", "leaves.csv")
+    for level in ("1", "region"):
+        out = call(capsys, "table", "out", "geo", "--level", f"geo={level}")[1]
+        assert out.split()[:5] == ["geo", "count", "std_error", "low", "high"]
+        assert str(release.level(1)["count"].iloc[0]) in out
+    call(capsys, "table", "out", "geo", "--csv", "leaves.csv")
 
     assert pd.read_csv("leaves.csv")["count"].tolist() == release.leaves.tolist()
-    told = json.loads(call(capsys, "table", "out", "0", "--json")[1])
+    told = json.loads(call(capsys, "table", "out", "geo", "--level", "geo=0", "--json")[1])
     assert told["rows"][0]["count"] == release.leaves.sum()
 
 
@@ -142,33 +147,32 @@ def test_seeded_noise_is_told(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("lines", "message"),
     [
+        ([], "spec.yaml line 1: the spec needs 'privacy'; write for example privacy: {epsilon: 1, delta: 1e-9}, "),
+        (["privacy: {rho: 1}", "workload: [{queries: nodes}]"], "spec.yaml line 4: all nodes of a tree are published"),
+        (["tree: {targets: [3, x]}"], "spec.yaml line 3: "),
+        (["tree: {targets: [3, 4]}"], "the tree has 3 levels; got targets for 2"),
+        (["tree: {targets: {hour: 3}}"], "there is no level 'hour' for a target; levels run from 0 to 2"),
+        ([TARGETS, "solver: optimal"], "spec.yaml line 4: 'solver' is for plans; leave it out with 'method: tree'"),
+        (["tree: {target: 3}"], "spec.yaml line 3: unknown key 'target' in tree; did you mean 'targets'?"),
         (
-            ["regions.csv", *TARGETS],
-            "'regions.csv' is no tree; write the attribute and its file, such as geo=regions.csv",
-        ),
-        (["geo=regions.csv", "geo=hours.csv", *TARGETS], "'geo' has two trees; give one for each attribute"),
-        (["geo=regions.csv"], "a cascade needs targets, a budget, or both"),
-        (["geo=regions.csv", "--targets", "3,x"], "targets '3,x' must be numbers, such as 10,20,50"),
-        (["geo=regions.csv", "--targets", "3,4"], "the tree has 3 levels; got targets for 2"),
-        (["geo=regions.csv", "--targets", "hour=3"], "targets 'hour=3' belong to no tree; write geo=3"),
-        (["geo=regions.csv", "hour=hours.csv", "--targets", "3"], "targets '3' belong to no tree; write geo=3"),
-        (["geo=regions.csv", *TARGETS, "--digits", "a"], "digits 'a' must be whole numbers, such as 1,3,5"),
-        (["geo=regions.csv", *TARGETS, "--data", "people.csv"], "say where the release goes, with --out FOLDER"),
-        (
-            ["geo=regions.csv", *TARGETS, "--rho", "0.01"],
+            [TARGETS, "privacy: {rho: 0.01}"],
             "these targets cost mu 0.3915 (rho 0.07664), more than the budget of mu 0.1414 (rho 0.01); level 0 takes "
             "75% of it, raise its target, a standard error of 3",
         ),
         (
-            ["geo=regions.csv", *TARGETS, "--exact-node", "east"],
+            ["tree: {targets: 5, exact_nodes: [east]}"],
             "no node 'east' in this tree; its leaves and nodes are in tree.names",
         ),
     ],
 )
-def test_refusals(capsys, arguments, message):
-    assert fail(capsys, "cascade", *arguments) == message
+def test_refusals(capsys, lines, message):
+    assert fail(capsys, "plan", spec(*lines)).startswith(message)
+
+
+def test_attributes_without_a_hierarchy_are_refused(capsys):
+    assert "hour" in fail(capsys, "plan", spec(TARGETS, attributes="hour: {size: 2}"))
 
 
 def test_refusals_of_questions(capsys):
@@ -179,24 +183,30 @@ def test_refusals_of_questions(capsys):
     assert fail(capsys, "ask", "out", "north and south") == (
         "'north and south': no node 'north and south' in this tree; its leaves and nodes are in tree.names"
     )
-    assert fail(capsys, "ask", "out", "north", "--simultaneous") == (
-        "nodes of a cascade have intervals of their own; leave --simultaneous out"
+    assert fail(capsys, "table", "out", "geo", "--level", "geo=9") == (
+        "no level 9 in this hierarchy; its levels are all, region, geo"
     )
-    assert fail(capsys, "table", "out", "geo") == "'geo' is no level of this release; give numbers from 0 to 2"
-    assert fail(capsys, "table", "out", "9") == "there is no level 9; levels run from 0 to 2"
+    assert fail(capsys, "table", "out", "geo", "--level", "9") == (
+        "--level '9' names no level; write the attribute and its level, such as geo=state"
+    )
+
+
+def test_conditions_and_nodes_are_the_same(capsys):
+    made(capsys)
+    release = CascadeRelease.load("out")
+    assert release.ask("geo under 'north'") == release.ask("north")
+    assert release.ask("geo in ('a', 'b', 'c')").value == release.node("north").value
+    (wide,), narrow = release.asks(["north"], simultaneous=True), release.ask("north")
+    assert wide == narrow
+    both, _ = release.asks(["north", "south"], simultaneous=True)
+    assert both.high > narrow.high
 
 
 def test_wrong_data_spends_nothing(capsys):
     ln.Ledger.create("people.ledger", ln.Budget(rho=1), "people")
     bad = Path("bad.csv")
     bad.write_text("geo\nz\n")
-    code, _, err = call(
-        capsys, "cascade", "geo=regions.csv", *TARGETS, "--data", bad, "--out", "out", "--ledger", "people.ledger"
-    )
+    code, _, err = call(capsys, "release", spec(TARGETS), "--data", bad, "--out", "out", "--ledger", "people.ledger")
     assert code == 3
     assert err.count("\n") == 1
     assert not ln.Ledger.open("people.ledger").entries()
-
-
-def test_every_command_is_there():
-    assert "cascade" in {command.name for command in app.registered_commands}

@@ -1,4 +1,4 @@
-"""`leastnoise matrix`, and `ask`, `table`, `show`, `report` and `audit` on what it makes."""
+"""Specs with `method: matrix` and `method: stream`, and `ask`, `table`, `show` and `report` on what they make."""
 
 import io
 import json
@@ -16,6 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE
 from leastnoise.workload.matrix_file import read_matrix
+from leastnoise.workload.spec import parse_spec
 from tests.shell import call
 
 PAGES = ["home", "shop", "help", "blog"]
@@ -23,7 +24,8 @@ W = np.array([[1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 1]])
 NAMES = ["all", "sales", "info"]
 COUNTS = [220, 81, 77, 120]
 QUERIES = "query,home,shop,help,blog\nall,1,1,1,1\nsales,0,1,0,0\ninfo,0,0,1,1\n"
-SHARP = ("--mu", "1024")  # noise that rounds to nothing, so that releases show the truth
+VALUES = f"values: [{', '.join(PAGES)}]"
+SHARP = "mu: 1024"  # noise that rounds to nothing, so that releases show the truth
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +40,15 @@ def visits():
     return pd.DataFrame({"page": np.repeat(PAGES, COUNTS), "visitor": np.arange(sum(COUNTS)) % 100})
 
 
-def made(capsys, *more, queries="W.csv", data="visits.csv"):
-    given = ("matrix", queries, "--item", "page", *SHARP, "--data", data, "--out", "out", *more)
-    code, out, err = call(capsys, *given)
+def spec(queries="{matrix: W.csv}", page=VALUES, privacy=SHARP, more="method: matrix"):
+    """Write a spec; returns its name."""
+    head = f"attributes: {{page: {{{page}}}}}\nworkload: [{{queries: {queries}}}]\n"
+    Path("spec.yaml").write_text(f"{head}privacy: {{{privacy}}}\n{more}\n")
+    return "spec.yaml"
+
+
+def made(capsys, *more, data="visits.csv", **parts):
+    code, out, err = call(capsys, "release", spec(**parts), "--data", data, "--out", "out", *more)
     assert code == 0, err
     return out, err
 
@@ -81,7 +89,7 @@ def test_files_and_arrays_are_planned_alike(kind, capsys):
     assert (np.asarray(found.queries) == W).all()
     named = kind in ("csv with names", "npz")
     assert (found.items, found.names) == ((PAGES, NAMES) if named else (None, None))
-    code, out, _ = call(capsys, "matrix", saved(kind), "--epsilon", 1, "--delta", 1e-9)
+    code, out, _ = call(capsys, "plan", spec(f"{{matrix: {saved(kind)}}}", privacy="epsilon: 1, delta: 1e-9"))
     assert code == 0
     assert out == f"{ln.factorize(W, ln.Budget(epsilon=1, delta=1e-9))}\n"
 
@@ -120,13 +128,22 @@ def test_names_in_text_files_are_found(text, items, names, folder):
 def test_bad_files_are_told(name, content, said, capsys, folder):
     if content is not None:
         (folder / name).write_bytes(content)
-    assert fail(capsys, "matrix", name, *SHARP).startswith(said)
+    message = fail(capsys, "plan", spec(f"{{matrix: {name}}}"))
+    assert message.startswith(f"spec.yaml line 2: {said}")
 
 
 def test_archives_need_one_matrix(capsys):
     np.savez("two.npz", a=W, b=W)
-    assert (
-        fail(capsys, "matrix", "two.npz", *SHARP) == "'two.npz' has 2 matrices; save one, and perhaps items and names"
+    assert fail(capsys, "plan", spec("{matrix: two.npz}")) == (
+        "spec.yaml line 2: 'two.npz' has 2 matrices; save one, and perhaps items and names"
+    )
+
+
+def test_columns_must_be_the_values(capsys):
+    turned = f"values: [{', '.join(reversed(PAGES))}]"
+    assert fail(capsys, "plan", spec(page=turned)) == (
+        "spec.yaml line 2: the columns of 'W.csv' are not the values of 'page' in their order; write them alike, or "
+        "leave the first line out"
     )
 
 
@@ -190,21 +207,31 @@ def test_questions(capsys):
 
 def test_answers_of_sums_have_their_covariance():
     release = ln.factorize(W, ln.Budget(mu=1), names=NAMES).run(COUNTS, bits=SeededBits(1))
-    asked, joint = release.ask("all - sales + info"), release.answers(["all", "sales", "info"])
+    asked, joint = release.ask("all - sales + info"), release.asks(["all", "sales", "info"])
     assert asked.value == pytest.approx(joint.combine([1, -1, 1]).value)
     assert asked.std_error == pytest.approx(joint.combine([1, -1, 1]).std_error)
-    assert release.answer("sales") == release.answer(1)
+    assert release.ask("sales") == release.ask(1)
+    assert release.ask("item = 1").value == pytest.approx(release.ask("sales").value)
+    assert release.ask("").value == pytest.approx(release.ask("all").value)
     (wide, _), narrow = release.asks(["all", "info"], simultaneous=True), release.ask("all")
     assert wide.high > narrow.high
 
 
 def test_tables(capsys):
     made(capsys)
-    code, out, _ = call(capsys, "table", "out", "info", "all", "--json")
+    code, out, _ = call(capsys, "table", "out", "page", "--json")
     told = json.loads(out)
-    assert (code, told["queries"]) == (0, ["info", "all"])
-    assert [round(row["answer"]) for row in told["rows"]] == [197, 498]
-    assert call(capsys, "table", "out", "--parquet", "all.parquet")[0] == 0
+    assert (code, told["attributes"]) == (0, ["page"])
+    home, shop, help_, blog = (row["count"] for row in told["rows"])
+    assert (round(home), round(shop), round(help_ + blog)) == (
+        220,
+        81,
+        197,
+    )  # the queries hardly tell the last two apart
+    assert call(capsys, "table", "out")[1] == "page\n"
+    told = json.loads(call(capsys, "table", "out", "--queries", "--json")[1])
+    assert [round(row["answer"]) for row in told["rows"]] == [498, 81, 197]
+    assert call(capsys, "table", "out", "--queries", "--parquet", "all.parquet")[0] == 0
     frame = pd.read_parquet("all.parquet")
     assert frame["query"].tolist() == NAMES
     assert frame.attrs["privacy"]["mu"] == pytest.approx(1024)
@@ -239,27 +266,26 @@ def test_other_commands_say_what_to_use(capsys):
 
 
 def test_people_with_several_rows(capsys):
-    made(capsys, "--person", "visitor", "--rows-per-person", "3")
+    made(capsys, more="method: matrix\nunit: {id: visitor, max_rows: 3}")
     release = ln.load("out")
     assert release.cost.neighbours.rows_per_person == 3
-    assert release.answer("all").value == pytest.approx(300, abs=0.5)  # of 100 visitors
+    assert release.ask("all").value == pytest.approx(300, abs=0.5)  # of 100 visitors
 
 
 def test_rows_outside_are_told_or_dropped(capsys, folder):
     with (folder / "visits.csv").open("a") as file:
         file.write("cart,1\n")
-    code, _, err = call(capsys, "matrix", "W.csv", "--item", "page", *SHARP, "--data", "visits.csv", "--out", "out")
+    code, _, err = call(capsys, "release", spec(), "--data", "visits.csv", "--out", "out")
     assert code == 3
     assert "cart" not in err
-    made(capsys, "--outside", "drop")
-    assert ln.load("out").answer("all").value == pytest.approx(498, abs=0.5)
+    made(capsys, page=f"{VALUES}, outside: drop")
+    assert ln.load("out").ask("all").value == pytest.approx(498, abs=0.5)
 
 
 def test_totals(capsys, folder):
-    (folder / "days.csv").write_text("day\n" + "0\n" * 4 + "2\n" * 7)
-    given = ("matrix", "--totals", 3, "--item", "day", *SHARP, "--data", "days.csv", "--out", "out", "--json")
-    code, out, _ = call(capsys, *given)
-    assert (code, json.loads(out)["streams"]) == (0, True)
+    (folder / "days.csv").write_text("page\n" + "0\n" * 4 + "2\n" * 7)
+    out, _ = made(capsys, "--json", data="days.csv", queries="prefix", page="range: [0, 2]")
+    assert json.loads(out)["streams"] is True
     np.testing.assert_allclose(ln.load("out").values, [4, 4, 11], atol=0.1)
 
 
@@ -268,26 +294,57 @@ def test_the_ledger_is_debited(capsys):
     out, err = made(capsys, "--ledger", "visits.ledger", "--note", "first")
     assert err == ""
     assert "left in the ledger: mu" in out
-    again = ("matrix", "W.csv", "--item", "page", *SHARP, "--data", "visits.csv", "--out", "b")
-    assert "is left" in fail(capsys, *again, "--ledger", "visits.ledger")
+    again = ("release", spec(), "--data", "visits.csv", "--out", "b", "--ledger", "visits.ledger")
+    assert "is left" in fail(capsys, *again)
 
 
 def test_mistakes_are_told(capsys):
-    either = "give a file with a matrix of queries, or --totals N for running totals of N items"
-    assert fail(capsys, "matrix", *SHARP) == either
-    assert fail(capsys, "matrix", "W.csv", "--totals", 3, *SHARP) == either
-    assert fail(capsys, "matrix", "W.csv", *SHARP, "--data", "visits.csv") == (
-        "say where the release goes, with --out FOLDER"
+    assert fail(capsys, "release", spec(), "--out", "b") == (
+        "say where the data is, with --data; only 'method: stream' does without"
     )
-    assert fail(capsys, "matrix", "W.csv") == "a budget is epsilon and delta, or mu, or rho; got nothing"
+    assert fail(capsys, "plan", spec(privacy="mu: 0")).startswith("spec.yaml line 3: mu 0 is not positive")
+    two = "attributes: {a: {size: 2}, b: {size: 2}}\nworkload: [{queries: marginal}]\nprivacy: {mu: 1}\n"
+    for method in ("matrix", "stream"):
+        Path("two.yaml").write_text(f"{two}method: {method}\n")
+        assert fail(capsys, "plan", "two.yaml") == (
+            f"method {method!r} is for a single attribute, the spec has 2; use 'method: plan'"
+        )
+    assert fail(capsys, "plan", spec(more="method: stream")) == (
+        "these queries need all items before any is answered; use run, or order the queries"
+    )
+    assert fail(capsys, "plan", spec(more="method: matrix\nprior: uniform")) == (
+        "spec.yaml line 5: 'prior' is for plans; leave it out with 'method: matrix'"
+    )
+    assert fail(capsys, "plan", spec(), "--out", "plan.zip") == (
+        "--out saves plans of tables, not a MatrixPlan; keep the spec instead"
+    )
+
+
+def test_weights_and_several_lines_are_one_matrix():
+    text = f"""
+attributes: {{page: {{values: [{", ".join(PAGES)}]}}}}
+workload:
+  - {{queries: {{matrix: [[1, 1, 0, 0]], names: [web]}}, weight: 4}}
+  - {{queries: {{matrix: [[0, 0, 1, 0], [0, 0, 0, 1]], names: [help, blog]}}, weights: [1, 2]}}
+privacy: {{mu: 1}}
+method: matrix
+"""
+    plan = ln.plan_spec(parse_spec(text))
+    rows = [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    other = ln.factorize(rows, ln.Budget(mu=1), weights=[4, 1, 2], items={"page": PAGES}, names=["web", "help", "blog"])
+    assert plan.names == other.names
+    np.testing.assert_allclose(plan.std_errors, other.std_errors)
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
+DAYS = ("range: [0, 2]", SHARP, "method: stream")  # of three items
+
+
 def test_streams(capsys, monkeypatch, folder):
     ln.Ledger.create("a.ledger", ln.Budget(mu=1025), "log")
-    code, out, err = call(capsys, "matrix", "--totals", 3, *SHARP, "--stream", "days", "--ledger", "a.ledger")
+    code, out, err = call(capsys, "release", spec("prefix", *DAYS), "--out", "days", "--ledger", "a.ledger")
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == "opened the stream days; add counts with: leastnoise stream days COUNT"
     code, out, _ = call(capsys, "stream", "days")
@@ -313,7 +370,7 @@ def test_streams(capsys, monkeypatch, folder):
 
 
 def test_mistakes_with_streams_are_told(capsys):
-    call(capsys, "matrix", "--totals", 3, *SHARP, "--stream", "days")
+    call(capsys, "release", spec("prefix", *DAYS), "--out", "days")
     assert fail(capsys, "stream", "days", "x").startswith("a count is a whole number of 0 or more")
     assert fail(capsys, "stream", "days", "--close", "out").startswith("3 of 3 items have not come yet")
     assert fail(capsys, "stream", "out") == "there is no stream out; open one with Stream(plan, folder=path)"
@@ -322,9 +379,9 @@ def test_mistakes_with_streams_are_told(capsys):
         assert fail(capsys, *command, "days", *more) == (
             "days is a stream; add to it with Stream.load(path), or close it to make a release"
         )
-    both = ("matrix", "--totals", 3, *SHARP, "--stream", "b", "--data", "visits.csv")
-    code, _, err = call(capsys, *both)
-    assert (code, err) == (
-        2,
-        "leastnoise: a stream takes counts one by one, with leastnoise stream; leave --data out\n",
-    )
+
+
+def test_a_stream_on_data_at_once_is_a_release(capsys, folder):
+    (folder / "days.csv").write_text("page\n" + "0\n" * 4 + "2\n" * 7)
+    made(capsys, data="days.csv", queries="prefix", page="range: [0, 2]", more="method: stream")
+    np.testing.assert_allclose(ln.load("out").values, [4, 4, 11], atol=0.1)

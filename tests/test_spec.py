@@ -246,8 +246,8 @@ def test_matrix_files_lie_beside_the_spec(tmp_path):
         (
             "rows.csv",
             b"a,b\n1,2\n",
-            "the columns of 'rows.csv' are not the values of 'sex' in their order; write them alike, or leave the first "
-            "line out",
+            "the columns of 'rows.csv' are not the values of 'sex' in their order; write them alike, or leave the "
+            "first line out",
         ),
         ("rows.csv", b"", "'rows.csv' is empty; write a line for each query"),
         ("rows.csv", b"1,nan\n", "matrix holds nan at [0, 1]; every entry must be a finite number"),

@@ -9,7 +9,6 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.spec import parse_spec
 from tests.specs import ATTRIBUTES, PRIVACY, WORKLOAD, message, one_attribute, second_line, spec
 
-
 NO_WORKLOAD = "1: the spec needs 'workload'; write for example - {queries: marginal, ways: 2}"
 
 

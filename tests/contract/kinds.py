@@ -1,0 +1,109 @@
+"""All kinds of mechanisms, each with a spec, small data, and what it publishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import leastnoise as ln
+from leastnoise._types import IntArray
+from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.mechanisms.mechanism import Mechanism
+from leastnoise.noise import SeededBits
+from leastnoise.release import Release
+from leastnoise.sources import Table
+from leastnoise.workload.spec import Spec, parse_spec
+
+PRIVACY = "privacy: {epsilon: 2, delta: 1e-9}\n"
+PEOPLE = "attributes: {age: {range: [0, 4]}, sex: {values: [F, M]}, job: {size: 3}}\n"
+PAIRS = "workload: [{queries: marginal, ways: 2}, {queries: prefix, on: age}]\n"
+DAYS = "attributes: {day: {range: [0, 6]}}\n"
+GEO = "geo: {hierarchy: {north: [a, b], south: [c, d, e]}, levels: [region, place]}"
+PLACES = f"attributes: {{{GEO}}}\n"
+PREFIX = "workload: [{queries: prefix, on: day}]\n"
+RANDOM = "workload: [{queries: {random: {count: 9, seed: 3}}, on: day}]\n"
+CHOICES = "adaptive: {select: choice, rounds: 6}\n"
+HALF = "half: {hierarchy: {am: [m1, m2], pm: [p1, p2]}}"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind: its spec without a method, the method, and a question that it must be able to answer."""
+
+    method: str
+    spec: str
+    question: str
+    names: tuple[str, ...]  # of a table in reach
+    more: str = ""
+
+    @property
+    def text(self) -> str:
+        """The spec."""
+        return f"{self.spec}{PRIVACY}method: {self.method}\n{self.more}"
+
+    def parsed(self) -> Spec:
+        """The spec, read."""
+        return parse_spec(self.text)
+
+    def mechanism(self) -> Mechanism[Release]:
+        """What the spec states."""
+        return plan_spec(self.parsed())
+
+    def counts(self) -> IntArray:
+        """Counts of every cell of the domain."""
+        shape = self.parsed().workload.domain.shape
+        return np.random.default_rng(7).integers(0, 60, shape)
+
+    def data(self) -> Table:
+        """The same as a source."""
+        return Table(self.parsed().workload.domain, self.counts())
+
+    def run(self, seed: int = 1, **options: Any) -> Release:
+        """A release of those counts."""
+        return self.mechanism().run(self.data(), bits=SeededBits(seed), **options)
+
+
+AGES = ("age = 2 and sex = 'F'", ("age", "sex"))
+KINDS = {
+    "plan": Kind("plan", PEOPLE + PAIRS, *AGES),
+    "plan of hierarchies": Kind(
+        "plan", f"attributes: {{{GEO}, sex: {{size: 2}}}}\nworkload: [{{queries: {{geo: nodes, sex: marginal}}}}]\n",
+        "geo under 'north'", ("geo",),
+    ),
+    "adaptive by surveys": Kind("adaptive", PEOPLE + PAIRS, "age < 2", ("age",)),
+    "adaptive by choices": Kind("adaptive", PEOPLE + PAIRS, "age < 2", ("age",), CHOICES),
+    "matrix": Kind("matrix", DAYS + RANDOM, "day < 3", ("day",)),
+    "matrix with names": Kind(
+        "matrix", "attributes: {page: {values: [home, shop, help]}}\n"
+        "workload: [{queries: {matrix: [[1, 1, 1], [0, 1, 0]], names: [all, sales]}}]\n",
+        "all - sales", ("page",), "objective: max\n",
+    ),
+    "running totals": Kind("matrix", DAYS + PREFIX, "day between 2 and 4", ("day",)),
+    "long running totals": Kind(
+        "matrix", "attributes: {day: {range: [0, 1099]}}\n" + PREFIX,
+        "day between 20 and 400", ("day",),
+    ),
+    "stream": Kind("stream", DAYS + PREFIX, "day <= 5", ("day",)),
+    "tree": Kind("tree", PLACES, "north", ("geo",)),
+    "two trees": Kind("tree", f"attributes: {{{GEO}, {HALF}}}\n", "north and pm", ("geo", "half")),
+    "tree with targets": Kind("tree", PLACES, "geo under 'south'", ("geo",), "tree: {targets: [9, 9, 12]}\n"),
+    "tree with exact counts": Kind("tree", PLACES, "c", ("geo",), "tree: {exact_level: 1}\n"),
+}  # fmt: skip
+
+
+@cache
+def released(name: str) -> Release:
+    """One release of each kind, made once."""
+    return KINDS[name].run()
+
+
+def ledger_for(kind: Kind, path: Path) -> ln.Ledger:
+    """A ledger with room for one run and a little more."""
+    cost = kind.mechanism().cost
+    return ln.Ledger.create(
+        path, ln.Budget(mu=1.2 * float(cost.mu_squared) ** 0.5, neighbours=cost.neighbours), "people"
+    )

@@ -60,7 +60,7 @@ class Kind:
 
     def data(self) -> Table:
         """The same as a source."""
-        return Table(self.parsed().workload.domain, self.counts())
+        return Table(self.parsed().workload.domain, self.counts(), "people")
 
     def run(self, seed: int = 1, **options: Any) -> Release:
         """A release of those counts."""

@@ -61,20 +61,23 @@ def _absolute(node: ast.ImportFrom, importer: str, is_package: bool) -> str:
     return ".".join(parts[: len(parts) - up] + ([node.module] if node.module else []))
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_has_a_layer(module):
-    assert layer(module) is None or layer(module) in LAYERS + ["__main__"], f"give {module} a place in LAYERS"
-
-
-@pytest.mark.parametrize("module", [module for module in MODULES if layer(module) in LAYERS])
-def test_imports_point_one_way(module):
-    here = LAYERS.index(layer(module))
+def backward(module: str) -> Iterator[str]:
+    """What a module imports from layers after its own, and from the package as a whole."""
     for target in imported(MODULES[module], module):
-        above = layer(target)
-        if above is None:  # the whole package: the command line is its user, everything else is part of it
-            assert layer(module) == "cli", f"{module} imports the package; import the module that defines the name"
-            continue
-        assert LAYERS.index(above) <= here, f"{module} ({layer(module)}) imports {target} ({above}), a later layer"
+        if (above := layer(target)) is None:  # the command line uses the package; everything else is part of it
+            if layer(module) != "cli":
+                yield f"{module} imports the package; import the module that defines the name"
+        elif LAYERS.index(above) > LAYERS.index(layer(module)):
+            yield f"{module} ({layer(module)}) imports {target} ({above}), a later layer"
+
+
+def test_every_module_has_a_layer():
+    homeless = [module for module in MODULES if layer(module) not in (None, "__main__", *LAYERS)]
+    assert not homeless, "give these modules a place in LAYERS"
+
+
+def test_imports_point_one_way():
+    assert not [line for module in MODULES if layer(module) in LAYERS for line in backward(module)]
 
 
 def test_no_import_cycles():
@@ -85,10 +88,9 @@ def test_no_import_cycles():
     list(TopologicalSorter(graph).static_order())  # raises CycleError with the cycle in it
 
 
-@pytest.mark.parametrize("path", FILES + OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_are_short(path):
-    lines = len(path.read_text().splitlines())
-    assert lines <= LONGEST_FILE, f"{path.name} has {lines} lines; split it"
+def test_files_are_short():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in FILES + OTHERS}
+    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}, "split these files"
 
 
 @pytest.mark.parametrize(

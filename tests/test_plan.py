@@ -17,6 +17,7 @@ from leastnoise.factorize import solvers as solvers_module
 from leastnoise.plan import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import UNIFORM_IS_BEST, WORKLOADS, generator, skewed
+from tests.every import for_every
 from tests.laws import (
     check_plan,
     check_privacy,
@@ -46,7 +47,7 @@ def bases_for(workload: Workload) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-@pytest.mark.parametrize("solver", SOLVERS)
+@for_every(solver=SOLVERS)
 def test_every_solver_obeys_the_laws(solver, name):
     check_plan(ln.plan(WORKLOADS[name], BUDGET, solver=solver))
 
@@ -57,7 +58,7 @@ def test_embedding_obeys_the_laws(name):
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-@pytest.mark.parametrize("solver", ["optimal", "fourier", "identity", "basis"])
+@for_every(solver=["optimal", "fourier", "identity", "basis"])
 def test_given_priors_and_bases_obey_the_laws(solver, name):
     work = WORKLOADS[name]
     prior = {a.name: skewed(a.size) for a in work.domain if a.name != "b"}

@@ -19,6 +19,7 @@ from leastnoise.plan.recipe import Probe, decode, together
 from leastnoise.plan.recipe_store import fingerprint, recipe_data, recipe_from
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered, skewed
+from tests.every import for_every
 from tests.integers import check_cost, check_recipe, cube, dense
 
 EPSILON = ln.Budget(epsilon=1, delta=1e-9)
@@ -53,8 +54,8 @@ def options(solver, work):
     return {"solver": solver, "bases": bases} if solver == "basis" else {"solver": solver}
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", slowly(ALL, {*FEW, *LOW}))
+@for_every(budget=BUDGETS)
 def test_equals_an_independent_fraction_computation(name, budget):
     if name == "total" and budget == "replace":
         return  # costs nothing
@@ -62,13 +63,13 @@ def test_equals_an_independent_fraction_computation(name, budget):
 
 
 @pytest.mark.parametrize("name", slowly(ALL, FEW))
-@pytest.mark.parametrize("solver", SOLVERS)
+@for_every(solver=SOLVERS)
 def test_every_solver_can_be_measured(solver, name):
     check_recipe(ln.plan(ALL[name], EPSILON, prior="uniform", **options(solver, ALL[name])).recipe)
 
 
-@pytest.mark.parametrize("solver", ["optimal", "fourier", "identity"])
 @pytest.mark.parametrize("name", slowly(ALL, {*FEW, *LOW}))
+@for_every(solver=["optimal", "fourier", "identity"])
 def test_given_priors(name, solver):
     prior = {a.name: skewed(a.size) for a in ALL[name].domain if a.name != "b"}
     check_recipe(ln.plan(ALL[name], EPSILON, prior=prior, solver=solver).recipe)

@@ -18,6 +18,7 @@ from leastnoise.factorize.solvers import DENSE_CELLS, best_structured
 from leastnoise.factorize.strategy import factor_gram
 from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
 from tests.catalogue import FAMILIES, PROBLEMS, factor, generator, problem, skewed
+from tests.every import for_every
 from tests.oracles import SDP, dense_error, even_sines, least_sum
 
 GAP = 1e-7
@@ -45,8 +46,8 @@ def test_optimal_is_the_optimum(name):
     assert solution.error <= solution.floor * (1 + 3 * GAP)  # at most one gap per factor of a product
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", PROBLEMS)
+@for_every(solver=SOLVERS)
 def test_no_solver_beats_the_optimum_or_its_own_floor(solver, name):
     solution = solve(solver, name)
     assert solution.error >= optimum(name) * (1 - SDP)

@@ -20,6 +20,7 @@ from leastnoise.factorize import (
 )
 from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
 from tests.catalogue import PROBLEMS, factor, generator
+from tests.every import for_every
 from tests.oracles import dense_error, pseudo_inverse
 
 # Matrices here have at most 24 columns and condition numbers below 1e4, so a pseudo-inverse is good to about
@@ -44,7 +45,7 @@ def grams_on(shape: tuple[int, ...]) -> list[Gram]:
     return [product, low, full, Sum(((2.0, product), (0.5, low), (1.0, Sum(((3.0, full),)))))]
 
 
-everywhere = pytest.mark.parametrize("name", PROBLEMS)
+everywhere = for_every(name=PROBLEMS)
 always = pytest.mark.parametrize("solver", SOLVERS)
 
 

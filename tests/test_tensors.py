@@ -17,9 +17,10 @@ from leastnoise.workload.families import Marginal, Prefix, Range, Weighted
 from leastnoise.workload.store import tensor_of
 from leastnoise.workload.tensors import AbsDiff, Affine, MatrixTensor, ProductTensor, RandomTensor, WeightedTensor
 from tests.catalogue import SHAPES, TENSORS, generator
+from tests.every import for_every
 from tests.oracles import cells
 
-everywhere = pytest.mark.parametrize("shape", SHAPES, ids=str)
+everywhere = for_every(shape=SHAPES)
 always = pytest.mark.parametrize("name", TENSORS)
 
 

@@ -21,6 +21,7 @@ from leastnoise.plan.recipe import cost_of
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
+from tests.every import for_every
 from tests.release.dense import Dense, over_all_cells, strategy_rows
 
 BUDGETS = {
@@ -60,8 +61,8 @@ def table_queries(workload):
             yield over_all_cells(workload.domain, subset, rows)
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", NAMES)
+@for_every(budget=BUDGETS)
 def test_errors_are_those_of_the_plan(name, budget):
     """Summed over residuals, error / precision is the summed variance of the table's queries."""
     aims = Aims.of(WORKLOADS[name], BUDGETS[budget])

@@ -34,7 +34,8 @@ class ArchiveError(LeastnoiseError):
 def read_members(file: str | Path | BinaryIO, *, packed: bool = False) -> dict[str, bytes]:
     """The files inside an archive by name; compressed ones only if `packed`, and then up to a limit.
 
-    Guarantees: small_archives_stay_small; compressed_members_are_refused.
+    Guarantees: members_that_share_bytes_are_refused; headers_that_declare_much_are_refused;
+    compressed_members_are_refused.
     """
     with zipfile.ZipFile(file) as archive:  # reading a member whole checks it
         _check_sizes(archive, packed)

@@ -59,6 +59,13 @@ def same(one: Estimate, other: Estimate) -> None:
             assert np.array_equal(x, y)
 
 
+def test_the_saved_release_is_all_that_a_fit_needs(estimate, tmp_path):
+    """What is fitted to a release as it was published, without the data or a ledger, is the same."""
+    release = released(ln.Workload(DOMAIN).marginals(ways=2), TABLE)
+    release.save(tmp_path / "release")
+    same(ln.Release.load(tmp_path / "release").fit(mixtures=2, components=2, replicates=2), estimate)
+
+
 def test_everything_comes_back(estimate, file):
     assert [p.name for p in file.parent.iterdir()] == ["people.estimate"]  # no draft is left behind
     loaded = Estimate.load(str(file))

@@ -51,7 +51,7 @@ def test_agrees_with_multiprecision(epsilon, delta):
     mu = Budget(epsilon=epsilon, delta=delta).mu
     exact = exact_root(lambda m: mpmath.log(exact_delta(m, epsilon) / mpmath.mpf(delta)), mu)
     assert abs(mu / exact - 1) < 1e-12
-    assert mu <= exact  # never_exceeds_epsilon_and_delta
+    assert mu <= exact
     assert exact_delta(mu, epsilon) <= mpmath.mpf(delta)
 
 

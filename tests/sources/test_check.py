@@ -89,7 +89,7 @@ def test_engines_and_memory_agree(problem):
     with TemporaryDirectory() as folder:
         parquet.write_table(table, Path(folder) / "data.parquet")
         assert check(Path(folder) / "data.parquet", domain, rules=rules, unit=unit) == found
-    assert found.ok == runs(table, domain, rules=rules, unit=unit)  # ok_where_a_release_runs
+    assert found.ok == runs(table, domain, rules=rules, unit=unit)
     if any(column.missing is None for column in found.columns.values()):
         assert not found.ok  # a type that can never match
         assert found.counted == 0

@@ -56,7 +56,7 @@ class Header(Sealed):
 def save(estimate: Estimate, path: Path, overwrite: bool) -> None:
     """Write an estimate; the file appears only when it is complete.
 
-    Guarantees: appears_whole_or_not_at_all; never_replaces_what_is_no_estimate.
+    Guarantees: appears_whole_or_not_at_all; refuses_to_replace.
     """
     path = path.absolute()
     check_target(path, overwrite, _is_ours, "estimate")

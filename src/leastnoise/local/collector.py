@@ -79,7 +79,7 @@ class LocalAnswers:
 class Collector:
     """Counts what reports say; memory depends on the plan, not on the number of reports.
 
-    Guarantees: order_does_not_matter; merged_collectors_equal_one; bad_reports_are_counted_and_change_nothing;
+    Guarantees: order_does_not_matter_and_merged_collectors_equal_one; bad_reports_are_counted_and_change_nothing;
     answers_are_unbiased; intervals_cover; intervals_cover_whatever_the_bias.
     """
 

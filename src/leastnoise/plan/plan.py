@@ -58,7 +58,7 @@ _outcomes: OrderedDict[Hashable, tuple[Structure, Outcome, Floor]] = OrderedDict
 class Plan:
     """A certified plan. `print(plan)` shows it; nothing in it depends on data.
 
-    Guarantees: privacy_cost_is_at_most_the_budget; unbiased; variance_formula_is_exact.
+    Guarantees: every_solver_obeys_the_laws (unbiased, variances exact, privacy cost at most the budget).
     """
 
     workload: Workload

@@ -131,7 +131,7 @@ Made = TypeVar("Made", bound=ToldOnce)
 def drafted(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """A new folder to write into; it gets its name when all of it is on disk, and is removed after an exception.
 
-    Guarantees: appears_whole_or_not_at_all; never_replaces_what_is_no_release.
+    Guarantees: appears_whole_or_not_at_all; what_is_no_release_is_never_replaced.
     """
     path = path.absolute()
     check_target(path, overwrite, _is_ours, "release")
@@ -172,7 +172,7 @@ def _is_ours(path: Path) -> bool:
 def _move(draft: Path, path: Path) -> None:
     """Give a complete folder its name; a folder that has it trades names with the draft, which is removed after.
 
-    Guarantees: survives_being_killed, with the old or the new one there (where the system can exchange names).
+    Guarantees: survives_being_killed (with the old or the new one there, where the system can exchange names).
     """
     if path.exists() and exchange(draft, path):
         _sync(path.parent)

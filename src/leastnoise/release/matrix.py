@@ -39,7 +39,7 @@ MOST_JOINT = 2**26  # entries of the covariances that are worked out together
 class MatrixRelease:
     """Noisy integers that were measured once, and what follows from them. Reading it is free.
 
-    Guarantees: intervals_cover; covariances_match_brute_force; reads_no_data.
+    Guarantees: intervals_cover; covariances_match_brute_force; save_and_load.
     """
 
     plan: MatrixPlan

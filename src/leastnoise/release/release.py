@@ -41,7 +41,8 @@ TINY = 1e-9  # relative to the query: pieces below this are rounding errors
 class Release:
     """Noisy answers that are consistent with each other and unbiased. It was made once; reading it is free.
 
-    Guarantees: unbiased; variance_is_exact; tables_are_consistent; never_reads_data.
+    Guarantees: mean_and_variance_are_exact; tables_are_consistent; every_workload_comes_back (from files, without the
+    data).
     """
 
     parts: tuple[Measurements, ...]

@@ -1,8 +1,12 @@
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+from tests.engines import chromium
 
 pytest.register_assert_rewrite("tests.laws")
 
@@ -14,6 +18,12 @@ settings.load_profile("leastnoise")
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One headless browser for all tests of pages; they are skipped where there is none."""
+    yield from chromium.started()
 
 
 # Tests with these marks need a server, a cluster or a browser. One worker runs all of a kind, so that each starts once.

@@ -16,12 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import leastnoise as ln
-from leastnoise.cli import app, main
+from leastnoise.cli import app
 from leastnoise.cli.plan import parse_objective
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import attributes, figure, percent, show_plan
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.schema import json_schema
+from tests.shell import call, row
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL = """\
@@ -280,12 +281,9 @@ def test_directories_and_memory(tmp_path, capsys, monkeypatch, spec):
 
 def fail(capsys, *arguments: object) -> str:
     """Stderr of a command that exits with 2 and prints nothing else."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(a) for a in arguments])
-    assert exit_.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    return captured.err
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    return err
 
 
 # The table
@@ -295,11 +293,6 @@ def shown(plan) -> str:
     stream = io.StringIO()
     show_plan(plan, Console(file=stream))
     return stream.getvalue()
-
-
-def row(text: str, word: str) -> list[str]:
-    line = next(line for line in text.splitlines() if word in line)
-    return [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
 
 
 def test_the_table_shows_every_figure():

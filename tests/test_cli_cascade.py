@@ -12,7 +12,7 @@ from leastnoise.cascade import CascadeRelease, cascade_release
 from leastnoise.cli import app
 from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE
-from tests.shell import call
+from tests.shell import call, fail
 
 REGIONS = "region,geo\nnorth,a\nnorth,b\nnorth,c\nsouth,d\nsouth,e\n"
 PEOPLE = "geo,hour\n" + 120 * "a,0\n" + 80 * "b,1\n" + 210 * "e,1\n"
@@ -32,14 +32,6 @@ def made(capsys, *more):
     code, out, err = call(capsys, "cascade", "geo=regions.csv", *TARGETS, "--data", "people.csv", "--out", "out", *more)
     assert code == 0, err
     return out, err
-
-
-def fail(capsys, *arguments):
-    code, out, err = call(capsys, *arguments)
-    assert code == 2
-    assert out == ""
-    assert err.count("\n") == 1
-    return err.removeprefix("leastnoise: ").removesuffix("\n")
 
 
 def test_without_data_it_is_a_plan(capsys):

@@ -16,7 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.plan.matrix_file import read_matrix
 from leastnoise.release.statement import INSECURE
-from tests.shell import call
+from tests.shell import call, fail
 
 PAGES = ["home", "shop", "help", "blog"]
 W = np.array([[1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 1]])
@@ -43,12 +43,6 @@ def made(capsys, *more, queries="W.csv", data="visits.csv"):
     code, out, err = call(capsys, *given)
     assert code == 0, err
     return out, err
-
-
-def fail(capsys, *arguments):
-    code, out, err = call(capsys, *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    return err.removeprefix("leastnoise: ").removesuffix("\n")
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -132,20 +132,14 @@ def test_links_are_moved_with_their_pages() -> None:
 
 
 @pytest.fixture
-def page(site: Path) -> Iterator[Any]:
-    from tests.report.test_browser import CHROMIUM, QUIET, playwright  # skips where Playwright is missing
-
-    if CHROMIUM is None:
-        pytest.skip("needs CHROMIUM, which is missing: apt-get install chromium")
-    with playwright.sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        opened = browser.new_page()
-        opened.requests, opened.complaints = [], []
-        opened.on("request", lambda request: opened.requests.append(request.url))
-        opened.on("console", lambda message: opened.complaints.append(message.text))
-        opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
-        yield opened
-        browser.close()
+def page(site: Path, browser: Any) -> Iterator[Any]:
+    opened = browser.new_page()
+    opened.requests, opened.complaints = [], []
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    opened.on("console", lambda message: opened.complaints.append(message.text))
+    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    yield opened
+    opened.close()
 
 
 @pytest.mark.browser

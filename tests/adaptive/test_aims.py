@@ -22,7 +22,7 @@ from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
 from tests.every import for_every
-from tests.release.dense import Dense, over_all_cells, strategy_rows
+from tests.release.dense import Dense, strategy_rows, table_queries
 
 BUDGETS = {
     "add-remove": ln.Budget(epsilon=1, delta=1e-9),
@@ -46,19 +46,6 @@ def measured(aims, spending):
     budget, domain = aims.base.budget, aims.workload.domain
     recipe = recipe_of(aims, {m: aims.template(m).probes(x, budget) for m, x in spending.items()})
     return Dense((measure(recipe, Counts(Table(domain, np.ones(domain.shape, dtype=np.int64))), SeededBits(1)),))
-
-
-def table_queries(workload):
-    """The queries of every table as rows over all cells."""
-    for block in workload.blocks:
-        for subset in block.subsets():
-            shape = tuple(workload.domain.shape[a] for a in subset)
-            if block.is_product:
-                matrices = [block.family(a).rows(n) for a, n in zip(subset, shape, strict=True)]
-                rows = reduce(np.kron, matrices, np.ones((1, 1)))
-            else:
-                rows = block.tensor.rows(shape)
-            yield over_all_cells(workload.domain, subset, rows)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,12 +21,12 @@ from leastnoise.adaptive.select import (
     draw,
     overlaps,
 )
-from leastnoise.errors import LeastnoiseError
 from leastnoise.gate import Counts
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.privacy.choice import choice_cost, choice_rho
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table, as_source
+from tests.refusals import refusal
 
 FALSE_ALARM = 1e-6
 
@@ -268,9 +268,7 @@ def test_costs_are_those_of_a_choice():
     ],
 )
 def test_refuses(call, message):
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message
 
 
 def test_nothing_private_is_shown():

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from leastnoise.cascade import Cascade, Law, Tree, gaussian_noise, integer_noise
-from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from tests.cascade.trees import (
     leaf_covariance,
@@ -18,6 +17,7 @@ from tests.cascade.trees import (
     range_matrix,
 )
 from tests.dense import kron_all
+from tests.refusals import refusal
 
 
 def leaf_boxes(n):
@@ -196,6 +196,4 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_refuses(case):
     call, message = BAD[case]
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message

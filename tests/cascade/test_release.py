@@ -16,6 +16,7 @@ from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.privacy import Budget, BudgetError, Ledger
 from tests.cascade.regions import COUNTS, regions, released
 from tests.cascade.trees import leaf_covariance, node_matrix, random_targets, random_tree
+from tests.refusals import refusal
 
 # What is published
 
@@ -390,6 +391,4 @@ def _two():
     ],
 )
 def test_refusals(call, message):
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message

@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom, norm
 
 import leastnoise as ln
-from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.differences import largest_difference
 from leastnoise.factorize.norms import gamma_2
 from leastnoise.local.bounds import ANY, EXACT, Question, bounds, curves
 from leastnoise.local.bounds.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
 from leastnoise.local.bounds.tails import Error, bounded_people, people
 from leastnoise.privacy.gaussian import mu_for
+from tests.refusals import refusal
 from tests.shell import call
 
 EPSILON, DELTA = 1.0, 1e-9
@@ -235,9 +235,7 @@ def test_workloads_are_matrices():
     ],
 )
 def test_bad_input_is_told(call, message):
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message
 
 
 # --- command line -----------------------------------------------------------------------------------------------------

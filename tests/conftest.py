@@ -1,4 +1,5 @@
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests import quick
 from tests.engines import chromium
 
 pytest.register_assert_rewrite("tests.laws")
@@ -30,7 +32,17 @@ def browser() -> Iterator[Any]:
 ENGINES = ("postgres", "spark", "browser")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+LEFT = pytest.StashKey[Counter[str]]()  # what `--quick` leaves out, by reason
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="the first case of each test that is neither slow nor long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        items[:], left, config.stash[LEFT] = quick.split(items)
+        config.hook.pytest_deselected(items=left)
     for item in items:
         for engine in ENGINES:
             if item.get_closest_marker(engine):
@@ -57,7 +69,27 @@ def _fuzzed(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, float]]:
     return found
 
 
+class Workers:
+    """What `--quick` left out in workers, which alone know it: told to the process that reports."""
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["left"] = dict(session.config.stash.get(LEFT, Counter()))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        node.config.stash[LEFT] = Counter(getattr(node, "workeroutput", {}).get("left", {}))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Workers())
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if left := terminalreporter.config.stash.get(LEFT, None):
+        terminalreporter.section("quick")
+        terminalreporter.line(quick.summary(left))
     if fuzzed := _fuzzed(terminalreporter):
         terminalreporter.section("fuzzed inputs")
         fuzzed["all"] = sum(n for n, _ in fuzzed.values()), sum(s for _, s in fuzzed.values())

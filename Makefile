@@ -8,7 +8,7 @@ NAME ?=
 ARGS ?=
 FOLDER ?=
 
-.PHONY: setup engines demo test slow check format bench docs clean
+.PHONY: setup engines demo quick test slow check format bench docs clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ engines: .venv/.engines
 demo: setup
 	$(BIN)/leastnoise demo $(FOLDER)
 
+# For daily work: the first case of every test, without long ones and engines; says what it leaves out.
+quick: setup
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --quick
+
 test: setup engines
 	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow"
 
@@ -37,7 +41,7 @@ check: setup
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy src
-	$(PYTEST) tests/test_layers.py
+	$(PYTEST) tests/test_layers.py tests/test_style.py tests/test_guarantees.py
 
 format: setup
 	$(BIN)/ruff format src tests bench tools

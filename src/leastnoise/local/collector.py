@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
@@ -198,7 +199,7 @@ class Collector:
         """Counts among the devices that reported, for all queries of the workload, table by table."""
         return [self._answer(q, confidence) for q in self.plan.queries]
 
-    def ask(self, names: Sequence[str], rows: Any, confidence: float = 0.95) -> LocalAnswers:
+    def ask(self, names: Sequence[str], rows: npt.ArrayLike, confidence: float = 0.95) -> LocalAnswers:
         """Counts for other queries: rows over the cells of these attributes, the last one moving fastest."""
         return self._answer(self.plan.rows_on(names, rows), confidence)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -204,11 +205,11 @@ class Plan:
             out.append(group)
         return out
 
-    def variance(self, attributes: str | Sequence[str], query: Any) -> float:
+    def variance(self, attributes: str | Sequence[str], query: npt.ArrayLike) -> float:
         """Variance of one linear query over the cells of the attributes."""
         return float(self.covariance([(attributes, query)])[0, 0])
 
-    def covariance(self, queries: Sequence[tuple[str | Sequence[str], Any]]) -> Array:
+    def covariance(self, queries: Sequence[tuple[str | Sequence[str], npt.ArrayLike]]) -> Array:
         """Joint covariance of several linear queries, each (attributes, array over their cells)."""
         return adhoc.covariance(self, queries)
 

@@ -220,6 +220,7 @@ def test_files_and_folders_are_audited(name, shelf, capsys):
         assert call(capsys, *command)[1].splitlines()[-1] == "consistent with the claim"
 
 
+@pytest.mark.long
 def test_a_violation_has_its_exit_code(shelf, capsys, monkeypatch):
     halved(monkeypatch)
     code, out, _ = call(capsys, "audit", shelf["cascade"][0], "--runs", 600, "--seed", 1, "--json")

@@ -51,6 +51,7 @@ OTHERS = {  # no choice of a --prior
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*TINY, *OTHERS])
 def test_runs_and_ends_with_one_line_of_json(name, capsys):
     code, document = run(name, (TINY | OTHERS)[name], capsys)
@@ -135,6 +136,7 @@ def test_gaussian_baseline_when_all_attributes_are_asked_for():
     assert lemma(5, 400, 2) / comb(400, 2) ** 0.5 == pytest.approx(0.64, abs=0.02)
 
 
+@pytest.mark.long
 def test_a_process_of_its_own_has_its_own_memory():
     work = workloads.one_and_two_way("prefix", 4, d=3)
     here, there = measure(work, gap=1e-5), measure(work, gap=1e-5, fresh=True)
@@ -180,6 +182,7 @@ def test_rounding_counts_as_equal(report):
     assert len(report.failures) == 1
 
 
+@pytest.mark.long
 def test_plot_is_written_where_the_extra_is_installed(tmp_path, capsys):
     pytest.importorskip("altair")
     out = tmp_path / "figure.svg"

@@ -179,6 +179,7 @@ def weighted_workloads(draw: st.DrawFn) -> Workload:
     return work
 
 
+@pytest.mark.long
 @given(work=weighted_workloads(), prior=st.sampled_from(["uniform", "search"]))
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 def test_floors_of_random_workloads(work, prior):

@@ -180,6 +180,7 @@ def test_out_saves_the_plan(spec, tmp_path):
     assert ln.Plan.load(tmp_path / "small.plan").rmse == pytest.approx(told["rmse"], rel=1e-12)
 
 
+@pytest.mark.long
 def test_the_survey_is_planned():
     plan = json.loads(run("plan", EXAMPLES / "survey.yaml", "--json").stdout)
     assert plan["queries"] == 371_834
@@ -187,6 +188,7 @@ def test_the_survey_is_planned():
     assert plan["floor"]["value"] <= plan["weighted_rmse"]
 
 
+@pytest.mark.long
 def test_targets_find_the_least_privacy(tmp_path):
     workload = "workload: [{queries: total, within: 20}, {queries: {age: prefix, sex: marginal}, within: 50}]\n"
     (tmp_path / "targets.yaml").write_text(SMALL[: SMALL.index("workload")] + workload)
@@ -227,6 +229,7 @@ def test_bad_objectives(text):
 # Mistakes
 
 
+@pytest.mark.long
 def test_mistakes_exit_with_one_line(tmp_path):
     (tmp_path / "bad.yaml").write_text(SMALL.replace("hybrid", "hybird"))
     result = run("plan", "bad.yaml", cwd=tmp_path)
@@ -234,6 +237,7 @@ def test_mistakes_exit_with_one_line(tmp_path):
     assert result.stderr == "leastnoise: bad.yaml line 5: unknown queries 'hybird'; did you mean 'hybrid'?\n"
 
 
+@pytest.mark.long
 def test_missing_files_exit_with_one_line(tmp_path):
     result = run("plan", "none.yaml", cwd=tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (
@@ -243,6 +247,7 @@ def test_missing_files_exit_with_one_line(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_json_goes_to_stdout_alone(spec):
     result = run("plan", spec, "--json")
     assert result.returncode == 0
@@ -369,6 +374,7 @@ print("result")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("asked", "delay", "sleep", "drawn"),
     [(None, 0.1, 0.6, True), (None, 60, 0.0, False), (False, 0.1, 0.6, False)],

@@ -259,6 +259,7 @@ def test_other_releases_have_exact_errors(capsys):
     )
 
 
+@pytest.mark.long
 def test_the_rest_of_the_commands(capsys, out):
     assert call(capsys, "ask", out, "a < 2", "b = 'x'")[0] == 0
     assert call(capsys, "synth", out, "--rows", "50", "--out", "rows.csv")[0] == 0

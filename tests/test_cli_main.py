@@ -177,6 +177,7 @@ def test_init_reads_no_rows_unless_asked(capsys, kind):
         ln.workload.spec.parse_spec(out)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_init_marks_what_it_read_and_what_it_looked_up_plans(capsys, kind):
     frame = varied()
@@ -222,6 +223,7 @@ def test_init_says_what_is_wrong(capsys, arguments, said):
 # --- demo -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_demo(capsys, folder):
     code, out, err = call(capsys, "demo", "demo", "--json")
     assert (code, err) == (0, "")
@@ -279,6 +281,7 @@ def test_help_has_an_example_and_json(command):
     assert ("--json" in result.stdout) == (command != "schema")  # which prints nothing else
 
 
+@pytest.mark.long
 def test_shells_complete_commands():
     script = Path(sys.executable).parent / "leastnoise"
     asked = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": "leastnoise re", "COMP_CWORD": "1"}

@@ -134,6 +134,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     os.chdir(before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_page_runs(page: Path, folder: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "docs"}

@@ -26,16 +26,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_links_and_anchors_resolve_and_nothing_is_remote(site: Path) -> None:
     assert list(site_build.problems(site)) == []
 
 
+@pytest.mark.long
 def test_every_page_is_in_the_site(site: Path) -> None:
     sources = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")] + list(PLACES.values())
     for source in sources:
         assert (site / source).with_suffix(".html" if source.endswith(".md") else Path(source).suffix).is_file(), source
 
 
+@pytest.mark.long
 def test_every_page_forbids_other_servers(site: Path) -> None:
     for page in site.rglob("*.html"):
         head = page.read_text().split("<link")[0].split("<script")[0]
@@ -49,6 +52,7 @@ def test_index_links_every_page() -> None:
     assert not sorted(pages - set(links)), "docs/index.md should link these pages"
 
 
+@pytest.mark.long
 def test_code_and_tables_look_like_it(site: Path) -> None:
     """Markdown of a code host that the builder reads in another way would be left over as text."""
     for file in site.rglob("*.html"):
@@ -57,6 +61,7 @@ def test_code_and_tables_look_like_it(site: Path) -> None:
             assert left not in text, f"{file.name}: {left!r}"
 
 
+@pytest.mark.long
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     anchors = {a for page in (site / "api").glob("*.html") for a in site_build.Page(page).anchors}
     index = (DOCS / "api" / "index.md").read_text()
@@ -69,6 +74,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
         assert f"`{name}`" in index, name
 
 
+@pytest.mark.long
 def test_search_knows_words_of_every_part(site: Path) -> None:
     index = (site / "search" / "search_index.js").read_text()
     for word in ("Fieller", "Quick start", "quantile_of", "Keep a Changelog", "Which privacy guarantee"):
@@ -142,6 +148,7 @@ def page(site: Path, browser: Any) -> Iterator[Any]:
     opened.close()
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_search_works_from_a_folder_and_nothing_is_asked_of_the_network(site: Path, page: Any) -> None:
     for name in ("index", "overview", "theory", "report", "api/release"):

@@ -59,6 +59,7 @@ def asked(draw):
     return adapt(work, budget, method=draw(st.sampled_from(METHODS))), draw(st.integers(0, 10**6))
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(asked())
 def test_spends_the_whole_budget_and_never_more(case):

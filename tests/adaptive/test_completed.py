@@ -235,6 +235,7 @@ def two_way(domain, counts, adaptive, mu):
     return made.run(Table(domain, counts), bits=SeededBits(1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_fits_unless_it_only_follows_the_noise(adaptive):
     """Two binary attributes have 3 numbers to measure, fewer than any mixture has parameters; 30 x 30 have 899."""

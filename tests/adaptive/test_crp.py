@@ -79,12 +79,14 @@ def check_against_cone(instances):
     assert np.mean(solved) > 0.99
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # its bounds hold nevertheless
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_equals_the_cone_solver(rng, count):
     check_against_cone(instance(rng, spread=SPREAD) for _ in range(count))
 
 
+@pytest.mark.long
 def test_satisfies_the_optimality_conditions(rng):
     for _ in range(2_000):
         v, p, a = instance(rng)

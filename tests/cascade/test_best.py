@@ -71,6 +71,7 @@ def free_cascade(tree, logs):
     return Cascade(tree, Fraction(float(np.exp(logs[0]))), spreads, kind)
 
 
+@pytest.mark.long
 def test_no_cascade_is_better(rng):
     """Numeric descent and random changes never get below the closed form."""
     for _ in range(5):

@@ -179,6 +179,7 @@ def replaced(data, path, new):
     return copy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["targets", "exact nodes", "two trees"])
 def test_any_changed_field_is_refused_by_what_it_says(name, out):
     """With the checksum of release.json right again: either refused, or what the release says is the same."""

@@ -76,6 +76,7 @@ def test_answers_are_the_questions(rng):
         assert answers(trees, x).shape == tuple(answer_count(tree) for tree in trees)
 
 
+@pytest.mark.long
 def test_measuring_is_the_cascade(rng):
     """Questions with their variances have the precision of the cascade and its exact cost."""
     for _ in range(200):
@@ -150,6 +151,7 @@ def rational_columns(tree, column):
     return [x / int(scale) for x in rational_leaves(tree, [x * int(scale) for x in column])]
 
 
+@pytest.mark.long
 def test_assembly_is_unbiased(rng):
     """The mean over the random rounding is the rational estimate. False alarm 1e-6 (Bonferroni over cells)."""
     noisy, draws = rng.integers(-50, 50, answer_count(RAGGED)), 8_000
@@ -168,6 +170,7 @@ def assert_between(squares, draws, low, high):
     assert (squares < high * law.isf(5e-7 / squares.size)).all()
 
 
+@pytest.mark.long
 def test_integer_noise_has_the_covariance():
     """Every node has its target plus at most what rounding adds, and leaves the covariance of the cascade."""
     cascade, draws, bits = Cascade.by_level(RAGGED, [4, 3, 2, 2]), 3_000, SeededBits(6)
@@ -184,6 +187,7 @@ def test_integer_noise_has_the_covariance():
     assert_between(squares, draws, ideal[some], (ideal + law.rounding(ranges))[some])
 
 
+@pytest.mark.long
 def test_noise_of_products_has_the_variances():
     cascades, draws, bits = [Cascade.by_level(RAGGED, 3), Cascade.by_level(Tree.binary(2), 2)], 1_500, SeededBits(7)
     noise = np.stack([integer_noise(bits, *cascades) for _ in range(draws)])

@@ -41,6 +41,7 @@ def conditional(C, A):
     return C - C @ A.T @ np.linalg.pinv(A @ C @ A.T) @ A @ C
 
 
+@pytest.mark.long
 def test_noise_is_the_conditional_law():
     rng = np.random.default_rng(1)
     for _ in range(200):
@@ -52,6 +53,7 @@ def test_noise_is_the_conditional_law():
         np.testing.assert_allclose(law.variance(ranges), np.einsum("qi,ij,qj->q", rows, expected, rows), atol=1e-8)
 
 
+@pytest.mark.long
 def test_cost_is_the_largest_move_that_keeps_them():
     rng = np.random.default_rng(2)
     for _ in range(200):
@@ -148,6 +150,7 @@ def test_targets_hold_beside_exact_counts():
         assert errors.any()
 
 
+@pytest.mark.long
 def test_noise_elsewhere_has_its_variance():
     """2,000 draws; a mean square is off by more than 16% with probability 1e-6 at each of 5 leaves."""
     tree = Tree.from_paths(PATHS[:5])

@@ -53,6 +53,7 @@ def least_squares(C, y, H, z, R):
     return covariance @ (P @ y + H.T @ Q @ z), covariance
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trees", [1, 2])
 def test_equals_dense_least_squares(trees):
     rng = np.random.default_rng(trees)

@@ -45,6 +45,7 @@ def assert_standard(z):
     assert np.abs(products).max() < stats.norm.isf(1e-7 / cells**2) * np.sqrt(2)
 
 
+@pytest.mark.long
 def test_samples_have_the_covariance(rng):
     for _ in range(3):
         tree = random_tree(rng, nodes=25)
@@ -54,6 +55,7 @@ def test_samples_have_the_covariance(rng):
         assert_standard(whitened(noise, leaf_covariance(tree, targets)))
 
 
+@pytest.mark.long
 def test_products_have_the_product_of_covariances(rng):
     trees = [random_tree(rng, nodes=9), Tree.regular([2, 1]), random_tree(rng, nodes=7)]
     targets = [random_targets(rng, tree) for tree in trees]
@@ -92,6 +94,7 @@ def test_same_result_for_any_threads(tree, monkeypatch):
     assert_array_equal(pair[0], pair[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tree", [Tree.binary(10), Tree.balanced(1_000, 3)], ids=["even", "ragged"])
 def test_pieces_have_the_right_variances(tree, rng, monkeypatch):
     """Where a tree is cut into pieces every node still has its variance. False alarm 1e-6."""

@@ -46,6 +46,7 @@ def test_level_targets_hold_on_every_node_but_single_children(rng):
                 assert found[child] == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.long
 def test_cost_is_the_largest_diagonal_of_the_inverse(rng):
     for _ in range(1000):
         tree = random_tree(rng)

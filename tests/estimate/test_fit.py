@@ -29,6 +29,7 @@ def distance(p, q) -> float:
     return 0.5 * float(np.abs(p / p.sum() - q / q.sum()).sum())
 
 
+@pytest.mark.long
 def test_recovers_a_known_mixture():
     """From all pairs, nearly without noise: pairs to 0.3%, and unmeasured triples far better than by independence."""
     truth = random_mixture(SHAPE, 3, np.random.default_rng(2))
@@ -61,6 +62,7 @@ def test_fits_every_kind_of_release(name):
     assert worst < 4
 
 
+@pytest.mark.long
 def test_stops_when_chi_square_per_degree_of_freedom_reaches_one(monkeypatch):
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(3), mu=3)
     monkeypatch.setattr(descent, "FIRST", 1)
@@ -84,6 +86,7 @@ def test_independent_attributes_need_no_components(monkeypatch):
     assert estimate.misfit < 1 + 4 * np.sqrt(2 / 100)
 
 
+@pytest.mark.long
 def test_closer_than_unbiased_tables_on_sparse_data():
     """Total variation over all pairs, 5 seeds: at most half of that of the unbiased tables, for every seed."""
     domain = ln.Domain.of(a=20, b=15, c=12, d=10)
@@ -159,6 +162,7 @@ def test_releases_in_rounds_are_fitted():
     assert release.fit(mixtures=2).misfit < 1 + 4 * np.sqrt(2 / freedom)
 
 
+@pytest.mark.long
 def test_any_number_of_threads_gives_the_same(monkeypatch):
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
     found = []
@@ -208,6 +212,7 @@ def test_totals_below_one_are_one():
     assert release.fit(mixtures=1, components=1).total == max(total, 1.0)
 
 
+@pytest.mark.long
 def test_errors_from_replicates_are_of_the_right_size():
     """Errors over 8 releases of one table against stated ones: within a factor of 2 on average over 60 cells."""
     truth = dense(random_mixture(SHAPE, 2, np.random.default_rng(8)))

@@ -136,6 +136,7 @@ def test_refuses_other_files(file, tmp_path):
     assert refused(file) == " has estimate format 2, this version reads 1; update leastnoise"
 
 
+@pytest.mark.long
 def test_refuses_any_changed_byte(estimate, file):
     """1,000 bytes and cuts at random."""
     whole, rng = file.read_bytes(), np.random.default_rng(2)

@@ -66,6 +66,7 @@ def test_bounds_fall_in_alpha(name, kind):
         assert (np.diff(rows["people"].to_numpy()) <= 0).all()
 
 
+@pytest.mark.long
 def test_bounds_fall_in_epsilon():
     found = [bounds(WORKLOADS["cdf"], 0.05, epsilon=e, delta=DELTA) for e in (0.3, 1.0, 3.0)]
     for one, other in pairwise(found):
@@ -178,6 +179,7 @@ def test_accuracy_that_needs_no_data():
     assert all(b.people == 1 for b in same.all)
 
 
+@pytest.mark.long
 def test_kronecker_products_are_kept():
     factors = WORKLOADS["marginals"]
     kept, whole = (Question.of(W, EPSILON, DELTA, "worst") for W in (factors, dense(factors)))
@@ -254,6 +256,7 @@ def spec(tmp_path):
     return path
 
 
+@pytest.mark.long
 def test_the_command_tells_bounds(spec, capsys):
     code, out, _ = call(capsys, "bounds", spec, "--alpha", 0.1, "--json")
     found = json.loads(out)

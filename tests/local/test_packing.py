@@ -117,6 +117,7 @@ def test_one_query_needs_nearly_what_noise_needs():
     assert told[EXACT] == 10_771
 
 
+@pytest.mark.long
 def test_products():
     W = [np.array([[1.0, 1.0], [1.0, 0.0]]), np.tri(3), np.ones((1, 2))]
     *alone, both = product_packings(W)

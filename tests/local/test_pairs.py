@@ -411,6 +411,7 @@ def test_floors_fall_in_alpha(error):
     assert people([], 0.1, 0.1, error) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["max", "worst", "rms"])
 def test_no_floor_exceeds_what_is_enough(kind):
     """Also with queries that are 0 or occur twice, which have a share in the mean over all queries."""
@@ -425,6 +426,7 @@ def test_no_floor_exceeds_what_is_enough(kind):
         assert central[ANY] <= central[GAUSSIAN] <= central[f"any {EXACT}"] <= told.enough("central").people
 
 
+@pytest.mark.long
 def test_no_floor_where_constants_are_accurate():
     for W in WORKLOADS.values():
         reach = float(np.ptp(W, axis=1).max()) / 2
@@ -479,6 +481,7 @@ def test_wide_products_have_floors():
     assert floors[GAUSSIAN] > 0.3 * floors[EXACT]
 
 
+@pytest.mark.long
 def test_the_distribution_function_of_64_values():
     question = Question.of(np.tri(64), EPSILON, DELTA, "worst")
     for alpha, share in ((1e-2, 0.5), (1e-3, 0.8), (1e-4, 0.95), (1e-6, 0.97)):
@@ -488,6 +491,7 @@ def test_the_distribution_function_of_64_values():
         assert told[GAUSSIAN].people > share * told[EXACT].people
 
 
+@pytest.mark.long
 def test_large_matrices_have_floors():
     """Weights of few values are improved; the losses of many pairs are bounded at once."""
     W = np.random.default_rng(0).integers(0, 2, (300, 300)).astype(float)

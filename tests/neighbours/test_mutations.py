@@ -120,6 +120,7 @@ def test_notices_rows_of_a_person_that_are_added_like_strangers(name, mutate):
     assert not any(v.holds for v in verdicts(people(SUBJECTS[name], ROW_3[0])))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plan", "running totals"])
 def test_notices_people_with_more_rows_than_are_allowed(name, mutate):
     mutate.setattr(codes, "kept_rows", lambda unit, ids, columns: np.ones(len(ids), dtype=bool))

@@ -102,6 +102,7 @@ def test_threads_do_not_share_a_stream():
     assert len(np.unique(np.concatenate(found))) == 80_000
 
 
+@pytest.mark.long
 def test_child_process_does_not_repeat_the_parent():
     # In a process of its own: forking a test runner that has threads is unsafe.
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60, check=True)

@@ -126,6 +126,7 @@ def assert_boundary_cases(rng, count):
     assert slow > count / 2
 
 
+@pytest.mark.long
 def test_boundary_cases_match_multiprecision(rng):
     assert_boundary_cases(rng, 1500)
 

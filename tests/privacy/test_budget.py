@@ -46,6 +46,7 @@ def exact_root(function, near):
     return mpmath.findroot(function, (mpmath.mpf(near) * 0.999, mpmath.mpf(near) * 1.001), solver="anderson")
 
 
+@pytest.mark.long
 @for_every(epsilon=EPSILONS, delta=DELTAS)
 def test_agrees_with_multiprecision(epsilon, delta):
     mu = Budget(epsilon=epsilon, delta=delta).mu

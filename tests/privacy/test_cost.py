@@ -62,6 +62,7 @@ def test_a_budget_hands_its_relation_on():
 # Arithmetic
 
 
+@pytest.mark.long
 @given(st.lists(FRACTIONS, min_size=1, max_size=8))
 def test_adds_up_exactly(parts):
     total = Cost.total([Cost(part) for part in parts])

@@ -134,6 +134,7 @@ def test_the_whole_budget_fits_once(ledger):
 COSTS = st.lists(st.fractions(0, 1, max_denominator=10**12).filter(bool), min_size=1, max_size=6)
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(COSTS)
 def test_sums_are_exact(parts):
@@ -452,6 +453,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "folder", "do", "seen"),
     [

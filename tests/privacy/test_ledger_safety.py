@@ -6,6 +6,8 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
+
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
 
 SPAWN = multiprocessing.get_context("spawn")  # as on a machine where the processes have nothing in common
@@ -44,6 +46,7 @@ def race(paths: list[Path], cost: Cost, processes: int) -> list[tuple[str, ...]]
     return list(zip(*told, strict=True))
 
 
+@pytest.mark.long
 def test_two_processes_cannot_overspend(tmp_path):
     paths = [tmp_path / f"{k}.ledger" for k in range(100)]
     for path in paths:

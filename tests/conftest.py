@@ -14,6 +14,7 @@ pytest.register_assert_rewrite("tests.laws")
 
 # The same examples on every run, and no time limit per example: a busy machine is not a bug.
 settings.register_profile("leastnoise", deadline=None, derandomize=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.load_profile("leastnoise")
 
 
@@ -84,6 +85,8 @@ class Workers:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Workers())
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

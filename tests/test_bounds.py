@@ -208,6 +208,7 @@ def test_large_domains_have_tight_floors_for_marginals_and_circular_queries(fami
     assert plan.floor_value == pytest.approx(plan.value, rel=1e-6)
 
 
+@pytest.mark.long
 @given(
     sizes=st.lists(st.integers(2, 5), min_size=1, max_size=3),
     flags=st.lists(st.booleans(), min_size=3, max_size=3),

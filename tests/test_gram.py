@@ -117,6 +117,7 @@ def test_order_and_scale_do_not_change_the_key(parts, stretch):
     assert other_scale == pytest.approx(stretch * scale, rel=1e-9)
 
 
+@pytest.mark.long
 @given(one=terms(), other=terms())
 @settings(max_examples=200)
 def test_equal_keys_mean_equal_content(one, other):

@@ -156,6 +156,7 @@ solvers = st.sampled_from(SOLVERS)
 priors = st.sampled_from(["uniform", "search", "given"])
 
 
+@pytest.mark.long
 @given(work=workloads(), solver=solvers, prior=priors)
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 def test_random_workloads_obey_the_laws(work, solver, prior):
@@ -170,6 +171,7 @@ def test_random_objectives_obey_the_laws(work, objective, prior):
     check_plan(ln.plan(work, BUDGET, solver="optimal", prior=given_prior, objective=objective, gap=1e-4))
 
 
+@pytest.mark.long
 @given(work=workloads(), solver=solvers, seed=st.integers(0, 99))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_covariances_of_ad_hoc_queries(work, solver, seed):

@@ -54,6 +54,7 @@ def test_no_solver_beats_the_optimum_or_its_own_floor(solver, name):
     assert solution.floor <= optimum(name) * (1 + SDP)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 6), k=st.integers(1, 8), binary=st.booleans())
 @settings(max_examples=25)
 def test_optimal_on_random_rows(seed, n, k, binary):
@@ -67,6 +68,7 @@ def test_optimal_on_random_rows(seed, n, k, binary):
     assert solution.error == pytest.approx(dense_error(rows.T @ rows, solution.strategy.matrix()), rel=1e-7)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 3), m=st.integers(2, 4), rank=st.integers(1, 14))
 @settings(max_examples=20)
 def test_optimal_on_random_tensors(seed, n, m, rank):

@@ -46,6 +46,7 @@ def test_matches_exact_probabilities(sigma):
     assert p_value(samples, sigma**2) > FALSE_ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", LARGE, ids=str)
 def test_matches_exact_probabilities_where_float64_decides_little(sigma):
     samples = rounded_gaussian(SeededBits(2026), sigma**2, 5_000)
@@ -84,6 +85,7 @@ def test_last_digits_are_uniform(sigma):
     assert stats.chisquare(digits).pvalue > FALSE_ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", SIGMAS[:4], ids=str)
 def test_every_probability_on_a_grid_of_uniforms(sigma):
     # On equally spaced uniform numbers the counts are the exact probabilities up to the ends of each interval.

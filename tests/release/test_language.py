@@ -138,6 +138,7 @@ def questions(draw):
     return domain, terms
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(questions(), st.integers(0, 99))
 def test_counts_the_rows_that_match(question, seed):
@@ -450,6 +451,7 @@ WORDS = st.sampled_from(
 SENTENCES = st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=30)
 
 
+@pytest.mark.long
 @settings(max_examples=1500)
 @given(SENTENCES)
 def test_fails_only_with_a_message_in_one_line(text):

@@ -81,6 +81,7 @@ def runs(table: pa.Table, domain: Domain, **options: Any) -> bool:
     return isinstance(outcome(lambda: source_of(table, domain, **options), [()]), list)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(problem=problems())
 def test_engines_and_memory_agree(problem):
@@ -100,6 +101,7 @@ def test_engines_and_memory_agree(problem):
         assert found.counted == total
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(problem=problems())
 def test_every_fix_settles_its_problem(problem):

@@ -29,7 +29,7 @@ TINY = {
     "qs_table8": "--sizes 10 --workloads marginal prefix",
     "wff_figure1": "--ways 1 2 --sizes 2 3 --dims 2 5",
     "scaling_d": "--dims 10 200 --size 6",
-    "release_adult": "--ways 1 --rows 500 --workloads hybrid",
+    "release_adult": "--ways 1 --rows 500 --workloads hybrid --prior uniform",
     "adult_tv": "--dataset titanic --attributes 4 --rows 2000 --epsilons 1 --seeds 1 2 --triples 2",
     "release_wide": "--dims 5 --size 4 --rows 500",
     "large_sums": "--pairs 8 70 --triple 4 --prior uniform",

@@ -241,6 +241,7 @@ def test_streams_are_not_touched(shelf):
         assert JOURNAL in before
 
 
+@pytest.mark.long
 def test_releases_in_memory_are_audited_as_their_plans(shelf):
     for name, plan in (("matrix", ln.factorize(np.tri(3), ln.Budget(mu=1))), ("devices", None)):
         opened = load_plan(shelf[name][0]) if plan is None else ln.load(shelf[name][0])

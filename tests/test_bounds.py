@@ -191,6 +191,7 @@ def test_floors_of_random_workloads(work, prior):
     assert plan.value**2 * plan.queries >= best * (1 - SDP)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(UNIFORM_IS_BEST))
 def test_floors_meet_the_value_for_marginals_and_circular_queries(name):
     plan = ln.plan(WORKLOADS[name], BUDGET)

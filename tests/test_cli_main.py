@@ -38,6 +38,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 # --- release ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_release_is_saved_paid_for_and_told(capsys):
     people().to_parquet("people.parquet")
     book = ledger()
@@ -105,6 +106,7 @@ def test_the_rules_and_the_unit_of_the_spec(capsys):
     assert found == [0, 1, 0, 0, 0, 1, 0, 0, 1, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_tables_and_overwriting(capsys, format):
     people().to_parquet("people.parquet")

@@ -23,7 +23,7 @@ from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.release.stream import Stream
 from leastnoise.sources import Codes, Marginals, Table, source
 from tests.integers import OnlyIntegers, whole
-from tests.test_layers import MODULES
+from tests.test_layers import MODULES, parsed
 
 MOST = 2**62 - 1  # rows that sources take
 
@@ -112,7 +112,7 @@ def test_everything_that_reads_counts_is_watched():
     """A function that asks the gate for tables is in the list, or what it does with them is not published."""
     watched = {label(item) for item in WATCHED}
     for module, path in MODULES.items():
-        for name in functions_that_read(ast.parse(path.read_text())):
+        for name in functions_that_read(parsed(path)):
             assert {module, f"{module}.{name}"} & (watched | ELSEWHERE), f"{module}.{name}"
 
 
@@ -133,7 +133,7 @@ def test_readers_of_counts_are_seen():
         "class A:\n    def f(self):\n        return self._counts.tables([()])\ndef g(counts):\n    return counts.total"
     )
     assert list(functions_that_read(ast.parse(code))) == ["A.f"]
-    assert any(functions_that_read(ast.parse(path.read_text())) for path in MODULES.values())
+    assert any(functions_that_read(parsed(path)) for path in MODULES.values())
 
 
 SYSTEMS = {

@@ -21,6 +21,7 @@ from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table
 from leastnoise.sources.convert import Prepared
 from leastnoise.tree import Tree
+from tests.test_layers import parsed
 
 SOURCE = Path(ln.__file__).parent
 DOMAIN = ln.Domain.of(item=range(4))
@@ -126,7 +127,7 @@ def outside_the_gate():
 def readers_of_counts(path):
     """Calls of methods of a source in a module, and imports of what makes one."""
     name = path.relative_to(SOURCE).as_posix()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         method = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if method and method.attr in ("count", "rows") and "source" in ast.unparse(method).lower():
             yield f"{name} calls {ast.unparse(method)}; counts come from gate.Counts"

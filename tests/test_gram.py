@@ -96,6 +96,7 @@ def total(parts: list[tuple[float, Gram]]) -> Array:
     return np.sum([c * dense_twin(g) for c, g in parts], axis=0)
 
 
+@pytest.mark.long
 @given(parts=terms())
 def test_combine_is_the_sum(parts):
     scale, gram = combine(parts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.test_layers import FILES, OTHERS, SOURCE
+from tests.test_layers import FILES, OTHERS, SOURCE, parsed
 
 SECTION = re.compile(r"^Guarantees:(.*?)(?:\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -19,14 +19,14 @@ def guarantees(docstring: str) -> Iterator[str]:
 
 
 def names_of_tests() -> set[str]:
-    functions = (node for path in OTHERS for node in ast.walk(ast.parse(path.read_text())))
+    functions = (node for path in OTHERS for node in ast.walk(parsed(path)))
     return {f.name.removeprefix("test_") for f in functions if isinstance(f, ast.FunctionDef) and f.name[:5] == "test_"}
 
 
 def test_every_guarantee_is_a_test():
     tests, untested, number = names_of_tests(), [], 0
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             names = list(guarantees(ast.get_docstring(node) or "")) if isinstance(node, DOCUMENTED) else []
             untested += [f"{path.relative_to(SOURCE)}: {name}" for name in names if name not in tests]
             number += len(names)

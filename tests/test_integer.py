@@ -69,6 +69,7 @@ def test_cost_is_an_exact_integer(strategy):
     assert strategy.largest_entry >= np.abs(matrix).max()
 
 
+@pytest.mark.long
 @given(st.lists(parts(), min_size=1, max_size=2), st.integers(0, 2**32))
 def test_decode_is_the_pseudo_inverse(chosen, seed):
     strategy = IntegerStrategy(tuple(chosen), 3)
@@ -79,6 +80,7 @@ def test_decode_is_the_pseudo_inverse(chosen, seed):
     assert_allclose(found @ B.T, answers.reshape(2, -1) @ inverse.T @ B.T, atol=1e-8)
 
 
+@pytest.mark.long
 @given(strategies())
 def test_float_twin_has_the_same_precisions(strategy):
     matrix = twin.dense(strategy).astype(float)

@@ -57,6 +57,7 @@ def test_the_fast_sum_is_the_sum():
     assert even_sines_fast(50) == pytest.approx(even_sines(50), rel=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["prefix", "range"])
 def test_variances_of_a_million_values_match_single_queries(family):
     """Variances by length, from running sums of the kernel, against the Fourier transform of whole queries."""
@@ -146,6 +147,7 @@ def test_circulant_queries_have_a_closed_form_that_is_the_optimum(family):
     assert plan.prior == "uniform"
 
 
+@pytest.mark.long
 def test_a_table_of_a_million_values_is_planned_and_released():
     plan = ln.plan(one(MILLION, "marginal"), BUDGET)
     assert plan.rmse == pytest.approx(1 / BUDGET.mu, rel=1e-9)
@@ -195,6 +197,7 @@ def test_impossible_arrays_are_refused(name):
     assert work.peak < 500 * 2**20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", ["fourier", "optimal"])
 def test_the_largest_error_of_ranges_needs_no_list_of_ranges(solver):
     """A list of all ranges of 300 values takes 108 MB, of 3,000 values 108 GB; V^+ takes a hundredth of that."""

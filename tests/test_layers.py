@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -32,9 +33,15 @@ def layer(module: str) -> str | None:
     return parts[1] if len(parts) > 1 else None
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax of a file; read once for all tests of the source."""
+    return ast.parse(path.read_text())
+
+
 def imported(path: Path, importer: str, tree: ast.AST | None = None) -> Iterator[str]:
     """Modules of the package that a file imports, anywhere in it except for type checking only."""
-    for node in _runtime_nodes(tree or ast.parse(path.read_text())):
+    for node in _runtime_nodes(tree or parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "leastnoise")
         elif isinstance(node, ast.ImportFrom):

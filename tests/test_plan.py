@@ -164,6 +164,7 @@ def test_random_workloads_obey_the_laws(work, solver, prior):
     check_plan(ln.plan(work, BUDGET, solver=solver, prior=given_prior))
 
 
+@pytest.mark.long
 @given(work=workloads(), objective=st.sampled_from(["max", {"lr": 2}, {"lr": 6}]), prior=priors)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_random_objectives_obey_the_laws(work, objective, prior):
@@ -288,6 +289,7 @@ def test_attributes_of_size_one_add_nothing():
     assert other.group_variances(1)["a", "c"] == pytest.approx(one.group_variances(1)[()], rel=1e-6)
 
 
+@pytest.mark.long
 def test_weights_of_queries_are_weights_of_groups():
     base = Workload(ln.Domain.of(a=range(4), b=range(3)))
     for names, count in ((["a"], 4), (["a", "b"], 12)):

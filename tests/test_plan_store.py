@@ -70,6 +70,7 @@ def test_every_workload_comes_back(name, tmp_path):
     assert loaded.workload.blocks == plan.workload.blocks or name in {"matrix", "random 2-way", "row weights 2-way"}
 
 
+@pytest.mark.long
 def test_given_priors_bases_targets_and_row_weights_come_back(tmp_path):
     rng = generator(1)
     basis = {"a": np.eye(4) + 0.1 * rng.normal(size=(4, 4))}
@@ -119,6 +120,7 @@ def test_truncated_files_are_refused(saved, tmp_path):
         assert "save it again" in refused(path) or "save the plan again" in refused(path)
 
 
+@pytest.mark.long
 def test_flipped_bytes_are_refused_or_harmless(saved, tmp_path):
     """Each byte in turn: the file is refused with one line, or the plan it gives is the plan that was saved."""
     path, rng = tmp_path / "plan.npz", generator(6)
@@ -219,6 +221,7 @@ def test_other_requests_are_not_mixed_up(other):
     assert ln.plan(work, BUDGET).design is plain.design
 
 
+@pytest.mark.long
 def test_other_workloads_are_not_mixed_up():
     base = Workload(ordered(4, 4))
     works = [

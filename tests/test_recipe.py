@@ -80,11 +80,13 @@ def test_other_objectives(name):
     check_recipe(ln.plan(ALL[name], EPSILON, objective="max", prior="uniform", gap=1e-4).recipe)
 
 
+@pytest.mark.long
 def test_targets():
     work = Workload(ordered(4, 3)).prefix("a", within=5).marginals("a", "b", within=20)
     check_recipe(ln.plan(work).recipe)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", ["search", "uniform"])
 @pytest.mark.parametrize("name", slowly(ALL, {"row weights 2-way", "random 2-way", "two contrasts", "one x one"}))
 def test_sums_too_large_to_be_dense(name, prior, monkeypatch):
@@ -94,6 +96,7 @@ def test_sums_too_large_to_be_dense(name, prior, monkeypatch):
     clear_cache()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 20))])
 def test_random_plans(seed):
     rng = generator(seed, 9)
@@ -259,6 +262,7 @@ def test_small_mixed_domains_lose_less_than_a_percent(name):
     assert ln.plan(MIXED[name], EPSILON).rounding_loss < 1e-2
 
 
+@pytest.mark.long
 def test_strategies_too_large_to_write_down_are_refused():
     work = ln.Workload(ln.Domain.of(age=ln.sized(100_000, ordered=True))).prefix("age")
     plan = ln.plan(work, ln.Budget(mu=1), solver="fourier", prior="uniform")

@@ -328,6 +328,7 @@ def test_cache_never_exceeds_its_limit(puts):
     assert cache.used == 0
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 99), scale=st.floats(1e-6, 1e6))
 def test_optimum_scales_with_the_gram(seed, scale):
     rows = generator(seed).normal(size=(3, 4))

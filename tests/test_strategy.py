@@ -120,6 +120,7 @@ def test_kronecker_strategy_is_the_kronecker_product(sizes, seed):
     assert_allclose(strategy.half(queries), queries.reshape(2, -1) @ np.linalg.pinv(B), atol=1e-6)
 
 
+@pytest.mark.long
 @given(sizes=sizes, seed=st.integers(0, 99))
 def test_scaled_kronecker_strategy_is_its_matrix(sizes, seed):
     rng = generator(seed)

@@ -9,7 +9,7 @@ from statistics import median, quantiles
 
 import pytest
 
-from tests.test_layers import FILES, SOURCE
+from tests.test_layers import FILES, SOURCE, parsed
 
 MEDIAN, TENTH = 8, 25  # lines of code of a function: at most, for half of them and for nine of ten
 TYPED = 0.98  # share of functions with a type for every argument and result
@@ -54,8 +54,7 @@ def code_lines(node: ast.FunctionDef, text: list[str]) -> int:
 
 
 def functions_in(path: Path) -> Iterator[Function]:
-    source = path.read_text()
-    text = source.splitlines()
+    text = path.read_text().splitlines()
 
     def below(node: ast.AST, name: str, public: bool) -> Iterator[Function]:
         for child in ast.iter_child_nodes(node):
@@ -68,13 +67,13 @@ def functions_in(path: Path) -> Iterator[Function]:
                 yield Function(inner, child, seen and (method or child.name in exported()), code_lines(child, text))
             yield from below(child, inner, seen and isinstance(child, ast.ClassDef))
 
-    yield from below(ast.parse(source), path.relative_to(SOURCE).as_posix(), public=True)
+    yield from below(parsed(path), path.relative_to(SOURCE).as_posix(), public=True)
 
 
 @cache
 def exported() -> frozenset[str]:
     """Names that a package lists for users."""
-    texts = (ast.parse(path.read_text()) for path in FILES if path.name == "__init__.py")
+    texts = (parsed(path) for path in FILES if path.name == "__init__.py")
     assigned = (s for tree in texts for s in tree.body if isinstance(s, ast.Assign))
     lists = (s.value for s in assigned if ast.unparse(s.targets[0]) == "__all__")
     return frozenset(c.value for value in lists for c in ast.walk(value) if isinstance(c, ast.Constant))

@@ -258,6 +258,7 @@ def test_merging_with_a_plan_and_with_another_adaptive_release(method, neighbour
 # --- what it is good for ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_fits_like_any_release():
     release = released(budget=ln.Budget(mu=5))
     counts = release.fit(seed=1).counts("a", "b")

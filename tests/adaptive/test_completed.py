@@ -215,6 +215,7 @@ def test_refuses():
     assert str(error.value) == "a x b x a has an attribute twice; name each once"
 
 
+@pytest.mark.long
 def test_expected_errors_are_about_right():
     """Summed over tables and 8 releases, within a third of what really happens; seeds are fixed."""
     told, real = 0.0, 0.0

@@ -216,6 +216,7 @@ def test_same_noise_for_any_threads(tree):
     assert_array_equal(one, three)
 
 
+@pytest.mark.long
 def test_many_different_targets(rng):
     tree = random_tree(rng, nodes=300)
     cascade = Cascade.by_node(tree, random_targets(rng, tree))

@@ -14,6 +14,7 @@ from tests.dense import kron_all
 from tests.refusals import refusal
 
 
+@pytest.mark.long
 def test_leaves_have_the_covariance(rng):
     """The map from independent normals to leaves, applied to the identity, squares to the covariance."""
     for _ in range(200):

@@ -150,6 +150,7 @@ def test_slope_of_the_prior_is_that_of_finite_differences():
     assert change == pytest.approx(2 * np.vdot(slope, step), rel=1e-6)
 
 
+@pytest.mark.long
 def test_releases_in_rounds_are_fitted():
     """Twelve unlike attributes, pairs with noise of their own, some twice: misfit below 1 + 4 deviations (1e-4)."""
     sizes = [2 + a % 4 for a in range(12)]

@@ -59,6 +59,7 @@ def same(one: Estimate, other: Estimate) -> None:
             assert np.array_equal(x, y)
 
 
+@pytest.mark.long
 def test_the_saved_release_is_all_that_a_fit_needs(estimate, tmp_path):
     """What is fitted to a release as it was published, without the data or a ledger, is the same."""
     release = released(ln.Workload(DOMAIN).marginals(ways=2), TABLE)

@@ -191,6 +191,7 @@ def test_kronecker_products_are_kept():
     assert wide.enough("central").who == EXACT
 
 
+@pytest.mark.long
 def test_workloads_are_matrices():
     domain = ln.Domain.of(age=range(8), sex=range(2))
     one = bounds(ln.Workload(domain).prefix("age"), 0.1, epsilon=1, delta=DELTA)
@@ -268,6 +269,7 @@ def test_the_command_tells_bounds(spec, capsys):
     assert out.strip() == str(expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["svg", "html"])
 def test_the_command_draws_curves(spec, end, tmp_path, capsys):
     file = tmp_path / f"curves.{end}"

@@ -30,6 +30,7 @@ ALL_LAYOUTS = [*LAYOUTS, "split"]
 # --- privacy ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_likelihood_ratio_of_reports_is_at_most_e_to_the_epsilon(layout):
     """All reports, all records of the domain, exact fractions: share of the part times odds within it."""
@@ -216,6 +217,7 @@ def test_split_reports_keep_epsilon_in_all():
     assert plan.report_bytes == 5 + sum(p.randomizer.payload for p in plan.parts)
 
 
+@pytest.mark.long
 def test_split_is_chosen_where_epsilon_is_large():
     domain = Domain.of(a=range(30), b=range(30))
     work = Workload(domain).marginals("a").marginals("b")

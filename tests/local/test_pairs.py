@@ -18,18 +18,13 @@ from leastnoise.local.bounds.tails import Error
 from leastnoise.local.bounds.urns import half, mixed, product_urn, product_urns, urns, weighted
 from leastnoise.privacy.gaussian import contrast as gaussian_contrast
 from leastnoise.privacy.gaussian import mu_for
+from tests.local.workloads import PARITIES
+from tests.local.workloads import WORKLOADS as SMALL
 
 EPSILON, DELTA = 1.0, 1e-9
 MU = mu_for(EPSILON, DELTA)
-PARITIES = np.array([[(-1.0) ** bin(s & x).count("1") for x in range(8)] for s in range(1, 8)])
-WORKLOADS = {
-    "one query": np.array([[1.0, 0.0]]),
-    "histogram": np.eye(5),
-    "cdf": np.tri(12),
-    "parities": PARITIES,
-    "unlike ranges": np.array([[1.0, 5.0, 2.0], [0.1, 0.0, 0.2]]),
-    "few queries": np.random.default_rng(3).random((2, 9)),
-}
+WORKLOADS = SMALL | {"cdf": np.tri(12), "few queries": np.random.default_rng(3).random((2, 9))}
+del WORKLOADS["random"]
 WORST, MAX = Error("worst"), Error("max")
 
 

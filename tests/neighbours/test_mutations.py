@@ -64,6 +64,7 @@ def no_check(*given, **more) -> None:
 # --- rows that are dropped --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RELEASES)
 def test_notices_that_dropped_rows_change_a_public_number(name, mutate):
     """Without the check of rules, a row that replaces another may be dropped, and the number of rows is published."""
@@ -108,6 +109,7 @@ def test_notices_a_sensitivity_that_takes_people_for_rows(name, mutate):
     assert [v.shift for v in found] == [inf]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plan", "stream", "cascade"])
 def test_notices_rows_of_a_person_that_are_added_like_strangers(name, mutate):
     """k rows move the answers k times as far: k^2, not k."""

@@ -72,6 +72,7 @@ def test_sums_of_two_attributes():
     both(kinds.tables("sums", work), universe, {"rules": rules}, {"rules": dropping})
 
 
+@pytest.mark.long
 def test_attributes_of_one_size():
     """Tables that look alike are planned once and measured each: the cost counts every one of them."""
     domain = ln.Domain.of(a=range(2), b=range(2), c=range(2))
@@ -239,6 +240,7 @@ def test_other_sources(name):
         held(Case(mechanism, budget, CODES, {}, SOURCES[name]))
 
 
+@pytest.mark.long
 def test_sources_that_do_not_say_whether_they_drop_rows():
     mechanism = kinds.tables("tables", WORK.marginals(ways=2).prefix("a"))
     for declared in ({}, {"drops": True}):

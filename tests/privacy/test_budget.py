@@ -66,6 +66,7 @@ def test_delta_agrees_with_multiprecision(mu, epsilon):
     assert log_complement(mu, epsilon) == pytest.approx(float(mpmath.log(rest + second)), rel=1e-12, abs=1e-13)
 
 
+@pytest.mark.long
 @for_every(mu=MUS, delta=DELTAS)
 def test_epsilon_agrees_with_multiprecision(mu, delta):
     epsilon = Budget(mu=mu).epsilon_at(delta)

@@ -226,6 +226,7 @@ def test_a_hair_too_much_is_told_in_digits_that_differ():
     )
 
 
+@pytest.mark.long
 @given(st.fractions(Fraction(1, 10**9), 100), st.fractions(0, Fraction(999, 1000)))
 def test_what_is_left_is_rounded_down_and_can_be_spent(x, share):
     left = Cost(x * share)

@@ -57,6 +57,7 @@ def test_two_processes_cannot_overspend(tmp_path):
         assert [entry.cost.mu_squared for entry in Ledger.open(path).entries()] == [Fraction(3, 5)]
 
 
+@pytest.mark.long
 def test_many_debits_of_several_processes_fill_the_budget_exactly(tmp_path):
     path = tmp_path / "people.ledger"
     ledger = Ledger.create(path, TOTAL, "people")

@@ -207,6 +207,7 @@ def shelf(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("shelf"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", "spec,adaptive spec,plan,tables,adaptive,matrix,cascade,stream,devices,collection".split(",")
 )
@@ -230,6 +231,7 @@ def test_a_violation_has_its_exit_code(shelf, capsys, monkeypatch):
     assert result["verdict"].startswith("VIOLATION: mu is at least 1.")
 
 
+@pytest.mark.long
 def test_streams_are_not_touched(shelf):
     folder = shelf["stream"][0]
     with ln.Stream.load(folder) as stream:  # somebody has its journal open

@@ -58,6 +58,7 @@ def test_budget_and_weights(capsys):
     assert told["levels"][0]["target"] is None
 
 
+@pytest.mark.long
 def test_release_and_ledger(capsys):
     ln.Ledger.create("people.ledger", ln.Budget(rho=1), "people")
     out, err = made(capsys, "--ledger", "people.ledger", "--note", "first", "--json")

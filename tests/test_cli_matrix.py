@@ -151,6 +151,7 @@ def test_data_frames_bring_their_names():
 # --- from rows to answers ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
 def test_rows_become_answers(kind, capsys):
     data, more = "visits.csv", ()

@@ -69,6 +69,7 @@ def check_refused(capsys, expected: int, said: str, data: str, *more: object) ->
     assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
 
 
+@pytest.mark.long
 def test_a_byte_order_mark_and_quoted_newlines_are_read(capsys):
     Path("x.csv").write_bytes(b'\xef\xbb\xbfage,sex,remark\r\n1,F,"two\r\nlines, and ""quotes"""\r\n3,M,\r\n')
     assert release(capsys, "x.csv")[0] == 0

@@ -108,6 +108,7 @@ def test_combine_is_the_sum(parts):
         assert max(c for c, _ in gram.terms) == 1
 
 
+@pytest.mark.long
 @given(parts=terms(), stretch=st.floats(0.01, 100))
 def test_order_and_scale_do_not_change_the_key(parts, stretch):
     """Of two terms; three or more can merge in several ways, and the order decides which comes first."""

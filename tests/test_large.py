@@ -31,6 +31,7 @@ def one(n: int, family: str) -> Workload:
 # A million values
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["prefix", "suffix", "range", "circular", "marginal"])
 def test_a_million_values_are_planned_in_a_few_arrays(family):
     with traced_memory() as work:

@@ -102,6 +102,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     clear_cache()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "objective"), [*((n, "sum") for n in LARGE), ("suffix and prefix", "max"), ("two contrasts", "max")]
 )
@@ -212,6 +213,7 @@ def test_uniform_problems_spend_the_budget_in_every_cell(name):
     assert_allclose(privacy_cost(plan), 1, rtol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("families", [("prefix", "range"), ("marginal", "circular"), ("suffix", "affine")], ids=str)
 def test_two_attributes_of_equal_size_but_other_families(families):
     """Their residuals must not be taken for each other: noise would be shared, and the cost would not be 1."""

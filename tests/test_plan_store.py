@@ -48,6 +48,7 @@ def check_same(plan: ln.Plan, loaded: ln.Plan) -> None:
     assert loaded.explain() == plan.explain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("objective", ["sum", "max", {"lr": 3}], ids=str)
 def test_every_solver_and_objective_comes_back(solver, objective, tmp_path):

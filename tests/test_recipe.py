@@ -242,6 +242,7 @@ SLOW = {
 } | {f"hybrid {d} {w}": lambda d=d, w=w: hybrid(d, w) for d in ("Adult", "CPS", "Loans") for w in ("1,2", "1,2,3")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", ["uniform", "search"])
 @pytest.mark.parametrize("name", slowly(QUICK | SLOW, QUICK))
 def test_rounding_costs_less_than_a_thousandth(name, prior):

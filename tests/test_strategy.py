@@ -107,6 +107,7 @@ def test_full_rank_means_that_the_whole_residual_is_measured(solver, name):
 sizes = st.lists(st.integers(2, 4), min_size=1, max_size=3)
 
 
+@pytest.mark.long
 @given(sizes=sizes, seed=st.integers(0, 99))
 def test_kronecker_strategy_is_the_kronecker_product(sizes, seed):
     rng = generator(seed)
@@ -166,6 +167,7 @@ def _random_strategy(rng: np.random.Generator, n: int) -> Strategy:
     return MatrixStrategy(np.eye(n) + 0.3 * rng.normal(size=(n, n)), (n,))
 
 
+@pytest.mark.long
 @given(shape=st.lists(st.integers(1, 5), min_size=1, max_size=2), seed=st.integers(0, 99), drop=st.booleans())
 def test_circulant_strategy_is_circulant(shape, seed, drop):
     """V = B^T B is the circulant matrix with eigenvalues theta, scaled to a diagonal of ones; the kernel is V^+."""

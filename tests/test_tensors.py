@@ -80,6 +80,7 @@ def test_affine_and_abs_diff_by_definition(shape):
     assert AbsDiff().rows(shape).reshape(-1, n * m).tolist() == distance
 
 
+@pytest.mark.long
 @given(
     names=st.lists(st.sampled_from(sorted(NAMED)), min_size=1, max_size=3),
     sizes=st.lists(st.integers(1, 3), min_size=3, max_size=3),

@@ -279,6 +279,7 @@ def test_nothing_private_is_shown():
     assert str(12345 * GRID) not in repr(distances)
 
 
+@pytest.mark.long
 def test_floats_never_decide_differently(rng):
     """Where floats claim to be certain, exact bounds say the same; at a boundary they claim nothing."""
     certain = 0

@@ -21,6 +21,7 @@ from tests.cascade.trees import leaf_covariance, node_matrix, random_targets, ra
 from tests.refusals import refusal
 
 
+@pytest.mark.long
 def test_error_matches_dense(rng):
     for _ in range(100):
         tree = random_tree(rng)

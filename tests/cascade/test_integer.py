@@ -110,6 +110,7 @@ def test_every_answer_gets_its_own_variance(axes, rng, monkeypatch):
         assert [asked[i] for i in found] == expected
 
 
+@pytest.mark.long
 def test_noise_commutes_with_data(rng):
     for _ in range(200):
         trees = random_trees(rng)

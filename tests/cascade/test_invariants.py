@@ -88,6 +88,7 @@ def test_conditioning_costs_what_the_conditional_law_says():
     assert max(d @ np.linalg.pinv(C) @ d for d in moves) == pytest.approx(float(exact.cost(cascade)))
 
 
+@pytest.mark.long
 def test_exact_nodes_have_no_noise():
     rng = np.random.default_rng(3)
     for seed in range(100):
@@ -102,6 +103,7 @@ def test_exact_nodes_have_no_noise():
         assert drawn.any()
 
 
+@pytest.mark.long
 def test_noise_commutes_with_data():
     """What is published is a function of the exact counts and of noisy answers to the other questions."""
     rng = np.random.default_rng(5)
@@ -119,6 +121,7 @@ def test_noise_commutes_with_data():
         np.testing.assert_array_equal(law.totals(published, boxes), law.totals(x, boxes))
 
 
+@pytest.mark.long
 def test_moves_that_keep_exact_counts_move_noisy_answers_only():
     """The cost from the measured questions themselves, in fractions."""
     rng = np.random.default_rng(6)

@@ -26,6 +26,7 @@ def path_costs(tree, targets):
     return found
 
 
+@pytest.mark.long
 def test_every_node_has_its_target(rng):
     for _ in range(300):
         tree = random_tree(rng)

@@ -76,6 +76,7 @@ def test_stops_when_chi_square_per_degree_of_freedom_reaches_one(monkeypatch):
     assert list(misfits) == sorted(misfits, reverse=True)
 
 
+@pytest.mark.long
 def test_independent_attributes_need_no_components(monkeypatch):
     """One product explains them: chi-square per degree of freedom is below 1 + 4 deviations (false alarm 1e-4)."""
     monkeypatch.setattr(descent, "FIRST", 1)
@@ -126,6 +127,7 @@ def test_never_reads_data_and_repeats_by_its_seed():
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.long
 def test_components_stay_near_each_other_where_nothing_speaks_against_it(monkeypatch):
     """The prior: without signal, independent attributes, and closer than without it."""
     table = 20 * np.ones(SHAPE)
@@ -175,6 +177,7 @@ def test_any_number_of_threads_gives_the_same(monkeypatch):
     assert found == 4 * found[:1]
 
 
+@pytest.mark.long
 def test_more_mixtures_keep_those_there_were():
     """Each mixture has random numbers of its own."""
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))

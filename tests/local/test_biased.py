@@ -269,6 +269,7 @@ def test_it_pays_for_small_irregular_parts():
     assert biased.half_width(300) < 0.9 * plain.half_width(300)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["prefixes", "parities"])
 def test_it_hardly_pays_for_yes_or_no_queries(name):
     """There the best replacement is about the query itself, nearer to the middle of its range."""
@@ -289,6 +290,7 @@ def test_devices_choose_the_bias():
     assert many.fingerprint == plain.fingerprint
 
 
+@pytest.mark.long
 def test_the_middle_is_enough():
     work = scores_work()
     half = half_range(local_plan(work, 1))

@@ -58,6 +58,7 @@ def test_floors_are_below_every_mechanism(name, kind, epsilon):
                 assert max(classes, default=0) <= min(members, default=np.inf)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_fall_in_alpha(name, kind):

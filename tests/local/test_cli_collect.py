@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("planned")
 # --- collections ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_collect_counts_files_once(capsys):
     reports("mon.bin", 300)
     reports("tue.bin", 200, 1)

@@ -115,6 +115,7 @@ def test_rows_and_people_in_engines(engine, tmp_path):
     assert check(cases, engine, tmp_path) >= 100
 
 
+@pytest.mark.long
 @engines("Spark")
 def test_people_in_spark(engine, tmp_path):
     """Few, as each data set takes a second or more."""

@@ -77,6 +77,7 @@ def test_notices_that_dropped_rows_change_a_public_number(name, mutate):
         assert found[0].shift == inf
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RELEASES)
 def test_notices_a_sensitivity_that_ignores_dropped_rows(name, mutate):
     cases = list(row_cases(RELEASES[name], FEW_RULES[1:2], [DROPPED]))

@@ -104,6 +104,7 @@ def test_people_are_no_rows(name):
     check(rows_of_people(SUBJECTS[name]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_only_what_the_rules_refuse_is_refused(name):
     """Aborts are for data that breaks a rule, and only there."""

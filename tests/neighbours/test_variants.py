@@ -81,6 +81,7 @@ def test_attributes_of_one_size():
     both(mechanism, rows_of({"a": (0, 1, None), "b": (0, 1), "c": (0, 1)}, 2), {"rules": rules}, {"rules": dropping})
 
 
+@pytest.mark.long
 def test_measuring_in_batches(monkeypatch):
     """As large tables are: counted in batches, multiplied in threads."""
     monkeypatch.setattr("leastnoise.measure.BATCH_CELLS", 2)
@@ -176,6 +177,7 @@ def test_fewer_rows_of_a_person_than_the_budget_allows():
             held(Case(case.mechanism, case.budget, case.universe, {**case.options, "unit": unit(2, "drop")}))
 
 
+@pytest.mark.long
 def test_people_whose_rows_are_bounded_already():
     """Without a unit nothing is left out: it is the caller who says that nobody has more rows."""
     mechanism = kinds.tables("plan", WORK.marginals(ways=2))

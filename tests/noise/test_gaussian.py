@@ -138,6 +138,7 @@ def test_hundred_thousand_boundary_cases_match_multiprecision(rng):
     assert_boundary_cases(rng, 100_000)
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**64 - 1), st.sampled_from(WIDE))
 def test_any_word_is_rounded_right(word, sigma):
     found = rounded_gaussian(Script([word]), sigma**2, 1)
@@ -161,6 +162,7 @@ def test_guess_does_not_matter(monkeypatch):
         assert exact_magnitude(Uniform(2**62, 64), Script([]), Fraction(225, 4)) == 5  # 7.5 * 0.6745 = 5.06
 
 
+@pytest.mark.long
 def test_fast_and_slow_agree(rng):
     k = rng.integers(2**40, 2**63, 400)
     for sigma in WIDE:

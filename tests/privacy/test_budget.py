@@ -77,6 +77,7 @@ def test_epsilon_agrees_with_multiprecision(mu, delta):
         assert 0 <= epsilon / exact - 1 < 1e-9
 
 
+@pytest.mark.long
 @given(EPSILON, DELTA)
 def test_round_trip_through_mu(epsilon, delta):
     budget = Budget(epsilon=epsilon, delta=delta)

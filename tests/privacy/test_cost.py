@@ -72,6 +72,7 @@ def test_adds_up_exactly(parts):
     assert total.mu_squared == 0
 
 
+@pytest.mark.long
 @given(FRACTIONS, FRACTIONS)
 def test_compares_like_its_fraction(a, b):
     x, y = Cost(a), Cost(b)

@@ -204,6 +204,7 @@ def test_other_neighbours_are_calibrated(options):
         assert np.abs(few.differences[:, -1]).max() < 1e-6
 
 
+@pytest.mark.long
 def test_secure_noise_is_calibrated():
     """No seed here: this noise differs in every run, so a false alarm happens once in 10^9 test runs.
 

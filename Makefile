@@ -9,7 +9,7 @@ NAME ?=
 ARGS ?=
 FOLDER ?=
 
-.PHONY: install setup engines demo test slow check format bench docs packages clean
+.PHONY: install setup engines demo quick test slow check format bench docs packages clean
 
 # What running needs, about 620 MB; `setup` adds the tools of development and all engines, about 2.5 GB.
 install: $(RUNS)
@@ -35,6 +35,10 @@ engines: .venv/.engines
 demo: install
 	$(BIN)/leastnoise demo $(FOLDER)
 
+# For daily work: the first case of every test, without long ones and engines; says what it leaves out.
+quick: setup
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --quick
+
 test: setup engines
 	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow"
 
@@ -45,7 +49,7 @@ check: setup
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy src
-	$(PYTEST) tests/test_layers.py
+	$(PYTEST) tests/test_layers.py tests/test_style.py tests/test_guarantees.py
 
 format: setup
 	$(BIN)/ruff format src tests bench tools

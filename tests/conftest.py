@@ -1,13 +1,20 @@
 import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests import quick
+from tests.engines import chromium
+
 pytest.register_assert_rewrite("tests.laws")
 
 # The same examples on every run, and no time limit per example: a busy machine is not a bug.
 settings.register_profile("leastnoise", deadline=None, derandomize=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.load_profile("leastnoise")
 
 
@@ -16,11 +23,27 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One headless browser for all tests of pages; they are skipped where there is none."""
+    yield from chromium.started()
+
+
 # Tests with these marks need a server, a cluster or a browser. One worker runs all of a kind, so that each starts once.
 ENGINES = ("postgres", "spark", "browser")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+LEFT = pytest.StashKey[Counter[str]]()  # what `--quick` leaves out, by reason
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="the first case of each test that is neither slow nor long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        items[:], left, config.stash[LEFT] = quick.split(items)
+        config.hook.pytest_deselected(items=left)
     for item in items:
         for engine in ENGINES:
             if item.get_closest_marker(engine):
@@ -47,7 +70,29 @@ def _fuzzed(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, float]]:
     return found
 
 
+class Workers:
+    """What `--quick` left out in workers, which alone know it: told to the process that reports."""
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["left"] = dict(session.config.stash.get(LEFT, Counter()))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        node.config.stash[LEFT] = Counter(getattr(node, "workeroutput", {}).get("left", {}))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Workers())
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if left := terminalreporter.config.stash.get(LEFT, None):
+        terminalreporter.section("quick")
+        terminalreporter.line(quick.summary(left))
     if fuzzed := _fuzzed(terminalreporter):
         terminalreporter.section("fuzzed inputs")
         fuzzed["all"] = sum(n for n, _ in fuzzed.values()), sum(s for _, s in fuzzed.values())

@@ -41,6 +41,13 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     return exit_.value.code or 0, out, err
 
 
+def fail(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
+    """The one line on stderr of a command that fails with this code and prints nothing else."""
+    found, out, err = call(capsys, *arguments)
+    assert (found, out, err.count("\n")) == (code, "", 1), err
+    return err.removeprefix("leastnoise: ").removesuffix("\n")
+
+
 def release(capsys: pytest.CaptureFixture[str], data: object = "people.parquet", *more: object) -> tuple[int, str, str]:
     return call(capsys, "release", "small.yaml", "--data", data, "--out", "out", *more)
 
@@ -55,3 +62,9 @@ def shell(*arguments: object, setup: Callable[[], None] | None = None, **variabl
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"} | variables
     pipe = subprocess.PIPE
     return subprocess.Popen(command, text=True, env=environment, stdout=pipe, stderr=pipe, preexec_fn=setup)
+
+
+def row(text: str, word: str) -> list[str]:
+    """The cells of the line of a printed table that has a word in it."""
+    line = next(line for line in text.splitlines() if word in line)
+    return [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]

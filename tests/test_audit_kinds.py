@@ -206,6 +206,7 @@ def shelf(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("shelf"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", "spec,adaptive spec,plan,tables,adaptive,matrix,cascade,stream,devices,collection".split(",")
 )
@@ -219,6 +220,7 @@ def test_files_and_folders_are_audited(name, shelf, capsys):
         assert call(capsys, *command)[1].splitlines()[-1] == "consistent with the claim"
 
 
+@pytest.mark.long
 def test_a_violation_has_its_exit_code(shelf, capsys, monkeypatch):
     halved(monkeypatch)
     code, out, _ = call(capsys, "audit", shelf["cascade"][0], "--runs", 600, "--seed", 1, "--json")
@@ -228,6 +230,7 @@ def test_a_violation_has_its_exit_code(shelf, capsys, monkeypatch):
     assert result["verdict"].startswith("VIOLATION: mu is at least 1.")
 
 
+@pytest.mark.long
 def test_streams_are_not_touched(shelf):
     folder = shelf["stream"][0]
     with ln.Stream.load(folder) as stream:  # somebody has its journal open
@@ -239,6 +242,7 @@ def test_streams_are_not_touched(shelf):
         assert JOURNAL in before
 
 
+@pytest.mark.long
 def test_releases_in_memory_are_audited_as_their_plans(shelf):
     for name, plan in (("matrix", ln.factorize(np.tri(3), ln.Budget(mu=1))), ("devices", None)):
         opened = load_plan(shelf[name][0]) if plan is None else ln.load(shelf[name][0])

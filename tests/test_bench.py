@@ -29,7 +29,7 @@ TINY = {
     "qs_table8": "--sizes 10 --workloads marginal prefix",
     "wff_figure1": "--ways 1 2 --sizes 2 3 --dims 2 5",
     "scaling_d": "--dims 10 200 --size 6",
-    "release_adult": "--ways 1 --rows 500 --workloads hybrid",
+    "release_adult": "--ways 1 --rows 500 --workloads hybrid --prior uniform",
     "adult_tv": "--dataset titanic --attributes 4 --rows 2000 --epsilons 1 --seeds 1 2 --triples 2",
     "release_wide": "--dims 5 --size 4 --rows 500",
     "large_sums": "--pairs 8 70 --triple 4 --prior uniform",
@@ -52,6 +52,7 @@ OTHERS = {  # no choice of a --prior
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*TINY, *OTHERS])
 def test_runs_and_ends_with_one_line_of_json(name, capsys):
     code, document = run(name, (TINY | OTHERS)[name], capsys)
@@ -136,6 +137,7 @@ def test_gaussian_baseline_when_all_attributes_are_asked_for():
     assert lemma(5, 400, 2) / comb(400, 2) ** 0.5 == pytest.approx(0.64, abs=0.02)
 
 
+@pytest.mark.long
 def test_a_process_of_its_own_has_its_own_memory():
     work = workloads.one_and_two_way("prefix", 4, d=3)
     here, there = measure(work, gap=1e-5), measure(work, gap=1e-5, fresh=True)
@@ -181,6 +183,7 @@ def test_rounding_counts_as_equal(report):
     assert len(report.failures) == 1
 
 
+@pytest.mark.long
 def test_plot_is_written_where_the_extra_is_installed(tmp_path, capsys):
     pytest.importorskip("altair")
     out = tmp_path / "figure.svg"

@@ -121,6 +121,7 @@ def test_slopes_of_speeds(fixed):
     assert np.isnan(cascade_speed.slope(rows[:1], "x_own"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["ideal", "integer", "leaves", "binary"])
 def test_noise_is_as_large_as_it_says(name):
     """A mean of 2,000 squares: six standard errors, false alarms below 1e-7."""

@@ -179,6 +179,7 @@ def weighted_workloads(draw: st.DrawFn) -> Workload:
     return work
 
 
+@pytest.mark.long
 @given(work=weighted_workloads(), prior=st.sampled_from(["uniform", "search"]))
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 def test_floors_of_random_workloads(work, prior):
@@ -190,6 +191,7 @@ def test_floors_of_random_workloads(work, prior):
     assert plan.value**2 * plan.queries >= best * (1 - SDP)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(UNIFORM_IS_BEST))
 def test_floors_meet_the_value_for_marginals_and_circular_queries(name):
     plan = ln.plan(WORKLOADS[name], BUDGET)
@@ -207,6 +209,7 @@ def test_large_domains_have_tight_floors_for_marginals_and_circular_queries(fami
     assert plan.floor_value == pytest.approx(plan.value, rel=1e-6)
 
 
+@pytest.mark.long
 @given(
     sizes=st.lists(st.integers(2, 5), min_size=1, max_size=3),
     flags=st.lists(st.booleans(), min_size=3, max_size=3),

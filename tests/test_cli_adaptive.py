@@ -101,6 +101,7 @@ def test_plan_refuses_what_steers_only_plans(capsys, option):
 # release
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("select", ["survey", "choice"])
 def test_a_release_is_saved_paid_for_and_told(capsys, select):
     Path("adaptive.yaml").write_text(f"{ADAPTIVE}adaptive: {{select: {select}}}\n")
@@ -217,6 +218,7 @@ def test_other_mistakes_are_told_as_ever(capsys, out, missing):
     assert "--complete" not in call(capsys, "ask", out, "a < 1", "--confidence", "2")[2]
 
 
+@pytest.mark.long
 def test_completed_tables_are_labelled(capsys, out, missing):
     code, said, err = call(capsys, "table", out, *missing, "--complete")
     assert (code, err) == (0, "")
@@ -259,6 +261,7 @@ def test_other_releases_have_exact_errors(capsys):
     )
 
 
+@pytest.mark.long
 def test_the_rest_of_the_commands(capsys, out):
     assert call(capsys, "ask", out, "a < 2", "b = 'x'")[0] == 0
     assert call(capsys, "synth", out, "--rows", "50", "--out", "rows.csv")[0] == 0

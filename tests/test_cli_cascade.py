@@ -11,7 +11,7 @@ import leastnoise as ln
 from leastnoise.mechanisms.tree import CascadeRelease, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE
-from tests.shell import call
+from tests.shell import call, fail
 
 REGIONS = "region,geo\nnorth,a\nnorth,b\nnorth,c\nsouth,d\nsouth,e\n"
 PEOPLE = "geo,hour\n" + 120 * "a,0\n" + 80 * "b,1\n" + 210 * "e,1\n"
@@ -40,14 +40,6 @@ def made(capsys, *more):
     return out, err
 
 
-def fail(capsys, *arguments):
-    code, out, err = call(capsys, *arguments)
-    assert code == 2
-    assert out == ""
-    assert err.count("\n") == 1
-    return err.removeprefix("leastnoise: ").removesuffix("\n")
-
-
 def test_without_data_it_is_a_plan(capsys):
     code, out, _ = call(capsys, "plan", spec(TARGETS))
     assert code == 0
@@ -71,6 +63,7 @@ def test_budget_and_weights(capsys):
     assert told["levels"][0]["target"] is None
 
 
+@pytest.mark.long
 def test_release_and_ledger(capsys):
     ln.Ledger.create("people.ledger", ln.Budget(rho=1), "people")
     out, err = made(capsys, "--ledger", "people.ledger", "--note", "first", "--json")

@@ -38,6 +38,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 # --- release ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_release_is_saved_paid_for_and_told(capsys):
     people().to_parquet("people.parquet")
     book = ledger()
@@ -105,6 +106,7 @@ def test_the_rules_and_the_unit_of_the_spec(capsys):
     assert found == [0, 1, 0, 0, 0, 1, 0, 0, 1, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_tables_and_overwriting(capsys, format):
     people().to_parquet("people.parquet")
@@ -177,6 +179,7 @@ def test_init_reads_no_rows_unless_asked(capsys, kind):
         ln.workload.spec.parse_spec(out)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_init_marks_what_it_read_and_what_it_looked_up_plans(capsys, kind):
     frame = varied()
@@ -222,6 +225,7 @@ def test_init_says_what_is_wrong(capsys, arguments, said):
 # --- demo -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_demo(capsys, folder):
     code, out, err = call(capsys, "demo", "demo", "--json")
     assert (code, err) == (0, "")
@@ -279,6 +283,7 @@ def test_help_has_an_example_and_json(command):
     assert ("--json" in result.stdout) == (command != "schema")  # which prints nothing else
 
 
+@pytest.mark.long
 def test_shells_complete_commands():
     script = Path(sys.executable).parent / "leastnoise"
     asked = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": "leastnoise re", "COMP_CWORD": "1"}

@@ -17,7 +17,7 @@ from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
-from tests.shell import call
+from tests.shell import call, fail
 
 PAGES = ["home", "shop", "help", "blog"]
 W = np.array([[1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 1, 1]])
@@ -51,12 +51,6 @@ def made(capsys, *more, data="visits.csv", **parts):
     code, out, err = call(capsys, "release", spec(**parts), "--data", data, "--out", "out", *more)
     assert code == 0, err
     return out, err
-
-
-def fail(capsys, *arguments):
-    code, out, err = call(capsys, *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    return err.removeprefix("leastnoise: ").removesuffix("\n")
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -174,6 +168,7 @@ def test_data_frames_bring_their_names():
 # --- from rows to answers ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
 def test_rows_become_answers(kind, capsys):
     data, more = "visits.csv", ()

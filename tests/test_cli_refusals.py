@@ -69,6 +69,7 @@ def check_refused(capsys, expected: int, said: str, data: str, *more: object) ->
     assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
 
 
+@pytest.mark.long
 def test_a_byte_order_mark_and_quoted_newlines_are_read(capsys):
     Path("x.csv").write_bytes(b'\xef\xbb\xbfage,sex,remark\r\n1,F,"two\r\nlines, and ""quotes"""\r\n3,M,\r\n')
     assert release(capsys, "x.csv")[0] == 0
@@ -90,6 +91,7 @@ def test_a_database_that_is_down(capsys):
     check_refused(capsys, 3, "cannot reach PostgreSQL at 127.0.0.1:1", uri)
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 @pytest.mark.skipif(postgres.binaries() is None, reason="NO POSTGRESQL: run tests/engines/install.sh")
 def test_a_wrong_password(capsys):
@@ -124,6 +126,7 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
+@pytest.mark.long
 def test_room_is_made_before_the_debit():
     people().to_parquet("people.parquet")
     book = ledger()
@@ -135,6 +138,7 @@ def test_room_is_made_before_the_debit():
     assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
 
 
+@pytest.mark.long
 def test_an_interrupt_stops_the_engine():
     with duckdb.connect("slow.db") as connection:  # a view that takes hours to count
         connection.execute("CREATE VIEW people AS SELECT range % 5 AS age, 'F' AS sex FROM range(50_000_000_000)")
@@ -184,6 +188,7 @@ NEEDS_POSTGRES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [duckdb_people, pytest.param(postgres_people, marks=NEEDS_POSTGRES)])
 def test_nothing_private_gets_out(capsys, folder, make):
     """Values and passwords are in no file and no line, whatever is done with the release."""
@@ -217,6 +222,7 @@ def test_nothing_private_gets_out(capsys, folder, make):
         assert not [p.name for p in files if word.encode() in p.read_bytes()]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.skipif(not spark.installed(), reason="NO SPARK: run tests/engines/install.sh")

@@ -9,10 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import leastnoise as ln
-from leastnoise.cli import app, main
+from leastnoise.cli import app
 from leastnoise.noise import SeededBits
 from leastnoise.release.statement import INSECURE
 from leastnoise.sources import Table
+from tests.shell import fail
 
 DOMAIN = ln.Domain.of(age=range(6), sex=["F", "M"], income=ln.bins(0, 8000, width=4000))
 PLAN = ln.plan(ln.Workload(DOMAIN).marginals("age", "sex", ways=2).prefix("income"), ln.Budget(epsilon=1, delta=1e-9))
@@ -21,17 +22,6 @@ DATA = Table(DOMAIN, np.arange(DOMAIN.size).reshape(DOMAIN.shape) * 50, "people"
 
 def invoke(*arguments: object):
     return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-
-
-def fail(capsys, *arguments: object) -> str:
-    """Stderr of a command that exits with 2 and prints nothing else."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(a) for a in arguments])
-    assert exit_.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err.removeprefix("leastnoise: ").removesuffix("\n")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.exact import exact_sum
 from leastnoise.factorize.convolution import DIRECT, LONGEST, PRIMES, Transform, exact_convolution
 from leastnoise.factorize.toeplitz import MOST_ITEMS, Toeplitz
+from tests.every import for_every
 from tests.integers import OnlyIntegers, whole
 
 convolution = importlib.import_module("leastnoise.factorize.convolution")
@@ -44,11 +45,11 @@ def test_the_twin_is_right():
         assert product(a, b) == np.convolve(whole(a), whole(b))[:n].tolist()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, DIRECT - 1, DIRECT, DIRECT + 1, 511, 512, 513, 3_000, 4_096])
 @pytest.mark.parametrize(
     ("first", "second"),
     [(2, 2), (2**20, 2**7), (2**20, 2**30), (2**20, 2**45), (2**30, 2**62), (2**63 - 1, 2**63 - 1)],
 )
+@for_every(n=[1, 2, 3, DIRECT - 1, DIRECT, DIRECT + 1, 511, 512, 513, 3_000, 4_096])
 def test_products_of_random_series_are_exact(n, first, second):
     rng = np.random.default_rng(n)
     check(rng.integers(0, first, n), rng.integers(0, second, n))
@@ -67,9 +68,8 @@ EXTREMES = {
 }
 
 
-@pytest.mark.parametrize("n", [DIRECT // 2, 2 * DIRECT, 1_025])
-@pytest.mark.parametrize("second", EXTREMES)
 @pytest.mark.parametrize("first", ["one huge count first", "near 2^62", "the largest", "the largest without a sign"])
+@for_every(second=EXTREMES, n=[DIRECT // 2, 2 * DIRECT, 1_025])
 def test_extreme_series_are_exact(n, first, second):
     check(EXTREMES[first](n), EXTREMES[second](n))
 

@@ -28,6 +28,7 @@ def survey() -> Domain:
     return Domain.of(age=range(100), sex=["F", "M"], income=bins(0, 200_000, width=4_000), q=10)
 
 
+@pytest.mark.long
 @given(ENCODINGS)
 def test_code_and_value_round_trip(encoding):
     attribute = Attribute("a", encoding)
@@ -36,6 +37,7 @@ def test_code_and_value_round_trip(encoding):
     assert attribute.codes([attribute.value(code) for code in codes]).tolist() == list(codes)
 
 
+@pytest.mark.long
 @given(DOMAINS)
 def test_json_round_trip(domain):
     again = Domain.from_json(json.loads(json.dumps(domain.to_json())))

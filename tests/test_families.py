@@ -29,8 +29,9 @@ from leastnoise.workload.families import (
 )
 from leastnoise.workload.store import stored_family
 from tests.catalogue import FAMILIES, SIZES, generator
+from tests.every import for_every
 
-everywhere = pytest.mark.parametrize("n", SIZES)
+everywhere = for_every(n=SIZES)
 always = pytest.mark.parametrize("name", FAMILIES)
 
 

@@ -96,6 +96,7 @@ def total(parts: list[tuple[float, Gram]]) -> Array:
     return np.sum([c * dense_twin(g) for c, g in parts], axis=0)
 
 
+@pytest.mark.long
 @given(parts=terms())
 def test_combine_is_the_sum(parts):
     scale, gram = combine(parts)
@@ -107,6 +108,7 @@ def test_combine_is_the_sum(parts):
         assert max(c for c, _ in gram.terms) == 1
 
 
+@pytest.mark.long
 @given(parts=terms(), stretch=st.floats(0.01, 100))
 def test_order_and_scale_do_not_change_the_key(parts, stretch):
     """Of two terms; three or more can merge in several ways, and the order decides which comes first."""
@@ -117,6 +119,7 @@ def test_order_and_scale_do_not_change_the_key(parts, stretch):
     assert other_scale == pytest.approx(stretch * scale, rel=1e-9)
 
 
+@pytest.mark.long
 @given(one=terms(), other=terms())
 @settings(max_examples=200)
 def test_equal_keys_mean_equal_content(one, other):

@@ -99,6 +99,7 @@ def test_plain_data_comes_back():
     assert other != domain
 
 
+@pytest.mark.long
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=12))
 def test_any_paths_either_work_or_fail_in_one_line(found):
     paths = [(*map(str, path), f"leaf {k}") for k, path in enumerate(found)]

@@ -221,6 +221,7 @@ def test_other_queries_on_the_leaves_are_planned_as_before(monkeypatch):
     assert plan.prior != "tree"
 
 
+@pytest.mark.long
 def test_the_largest_error_can_be_planned_along_a_tree():
     work = WORK.nodes("geo")
     plan = ln.plan(work, BUDGET, solver="tree", objective="max")

@@ -45,6 +45,7 @@ def strategies(draw):
     return IntegerStrategy(chosen, draw(st.sampled_from([1, 3, 10**6])), levels)
 
 
+@pytest.mark.long
 @given(strategies(), st.integers(0, 2**32))
 def test_answers_are_exact_integers(strategy, seed):
     rng = np.random.default_rng(seed)
@@ -57,6 +58,7 @@ def test_answers_are_exact_integers(strategy, seed):
     assert strategy.matrix().tolist() == twin.dense(strategy).astype(float).tolist()
 
 
+@pytest.mark.long
 @given(strategies())
 def test_cost_is_an_exact_integer(strategy):
     matrix = twin.dense(strategy)
@@ -69,6 +71,7 @@ def test_cost_is_an_exact_integer(strategy):
     assert strategy.largest_entry >= np.abs(matrix).max()
 
 
+@pytest.mark.long
 @given(st.lists(parts(), min_size=1, max_size=2), st.integers(0, 2**32))
 def test_decode_is_the_pseudo_inverse(chosen, seed):
     strategy = IntegerStrategy(tuple(chosen), 3)
@@ -79,6 +82,7 @@ def test_decode_is_the_pseudo_inverse(chosen, seed):
     assert_allclose(found @ B.T, answers.reshape(2, -1) @ inverse.T @ B.T, atol=1e-8)
 
 
+@pytest.mark.long
 @given(strategies())
 def test_float_twin_has_the_same_precisions(strategy):
     matrix = twin.dense(strategy).astype(float)
@@ -128,6 +132,7 @@ def test_bound_where_there_are_too_many_pairs(monkeypatch, rng):
     assert largest_difference([p.pairs() for p in chosen]) >= exact
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(-9, 9)), min_size=1, max_size=12))
 def test_dominated_pairs_do_not_matter(rows):
     rows = np.array(rows)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -44,12 +45,18 @@ def layer(module: str) -> str | None:
     return parts[1] if len(parts) > 1 else None
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax of a file; read once for all tests of the source."""
+    return ast.parse(path.read_text())
+
+
 def imported(path: Path, importer: str, tree: ast.AST | None = None, inside: bool = True) -> Iterator[str]:
     """Modules of the package that a file imports, except for type checking only; `inside` functions or not.
 
     A package's own file gathers names that are imported when they are used, under TYPE_CHECKING: these are seen.
     """
-    for node in _runtime_nodes(tree or ast.parse(path.read_text()), inside, typed=path.name == "__init__.py"):
+    for node in _runtime_nodes(tree or parsed(path), inside, typed=path.name == "__init__.py"):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "leastnoise")
         elif isinstance(node, ast.ImportFrom):
@@ -80,22 +87,25 @@ def _absolute(node: ast.ImportFrom, importer: str, is_package: bool) -> str:
     return ".".join(parts[: len(parts) - up] + ([node.module] if node.module else []))
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_has_a_layer(module):
-    assert layer(module) is None or layer(module) in LAYERS + ["__main__"], f"give {module} a place in LAYERS"
-
-
-@pytest.mark.parametrize("module", [module for module in MODULES if layer(module) in LAYERS])
-def test_imports_point_one_way(module):
-    here = LAYERS.index(layer(module))
+def backward(module: str) -> Iterator[str]:
+    """What a module imports from layers after its own, and from the package as a whole."""
     for target in imported(MODULES[module], module):
-        above = layer(target)
         if (module, target) in DOORS or module == REGISTRY:
             continue
-        if above is None:  # the whole package: the command line is its user, everything else is part of it
-            assert layer(module) == "cli", f"{module} imports the package; import the module that defines the name"
-            continue
-        assert LAYERS.index(above) <= here, f"{module} ({layer(module)}) imports {target} ({above}), a later layer"
+        if (above := layer(target)) is None:  # the command line uses the package; everything else is part of it
+            if layer(module) != "cli":
+                yield f"{module} imports the package; import the module that defines the name"
+        elif LAYERS.index(above) > LAYERS.index(layer(module)):
+            yield f"{module} ({layer(module)}) imports {target} ({above}), a later layer"
+
+
+def test_every_module_has_a_layer():
+    homeless = [module for module in MODULES if layer(module) not in (None, "__main__", *LAYERS)]
+    assert not homeless, "give these modules a place in LAYERS"
+
+
+def test_imports_point_one_way():
+    assert not [line for module in MODULES if layer(module) in LAYERS for line in backward(module)]
 
 
 def test_no_import_cycles():
@@ -121,16 +131,15 @@ def test_no_class_has_slots_that_later_modules_fill():
     filled = [
         f"{module}: {ast.unparse(node)}"
         for module, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.AnnAssign) and node.value is None and "ClassVar[Callable" in ast.unparse(node)
     ]
     assert not filled, "give these classes a method that imports what it needs"
 
 
-@pytest.mark.parametrize("path", FILES + OTHERS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_are_short(path):
-    lines = len(path.read_text().splitlines())
-    assert lines <= LONGEST_FILE, f"{path.name} has {lines} lines; split it"
+def test_files_are_short():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in FILES + OTHERS}
+    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}, "split these files"
 
 
 @pytest.mark.parametrize(

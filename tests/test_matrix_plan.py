@@ -14,6 +14,7 @@ from leastnoise.factorize.system import Measured, is_lower
 from leastnoise.factorize.toeplitz import Toeplitz, inverse_series
 from leastnoise.mechanisms.matrix.plan import factorize, running_totals
 from leastnoise.privacy.budget import Budget
+from tests.refusals import refusal
 
 BUDGET = Budget(epsilon=1, delta=1e-9)
 
@@ -232,6 +233,4 @@ def test_other_mistakes_are_told():
             "the integer rows do not reach every query; plan the matrix again",
         ),
     ]:
-        with pytest.raises(LeastnoiseError) as error:
-            call()
-        assert str(error.value) == message
+        assert refusal(call) == message

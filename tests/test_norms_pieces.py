@@ -200,24 +200,14 @@ def test_approximate_norms_of_100(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@pytest.mark.parametrize(("size", "alpha", "most"), [(256, 0.1, 5), (256, 0.3, 5), (1024, 0.1, 120)])
 @pytest.mark.parametrize("name", ["prefix", "sign", "gauss"])
-def test_approximate_norms_of_256(name, alpha):
-    W = large_matrices(256)[name]
+def test_large_approximate_norms(name, size, alpha, most):
+    W = large_matrices(size)[name]
     found, seconds = processor_seconds(lambda: gamma_2_approximate(W, alpha, gap=1e-2))
     check_approximate(W, found)
     assert found.gap <= 1e-2
-    assert seconds < 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["prefix", "sign", "gauss"])
-def test_approximate_norms_of_1024(name):
-    W = large_matrices(1024)[name]
-    found, seconds = processor_seconds(lambda: gamma_2_approximate(W, 0.1, gap=1e-2))
-    check_approximate(W, found)
-    assert found.gap <= 1e-2
-    assert seconds < 120
+    assert seconds < most
 
 
 @pytest.mark.slow

@@ -53,6 +53,7 @@ def marginal_workload(sizes: tuple[int, ...], sets: list[tuple[int, ...]]) -> Wo
     return work
 
 
+@pytest.mark.long
 @given(case=marginal_sets())
 @settings(max_examples=25)
 def test_max_on_marginals_is_theorem_3_11(case):
@@ -253,6 +254,7 @@ def test_the_budget_is_the_least_to_within_the_certified_gap(name):
     assert plan.budget.mu * plan.floor_value <= least * (1 + SDP)
 
 
+@pytest.mark.long
 def test_groups_without_a_target_do_not_raise_the_floor():
     """Accuracy for one table of ten cells: mu is 1 / target, whatever else is in the workload."""
     domain = ln.Domain.of({f"x{i}": range(10) for i in range(40)})

@@ -17,6 +17,7 @@ from leastnoise.factorize import solvers as solvers_module
 from leastnoise.plan.request import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import UNIFORM_IS_BEST, WORKLOADS, generator, skewed
+from tests.every import for_every
 from tests.laws import (
     check_plan,
     check_privacy,
@@ -46,7 +47,7 @@ def bases_for(workload: Workload) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-@pytest.mark.parametrize("solver", SOLVERS)
+@for_every(solver=SOLVERS)
 def test_every_solver_obeys_the_laws(solver, name):
     check_plan(ln.plan(WORKLOADS[name], BUDGET, solver=solver))
 
@@ -57,7 +58,7 @@ def test_embedding_obeys_the_laws(name):
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-@pytest.mark.parametrize("solver", ["optimal", "fourier", "identity", "basis"])
+@for_every(solver=["optimal", "fourier", "identity", "basis"])
 def test_given_priors_and_bases_obey_the_laws(solver, name):
     work = WORKLOADS[name]
     prior = {a.name: skewed(a.size) for a in work.domain if a.name != "b"}
@@ -101,6 +102,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     clear_cache()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "objective"), [*((n, "sum") for n in LARGE), ("suffix and prefix", "max"), ("two contrasts", "max")]
 )
@@ -155,6 +157,7 @@ solvers = st.sampled_from(SOLVERS)
 priors = st.sampled_from(["uniform", "search", "given"])
 
 
+@pytest.mark.long
 @given(work=workloads(), solver=solvers, prior=priors)
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 def test_random_workloads_obey_the_laws(work, solver, prior):
@@ -162,6 +165,7 @@ def test_random_workloads_obey_the_laws(work, solver, prior):
     check_plan(ln.plan(work, BUDGET, solver=solver, prior=given_prior))
 
 
+@pytest.mark.long
 @given(work=workloads(), objective=st.sampled_from(["max", {"lr": 2}, {"lr": 6}]), prior=priors)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_random_objectives_obey_the_laws(work, objective, prior):
@@ -169,6 +173,7 @@ def test_random_objectives_obey_the_laws(work, objective, prior):
     check_plan(ln.plan(work, BUDGET, solver="optimal", prior=given_prior, objective=objective, gap=1e-4))
 
 
+@pytest.mark.long
 @given(work=workloads(), solver=solvers, seed=st.integers(0, 99))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_covariances_of_ad_hoc_queries(work, solver, seed):
@@ -208,6 +213,7 @@ def test_uniform_problems_spend_the_budget_in_every_cell(name):
     assert_allclose(privacy_cost(plan), 1, rtol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("families", [("prefix", "range"), ("marginal", "circular"), ("suffix", "affine")], ids=str)
 def test_two_attributes_of_equal_size_but_other_families(families):
     """Their residuals must not be taken for each other: noise would be shared, and the cost would not be 1."""
@@ -285,6 +291,7 @@ def test_attributes_of_size_one_add_nothing():
     assert other.group_variances(1)["a", "c"] == pytest.approx(one.group_variances(1)[()], rel=1e-6)
 
 
+@pytest.mark.long
 def test_weights_of_queries_are_weights_of_groups():
     base = Workload(ln.Domain.of(a=range(4), b=range(3)))
     for names, count in ((["a"], 4), (["a", "b"], 12)):

@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import SOLVERS
+from leastnoise.factorize import SOLVERS, Solver
 from leastnoise.plan.request import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered, skewed
@@ -51,6 +50,7 @@ def check_same(plan: ln.Plan, loaded: ln.Plan) -> None:
     assert loaded.explain() == plan.explain()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("objective", ["sum", "max", {"lr": 3}], ids=str)
 def test_every_solver_and_objective_comes_back(solver, objective, tmp_path):
@@ -73,6 +73,7 @@ def test_every_workload_comes_back(name, tmp_path):
     assert loaded.workload.blocks == plan.workload.blocks or name in {"matrix", "random 2-way", "row weights 2-way"}
 
 
+@pytest.mark.long
 def test_given_priors_bases_targets_and_row_weights_come_back(tmp_path):
     rng = generator(1)
     basis = {"a": np.eye(4) + 0.1 * rng.normal(size=(4, 4))}
@@ -122,6 +123,7 @@ def test_truncated_files_are_refused(saved, tmp_path):
         assert "save the plan again" in refused(path)
 
 
+@pytest.mark.long
 def test_flipped_bytes_are_refused_or_harmless(saved, tmp_path):
     """Each byte in turn: the file is refused with one line, or the plan it gives is the plan that was saved."""
     path, rng = tmp_path / "plan.npz", generator(6)
@@ -197,13 +199,12 @@ def test_other_files_are_refused(tmp_path):
 # Replanning
 
 
-def test_replanning_is_free():
+def test_replanning_solves_nothing(monkeypatch):
     work = Workload(ln.Domain.of({f"x{i}": range(10) for i in range(20)})).prefix(ways=[1, 2, 3])
     clear_cache()
     first = ln.plan(work, BUDGET)
-    start = time.perf_counter()
+    monkeypatch.setattr(Solver, "solve", lambda *problem: pytest.fail("solved again"))
     again = ln.plan(work, ln.Budget(mu=0.1))
-    assert time.perf_counter() - start < 0.1
     assert again.rmse * 0.1 == pytest.approx(first.rmse * first.budget.mu, rel=1e-12)
     assert again.design is first.design
 
@@ -228,6 +229,7 @@ def test_other_requests_are_not_mixed_up(other):
     assert ln.plan(work, BUDGET).design is plain.design
 
 
+@pytest.mark.long
 def test_other_workloads_are_not_mixed_up():
     base = Workload(ordered(4, 4))
     works = [

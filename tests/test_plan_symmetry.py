@@ -114,6 +114,7 @@ def test_priors_and_bases_belong_to_names_not_positions():
         assert plans[0].variance("a", [1, 0, 0, 0]) != pytest.approx(plans[0].variance("b", [1, 0, 0, 0]), rel=1e-3)
 
 
+@pytest.mark.long
 @given(m=st.integers(2, 6), d=st.integers(1, 30), k=st.integers(1, 4))
 @settings(max_examples=30)
 def test_orbits_count_all_attribute_sets(m, d, k):

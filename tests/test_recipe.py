@@ -19,6 +19,7 @@ from leastnoise.plan.recipe_store import fingerprint, recipe_data, recipe_from
 from leastnoise.plan.request import clear_cache
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered, skewed
+from tests.every import for_every
 from tests.integers import check_cost, check_recipe, cube, dense
 
 EPSILON = ln.Budget(epsilon=1, delta=1e-9)
@@ -53,8 +54,8 @@ def options(solver, work):
     return {"solver": solver, "bases": bases} if solver == "basis" else {"solver": solver}
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", slowly(ALL, {*FEW, *LOW}))
+@for_every(budget=BUDGETS)
 def test_equals_an_independent_fraction_computation(name, budget):
     if name == "total" and budget == "replace":
         return  # costs nothing
@@ -62,13 +63,13 @@ def test_equals_an_independent_fraction_computation(name, budget):
 
 
 @pytest.mark.parametrize("name", slowly(ALL, FEW))
-@pytest.mark.parametrize("solver", SOLVERS)
+@for_every(solver=SOLVERS)
 def test_every_solver_can_be_measured(solver, name):
     check_recipe(ln.plan(ALL[name], EPSILON, prior="uniform", **options(solver, ALL[name])).recipe)
 
 
-@pytest.mark.parametrize("solver", ["optimal", "fourier", "identity"])
 @pytest.mark.parametrize("name", slowly(ALL, {*FEW, *LOW}))
+@for_every(solver=["optimal", "fourier", "identity"])
 def test_given_priors(name, solver):
     prior = {a.name: skewed(a.size) for a in ALL[name].domain if a.name != "b"}
     check_recipe(ln.plan(ALL[name], EPSILON, prior=prior, solver=solver).recipe)
@@ -79,11 +80,13 @@ def test_other_objectives(name):
     check_recipe(ln.plan(ALL[name], EPSILON, objective="max", prior="uniform", gap=1e-4).recipe)
 
 
+@pytest.mark.long
 def test_targets():
     work = Workload(ordered(4, 3)).prefix("a", within=5).marginals("a", "b", within=20)
     check_recipe(ln.plan(work).recipe)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", ["search", "uniform"])
 @pytest.mark.parametrize("name", slowly(ALL, {"row weights 2-way", "random 2-way", "two contrasts", "one x one"}))
 def test_sums_too_large_to_be_dense(name, prior, monkeypatch):
@@ -93,6 +96,7 @@ def test_sums_too_large_to_be_dense(name, prior, monkeypatch):
     clear_cache()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 20))])
 def test_random_plans(seed):
     rng = generator(seed, 9)
@@ -238,6 +242,7 @@ SLOW = {
 } | {f"hybrid {d} {w}": lambda d=d, w=w: hybrid(d, w) for d in ("Adult", "CPS", "Loans") for w in ("1,2", "1,2,3")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", ["uniform", "search"])
 @pytest.mark.parametrize("name", slowly(QUICK | SLOW, QUICK))
 def test_rounding_costs_less_than_a_thousandth(name, prior):
@@ -258,6 +263,7 @@ def test_small_mixed_domains_lose_less_than_a_percent(name):
     assert ln.plan(MIXED[name], EPSILON).rounding_loss < 1e-2
 
 
+@pytest.mark.long
 def test_strategies_too_large_to_write_down_are_refused():
     work = ln.Workload(ln.Domain.of(age=ln.sized(100_000, ordered=True))).prefix("age")
     plan = ln.plan(work, ln.Budget(mu=1), solver="fourier", prior="uniform")

@@ -124,6 +124,7 @@ def test_residuals_of_other_residuals_vanish(rng):
                 assert_allclose(residual(part, priors, target), 0, atol=1e-11)
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(1, 4), max_size=4), st.lists(st.integers(1, 3), max_size=2), st.integers(0, 10**6))
 def test_leading_axes_are_a_batch(shape, batch, seed):
     rng = np.random.default_rng(seed)

@@ -48,6 +48,7 @@ def random_rows(prior, count, seed=0):
     return rows - (rows @ prior)[:, None]
 
 
+@pytest.mark.long
 @given(priors())
 @settings(max_examples=30)
 def test_integer_priors_are_close_coprime_and_have_a_sum(prior):
@@ -65,6 +66,7 @@ def test_integer_priors_stay_what_they_are(p):
     assert integer_prior(p / p.sum()).tolist() == p.tolist()
 
 
+@pytest.mark.long
 @given(priors())
 @settings(max_examples=30)
 def test_lattice_rows_vanish_exactly_and_keep_their_rank(prior):
@@ -76,6 +78,7 @@ def test_lattice_rows_vanish_exactly_and_keep_their_rank(prior):
     assert np.linalg.matrix_rank(found.rows) == n - 1
 
 
+@pytest.mark.long
 @given(priors(sizes=(3, 4, 5, 8, 12)))
 def test_lattice_rows_are_near_the_planned_ones(prior):
     p = integer_prior(prior)
@@ -85,6 +88,7 @@ def test_lattice_rows_are_near_the_planned_ones(prior):
     assert np.abs(found - scaled).max() < 4 * np.sqrt((short_basis(p) ** 2).sum(axis=1).max()) + 2
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(priors(), st.sampled_from([2.0**8, 2.0**12, 2.0**20]))
 def test_low_rank_rows_are_guarded(prior, norm):
@@ -96,6 +100,7 @@ def test_low_rank_rows_are_guarded(prior, norm):
     assert found.rows[0].any()
 
 
+@pytest.mark.long
 @given(priors())
 @settings(max_examples=30)
 def test_whole_reaches_everything(prior):
@@ -106,6 +111,7 @@ def test_whole_reaches_everything(prior):
     assert isinstance(part, Centring) == bool((p == 1).all())
 
 
+@pytest.mark.long
 @given(priors())
 @settings(max_examples=30)
 def test_short_bases_are_bases_of_the_lattice(prior):
@@ -119,6 +125,7 @@ def test_short_bases_are_bases_of_the_lattice(prior):
         assert minors == np.abs(p).tolist()
 
 
+@pytest.mark.long
 @given(priors(sizes=(2, 3, 5)), priors(sizes=(2, 4, 9)))
 @settings(max_examples=20)
 def test_joint_rows_vanish_along_every_axis(first, second):

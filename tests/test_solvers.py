@@ -18,6 +18,7 @@ from leastnoise.factorize.solvers import DENSE_CELLS, best_structured
 from leastnoise.factorize.strategy import factor_gram
 from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
 from tests.catalogue import FAMILIES, PROBLEMS, factor, generator, problem, skewed
+from tests.every import for_every
 from tests.oracles import SDP, dense_error, even_sines, least_sum
 
 GAP = 1e-7
@@ -45,14 +46,15 @@ def test_optimal_is_the_optimum(name):
     assert solution.error <= solution.floor * (1 + 3 * GAP)  # at most one gap per factor of a product
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", PROBLEMS)
+@for_every(solver=SOLVERS)
 def test_no_solver_beats_the_optimum_or_its_own_floor(solver, name):
     solution = solve(solver, name)
     assert solution.error >= optimum(name) * (1 - SDP)
     assert solution.floor <= optimum(name) * (1 + SDP)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 6), k=st.integers(1, 8), binary=st.booleans())
 @settings(max_examples=25)
 def test_optimal_on_random_rows(seed, n, k, binary):
@@ -66,6 +68,7 @@ def test_optimal_on_random_rows(seed, n, k, binary):
     assert solution.error == pytest.approx(dense_error(rows.T @ rows, solution.strategy.matrix()), rel=1e-7)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 3), m=st.integers(2, 4), rank=st.integers(1, 14))
 @settings(max_examples=20)
 def test_optimal_on_random_tensors(seed, n, m, rank):
@@ -325,6 +328,7 @@ def test_cache_never_exceeds_its_limit(puts):
     assert cache.used == 0
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 99), scale=st.floats(1e-6, 1e6))
 def test_optimum_scales_with_the_gram(seed, scale):
     rows = generator(seed).normal(size=(3, 4))

@@ -69,6 +69,7 @@ def test_values_are_taken_as_written(text, meant):
     assert [type(item) for item in items] == [type(item) for item in meant]
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1), min_size=1, unique=True

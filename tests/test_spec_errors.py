@@ -263,6 +263,7 @@ JUNK = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(st.sampled_from(["attributes", "workload", "privacy", "objective", "prior", "solver", "line", "age"]), JUNK)
 def test_junk_anywhere_is_a_one_line_error(place, junk):
     data = yaml.safe_load(spec())

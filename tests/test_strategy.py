@@ -20,6 +20,7 @@ from leastnoise.factorize import (
 )
 from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
 from tests.catalogue import PROBLEMS, factor, generator
+from tests.every import for_every
 from tests.oracles import dense_error, pseudo_inverse
 
 # Matrices here have at most 24 columns and condition numbers below 1e4, so a pseudo-inverse is good to about
@@ -44,7 +45,7 @@ def grams_on(shape: tuple[int, ...]) -> list[Gram]:
     return [product, low, full, Sum(((2.0, product), (0.5, low), (1.0, Sum(((3.0, full),)))))]
 
 
-everywhere = pytest.mark.parametrize("name", PROBLEMS)
+everywhere = for_every(name=PROBLEMS)
 always = pytest.mark.parametrize("solver", SOLVERS)
 
 
@@ -106,6 +107,7 @@ def test_full_rank_means_that_the_whole_residual_is_measured(solver, name):
 sizes = st.lists(st.integers(2, 4), min_size=1, max_size=3)
 
 
+@pytest.mark.long
 @given(sizes=sizes, seed=st.integers(0, 99))
 def test_kronecker_strategy_is_the_kronecker_product(sizes, seed):
     rng = generator(seed)
@@ -119,6 +121,7 @@ def test_kronecker_strategy_is_the_kronecker_product(sizes, seed):
     assert_allclose(strategy.half(queries), queries.reshape(2, -1) @ np.linalg.pinv(B), atol=1e-6)
 
 
+@pytest.mark.long
 @given(sizes=sizes, seed=st.integers(0, 99))
 def test_scaled_kronecker_strategy_is_its_matrix(sizes, seed):
     rng = generator(seed)
@@ -164,6 +167,7 @@ def _random_strategy(rng: np.random.Generator, n: int) -> Strategy:
     return MatrixStrategy(np.eye(n) + 0.3 * rng.normal(size=(n, n)), (n,))
 
 
+@pytest.mark.long
 @given(shape=st.lists(st.integers(1, 5), min_size=1, max_size=2), seed=st.integers(0, 99), drop=st.booleans())
 def test_circulant_strategy_is_circulant(shape, seed, drop):
     """V = B^T B is the circulant matrix with eigenvalues theta, scaled to a diagonal of ones; the kernel is V^+."""

@@ -17,9 +17,10 @@ from leastnoise.workload.families import Marginal, Prefix, Range, Weighted
 from leastnoise.workload.store import tensor_of
 from leastnoise.workload.tensors import AbsDiff, Affine, MatrixTensor, ProductTensor, RandomTensor, WeightedTensor
 from tests.catalogue import SHAPES, TENSORS, generator
+from tests.every import for_every
 from tests.oracles import cells
 
-everywhere = pytest.mark.parametrize("shape", SHAPES, ids=str)
+everywhere = for_every(shape=SHAPES)
 always = pytest.mark.parametrize("name", TENSORS)
 
 
@@ -79,6 +80,7 @@ def test_affine_and_abs_diff_by_definition(shape):
     assert AbsDiff().rows(shape).reshape(-1, n * m).tolist() == distance
 
 
+@pytest.mark.long
 @given(
     names=st.lists(st.sampled_from(sorted(NAMED)), min_size=1, max_size=3),
     sizes=st.lists(st.integers(1, 3), min_size=3, max_size=3),

@@ -332,6 +332,7 @@ def test_rounded_scales_are_close(tree):
     assert rounded.strategy().error(gram) == pytest.approx(planned.error(gram), rel=1e-3)
 
 
+@pytest.mark.long
 @given(st.integers(2, 40), st.integers(2, 5), st.integers(0, 10**6))
 @settings(max_examples=40, deadline=None)
 def test_any_tree(leaves, arity, seed):

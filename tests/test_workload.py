@@ -343,6 +343,7 @@ def check_round_trip(work: Workload) -> None:
         )
 
 
+@pytest.mark.long
 @given(work=statements())
 def test_random_statements_come_back(work):
     check_round_trip(work)

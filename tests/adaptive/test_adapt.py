@@ -59,6 +59,7 @@ def asked(draw):
     return adapt(work, budget, select=draw(st.sampled_from(METHODS))), draw(st.integers(0, 10**6))
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(asked())
 def test_spends_the_whole_budget_and_never_more(case):
@@ -257,6 +258,7 @@ def test_merging_with_a_plan_and_with_another_adaptive_release(method, neighbour
 # --- what it is good for ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_fits_like_any_release():
     release = released(budget=ln.Budget(mu=5))
     counts = release.fit(seed=1).counts("a", "b")

@@ -21,7 +21,8 @@ from leastnoise.plan.recipe import cost_of
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
-from tests.release.dense import Dense, over_all_cells, strategy_rows
+from tests.every import for_every
+from tests.release.dense import Dense, strategy_rows, table_queries
 
 BUDGETS = {
     "add-remove": ln.Budget(epsilon=1, delta=1e-9),
@@ -47,21 +48,8 @@ def measured(aims, spending):
     return Dense((measure(recipe, Counts(Table(domain, np.ones(domain.shape, dtype=np.int64))), SeededBits(1)),))
 
 
-def table_queries(workload):
-    """The queries of every table as rows over all cells."""
-    for block in workload.blocks:
-        for subset in block.subsets():
-            shape = tuple(workload.domain.shape[a] for a in subset)
-            if block.is_product:
-                matrices = [block.family(a).rows(n) for a, n in zip(subset, shape, strict=True)]
-                rows = reduce(np.kron, matrices, np.ones((1, 1)))
-            else:
-                rows = block.tensor.rows(shape)
-            yield over_all_cells(workload.domain, subset, rows)
-
-
-@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", NAMES)
+@for_every(budget=BUDGETS)
 def test_errors_are_those_of_the_plan(name, budget):
     """Summed over residuals, error / precision is the summed variance of the table's queries."""
     aims = Aims.of(WORKLOADS[name], BUDGETS[budget])

@@ -89,6 +89,7 @@ def test_the_cost_of_a_pair_is_that_of_measurements_and_steps():
     assert sample.mu == pytest.approx(2, rel=1e-6)
 
 
+@pytest.mark.long
 def test_a_survey_without_noise_is_refuted(monkeypatch):
     """Only 4% of the budget goes to surveys, and all measurements are honest; what the survey saw gives it away."""
     full = survey.rounded_gaussian
@@ -98,6 +99,7 @@ def test_a_survey_without_noise_is_refuted(monkeypatch):
     assert not found.ok
 
 
+@pytest.mark.long
 def test_runs_that_learn_nothing_are_audited():
     """One-way tables leave nothing to choose from; a false alarm has a rate of 0.1%."""
     work = Workload(SMALL).marginals(ways=1)

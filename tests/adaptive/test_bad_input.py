@@ -172,6 +172,7 @@ def test_other_domains_and_more_rows_per_person_are_refused():
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.integers(-320, 100), st.sampled_from(METHODS))
 def test_any_budget_is_spent_or_refused_in_one_line(exponent, method):

@@ -215,6 +215,7 @@ def test_refuses():
     assert str(error.value) == "a x b x a has an attribute twice; name each once"
 
 
+@pytest.mark.long
 def test_expected_errors_are_about_right():
     """Summed over tables and 8 releases, within a third of what really happens; seeds are fixed."""
     told, real = 0.0, 0.0
@@ -235,6 +236,7 @@ def two_way(domain, counts, adaptive, mu):
     return made.run(Table(domain, counts), bits=SeededBits(1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_fits_unless_it_only_follows_the_noise(adaptive):
     """Two binary attributes have 3 numbers to measure, fewer than any mixture has parameters; 30 x 30 have 899."""

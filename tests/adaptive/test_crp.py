@@ -23,6 +23,7 @@ from leastnoise.mechanisms.adaptive.crp import (
 from leastnoise.privacy.budget import Budget
 from leastnoise.residual import residual, subsets, uniform_priors
 from tests.dense import smear
+from tests.refusals import refusal
 
 MU = Fraction(1, 7)
 TIGHT = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
@@ -80,12 +81,14 @@ def check_against_cone(instances):
     assert np.mean(solved) > 0.99
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # its bounds hold nevertheless
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_equals_the_cone_solver(rng, count):
     check_against_cone(instance(rng, spread=SPREAD) for _ in range(count))
 
 
+@pytest.mark.long
 def test_satisfies_the_optimality_conditions(rng):
     for _ in range(2_000):
         v, p, a = instance(rng)
@@ -231,9 +234,7 @@ def test_a_table_of_which_nothing_is_known_gets_the_shares_of_residual_planner()
     ],
 )
 def test_refuses(call, message):
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message
 
 
 def seconds(call, repeats):

@@ -367,6 +367,7 @@ def audited(method, budget, runs, patch):
     return bounds(scores(method, budget, runs, patch), np.array([budget.cost]), rate, 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("runs", [120, pytest.param(1500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", METHODS)
 def test_audits_find_nothing_against_the_claim(method, runs, monkeypatch):
@@ -377,6 +378,7 @@ def test_audits_find_nothing_against_the_claim(method, runs, monkeypatch):
     assert epsilon <= budget.epsilon_at(1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_audits_find_a_quarter_of_the_noise(method, monkeypatch):
     for module in (measuring, survey):
@@ -401,6 +403,7 @@ def test_the_cost_of_two_neighbours_is_that_of_the_worst_cell(monkeypatch):
 REPLACE = pytest.param(ln.Budget(mu=1.5, neighbours="replace"), marks=pytest.mark.slow)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget", [ln.Budget(mu=1.5), REPLACE], ids=str)
 @pytest.mark.parametrize("method", METHODS)
 def test_false_alarms_are_rare(method, budget):
@@ -413,6 +416,7 @@ def test_false_alarms_are_rare(method, budget):
     assert found.pair_mu >= 0.8 * budget.mu  # most of the budget is spent on measurements
 
 
+@pytest.mark.long
 def test_too_little_noise_is_flagged(monkeypatch):
     full = measuring.rounded_gaussian
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda b, v, size: full(b, v / 25, size))
@@ -421,6 +425,7 @@ def test_too_little_noise_is_flagged(monkeypatch):
     assert found.verdict.startswith("VIOLATION: mu is at least")
 
 
+@pytest.mark.long
 def test_a_reused_seed_is_flagged():
     subject = of_adaptive(adapt(TINY_WORK, ln.Budget(mu=1)))
     (trial,) = subject.trials

@@ -86,6 +86,7 @@ def test_a_round_agrees_with_its_release(rng, neighbours):
     assert distances.by_set == Distances(Counts(source), estimates).by_set
 
 
+@pytest.mark.long
 def test_errors_are_as_large_as_said(rng):
     """Summed squared errors of 200 rounds against the stated variance: 5 standard errors, false alarm 6e-7."""
     source = source_of(rng.integers(0, 30, SHAPE), DOMAIN)

@@ -54,6 +54,7 @@ def gauges(draw):
     return gauge(tuple(range(len(sizes))), families, sizes), queries, counts, rng.normal(15, 10, sizes)
 
 
+@pytest.mark.long
 @given(gauges())
 def test_equals_brute_force(case):
     found, queries, counts, estimate = case
@@ -64,6 +65,7 @@ def test_equals_brute_force(case):
     assert found.distance(counts, estimate) / GRID == pytest.approx(true, abs=np.abs(queries).sum() / GRID)
 
 
+@pytest.mark.long
 @given(gauges())
 def test_one_row_moves_it_by_at_most_its_sensitivity(case):
     found, queries, counts, estimate = case

@@ -80,6 +80,7 @@ def test_weights_are_those_of_the_law_of_the_noise(name):
     assert trial.gaps.sum() == pytest.approx(moved @ inverse @ moved)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANS)
 def test_scores_are_log_likelihood_ratios(name):
     (trial,) = of_cascade(PLANS[name]).trials

@@ -18,6 +18,7 @@ from tests.cascade.trees import (
     range_matrix,
 )
 from tests.dense import kron_all
+from tests.refusals import refusal
 
 
 def leaf_boxes(n):
@@ -40,6 +41,7 @@ def test_all_leaves_have_exactly_the_matrix_of_the_paper():
     assert (found == paper_matrix(8)).all()
 
 
+@pytest.mark.long
 def test_nodes_match_the_definition_exactly(rng):
     for _ in range(30):
         tree = random_tree(rng, nodes=15)
@@ -64,6 +66,7 @@ def test_ranges_match_dense(rng):
         assert_allclose(law.covariance(ranges[picked[0]], ranges[picked[1]]), C[picked[0], picked[1]], atol=1e-11)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tree", [Tree.binary(9), Tree.balanced(512, 5)], ids=["binary", "five"])
 def test_all_ranges_of_512_leaves(tree):
     targets = np.full(tree.nodes, 3.0)
@@ -129,6 +132,7 @@ def misses(law, noise, boxes, integers):
     return np.count_nonzero((low > 0) | (high < 0))
 
 
+@pytest.mark.long
 def test_intervals_cover(rng):
     """2,000 intervals at 95%, one per draw: 5 sigma is 49 misses around 100 (false alarm 1e-6); integers a little less.
 
@@ -142,6 +146,7 @@ def test_intervals_cover(rng):
     assert 100 - 49 - 6 < ideal + exact < 100 + 49 + 6
 
 
+@pytest.mark.long
 def test_intervals_of_products_cover(rng):
     """400 draws of 3 far-apart boxes; false alarm below 1e-6 even if the boxes of a draw were one (400 at 5%)."""
     law = Law.of(Cascade.by_level(Tree.binary(3), 30), Cascade.by_level(Tree.balanced(5), 30))
@@ -196,6 +201,4 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_refuses(case):
     call, message = BAD[case]
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message

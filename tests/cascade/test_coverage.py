@@ -1,6 +1,7 @@
 """Intervals hold as often as they say, and range variances are those of brute force."""
 
 import numpy as np
+import pytest
 
 from leastnoise.mechanisms.tree import Tree, cascade_plan, posterior
 from leastnoise.noise import SeededBits
@@ -9,6 +10,7 @@ from tests.cascade.trees import range_matrix
 RUNS = 2_000
 
 
+@pytest.mark.long
 def test_intervals_cover():
     """95% +- 1% over 2,000 runs, all nodes and 40 ranges of an uneven tree together, and each of them +- 2.5%.
 
@@ -34,6 +36,7 @@ def test_intervals_cover():
     assert (np.abs(share - 0.95) < 0.025).all()
 
 
+@pytest.mark.long
 def test_posterior_intervals_cover():
     """A share of 600 runs is off by 4.5% with probability 5e-7."""
     tree = Tree.regular([3, 2])
@@ -50,6 +53,7 @@ def test_posterior_intervals_cover():
     assert abs(hits / runs - 0.95) < 0.045
 
 
+@pytest.mark.long
 def test_all_ranges_of_512_leaves():
     tree = Tree.binary(9)
     law = cascade_plan(tree, targets=[5, 6, 7, 8, 9, 10, 9, 8, 7, 6]).law

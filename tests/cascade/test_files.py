@@ -136,6 +136,7 @@ def test_existing_folders_are_kept(out):
         made.save(out.with_name("mine"), overwrite=True)
 
 
+@pytest.mark.long
 def test_any_changed_byte_is_refused(out):
     regions(exact_level=1).save(out)
     rng = np.random.default_rng(1)
@@ -180,6 +181,7 @@ def replaced(data, path, new):
     return copy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["targets", "exact nodes", "two trees"])
 def test_any_changed_field_is_refused_by_what_it_says(name, out):
     """With the checksum of release.json right again: either refused, or what the release says is the same."""
@@ -270,6 +272,7 @@ def test_names_must_fit(out):
         refused(out)
 
 
+@pytest.mark.long
 def test_a_million_leaves(tmp_path):
     tree = Tree.binary(20)
     made = cascade_release(np.zeros(2**20, dtype=np.int64), tree, targets=10, bits=SeededBits(1))

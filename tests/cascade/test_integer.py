@@ -24,6 +24,7 @@ from tests.cascade.trees import (
     range_matrix,
 )
 from tests.dense import kron_all
+from tests.refusals import refusal
 
 RAGGED = Tree.from_paths([("a", "x"), ("a", "y"), ("a", "z"), ("b",), ("c", "d", "e"), ("c", "d", "f")])
 
@@ -77,6 +78,7 @@ def test_answers_are_the_questions(rng):
         assert answers(trees, x).shape == tuple(answer_count(tree) for tree in trees)
 
 
+@pytest.mark.long
 def test_measuring_is_the_cascade(rng):
     """Questions with their variances have the precision of the cascade and its exact cost."""
     for _ in range(200):
@@ -110,6 +112,7 @@ def test_every_answer_gets_its_own_variance(axes, rng, monkeypatch):
         assert [asked[i] for i in found] == expected
 
 
+@pytest.mark.long
 def test_noise_commutes_with_data(rng):
     for _ in range(200):
         trees = random_trees(rng)
@@ -151,6 +154,7 @@ def rational_columns(tree, column):
     return [x / int(scale) for x in rational_leaves(tree, [x * int(scale) for x in column])]
 
 
+@pytest.mark.long
 def test_assembly_is_unbiased(rng):
     """The mean over the random rounding is the rational estimate. False alarm 1e-6 (Bonferroni over cells)."""
     noisy, draws = rng.integers(-50, 50, answer_count(RAGGED)), 8_000
@@ -169,6 +173,7 @@ def assert_between(squares, draws, low, high):
     assert (squares < high * law.isf(5e-7 / squares.size)).all()
 
 
+@pytest.mark.long
 def test_integer_noise_has_the_covariance():
     """Every node has its target plus at most what rounding adds, and leaves the covariance of the cascade."""
     cascade, draws, bits = Cascade.by_level(RAGGED, [4, 3, 2, 2]), 3_000, SeededBits(6)
@@ -185,6 +190,7 @@ def test_integer_noise_has_the_covariance():
     assert_between(squares, draws, ideal[some], (ideal + law.rounding(ranges))[some])
 
 
+@pytest.mark.long
 def test_noise_of_products_has_the_variances():
     cascades, draws, bits = [Cascade.by_level(RAGGED, 3), Cascade.by_level(Tree.binary(2), 2)], 1_500, SeededBits(7)
     noise = np.stack([integer_noise(bits, *cascades) for _ in range(draws)])
@@ -213,6 +219,7 @@ def test_same_noise_for_any_threads(tree):
     assert_array_equal(one, three)
 
 
+@pytest.mark.long
 def test_many_different_targets(rng):
     tree = random_tree(rng, nodes=300)
     cascade = Cascade.by_node(tree, random_targets(rng, tree))
@@ -260,9 +267,7 @@ def test_refuses_what_does_not_fit():
         ),
     }
     for message, call in cases.items():
-        with pytest.raises(LeastnoiseError) as error:
-            call()
-        assert str(error.value) == message
+        assert refusal(call) == message
 
 
 def test_wide_families():

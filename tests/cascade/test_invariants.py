@@ -49,6 +49,7 @@ def conditional(C, A):
     return C - C @ A.T @ np.linalg.pinv(A @ C @ A.T) @ A @ C
 
 
+@pytest.mark.long
 def test_noise_is_the_conditional_law():
     rng = np.random.default_rng(1)
     for _ in range(200):
@@ -60,6 +61,7 @@ def test_noise_is_the_conditional_law():
         np.testing.assert_allclose(law.variance(ranges), np.einsum("qi,ij,qj->q", rows, expected, rows), atol=1e-8)
 
 
+@pytest.mark.long
 def test_cost_is_the_largest_move_that_keeps_them():
     rng = np.random.default_rng(2)
     for _ in range(200):
@@ -94,6 +96,7 @@ def test_conditioning_costs_what_the_conditional_law_says():
     assert max(d @ np.linalg.pinv(C) @ d for d in moves) == pytest.approx(float(exact.cost(cascade)))
 
 
+@pytest.mark.long
 def test_exact_nodes_have_no_noise():
     rng = np.random.default_rng(3)
     for seed in range(100):
@@ -108,6 +111,7 @@ def test_exact_nodes_have_no_noise():
         assert drawn.any()
 
 
+@pytest.mark.long
 def test_noise_commutes_with_data():
     """What is published is a function of the exact counts and of noisy answers to the other questions."""
     rng = np.random.default_rng(5)
@@ -125,6 +129,7 @@ def test_noise_commutes_with_data():
         np.testing.assert_array_equal(law.totals(published, boxes), law.totals(x, boxes))
 
 
+@pytest.mark.long
 def test_moves_that_keep_exact_counts_move_noisy_answers_only():
     """The cost from the measured questions themselves, in fractions."""
     rng = np.random.default_rng(6)
@@ -156,6 +161,7 @@ def test_targets_hold_beside_exact_counts():
         assert errors.any()
 
 
+@pytest.mark.long
 def test_noise_elsewhere_has_its_variance():
     """2,000 draws; a mean square is off by more than 16% with probability 1e-6 at each of 5 leaves."""
     tree = Tree.from_paths(PATHS[:5])

@@ -69,6 +69,7 @@ def test_equal_targets_are_all_used_up():
         assert least_noise_cost(tree, each).cost == Cascade.by_level(tree, 4).cost
 
 
+@pytest.mark.long
 def test_deep_chains():
     tree = Tree(np.array([1] * 300_000 + [2] + [1] * 600_000 + [0, 0], dtype=np.uint8))
     made = cascade_release(np.array([7, 9]), tree, targets=5, bits=SeededBits(1))

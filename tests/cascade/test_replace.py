@@ -13,6 +13,7 @@ def largest_difference(C):
     return (P.diagonal()[:, None] + P.diagonal() - 2 * P).max()
 
 
+@pytest.mark.long
 def test_replacing_costs_the_largest_difference(rng):
     for _ in range(300):
         tree = random_tree(rng)

@@ -12,8 +12,10 @@ from leastnoise.mechanisms.tree import sample as sampling
 from leastnoise.mechanisms.tree.sample import from_normals
 from tests.cascade.trees import leaf_covariance, paper_matrix, random_targets, random_tree
 from tests.dense import kron_all
+from tests.refusals import refusal
 
 
+@pytest.mark.long
 def test_leaves_have_the_covariance(rng):
     """The map from independent normals to leaves, applied to the identity, squares to the covariance."""
     for _ in range(200):
@@ -45,6 +47,7 @@ def assert_standard(z):
     assert np.abs(products).max() < stats.norm.isf(1e-7 / cells**2) * np.sqrt(2)
 
 
+@pytest.mark.long
 def test_samples_have_the_covariance(rng):
     for _ in range(3):
         tree = random_tree(rng, nodes=25)
@@ -54,6 +57,7 @@ def test_samples_have_the_covariance(rng):
         assert_standard(whitened(noise, leaf_covariance(tree, targets)))
 
 
+@pytest.mark.long
 def test_products_have_the_product_of_covariances(rng):
     trees = [random_tree(rng, nodes=9), Tree.regular([2, 1]), random_tree(rng, nodes=7)]
     targets = [random_targets(rng, tree) for tree in trees]
@@ -92,6 +96,7 @@ def test_same_result_for_any_threads(tree, monkeypatch):
     assert_array_equal(pair[0], pair[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tree", [Tree.binary(10), Tree.balanced(1_000, 3)], ids=["even", "ragged"])
 def test_pieces_have_the_right_variances(tree, rng, monkeypatch):
     """Where a tree is cut into pieces every node still has its variance. False alarm 1e-6."""
@@ -125,9 +130,7 @@ def test_a_tree_of_one_leaf():
     ],
 )
 def test_refuses(call, message):
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message
 
 
 LARGE = """

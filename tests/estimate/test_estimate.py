@@ -144,6 +144,7 @@ def folder(release, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.long
 def test_synth_writes_rows(folder, capsys):
     code, out, err = call(capsys, "synth", "out", "--rows", 200, "--out", "rows.parquet", "--json")
     assert code == 0
@@ -156,6 +157,7 @@ def test_synth_writes_rows(folder, capsys):
     assert set(frame["sex"]) <= {"F", "M"}
 
 
+@pytest.mark.long
 def test_synth_writes_csv_with_as_many_rows_as_estimated(folder, capsys, release):
     code, out, _ = call(capsys, "synth", "out", "--out", "rows.csv", "--seed", 2)
     assert code == 0

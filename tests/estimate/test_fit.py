@@ -29,6 +29,7 @@ def distance(p, q) -> float:
     return 0.5 * float(np.abs(p / p.sum() - q / q.sum()).sum())
 
 
+@pytest.mark.long
 def test_recovers_a_known_mixture():
     """From all pairs, nearly without noise: pairs to 0.3%, and unmeasured triples far better than by independence."""
     truth = random_mixture(SHAPE, 3, np.random.default_rng(2))
@@ -61,6 +62,7 @@ def test_fits_every_kind_of_release(name):
     assert worst < 4
 
 
+@pytest.mark.long
 def test_stops_when_chi_square_per_degree_of_freedom_reaches_one(monkeypatch):
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(3), mu=3)
     monkeypatch.setattr(descent, "FIRST", 1)
@@ -74,6 +76,7 @@ def test_stops_when_chi_square_per_degree_of_freedom_reaches_one(monkeypatch):
     assert list(misfits) == sorted(misfits, reverse=True)
 
 
+@pytest.mark.long
 def test_independent_attributes_need_no_components(monkeypatch):
     """One product explains them: chi-square per degree of freedom is below 1 + 4 deviations (false alarm 1e-4)."""
     monkeypatch.setattr(descent, "FIRST", 1)
@@ -84,6 +87,7 @@ def test_independent_attributes_need_no_components(monkeypatch):
     assert estimate.misfit < 1 + 4 * np.sqrt(2 / 100)
 
 
+@pytest.mark.long
 def test_closer_than_unbiased_tables_on_sparse_data():
     """Total variation over all pairs, 5 seeds: at most half of that of the unbiased tables, for every seed."""
     domain = ln.Domain.of(a=20, b=15, c=12, d=10)
@@ -123,6 +127,7 @@ def test_never_reads_data_and_repeats_by_its_seed():
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.long
 def test_components_stay_near_each_other_where_nothing_speaks_against_it(monkeypatch):
     """The prior: without signal, independent attributes, and closer than without it."""
     table = 20 * np.ones(SHAPE)
@@ -147,6 +152,7 @@ def test_slope_of_the_prior_is_that_of_finite_differences():
     assert change == pytest.approx(2 * np.vdot(slope, step), rel=1e-6)
 
 
+@pytest.mark.long
 def test_releases_in_rounds_are_fitted():
     """Twelve unlike attributes, pairs with noise of their own, some twice: misfit below 1 + 4 deviations (1e-4)."""
     sizes = [2 + a % 4 for a in range(12)]
@@ -159,6 +165,7 @@ def test_releases_in_rounds_are_fitted():
     assert release.fit(mixtures=2).misfit < 1 + 4 * np.sqrt(2 / freedom)
 
 
+@pytest.mark.long
 def test_any_number_of_threads_gives_the_same(monkeypatch):
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
     found = []
@@ -170,6 +177,7 @@ def test_any_number_of_threads_gives_the_same(monkeypatch):
     assert found == 4 * found[:1]
 
 
+@pytest.mark.long
 def test_more_mixtures_keep_those_there_were():
     """Each mixture has random numbers of its own."""
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
@@ -208,6 +216,7 @@ def test_totals_below_one_are_one():
     assert release.fit(mixtures=1, components=1).total == max(total, 1.0)
 
 
+@pytest.mark.long
 def test_errors_from_replicates_are_of_the_right_size():
     """Errors over 8 releases of one table against stated ones: within a factor of 2 on average over 60 cells."""
     truth = dense(random_mixture(SHAPE, 2, np.random.default_rng(8)))

@@ -55,6 +55,7 @@ def test_samples_follow_the_distribution(mixture):
         assert statistic < chi2.isf(1e-6 / tests, seen.size - 1)
 
 
+@pytest.mark.long
 def test_a_million_rows_follow_the_distribution(mixture):
     """Six tables of two attributes; stratified counts vary less than chi-square says: false alarm below 1e-6 in all."""
     rows, tests = 10**6, 6

@@ -59,6 +59,14 @@ def same(one: Estimate, other: Estimate) -> None:
             assert np.array_equal(x, y)
 
 
+@pytest.mark.long
+def test_the_saved_release_is_all_that_a_fit_needs(estimate, tmp_path):
+    """What is fitted to a release as it was published, without the data or a ledger, is the same."""
+    release = released(ln.Workload(DOMAIN).marginals(ways=2), TABLE)
+    release.save(tmp_path / "release")
+    same(ln.Release.load(tmp_path / "release").fit(mixtures=2, components=2, replicates=2), estimate)
+
+
 def test_everything_comes_back(estimate, file):
     assert [p.name for p in file.parent.iterdir()] == ["people.estimate"]  # no draft is left behind
     loaded = Estimate.load(str(file))
@@ -129,6 +137,7 @@ def test_refuses_other_files(file, tmp_path):
     assert refused(file) == " has estimate format 2, this version reads 1; update leastnoise"
 
 
+@pytest.mark.long
 def test_refuses_any_changed_byte(estimate, file):
     """1,000 bytes and cuts at random."""
     whole, rng = file.read_bytes(), np.random.default_rng(2)

@@ -12,7 +12,7 @@ from tests.fuzz.launcher import ROOT
 from tests.fuzz.law import Finding, generator
 from tests.fuzz.worker import SECONDS
 
-pytestmark = pytest.mark.xdist_group("fuzz")
+pytestmark = [pytest.mark.xdist_group("fuzz"), pytest.mark.long]
 
 
 LIMITS = {"waits": (2.0, 1.0), "fills memory": (60.0, 60.0)}  # which takes long where pages are slow, and is no hang

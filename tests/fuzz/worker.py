@@ -26,7 +26,7 @@ from typing import Any
 from tests.fuzz.law import Finding, Kind, judged
 
 Seconds = tuple[float, float]
-SECONDS: Seconds = (2.0, 20.0)  # that an input may take: of the CPU, and by the clock, which others share
+SECONDS: Seconds = (2.0, 120.0)  # that an input may take: of the CPU, and by the clock, which others share
 MOST_BYTES = 2**30
 MOST_FINDINGS = 25  # of one signature, that are kept
 _REST = 77  # exit code of a worker that has used much memory

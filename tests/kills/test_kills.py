@@ -14,6 +14,8 @@ import pytest
 from tests.kills.catalogue import RUNS, STREAMS
 from tests.kills.mutations import MUTATIONS
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 WAYS = {"time", "call", "system call"}
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from leastnoise.local import load_plan, simulate
 from leastnoise.noise import SeededBits
+from tests import shell
 from tests.shell import call
 
 SPEC = """\
@@ -25,10 +26,7 @@ def ok(capsys, *arguments):
 
 
 def fail(capsys, *arguments, code=2):
-    found, out, err = call(capsys, "local", *arguments)
-    assert (found, out) == (code, "")
-    assert err.count("\n") == 1
-    return err.removeprefix("leastnoise: ").removesuffix("\n")
+    return shell.fail(capsys, "local", *arguments, code=code)
 
 
 def reports(name: str, count: int, seed: int = 0) -> Path:

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from bench.local import main
 
 
+@pytest.mark.long
 def test_bench_local_runs(capsys):
     words = "--workloads histogram cdf marginals --devices 20000 --cells 16 --seeds 1".split()
     assert main(words) == 0

@@ -212,6 +212,7 @@ def test_half_widths_cover_exactly_at_the_bias(confidence):
     assert half_widths(0.0, 3.0, confidence) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("record", ["worst", "mixed"])
 def test_intervals_cover_whatever_the_bias(record):
     """Data on which the answer of a query is as far off as allowed, and data on which it is not."""
@@ -260,6 +261,7 @@ def test_half_widths_are_those_of_intervals():
 # --- where it pays ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_it_pays_for_small_irregular_parts():
     """Half of the error is spent on a part that is a twentieth of the answers."""
     plain, biased = (local_plan(scores_work(irregular()), 1, bias=b) for b in (0, 0.05))
@@ -267,6 +269,7 @@ def test_it_pays_for_small_irregular_parts():
     assert biased.half_width(300) < 0.9 * plain.half_width(300)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["prefixes", "parities"])
 def test_it_hardly_pays_for_yes_or_no_queries(name):
     """There the best replacement is about the query itself, nearer to the middle of its range."""
@@ -277,6 +280,7 @@ def test_it_hardly_pays_for_yes_or_no_queries(name):
     assert local_plan(scores_work(rows), 1, devices=2000).bias == 0
 
 
+@pytest.mark.long
 def test_devices_choose_the_bias():
     work = scores_work(irregular())
     plain, few, many = (local_plan(work, 1), local_plan(work, 1, devices=300), local_plan(work, 1, devices=10**8))
@@ -286,6 +290,7 @@ def test_devices_choose_the_bias():
     assert many.fingerprint == plain.fingerprint
 
 
+@pytest.mark.long
 def test_the_middle_is_enough():
     work = scores_work()
     half = half_range(local_plan(work, 1))

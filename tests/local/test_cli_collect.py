@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("planned")
 # --- collections ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_collect_counts_files_once(capsys):
     reports("mon.bin", 300)
     reports("tue.bin", 200, 1)
@@ -236,6 +237,9 @@ def test_the_page_escapes_text(collector, monkeypatch):
     told = document(collector)
     told["tables"][0]["rows"][0]["query"] = "<script>alert(1)</script>"
     assert "<script" not in render(told)
+
+
+def test_long_answers_are_cut_on_the_page(collector):
     told = write(collector, "cut.html", rows=7)
     assert [len(table["rows"]) for table in told["tables"]] == [6, 1]
     assert "The first 7 of 18 answers are shown" in Path("cut.html").read_text()

@@ -56,6 +56,7 @@ def test_a_plan_as_json(capsys):
     assert told["influence"] == max(float(plan.influence(q).max()) for q in plan.queries)
 
 
+@pytest.mark.long
 def test_epsilon_without_a_delta(capsys):
     Path("bare.yaml").write_text(SPEC.replace("privacy: {epsilon: 1, delta: 1e-9}", ""))
     assert fail(capsys, "plan", "bare.yaml", "-o", "e.plan") == (
@@ -77,6 +78,7 @@ def test_other_randomizers(capsys, randomizer, size):
     assert told["delta"] == (1e-9 if randomizer == "gaussian" else 0)
 
 
+@pytest.mark.long
 def test_plans_with_a_bias_say_so(capsys):
     out = ok(capsys, "plan", "s.yaml", "-o", "b.plan", "--bias", "0.05")
     assert "; answers may be off by 0.05 of the devices beside that" in out

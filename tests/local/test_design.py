@@ -141,6 +141,7 @@ def test_balanced_designs_meet_every_two_values_equally_often(cells, share):
     assert len(members) <= 2**13
 
 
+@pytest.mark.long
 def test_histograms_are_told_as_well_as_by_subset_selection():
     """Covariances of a balanced design are those of all subsets of one size (Ye and Barg 2018), here of 67 values."""
     q = 18 / 67

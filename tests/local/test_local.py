@@ -30,6 +30,7 @@ ALL_LAYOUTS = [*LAYOUTS, "split"]
 # --- privacy ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_likelihood_ratio_of_reports_is_at_most_e_to_the_epsilon(layout):
     """All reports, all records of the domain, exact fractions: share of the part times odds within it."""
@@ -114,6 +115,7 @@ def test_answers_are_unbiased(layout):
         assert (np.abs(found.values - truth(queries, codes)) < 4.6 * error).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ALL_LAYOUTS)
 def test_variances_match_a_simulation(layout):
     """300 collections of the same records: chi-square of each cell, and computed against reported standard errors."""
@@ -175,6 +177,7 @@ def test_asking_for_more():
     assert len(wide) == 1
 
 
+@pytest.mark.long
 def test_auto_is_the_best_of_its_choices():
     domain = Domain.of(a=range(3), b=["u", "v"], c=range(4), d=["y", "n"])
     chosen = local_plan(Workload(domain).marginals(ways=2), 1)
@@ -214,6 +217,7 @@ def test_split_reports_keep_epsilon_in_all():
     assert plan.report_bytes == 5 + sum(p.randomizer.payload for p in plan.parts)
 
 
+@pytest.mark.long
 def test_split_is_chosen_where_epsilon_is_large():
     domain = Domain.of(a=range(30), b=range(30))
     work = Workload(domain).marginals("a").marginals("b")
@@ -255,6 +259,7 @@ def test_weights_of_rows_multiply():
     assert_allclose(queries.weights, 5 * np.array([1, 2, 3, 4, 8, 12]))
 
 
+@pytest.mark.long
 def test_layouts_are_chosen_by_weight():
     domain = Domain.of(a=range(6), b=range(6))
     work = Workload(domain).marginals("a", weight=100).marginals("a", "b")
@@ -272,6 +277,7 @@ def test_spread_populations():
     assert (variances.max() / 32_000) ** 0.5 == pytest.approx(spread.usual_std_error)
 
 
+@pytest.mark.long
 def test_nothing_of_the_size_of_the_domain():
     domain = Domain.of({f"q{i}": range(5) for i in range(12)})  # 2 * 10^8 cells
     plan = local_plan(Workload(domain).marginals(ways=2), 1)

@@ -41,7 +41,7 @@ def test_odds_are_at_most_e_to_the_epsilon(epsilon):
         exact = mpmath.e ** (mpmath.mpf(epsilon.numerator) / epsilon.denominator)
         ratio = mpmath.mpf(odds.top) / odds.bottom
         assert ratio <= exact
-        assert ratio > exact * (1 - mpmath.mpf(2) ** -38)  # odds_lose_next_to_nothing
+        assert ratio > exact * (1 - mpmath.mpf(2) ** -38)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
@@ -56,7 +56,7 @@ def test_every_outcome_has_its_exact_probability(choice):
     expected = [choice.probability(i < choice.favoured) for i in range(choice.candidates)]
     assert [Fraction(int(c), choice.total) for c in counts] == expected
     assert sum(expected) == 1
-    assert max(expected) / min(expected) == choice.odds.ratio  # likelihood_ratio_is_the_odds
+    assert max(expected) / min(expected) == choice.odds.ratio
 
 
 def test_every_integer_is_equally_likely():

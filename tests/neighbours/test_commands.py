@@ -45,6 +45,7 @@ def released(capsys, folder, universe, unit="", **said):
     return examine(Case(command(capsys, folder), {"mu": 1}, universe, {}, arrow))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("neighbours", "k"), [("add-remove", 1), ("replace", 3)])
 def test_a_unit_promises_people(capsys, tmp_path, neighbours, k):
     rows = [(0, "x"), (2, "other")][: 2 if k == 1 else 1]
@@ -57,6 +58,7 @@ def test_a_unit_promises_people(capsys, tmp_path, neighbours, k):
     assert not verdict.refused
 
 
+@pytest.mark.long
 def test_rows_that_are_dropped(capsys, tmp_path):
     universe = rows_of({"a": (0, 2, 99, None), "b": ("x",)}, 1)
     verdict = released(capsys, tmp_path, universe, neighbours="replace")  # the size is private then

@@ -108,12 +108,14 @@ def check(cases: Iterable[Case], engine: Any, folder: Path) -> int:
     return sum(held(case, engine, folder / str(place)) for place, case in enumerate(cases))
 
 
+@pytest.mark.long
 @engines("CSV", "Parquet", "DuckDB", "PostgreSQL")
 def test_rows_and_people_in_engines(engine, tmp_path):
     cases = [*row_cases(FEW, 1), people_cases(ROWS[::2], 1)[0]]
     assert check(cases, engine, tmp_path) >= 100
 
 
+@pytest.mark.long
 @engines("Spark")
 def test_people_in_spark(engine, tmp_path):
     """Few, as each data set takes a second or more."""
@@ -132,6 +134,7 @@ def test_more_rows_and_people_in_spark(engine, tmp_path):
     assert check([*row_cases(FEW, 1), people_cases(ROWS[:3], 1)[0]], engine, tmp_path) >= 150
 
 
+@pytest.mark.long
 @engines("CSV")
 @pytest.mark.parametrize("name", ["survey", "matrix", "cascade"])
 def test_other_releases_from_files(engine, name, tmp_path):

@@ -47,6 +47,7 @@ def spent_and_shift(folder, mechanisms, budget, universe, options):
     return outputs[0].cost.mu_squared, worst(outputs, universe.pairs(neighbours)).shift
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("budget", "options"), [(ADDED, DROPPING), (REPLACED, KEEPING), (DROPPED, DROPPING), (PEOPLE[-1], UNITS)]
 )

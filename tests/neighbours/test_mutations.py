@@ -64,6 +64,7 @@ def no_check(*given, **more) -> None:
 # --- rows that are dropped --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RELEASES)
 def test_notices_that_dropped_rows_change_a_public_number(name, mutate):
     """Without the check of rules, a row that replaces another may be dropped, and the number of rows is published."""
@@ -76,6 +77,7 @@ def test_notices_that_dropped_rows_change_a_public_number(name, mutate):
         assert found[0].shift == inf
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RELEASES)
 def test_notices_a_sensitivity_that_ignores_dropped_rows(name, mutate):
     cases = list(row_cases(RELEASES[name], FEW_RULES[1:2], [DROPPED]))
@@ -108,6 +110,7 @@ def test_notices_a_sensitivity_that_takes_people_for_rows(name, mutate):
     assert [v.shift for v in found] == [inf]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plan", "stream", "cascade"])
 def test_notices_rows_of_a_person_that_are_added_like_strangers(name, mutate):
     """k rows move the answers k times as far: k^2, not k."""
@@ -120,6 +123,7 @@ def test_notices_rows_of_a_person_that_are_added_like_strangers(name, mutate):
     assert not any(v.holds for v in verdicts(people(SUBJECTS[name], ROW_3[0])))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plan", "running totals"])
 def test_notices_people_with_more_rows_than_are_allowed(name, mutate):
     mutate.setattr(codes, "kept_rows", lambda unit, ids, columns: np.ones(len(ids), dtype=bool))

@@ -68,6 +68,7 @@ def test_floors_are_high_enough():
     assert sum(FLOORS.values()) >= 100_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAST)
 def test_all_pairs_of_neighbours(name, record_property):
     verdicts = check(all_cases(SUBJECTS[name]))
@@ -75,6 +76,7 @@ def test_all_pairs_of_neighbours(name, record_property):
     assert sum(v.pairs for v in verdicts) >= FLOORS[name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SLOW)
 def test_all_pairs_of_adaptive_runs(name):
     subject = SUBJECTS[name]
@@ -102,6 +104,7 @@ def test_people_are_no_rows(name):
     check(rows_of_people(SUBJECTS[name]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_only_what_the_rules_refuse_is_refused(name):
     """Aborts are for data that breaks a rule, and only there."""

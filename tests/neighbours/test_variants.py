@@ -55,11 +55,13 @@ PLANS: dict[str, Callable[[], Mechanism]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANS)
 def test_other_plans(name):
     both(PLANS[name](), rows_of(RAW, 1 if name == "merged" else 2))
 
 
+@pytest.mark.long
 def test_sums_of_two_attributes():
     """Strategies of low rank are guarded by a second probe, whose cost counts."""
     domain = ln.Domain.of(a=range(3), b=range(3))
@@ -70,6 +72,7 @@ def test_sums_of_two_attributes():
     both(kinds.tables("sums", work), universe, {"rules": rules}, {"rules": dropping})
 
 
+@pytest.mark.long
 def test_attributes_of_one_size():
     """Tables that look alike are planned once and measured each: the cost counts every one of them."""
     domain = ln.Domain.of(a=range(2), b=range(2), c=range(2))
@@ -78,12 +81,14 @@ def test_attributes_of_one_size():
     both(mechanism, rows_of({"a": (0, 1, None), "b": (0, 1), "c": (0, 1)}, 2), {"rules": rules}, {"rules": dropping})
 
 
+@pytest.mark.long
 def test_measuring_in_batches(monkeypatch):
     """As large tables are: counted in batches, multiplied in threads."""
     monkeypatch.setattr("leastnoise.mechanisms.measurement.BATCH_CELLS", 2)
     both(kinds.tables("batches", WORK.marginals(ways=2).prefix("a")), rows_of({"a": (0, 2, None), "b": WORDS}, 2))
 
 
+@pytest.mark.long
 def test_hierarchies():
     tree = ln.hierarchy([["n", 0], ["n", 1], ["s", 2]])
     domain = ln.Domain.of(a=tree, b=list(WORDS))
@@ -117,6 +122,7 @@ def test_other_cascades(name):
     both(CASCADES[name](), rows_of(LEAVES, 2), KEPT, LEFT_OUT)
 
 
+@pytest.mark.long
 def test_two_trees():
     trees = {"a": Tree.regular([3]), "b": Tree.regular([2, 2])}
     universe = rows_of({"a": (0, 2, 99), "b": (0, 1, 3, None)}, 2)
@@ -163,6 +169,7 @@ def test_long_running_totals():
 # --- people -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_fewer_rows_of_a_person_than_the_budget_allows():
     subject = Subject(kinds.tables("plan", WORK.marginals(ways=2)), {"a": (0, 1, 2)}, {"b": WORDS})
     for case in people_cases(subject, FEW_RULES[1:2]):
@@ -170,6 +177,7 @@ def test_fewer_rows_of_a_person_than_the_budget_allows():
             held(Case(case.mechanism, case.budget, case.universe, {**case.options, "unit": unit(2, "drop")}))
 
 
+@pytest.mark.long
 def test_people_whose_rows_are_bounded_already():
     """Without a unit nothing is left out: it is the caller who says that nobody has more rows."""
     mechanism = kinds.tables("plan", WORK.marginals(ways=2))
@@ -226,6 +234,7 @@ SOURCES: dict[str, Callable[[Universe, Numbers], Any]] = {
 CODES = rows_of({"a": (0, 1, 2), "b": (0, 1)}, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SOURCES)
 def test_other_sources(name):
     mechanism = kinds.tables("tables", WORK.marginals(ways=2).prefix("a"))
@@ -233,6 +242,7 @@ def test_other_sources(name):
         held(Case(mechanism, budget, CODES, {}, SOURCES[name]))
 
 
+@pytest.mark.long
 def test_sources_that_do_not_say_whether_they_drop_rows():
     mechanism = kinds.tables("tables", WORK.marginals(ways=2).prefix("a"))
     for declared in ({}, {"drops": True}):
@@ -253,6 +263,7 @@ FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FRAMES)
 def test_data_frames(name):
     def frame(universe: Universe, numbers: Numbers) -> Any:

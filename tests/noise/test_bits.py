@@ -1,3 +1,4 @@
+import copy
 import pickle
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SecureBits, SeededBits
+from leastnoise.noise import BoundBits, SecureBits, SeededBits
 
 SOURCES = [SecureBits(), SeededBits(3)]
 FORK = """
@@ -80,9 +81,15 @@ def test_negative_count_is_refused():
 
 def test_secure_sources_differ():
     bits = SecureBits()
-    copy = pickle.loads(pickle.dumps(bits))
-    drawn = np.concatenate([bits.words(100), copy.words(100), SecureBits().words(100)])
+    twin = pickle.loads(pickle.dumps(bits))
+    drawn = np.concatenate([bits.words(100), twin.words(100), SecureBits().words(100)])
     assert len(np.unique(drawn)) == 300
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_bound_bits_cannot_be_copied(duplicate):
+    with pytest.raises(LeastnoiseError, match="what draws noise cannot be copied while it runs"):
+        duplicate(BoundBits(SecureBits()))
 
 
 def test_threads_do_not_share_a_stream():
@@ -95,6 +102,7 @@ def test_threads_do_not_share_a_stream():
     assert len(np.unique(np.concatenate(found))) == 80_000
 
 
+@pytest.mark.long
 def test_child_process_does_not_repeat_the_parent():
     # In a process of its own: forking a test runner that has threads is unsafe.
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60, check=True)

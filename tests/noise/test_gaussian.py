@@ -11,6 +11,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SecureBits, SeededBits, rounded_gaussian
 from leastnoise.noise.gaussian import _CHUNK, Uniform, _draw, _root, exact_magnitude
 from leastnoise.noise.quantile import _cells, quantile_table
+from tests.every import for_every
 from tests.noise.exact import Script, interval_probabilities, is_nearest, tail
 
 SIGMAS = [Fraction(3, 10), Fraction(1), Fraction(15, 2), Fraction(1000), Fraction(10**6)]
@@ -45,6 +46,7 @@ def test_matches_exact_probabilities(sigma):
     assert p_value(samples, sigma**2) > FALSE_ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", LARGE, ids=str)
 def test_matches_exact_probabilities_where_float64_decides_little(sigma):
     samples = rounded_gaussian(SeededBits(2026), sigma**2, 5_000)
@@ -83,6 +85,7 @@ def test_last_digits_are_uniform(sigma):
     assert stats.chisquare(digits).pvalue > FALSE_ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sigma", SIGMAS[:4], ids=str)
 def test_every_probability_on_a_grid_of_uniforms(sigma):
     # On equally spaced uniform numbers the counts are the exact probabilities up to the ends of each interval.
@@ -125,6 +128,7 @@ def assert_boundary_cases(rng, count):
     assert slow > count / 2
 
 
+@pytest.mark.long
 def test_boundary_cases_match_multiprecision(rng):
     assert_boundary_cases(rng, 1500)
 
@@ -134,6 +138,7 @@ def test_hundred_thousand_boundary_cases_match_multiprecision(rng):
     assert_boundary_cases(rng, 100_000)
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**64 - 1), st.sampled_from(WIDE))
 def test_any_word_is_rounded_right(word, sigma):
     found = rounded_gaussian(Script([word]), sigma**2, 1)
@@ -141,7 +146,7 @@ def test_any_word_is_rounded_right(word, sigma):
 
 
 @pytest.mark.parametrize("sigma", WIDE, ids=str)
-@pytest.mark.parametrize("digits", [5, 9, 10, 12, 14, 15, 16, 19, 25, 60, 150])
+@for_every(digits=[5, 9, 10, 12, 14, 15, 16, 19, 25, 60, 150])
 def test_tails_are_exact(sigma, digits):
     number = 2**640 // 10**digits
     words = [(number >> shift) & (2**64 - 1) for shift in range(576, -1, -64)]
@@ -157,6 +162,7 @@ def test_guess_does_not_matter(monkeypatch):
         assert exact_magnitude(Uniform(2**62, 64), Script([]), Fraction(225, 4)) == 5  # 7.5 * 0.6745 = 5.06
 
 
+@pytest.mark.long
 def test_fast_and_slow_agree(rng):
     k = rng.integers(2**40, 2**63, 400)
     for sigma in WIDE:

@@ -50,6 +50,7 @@ def test_far_tail_at_high_precision():
     assert_encloses(Fraction(37 * 37), 1100)
 
 
+@pytest.mark.long
 @given(st.fractions(0, 60, max_denominator=10**9), st.fractions(0, 1, max_denominator=10**9))
 def test_tail_decreases(square, step):
     assert tail(square + step, 96).low <= tail(square, 96).high

@@ -43,6 +43,7 @@ def test_agrees_with_other_accountants(name, neighbours, delta):
     assert renyi >= ours
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("accountant", [PLDAccountant, RdpAccountant])
 def test_the_total_is_the_composition(accountant):
     costs = composed(COMPOSITIONS["mixed"], "add-remove")

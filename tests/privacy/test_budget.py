@@ -1,5 +1,4 @@
 import dataclasses
-import itertools
 import json
 import math
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget
 from leastnoise.privacy.gaussian import log_complement, log_delta
+from tests.every import for_every
 
 EPSILONS = [1e-4, 1e-3, 0.01, 0.1, 0.5, 1, 3, 10, 30, 100]
 DELTAS = [1e-30, 1e-20, 1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.49, 0.51, 0.9, 0.999999]
@@ -46,17 +46,17 @@ def exact_root(function, near):
     return mpmath.findroot(function, (mpmath.mpf(near) * 0.999, mpmath.mpf(near) * 1.001), solver="anderson")
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.long
+@for_every(epsilon=EPSILONS, delta=DELTAS)
 def test_agrees_with_multiprecision(epsilon, delta):
     mu = Budget(epsilon=epsilon, delta=delta).mu
     exact = exact_root(lambda m: mpmath.log(exact_delta(m, epsilon) / mpmath.mpf(delta)), mu)
     assert abs(mu / exact - 1) < 1e-12
-    assert mu <= exact  # never_exceeds_epsilon_and_delta
+    assert mu <= exact
     assert exact_delta(mu, epsilon) <= mpmath.mpf(delta)
 
 
-@pytest.mark.parametrize(("mu", "epsilon"), [*itertools.product(MUS, [0, *EPSILONS])])
+@for_every(mu=MUS, epsilon=[0, *EPSILONS])
 def test_delta_agrees_with_multiprecision(mu, epsilon):
     exact = exact_delta(mu, epsilon)
     if exact > 1e-300:
@@ -66,7 +66,8 @@ def test_delta_agrees_with_multiprecision(mu, epsilon):
     assert log_complement(mu, epsilon) == pytest.approx(float(mpmath.log(rest + second)), rel=1e-12, abs=1e-13)
 
 
-@pytest.mark.parametrize(("mu", "delta"), [*itertools.product(MUS, DELTAS)])
+@pytest.mark.long
+@for_every(mu=MUS, delta=DELTAS)
 def test_epsilon_agrees_with_multiprecision(mu, delta):
     epsilon = Budget(mu=mu).epsilon_at(delta)
     if exact_delta(mu, 0) <= mpmath.mpf(delta):
@@ -76,6 +77,7 @@ def test_epsilon_agrees_with_multiprecision(mu, delta):
         assert 0 <= epsilon / exact - 1 < 1e-9
 
 
+@pytest.mark.long
 @given(EPSILON, DELTA)
 def test_round_trip_through_mu(epsilon, delta):
     budget = Budget(epsilon=epsilon, delta=delta)

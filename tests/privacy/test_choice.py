@@ -339,6 +339,7 @@ def test_table_of_the_docs(epsilon):
     assert table_of_docs()[epsilon] == pytest.approx(found, abs=0.06)
 
 
+@pytest.mark.long
 def test_loss_distribution_agrees_on_a_hundred_choices():
     total = Budget(epsilon=1, delta=DELTA).mu ** 2
     each = float(epsilon_for_cost(Fraction(SPENT * total) / CHOICES))

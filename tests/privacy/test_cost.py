@@ -62,6 +62,7 @@ def test_a_budget_hands_its_relation_on():
 # Arithmetic
 
 
+@pytest.mark.long
 @given(st.lists(FRACTIONS, min_size=1, max_size=8))
 def test_adds_up_exactly(parts):
     total = Cost.total([Cost(part) for part in parts])
@@ -71,6 +72,7 @@ def test_adds_up_exactly(parts):
     assert total.mu_squared == 0
 
 
+@pytest.mark.long
 @given(FRACTIONS, FRACTIONS)
 def test_compares_like_its_fraction(a, b):
     x, y = Cost(a), Cost(b)

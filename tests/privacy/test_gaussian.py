@@ -72,6 +72,7 @@ def check_epsilon(mu, delta):
     return epsilon
 
 
+@pytest.mark.long
 def test_epsilon_is_never_below_the_exact_root():
     todo = pairs()
     assert len(todo) > 2_000
@@ -79,6 +80,7 @@ def test_epsilon_is_never_below_the_exact_root():
     assert sum(0 < e < 1e-6 * d for e, (_, d) in zip(found, todo, strict=True)) > 100  # ill-conditioned ones are there
 
 
+@pytest.mark.long
 def test_mu_is_never_above_the_exact_root():
     rng = np.random.default_rng(4)
     some = [(float(10 ** rng.uniform(-15, 3)), delta) for _, delta in random_pairs(1_500)]
@@ -96,6 +98,7 @@ def epsilons_of(mu):
     return [0.0, *(e for e in (mu * (u + mu / 2) for u in us) if e > 0)]
 
 
+@pytest.mark.long
 def test_delta_is_never_below_the_exact_one():
     rng = np.random.default_rng(5)
     some = [(float(10 ** rng.uniform(-12, 1.5)), float(rng.uniform(0, 37))) for _ in range(1_700)]
@@ -129,6 +132,7 @@ def test_budgets_beyond_all_measure_have_answers(mu):
     assert delta_for(mu, 1e308) == (1.0 if mu > 1e100 and mu**2 / 2 > 1e308 else math.ulp(0.0))
 
 
+@pytest.mark.long
 def test_large_mu_is_safe_where_u_has_few_digits():
     """eps/mu and mu/2 cancel: u is known to mu units only, and that is far more than its logarithm is off by."""
     rng = np.random.default_rng(6)

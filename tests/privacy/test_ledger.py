@@ -135,6 +135,7 @@ def test_the_whole_budget_fits_once(ledger):
 COSTS = st.lists(st.fractions(0, 1, max_denominator=10**12).filter(bool), min_size=1, max_size=6)
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(COSTS)
 def test_sums_are_exact(parts):
@@ -226,6 +227,7 @@ def test_a_hair_too_much_is_told_in_digits_that_differ():
     )
 
 
+@pytest.mark.long
 @given(st.fractions(Fraction(1, 10**9), 100), st.fractions(0, Fraction(999, 1000)))
 def test_what_is_left_is_rounded_down_and_can_be_spent(x, share):
     left = Cost(x * share)
@@ -453,6 +455,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "folder", "do", "seen"),
     [

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from leastnoise.cli import app, main
 from leastnoise.cli.ledger import show_ledger
 from leastnoise.privacy import Budget, Cost, Ledger
+from tests.shell import row
 
 TOTAL = ["--epsilon", "1", "--delta", "1e-9"]
 HALF = Budget(epsilon=0.5, delta=1e-9).cost_value
@@ -48,11 +49,6 @@ def shown(ledger: Ledger) -> str:
     stream = io.StringIO()
     show_ledger(ledger, Console(file=stream))
     return stream.getvalue()
-
-
-def row(text: str, word: str) -> list[str]:
-    line = next(line for line in text.splitlines() if word in line)
-    return [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
 
 
 # init

@@ -6,6 +6,8 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
+
 from leastnoise.privacy import Budget, BudgetError, Cost, Ledger
 
 SPAWN = multiprocessing.get_context("spawn")  # as on a machine where the processes have nothing in common
@@ -44,6 +46,7 @@ def race(paths: list[Path], cost: Cost, processes: int) -> list[tuple[str, ...]]
     return list(zip(*told, strict=True))
 
 
+@pytest.mark.long
 def test_two_processes_cannot_overspend(tmp_path):
     paths = [tmp_path / f"{k}.ledger" for k in range(100)]
     for path in paths:
@@ -54,6 +57,7 @@ def test_two_processes_cannot_overspend(tmp_path):
         assert [entry.cost.mu_squared for entry in Ledger.open(path).entries()] == [Fraction(3, 5)]
 
 
+@pytest.mark.long
 def test_many_debits_of_several_processes_fill_the_budget_exactly(tmp_path):
     path = tmp_path / "people.ledger"
     ledger = Ledger.create(path, TOTAL, "people")

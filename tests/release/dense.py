@@ -1,6 +1,6 @@
 """The dense twin of a release: every measurement as a row over all cells, and generalized least squares by numpy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product
@@ -41,7 +41,11 @@ def query_row(query: Linear) -> Array:
 
 def workload_rows(workload: Workload) -> Array:
     """Every query of a workload, statement by statement, table by table."""
-    found = []
+    return np.concatenate(list(table_queries(workload)))
+
+
+def table_queries(workload: Workload) -> Iterator[Array]:
+    """The queries of every table as rows over all cells."""
     for block in workload.blocks:
         for subset in block.subsets():
             shape = tuple(workload.domain.shape[a] for a in subset)
@@ -50,8 +54,7 @@ def workload_rows(workload: Workload) -> Array:
                 rows = reduce(np.kron, matrices, np.ones((1, 1)))
             else:
                 rows = block.tensor.rows(shape)
-            found.append(over_all_cells(workload.domain, subset, rows))
-    return np.concatenate(found)
+            yield over_all_cells(workload.domain, subset, rows)
 
 
 def strategy_rows(strategy: IntegerStrategy) -> Array:

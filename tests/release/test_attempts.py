@@ -329,6 +329,7 @@ def test_a_run_does_not_go_on_in_a_forked_process(kind, tmp_path):
     assert ln.load(tmp_path / "out").privacy.mu > 0  # which the child has left alone
 
 
+@pytest.mark.long
 def test_a_stream_does_not_go_on_in_a_forked_process(tmp_path):
     plan = ln.factorize(ln.running_totals(8), SMALL)
     for folder in (None, tmp_path / "stream"):

@@ -206,6 +206,7 @@ def gaussian_scores(rng, mu, runs):
     return [rng.normal(shift, mu, (runs, 1)) for shift in (0, mu**2)]
 
 
+@pytest.mark.long
 def test_false_alarms_are_rare_and_bounds_are_close():
     rng = np.random.default_rng(0)
     rate = 0.2 / 8  # confidence 0.8
@@ -229,6 +230,7 @@ def test_without_noise_the_bound_is_all_that_the_runs_can_tell():
     assert bounds(scores, np.ones(1), 0.01, 1e-6)[0] == pytest.approx(2 * norm.isf(upper(0, 200, 0.01)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", [0.2, 1.0, 2.0])
 def test_noticed_is_noticed(claim):
     rng = np.random.default_rng(1)
@@ -257,6 +259,7 @@ def test_an_honest_plan_passes(budget):
     assert found.insecure
 
 
+@pytest.mark.long
 def test_an_honest_plan_is_almost_reached():
     found = audit(planned(ln.Budget(mu=1)), runs=10_000, seed=2)
     assert 0.85 < found.mu <= 1
@@ -269,6 +272,7 @@ def test_secure_noise_is_the_default_and_passes():
     assert not found.insecure
 
 
+@pytest.mark.long
 def test_halved_noise_is_flagged(monkeypatch):
     monkeypatch.setattr(
         measuring, "rounded_gaussian", lambda b, variance, size: rounded_gaussian(b, variance / 2, size)

@@ -56,6 +56,7 @@ def test_scores_are_log_likelihood_ratios(kind):
     assert np.std([*without, *(with_ - 4)]) == pytest.approx(2, abs=5 * 2 / sqrt(520))
 
 
+@pytest.mark.long
 def test_noise_used_twice_is_noticed_in_streams(monkeypatch):
     """The same noise in every row of a stream: the weights of the best test are learned from what is seen."""
     plan, first = ln.factorize(np.tri(3), ln.Budget(mu=1)), {}
@@ -77,6 +78,7 @@ def test_honest_plans_pass(queries, budget):
     assert 0.9 < found.pair_mu <= found.claimed_mu or budget.neighbours.change == "replace"
 
 
+@pytest.mark.long
 def test_variances_below_the_budget_are_flagged():
     plan = ln.factorize(W, ln.Budget(mu=2))
     found = audit(replace(plan, variance=plan.variance / 4), 400, 0.99, seed=3)

@@ -110,6 +110,7 @@ def out(tmp_path: Path) -> Path:
 # There and back
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RELEASES)
 def test_every_release_comes_back(name, out):
     release = RELEASES[name]()
@@ -139,6 +140,7 @@ def test_saved_again_it_is_the_same(out, tmp_path):
         assert (out / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
+@pytest.mark.long
 def test_cases_cover_every_kind_of_array():
     recipes = [part.recipe for make in RELEASES.values() for part in make().parts]
     found = {name.rstrip("0123456789_") for recipe in recipes for name in recipe_data(recipe)[1]}
@@ -427,6 +429,7 @@ def test_long_names_are_cut():
     assert max(len(one), len(other)) < 100
 
 
+@pytest.mark.long
 def test_saved_tables_are_checked(out):
     released().save(out, tables="parquet")
     listed = header(out)["files"]

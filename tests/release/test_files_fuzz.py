@@ -112,6 +112,7 @@ def changed(data: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], str, dict[s
                 yield path, kind, new
 
 
+@pytest.mark.long
 def test_any_changed_field_is_refused(folder):
     tried = 0
     for _, _, new in islice(changed(header(folder)), 0, None, 5):  # a few of the changes of every field
@@ -134,6 +135,7 @@ def harmless(path: tuple[Any, ...], kind: str) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_any_changed_field_is_refused_by_what_it_says(folder):
     """With the checksum of release.json right again."""
     release, accepted = ln.Release.load(folder), 0
@@ -149,6 +151,7 @@ def test_any_changed_field_is_refused_by_what_it_says(folder):
     assert 0 < accepted < 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_forged_headers_are_refused_or_make_sense(folder, step):
     """With fingerprints right again too. Nothing can tell a forger who knows all formats from the author, so some
@@ -180,6 +183,7 @@ def test_truncated_files_are_refused(folder, file):
             assert outcome(folder) is None
 
 
+@pytest.mark.long
 def test_flipped_bytes_are_refused_or_harmless(folder, rng):
     """As they are, and with all checksums of files right again: then only bytes that nobody reads may differ."""
     path, data = folder / "measurements.npz", header(folder)
@@ -214,6 +218,7 @@ def npy(array: Any, **options: Any) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.long
 def test_flipped_bytes_inside_arrays_fail_in_one_line(folder, rng):
     """With the checksums of the archive right as well: other answers are a forgery; the rest must be refused."""
     path, data = folder / "measurements.npz", header(folder)
@@ -313,6 +318,7 @@ def only_told(path: tuple[Any, ...], kind: str) -> bool:
     return inside[0] == "expected" and kind == "float"
 
 
+@pytest.mark.long
 def test_changed_rounds_are_refused_by_what_they_say(adaptive):
     """With all checksums and fingerprints right again."""
     release, tried, accepted = ln.Release.load(adaptive), 0, 0

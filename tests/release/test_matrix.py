@@ -17,6 +17,7 @@ from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.release.statement import INSECURE
 from leastnoise.storage.records import checksum
+from tests.refusals import refusal
 
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 COUNTS = np.array([3, 0, 12, 7, 1, 0, 40, 2])
@@ -156,9 +157,7 @@ def test_mistakes_in_streams_are_told(plan):
             "all 2 items have come; make a release of them with close()",
         ),
     ]:
-        with pytest.raises(LeastnoiseError) as error:
-            call()
-        assert str(error.value) == message
+        assert refusal(call) == message
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import io
 import re
-import shutil
 
 import numpy as np
 import pandas as pd
@@ -10,62 +9,19 @@ import pytest
 
 from leastnoise.report import write
 from leastnoise.report.document import document
+from tests.engines.chromium import Visit
 from tests.report.samples import EVIL, RELEASES, WORST_VALUES, adaptive, chosen, cube, seeded, survey, targeted, worst
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright: pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 FOCUSABLE = "a[href], button, select, input, summary, [tabindex='0']"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs CHROMIUM, which is missing: apt-get install chromium"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as tools:
-        started = tools.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield started
-        started.close()
-
-
-class Visit:
-    """Opens pages of releases and watches what they do."""
-
-    def __init__(self, browser, folder):
-        self.browser, self.folder, self.contexts = browser, folder, []
-
-    def __call__(self, release, width=1100, height=900, **options):
-        file = self.folder / "report.html"
-        write(release, file)
-        context = self.browser.new_context(viewport={"width": width, "height": height}, **options)
-        self.contexts.append(context)
-        page = context.new_page()
-        page.requests, page.complaints = [], []
-        page.on("request", lambda request: page.requests.append(request.url))
-        page.on("console", lambda message: page.complaints.append(message.text))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
-        page.goto(file.as_uri())
-        return page
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    visits = Visit(browser, tmp_path)
+    visits = Visit(browser, tmp_path / "report.html", write)
     yield visits
-    for context in visits.contexts:
-        for page in context.pages:
-            assert page.complaints == []
-            assert {url for url in page.requests if not url.startswith("blob:")} == {
-                (tmp_path / "report.html").as_uri()
-            }
-        context.close()
+    visits.close()
 
 
 def choose(page, *names):

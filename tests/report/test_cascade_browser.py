@@ -1,26 +1,17 @@
 """The page of a cascade release in a real browser: no network, opened by pointer and keyboard, on small screens."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from leastnoise.mechanisms.tree import Tree, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.report.cascade import write
-from tests.report.test_browser import CHROMIUM, QUIET, playwright
+from tests.engines.chromium import Visit
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs CHROMIUM, which is missing: apt-get install chromium"),
-]
+pytestmark = pytest.mark.browser
 WORD = "Donaudampfschifffahrtsgesellschaft"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as tools:
-        started = tools.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield started
-        started.close()
 
 
 def released(**options):
@@ -30,25 +21,9 @@ def released(**options):
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    contexts = []
-
-    def opened(release, width=1100, **options):
-        write(release, tmp_path / "report.html")
-        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options))
-        page = contexts[-1].new_page()
-        page.requests, page.complaints = [], []
-        page.on("request", lambda request: page.requests.append(request.url))
-        page.on("console", lambda message: page.complaints.append(message.text))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.goto((tmp_path / "report.html").as_uri())
-        return page
-
-    yield opened
-    for context in contexts:
-        for page in context.pages:
-            assert page.complaints == []
-            assert set(page.requests) == {(tmp_path / "report.html").as_uri()}
-        context.close()
+    visits = Visit(browser, tmp_path / "report.html", write)
+    yield partial(visits, offline=True)
+    visits.close()
 
 
 def test_tree_opens_by_pointer_and_keyboard(visit):

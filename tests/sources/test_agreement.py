@@ -278,6 +278,7 @@ def check(shared, domain, rules, table, unit, way):
         assert plain_rows(domain, rules, table, unit) is None
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(problem=problems())
 def test_engines_code_alike(shared, problem):
@@ -360,6 +361,7 @@ def check_mixed(make, table, ways):
             source.close()
 
 
+@pytest.mark.long
 def test_duckdb_agrees_on_all_kinds(rng, tmp_path):
     table = mixed(rng)
     pa.parquet.write_table(table, tmp_path / "mixed.parquet")

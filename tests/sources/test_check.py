@@ -81,6 +81,7 @@ def runs(table: pa.Table, domain: Domain, **options: Any) -> bool:
     return isinstance(outcome(lambda: source_of(table, domain, **options), [()]), list)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(problem=problems())
 def test_engines_and_memory_agree(problem):
@@ -89,7 +90,7 @@ def test_engines_and_memory_agree(problem):
     with TemporaryDirectory() as folder:
         parquet.write_table(table, Path(folder) / "data.parquet")
         assert check(Path(folder) / "data.parquet", domain, rules=rules, unit=unit) == found
-    assert found.ok == runs(table, domain, rules=rules, unit=unit)  # ok_where_a_release_runs
+    assert found.ok == runs(table, domain, rules=rules, unit=unit)
     if any(column.missing is None for column in found.columns.values()):
         assert not found.ok  # a type that can never match
         assert found.counted == 0
@@ -100,6 +101,7 @@ def test_engines_and_memory_agree(problem):
         assert found.counted == total
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(problem=problems())
 def test_every_fix_settles_its_problem(problem):

@@ -32,6 +32,7 @@ def place() -> Path:
         yield Path(folder)
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     st.dictionaries(TEXTS.filter(bool), st.lists(TEXTS, min_size=1, max_size=5, unique=True), min_size=1, max_size=4)
@@ -50,6 +51,7 @@ def test_texts_come_back_from_the_spec(place, columns):
         parse_spec(draft(place / "x.parquet").text)
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(st.lists(NUMBERS, min_size=1, max_size=6) | st.lists(WHOLES, min_size=1, max_size=6), st.booleans())
 def test_numbers_are_all_inside_what_was_drafted(place, numbers, as_text):

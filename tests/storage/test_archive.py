@@ -75,6 +75,7 @@ def shared(times: int) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.long
 def test_compressed_members_are_refused(bomb, little):
     with pytest.raises(ArchiveError, match="it holds compressed arrays"):
         read_arrays(io.BytesIO(bomb))
@@ -139,6 +140,7 @@ def _put(folder: Path, content: bytes) -> None:
     sealed(folder, told | {"id": told["files"]["measurements.npz"]["sha256"][:16]})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [_release, _matrix])
 def test_folders_that_unpack_to_gigabytes_are_refused(make, bomb, tmp_path, little):
     make(tmp_path / "out")

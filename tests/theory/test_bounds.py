@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom, norm
 
 import leastnoise as ln
-from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.differences import largest_difference
 from leastnoise.factorize.norms import gamma_2
 from leastnoise.privacy.gaussian import mu_for
 from leastnoise.theory import ANY, EXACT, Question, bounds, curves
 from leastnoise.theory.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
 from leastnoise.theory.tails import Error, bounded_people, people
+from tests.refusals import refusal
 from tests.shell import call
 
 EPSILON, DELTA = 1.0, 1e-9
@@ -58,6 +58,7 @@ def test_floors_are_below_every_mechanism(name, kind, epsilon):
                 assert max(classes, default=0) <= min(members, default=np.inf)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_fall_in_alpha(name, kind):
@@ -66,6 +67,7 @@ def test_bounds_fall_in_alpha(name, kind):
         assert (np.diff(rows["people"].to_numpy()) <= 0).all()
 
 
+@pytest.mark.long
 def test_bounds_fall_in_epsilon():
     found = [bounds(WORKLOADS["cdf"], 0.05, epsilon=e, delta=DELTA) for e in (0.3, 1.0, 3.0)]
     for one, other in pairwise(found):
@@ -178,6 +180,7 @@ def test_accuracy_that_needs_no_data():
     assert all(b.people == 1 for b in same.all)
 
 
+@pytest.mark.long
 def test_kronecker_products_are_kept():
     factors = WORKLOADS["marginals"]
     kept, whole = (Question.of(W, EPSILON, DELTA, "worst") for W in (factors, dense(factors)))
@@ -189,6 +192,7 @@ def test_kronecker_products_are_kept():
     assert wide.enough("central").who == EXACT
 
 
+@pytest.mark.long
 def test_workloads_are_matrices():
     domain = ln.Domain.of(age=range(8), sex=range(2))
     one = bounds(ln.Workload(domain).prefix("age"), 0.1, epsilon=1, delta=DELTA)
@@ -235,9 +239,7 @@ def test_workloads_are_matrices():
     ],
 )
 def test_bad_input_is_told(call, message):
-    with pytest.raises(LeastnoiseError) as error:
-        call()
-    assert str(error.value) == message
+    assert refusal(call) == message
 
 
 # --- command line -----------------------------------------------------------------------------------------------------
@@ -256,6 +258,7 @@ def spec(tmp_path):
     return path
 
 
+@pytest.mark.long
 def test_the_command_tells_bounds(spec, capsys):
     code, out, _ = call(capsys, "bounds", spec, "--alpha", 0.1, "--json")
     found = json.loads(out)
@@ -267,6 +270,7 @@ def test_the_command_tells_bounds(spec, capsys):
     assert out.strip() == str(expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["svg", "html"])
 def test_the_command_draws_curves(spec, end, tmp_path, capsys):
     file = tmp_path / f"curves.{end}"

@@ -67,6 +67,7 @@ def test_losses_are_those_of_brute_force():
     assert_allclose(estimated, counted, atol=4.5 * plan.worst_std_error / 2 / np.sqrt(len(codes)))  # one in 20,000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "runs"),
     [(16, 20), pytest.param(128, 100, marks=pytest.mark.slow), pytest.param(1024, 100, marks=pytest.mark.slow)],

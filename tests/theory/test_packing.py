@@ -102,6 +102,7 @@ def test_packings_are_below_every_mechanism(W, n, epsilon, delta, outputs):
     assert told  # a third of that chance is known to be too little
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_packings_are_below_the_factorization_mechanism(name):
     for alpha in (0.3, 0.03, 0.001):
@@ -117,6 +118,7 @@ def test_one_query_needs_nearly_what_noise_needs():
     assert told[EXACT] == 10_771
 
 
+@pytest.mark.long
 def test_products():
     W = [np.array([[1.0, 1.0], [1.0, 0.0]]), np.tri(3), np.ones((1, 2))]
     *alone, both = product_packings(W)
@@ -129,6 +131,7 @@ def test_products():
     assert people([many], 0.01, most_gaussian(1.0, 0.05)) > 100
 
 
+@pytest.mark.long
 def test_wide_questions_have_packings():
     question = Question.of([np.array([[1.0, 1.0], [1.0, 0.0]])] * 20, 1.0, 1e-9)
     told = {b.who: b.people for b in question.at(0.01).all if b.model == "central"}

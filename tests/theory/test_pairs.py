@@ -18,18 +18,13 @@ from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, bounds
 from leastnoise.theory.pairs import contrast, people, two_datasets, walk, walks
 from leastnoise.theory.tails import Error
 from leastnoise.theory.urns import half, mixed, product_urn, product_urns, urns, weighted
+from tests.local.workloads import PARITIES
+from tests.local.workloads import WORKLOADS as SMALL
 
 EPSILON, DELTA = 1.0, 1e-9
 MU = mu_for(EPSILON, DELTA)
-PARITIES = np.array([[(-1.0) ** bin(s & x).count("1") for x in range(8)] for s in range(1, 8)])
-WORKLOADS = {
-    "one query": np.array([[1.0, 0.0]]),
-    "histogram": np.eye(5),
-    "cdf": np.tri(12),
-    "parities": PARITIES,
-    "unlike ranges": np.array([[1.0, 5.0, 2.0], [0.1, 0.0, 0.2]]),
-    "few queries": np.random.default_rng(3).random((2, 9)),
-}
+WORKLOADS = SMALL | {"cdf": np.tri(12), "few queries": np.random.default_rng(3).random((2, 9))}
+del WORKLOADS["random"]
 WORST, MAX = Error("worst"), Error("max")
 
 
@@ -411,6 +406,7 @@ def test_floors_fall_in_alpha(error):
     assert people([], 0.1, 0.1, error) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["max", "worst", "rms"])
 def test_no_floor_exceeds_what_is_enough(kind):
     """Also with queries that are 0 or occur twice, which have a share in the mean over all queries."""
@@ -425,6 +421,7 @@ def test_no_floor_exceeds_what_is_enough(kind):
         assert central[ANY] <= central[GAUSSIAN] <= central[f"any {EXACT}"] <= told.enough("central").people
 
 
+@pytest.mark.long
 def test_no_floor_where_constants_are_accurate():
     for W in WORKLOADS.values():
         reach = float(np.ptp(W, axis=1).max()) / 2
@@ -479,6 +476,7 @@ def test_wide_products_have_floors():
     assert floors[GAUSSIAN] > 0.3 * floors[EXACT]
 
 
+@pytest.mark.long
 def test_the_distribution_function_of_64_values():
     question = Question.of(np.tri(64), EPSILON, DELTA, "worst")
     for alpha, share in ((1e-2, 0.5), (1e-3, 0.8), (1e-4, 0.95), (1e-6, 0.97)):
@@ -488,6 +486,7 @@ def test_the_distribution_function_of_64_values():
         assert told[GAUSSIAN].people > share * told[EXACT].people
 
 
+@pytest.mark.long
 def test_large_matrices_have_floors():
     """Weights of few values are improved; the losses of many pairs are bounded at once."""
     W = np.random.default_rng(0).integers(0, 2, (300, 300)).astype(float)

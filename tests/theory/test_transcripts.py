@@ -125,6 +125,7 @@ def test_samples_are_wrong_no_more_often(name):
         assert_allclose(bound[0, 0], binom.cdf(np.floor(n * (F + alpha)), n, F + found.heights[0]), rtol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_one_answer_rarely_suits_both(epsilon):
     """Exact chances for yes-or-no reports about every set of values, from 250 people."""

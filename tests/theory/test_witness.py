@@ -100,6 +100,7 @@ def test_floors_are_below_biased_mechanisms(name, kind, epsilon):
         assert found <= shrunk_response(W, alpha, epsilon, kind) + 1
 
 
+@pytest.mark.long
 def test_one_query_with_randomized_response():
     """All errors of one query: exact chances of randomized response on the worst dataset are enough above the floor."""
     epsilon, alpha = 1.0, 0.2
@@ -120,6 +121,7 @@ def test_one_query_with_randomized_response():
     assert 0 < floor < enough
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["max", "worst", "rms"])
 def test_floors_fall_in_alpha_and_epsilon(kind):
     for W in (WORKLOADS["cdf"], WORKLOADS["random"]):
@@ -181,6 +183,7 @@ def test_products_prove_less_than_their_matrix(factors):
     )
 
 
+@pytest.mark.long
 def test_large_products_have_floors():
     found = {k: bounds([np.tri(64)] * 3, 0.002, epsilon=1, error=k).too_few("local").people for k in ("max", "worst")}
     one = {k: bounds(np.tri(64), 0.002, epsilon=1, error=k).too_few("local").people for k in ("max", "worst")}

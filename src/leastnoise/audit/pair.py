@@ -37,7 +37,7 @@ def neighbours(domain: Domain, how: Neighbours, worst: Worst) -> list[Sources]:
     Rows that are added or removed make one pair, rows that replace others another. Where the number of rows is private,
     rows may also be replaced by rows that a rule drops, which makes a third.
 
-    Guarantees: neighbours_differ_by_one_change; a_dropped_row_is_among_the_pairs.
+    Guarantees: neighbours_differ_by_one_change; a_row_is_dropped_by_the_rules_of_a_source.
     """
     replaced = [] if how.change == "add-remove" else [tuple(worst(2))]
     added = [] if how.size == "known" else [(None, *worst(1))]

@@ -55,7 +55,8 @@ def audit(thing: Any, runs: int | None = None, confidence: float = 0.95, **optio
     >>> audit(plan, runs=100, confidence=0.999, seed=1).verdict
     'consistent with the claim'
 
-    Guarantees: every_kind_is_audited; false_alarms_are_rare; halved_noise_is_flagged.
+    Guarantees: files_and_folders_are_audited; every_kind_of_release_that_is_saved_is_in_the_registry;
+    false_alarms_are_rare; halved_noise_is_flagged.
     """
     return examine(subject_of(thing, progress=options.get("progress")), runs, confidence, **options)
 

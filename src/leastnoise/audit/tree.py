@@ -71,7 +71,7 @@ def worst_leaves(plan: CascadePlan, count: int) -> Sequence[IntArray]:
     A second leaf is searched by taking, in turn, the one that is farthest from the first. With exact counts both are
     below the same lowest exact node.
 
-    Guarantees: leaves_are_the_worst_of_all; exact_counts_stay.
+    Guarantees: leaves_are_the_worst_of_all; exact_counts_stay_in_every_pair.
     """
     shape = tuple(t.leaf_count for t in plan.trees)
     law = _law(plan)

@@ -83,7 +83,7 @@ class Source:
 class Estimate:
     """A distribution fitted to a release. Any table can be read from it, also those out of the release's reach.
 
-    Guarantees: tables_are_nonnegative_consistent_and_sum_to_the_total; never_reads_data; costs_no_privacy.
+    Guarantees: tables_are_nonnegative_consistent_and_sum_to_the_total; the_saved_release_is_all_that_a_fit_needs.
     """
 
     source: Source

@@ -55,7 +55,7 @@ class Header(Private):
 def save(estimate: Estimate, path: Path, overwrite: bool) -> None:
     """Write an estimate; the file appears only when it is complete.
 
-    Guarantees: appears_whole_or_not_at_all; never_replaces_what_is_no_estimate.
+    Guarantees: appears_whole_or_not_at_all; refuses_to_replace.
     """
     write_file(path, _content(estimate), overwrite=overwrite, ours=_is_ours, what="estimate")
 

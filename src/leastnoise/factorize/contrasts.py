@@ -27,7 +27,7 @@ class Contrasts:
     >>> part.matrix().tolist(), part.largest_square, part.largest_difference
     ([[3, -3], [-3, 3]], 18, 72)
 
-    Guarantees: equals_its_dense_rows.
+    Guarantees: contrasts_equal_their_dense_rows.
     """
 
     tree: Tree

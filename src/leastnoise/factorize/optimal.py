@@ -105,7 +105,7 @@ def _fixed_point(search: _Search, start: Array, steps: int) -> None:
 def solve_optimal(gram: Gram, gap: float = GAP, start: Array | None = None, max_steps: int = MAX_STEPS) -> Solution:
     """Strategy of least tr(G V^+) at privacy cost 1, proven optimal to the relative `gap`.
 
-    Guarantees: error_is_within_gap_of_floor; floor_is_below_every_feasible_strategy.
+    Guarantees: optimal_is_the_optimum; no_solver_beats_the_optimum_or_its_own_floor.
     """
     R = root_rows(gram)
     columns, column_of = distinct_columns(R) if len(gram.shape) > 1 else (R, np.arange(gram.cells))

@@ -28,7 +28,7 @@ LEAST = 1e-10  # of the largest demand: what nobody asks for is measured at next
 class TreeStrategy(Strategy):
     """Rows t (m I - J) over the children of each node of the core of a tree, `scales` holding t; one row per child.
 
-    Guarantees: equals_its_dense_twin.
+    Guarantees: strategy_equals_its_dense_twin.
     """
 
     def __init__(self, tree: Tree, scales: Array):
@@ -149,7 +149,7 @@ def best_budgets(core: Tree, own: Array) -> tuple[float, Array]:
 def solve_tree(load: Load) -> Solution:
     """The best strategy along a tree, in closed form, with a floor for any strategy.
 
-    Guarantees: equals_the_best_cascade; regular_trees_reach_the_floor.
+    Guarantees: best_scales_equal_the_best_cascade; regular_trees_reach_the_floor.
     """
     core = load.tree.core.tree
     m = np.maximum(core.children.astype(np.float64), 1)

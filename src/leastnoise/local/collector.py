@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
@@ -79,7 +80,7 @@ class LocalAnswers:
 class Collector:
     """Counts what reports say; memory depends on the plan, not on the number of reports.
 
-    Guarantees: order_does_not_matter; merged_collectors_equal_one; bad_reports_are_counted_and_change_nothing;
+    Guarantees: order_does_not_matter_and_merged_collectors_equal_one; bad_reports_are_counted_and_change_nothing;
     answers_are_unbiased; intervals_cover; intervals_cover_whatever_the_bias.
     """
 
@@ -198,7 +199,7 @@ class Collector:
         """Counts among the devices that reported, for all queries of the workload, table by table."""
         return [self._answer(q, confidence) for q in self.plan.queries]
 
-    def ask(self, names: Sequence[str], rows: Any, confidence: float = 0.95) -> LocalAnswers:
+    def ask(self, names: Sequence[str], rows: npt.ArrayLike, confidence: float = 0.95) -> LocalAnswers:
         """Counts for other queries: rows over the cells of these attributes, the last one moving fastest."""
         return self._answer(self.plan.rows_on(names, rows), confidence)
 

@@ -58,7 +58,7 @@ def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:
 
     Reports made from a seed say so in their first byte, so that nobody takes them for protected ones.
 
-    Guarantees: block_equals_single_reports; seeded_reports_are_marked.
+    Guarantees: block_equals_single_reports; reports_from_a_seed_are_counted.
     """
     records = _checked(plan, codes)
     out = np.zeros((len(records), plan.report_bytes), dtype=np.uint8)

@@ -55,7 +55,7 @@ class Odds:
     >>> odds.ratio < Fraction(2718281828459046, 10**15), round(float(odds.ratio), 9)
     (True, 2.718281828)
 
-    Guarantees: odds_are_at_most_e_to_the_epsilon; odds_lose_next_to_nothing.
+    Guarantees: odds_are_at_most_e_to_the_epsilon.
     """
 
     top: int
@@ -90,7 +90,7 @@ class Choice:
     >>> choice.probability(True), choice.probability(False)
     (Fraction(1, 2), Fraction(1, 6))
 
-    Guarantees: every_outcome_has_its_exact_probability; likelihood_ratio_is_the_odds.
+    Guarantees: every_outcome_has_its_exact_probability.
     """
 
     candidates: int

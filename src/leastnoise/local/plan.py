@@ -15,6 +15,7 @@ from math import inf, prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain import Domain
@@ -302,7 +303,7 @@ class LocalPlan:
         ]
         return float(max(found, default=0.0))
 
-    def rows_on(self, names: Sequence[str], rows: Any, label: str = "") -> Queries:
+    def rows_on(self, names: Sequence[str], rows: npt.ArrayLike, label: str = "") -> Queries:
         """Queries on named attributes, in the order of the domain; rows may be over the cells of the named order."""
         attributes = [self.domain.index(n) for n in names]
         if len(set(attributes)) < len(attributes):

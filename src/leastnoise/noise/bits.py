@@ -85,7 +85,7 @@ class BoundBits:
     >>> BoundBits(SeededBits(7)).words(2).shape
     (2,)
 
-    Guarantees: forked_process_is_refused; cannot_be_copied.
+    Guarantees: forked_streams_do_not_answer; bound_bits_cannot_be_copied.
     """
 
     def __init__(self, bits: Bits) -> None:

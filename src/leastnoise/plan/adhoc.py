@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
@@ -76,7 +77,7 @@ def _covered(plan: Plan, attributes: Sequence[int], strategy: Any, half: Array, 
         )
 
 
-def covariance(plan: Plan, queries: Sequence[tuple[str | Sequence[str], Any]]) -> Array:
+def covariance(plan: Plan, queries: Sequence[tuple[str | Sequence[str], npt.ArrayLike]]) -> Array:
     """Joint covariance of queries given as (attributes, array over their cells)."""
     pieces = [_one(plan, names, query) for names, query in queries]
     out = np.zeros((len(pieces), len(pieces)))
@@ -86,7 +87,7 @@ def covariance(plan: Plan, queries: Sequence[tuple[str | Sequence[str], Any]]) -
     return out
 
 
-def _one(plan: Plan, names: str | Sequence[str], query: Any) -> Piece:
+def _one(plan: Plan, names: str | Sequence[str], query: npt.ArrayLike) -> Piece:
     if plan.embedded is not None:
         raise LeastnoiseError(
             "ad-hoc queries are not defined on the doubled domain of solver 'embedding'; use 'fourier'"

@@ -151,7 +151,7 @@ def search_priors(
 ) -> tuple[Prior, ...]:
     """The best priors found; exactly those of the start (uniform, or along a tree) where nothing is gained.
 
-    Guarantees: never_worse_than_uniform.
+    Guarantees: search_is_never_worse_than_uniform.
     """
     structure = question.structure
     solver = Solver(solver.name, solver.gap, Cache())  # a cache of its own: the search's problems never come back

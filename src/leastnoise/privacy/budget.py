@@ -29,7 +29,7 @@ class Budget:
     >>> round(Budget(mu=0.5).epsilon_at(1e-9), 4)
     2.9097
 
-    Guarantees: never_exceeds_epsilon_and_delta; agrees_with_multiprecision.
+    Guarantees: agrees_with_multiprecision (and never exceeds epsilon and delta).
     """
 
     mu: float

@@ -34,7 +34,7 @@ class Cost:
     >>> print(tenth + fifth)
     mu 0.5477 (rho 0.15)
 
-    Guarantees: adds_up_exactly; never_optimistic.
+    Guarantees: adds_up_exactly; delta_is_never_optimistic; epsilon_is_never_optimistic.
     """
 
     mu_squared: Fraction

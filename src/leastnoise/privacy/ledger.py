@@ -62,7 +62,8 @@ class Ledger:
     stopped because of the data, and further codings of a column that could stop one tell as much; `attempts`
     bounds both.
 
-    Guarantees: never_exceeds_the_total; two_processes_cannot_overspend; survives_being_killed; sums_are_exact.
+    Guarantees: many_debits_of_several_processes_fill_the_budget_exactly; two_processes_cannot_overspend;
+    survives_being_killed; sums_are_exact.
     """
 
     path: Path

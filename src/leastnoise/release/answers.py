@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from leastnoise._types import Array
@@ -87,7 +88,7 @@ class Joint:
         """The standard errors."""
         return np.sqrt(np.einsum("qk,qk->q", self.coordinates, self.coordinates))
 
-    def combine(self, weights: Any) -> Answer:
+    def combine(self, weights: npt.ArrayLike) -> Answer:
         """A weighted sum of the answers."""
         w = np.asarray(weights, dtype=np.float64)
         return Answer(float(w @ self.values), float(np.linalg.norm(w @ self.coordinates)), self.confidence)

@@ -106,7 +106,7 @@ def file_names(tables: Sequence[Sequence[str]]) -> Iterator[str]:
 def write_table(frame: pd.DataFrame, path: Path, format: Format, about: Mapping[Any, Any]) -> None:
     """Write one table: complete, or not at all. Parquet keeps `about` in its metadata; pandas reads it as `attrs`.
 
-    Guarantees: seeded_tables_are_marked_in_every_row; csv_cells_are_harmless.
+    Guarantees: outputs_say_whether_noise_was_seeded; csv_files_are_harmless_in_cells_and_heads.
     """
     with new_file(path) as draft:
         _put_table(frame, draft, format, about)

@@ -93,7 +93,7 @@ class ToldOnce(Told, Protocol):
 def drafted(path: Path, overwrite: bool = False) -> AbstractContextManager[Path]:
     """A new folder to write into; it gets its name when all of it is on disk, and is removed after an exception.
 
-    Guarantees: appears_whole_or_not_at_all; never_replaces_what_is_no_release.
+    Guarantees: appears_whole_or_not_at_all; what_is_no_release_is_never_replaced.
     """
     return new_folder(path, overwrite=overwrite, ours=_is_ours, what="release")
 

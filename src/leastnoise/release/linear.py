@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,7 @@ class Linear:
         return cls(domain, (Term((), np.ones(())),))
 
     @classmethod
-    def of(cls, domain: Domain, names: str | Sequence[str], weights: Any) -> "Linear":
+    def of(cls, domain: Domain, names: str | Sequence[str], weights: npt.ArrayLike) -> "Linear":
         """One weight per cell of the named attributes, in the order given, last one fastest.
 
         >>> Linear.of(Domain.of(age=3, sex=2), ["sex", "age"], [[1, 0, 0], [0, 0, 1]]).terms[0].weights.tolist()
@@ -95,7 +95,7 @@ class Linear:
         return cls(domain, (Term(*_checked(domain, [names] if isinstance(names, str) else list(names), weights)),))
 
     @classmethod
-    def product(cls, domain: Domain, vectors: Mapping[str, Any]) -> "Linear":
+    def product(cls, domain: Domain, vectors: Mapping[str, npt.ArrayLike]) -> "Linear":
         """The product of one vector of weights per named attribute."""
         parts = [without_constant_axes(*_checked(domain, [name], vector)) for name, vector in vectors.items()]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -106,7 +106,7 @@ class Linear:
         """Positions of all attributes that the query needs, ascending."""
         return tuple(sorted({a for term in self.terms for a in term.attributes}))
 
-    def evaluate(self, table: Any) -> float:
+    def evaluate(self, table: npt.ArrayLike) -> float:
         """The answer on a dense table of the whole domain, for small domains."""
         x = finite(table, "table")
         if x.shape != self.domain.shape:
@@ -259,7 +259,7 @@ def _insert(merged: dict[tuple[int, ...], Array], attributes: tuple[int, ...], w
         attributes = union
 
 
-def _checked(domain: Domain, names: Sequence[str], weights: Any) -> Part[np.float64]:
+def _checked(domain: Domain, names: Sequence[str], weights: npt.ArrayLike) -> Part[np.float64]:
     attributes = [domain.index(name) for name in names]
     for k, name in enumerate(names):
         if name in names[:k]:

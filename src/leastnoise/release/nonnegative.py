@@ -180,7 +180,7 @@ def nonnegative(
     table. Stops when the distance to the exact solution is below `tolerance` standard errors, or below that share of
     the distance to the unbiased estimate where that is larger.
 
-    Guarantees: equals_the_quadratic_program; tables_stay_consistent; nothing_negative; certificate_holds.
+    Guarantees: equals_the_quadratic_program; tables_stay_consistent_and_nothing_negative; certificate_holds.
     """
     problem = Problem(_held(state, hold, max(map(len, tables))), tuple(tables))
     if problem.size > MAX_CELLS:

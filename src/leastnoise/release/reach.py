@@ -20,7 +20,7 @@ MANY = 12  # attributes whose subsets are not looked through one by one where th
 class Reach:
     """What a state can answer.
 
-    Guarantees: names_what_is_missing; price_is_that_of_an_independent_computation.
+    Guarantees: price_is_that_of_an_independent_computation.
     """
 
     state: State

@@ -24,7 +24,7 @@ WIDTH, HEIGHT = 640, 160  # of a chart
 def document(collector: Collector, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
     """Everything the page shows, as plain data.
 
-    Guarantees: numbers_are_those_of_the_collector; long_answers_are_cut.
+    Guarantees: the_page_has_the_numbers_and_no_script; long_answers_are_cut_on_the_page.
     """
     plan, frame = collector.plan, answers_frame(collector, confidence)
     shown = frame.head(rows)

@@ -104,7 +104,7 @@ def check(
     >>> found.rows, found.counted, found.columns["age"].outside, found.columns["age"].fixes
     (3, 1, 1, ['outside: drop', 'outside: clamp'])
 
-    Guarantees: engines_and_memory_agree; every_fix_settles_its_problem; ok_where_a_release_runs.
+    Guarantees: engines_and_memory_agree; every_fix_settles_its_problem.
     """
     unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
     how = codings(domain, rules)

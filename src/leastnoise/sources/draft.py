@@ -54,7 +54,7 @@ class Draft:
 def draft(data: str | Path, *, look: bool = False, sample: int | None = None, table: str | None = None) -> Draft:
     """A spec to edit. Unless it may `look`, it reads no row: what must be declared is left open and refused as it is.
 
-    Guarantees: reads_no_rows_unless_asked; marks_what_it_read; what_it_looked_up_plans.
+    Guarantees: init_reads_no_rows_unless_asked; init_marks_what_it_read_and_what_it_looked_up_plans.
     """
     with barrier(title_of(data)):
         found = _found(data, look, sample, table)

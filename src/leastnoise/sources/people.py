@@ -20,7 +20,7 @@ def kept_rows(unit: Unit, ids: npt.NDArray[Any], codes: Sequence[npt.NDArray[Any
     >>> kept_rows(unit, np.array(["a", "a", "b"], dtype=object), [np.array([0, 0, 1])]).tolist()
     [True, False, True]
 
-    Guarantees: engines_keep_the_same_rows; nobody_has_more_rows; independent_of_the_order.
+    Guarantees: engines_code_alike; nobody_has_more_rows; the_order_of_rows_changes_nothing.
     """
     import pandas as pd
 

@@ -39,7 +39,7 @@ class Field:
 class Query:
     """What is counted, and where: makes the SQL that an engine runs.
 
-    Guarantees: engines_code_alike; engines_keep_the_same_rows; names_cannot_inject.
+    Guarantees: engines_code_alike; names_cannot_inject.
     """
 
     dialect: str

@@ -148,10 +148,14 @@ def bounds(
 def curves(
     queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
     alphas: Iterable[float],
-    **options: Any,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    error: Kind = "max",
+    confidence: float = 0.95,
 ) -> pd.DataFrame:
     """Bounds at several accuracies: alpha, model, side, who, privacy, people. The options are those of `bounds`."""
-    return curves_of(Question.of(queries, **options), alphas)
+    return curves_of(Question.of(queries, epsilon, delta, error, confidence), alphas)
 
 
 def curves_of(question: Question, alphas: Iterable[float]) -> pd.DataFrame:
@@ -173,7 +177,12 @@ class Question:
 
     @classmethod
     def of(
-        cls, queries: Any, epsilon: float, delta: float | None = None, error: Kind = "max", confidence: float = 0.95
+        cls,
+        queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
+        epsilon: float,
+        delta: float | None = None,
+        error: Kind = "max",
+        confidence: float = 0.95,
     ) -> Question:
         """Checked."""
         if delta is not None and not 0 < delta < 1:

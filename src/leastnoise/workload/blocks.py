@@ -98,7 +98,7 @@ class Block:
     def check(self, domain: Domain) -> None:
         """Refuse what cannot be meant or done: order where there is none, weights that are not positive, too many ways.
 
-        Guarantees: huge_workloads_are_refused_at_once.
+        Guarantees: refusals_are_short_in_every_way.
         """
         if not (isinstance(self.weight, int | float | np.number) and 0 < self.weight < np.inf):
             raise LeastnoiseError(

@@ -36,7 +36,7 @@ class Document:
     def parse(cls, text: str, name: str) -> "Document":
         """Read YAML; syntax errors, repeated keys, foreign tags and what is too large are told with their line.
 
-        Guarantees: alias_bombs_are_refused; large_and_deep_files_are_refused.
+        Guarantees: refusals_are_short_in_every_way; long_files_are_not_read_to_their_end.
         """
         if len(text) > MOST_CHARACTERS:
             raise LeastnoiseError(

@@ -18,7 +18,7 @@ class NamedFiles:
     leastnoise.errors.LeastnoiseError: the file '../people.csv' is outside the folder of the spec; move it there, or \
 allow its folder with --files-from DIR (in Python: files_from=DIR)
 
-    Guarantees: files_of_a_spec_stay_inside.
+    Guarantees: files_outside_are_refused.
     """
 
     folder: Path

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.domain import Domain
@@ -21,7 +22,7 @@ Queries = str | Family | TensorFamily | Mapping[str, Any]
 NAMES = (*FAMILIES, "nodes", "hybrid", *TENSORS, "random", "matrix", "phi")
 
 
-def finite(array: Any, what: str) -> Array:
+def finite(array: npt.ArrayLike, what: str) -> Array:
     """The array in float64; NaN, infinity and text refused by name."""
     try:
         a = np.asarray(array, dtype=np.float64)
@@ -97,7 +98,7 @@ def _weighted_twice(label: str) -> LeastnoiseError:
     return LeastnoiseError(f"the {label} queries have weights already; give weights once")
 
 
-def positive_weights(weights: Any) -> Array:
+def positive_weights(weights: npt.ArrayLike) -> Array:
     """Per-query weights: finite and positive."""
     w = finite(weights, "weights")
     if (w <= 0).any():
@@ -144,6 +145,30 @@ def _tensor_of(queries: Any) -> TensorFamily | None:
     return None
 
 
+class Accuracy(TypedDict, total=False):
+    """How accurate the answers should be, by weight of each query or by an interval; see `Workload.add`."""
+
+    weights: npt.ArrayLike | Mapping[str, float] | None
+    within: float | None
+    confidence: float
+
+
+class QueryOptions(Accuracy, total=False):
+    """What all methods that add queries take besides names of attributes, as `Workload.add` does."""
+
+    ways: int | Sequence[int] | None
+    weight: float
+
+
+class _Placed(QueryOptions, total=False):
+    on: str | Sequence[str] | None
+
+
+def _on(names: Sequence[str], options: QueryOptions) -> _Placed:
+    """Options with the attributes that were named as arguments, unless the options name some."""
+    return {"on": names or None, **options}
+
+
 @dataclass(frozen=True)
 class Workload:
     """Statistics wanted from a domain; every method returns a new workload.
@@ -169,7 +194,7 @@ class Workload:
         on: str | Sequence[str] | None = None,
         ways: int | Sequence[int] | None = None,
         weight: float = 1.0,
-        weights: Any = None,
+        weights: npt.ArrayLike | Mapping[str, float] | None = None,
         within: float | None = None,
         confidence: float = 0.95,
     ) -> Workload:
@@ -252,27 +277,27 @@ class Workload:
         label = " x ".join(f.name for f in families)
         return Block(on, ways, families, weight, label, target)
 
-    def total(self, weight: float = 1.0, **options: Any) -> Workload:
+    def total(self, weight: float = 1.0, **options: Unpack[Accuracy]) -> Workload:
         """The number of people."""
         return self.add("total", weight=weight, **options)
 
-    def marginals(self, *on: str, **options: Any) -> Workload:
+    def marginals(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """Tables of counts."""
-        return self.add("marginal", **{"on": on or None, **options})
+        return self.add("marginal", **_on(on, options))
 
-    def prefix(self, *on: str, **options: Any) -> Workload:
+    def prefix(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """A <= c for every c (products of those on several attributes)."""
-        return self.add("prefix", **{"on": on or None, **options})
+        return self.add("prefix", **_on(on, options))
 
-    def suffix(self, *on: str, **options: Any) -> Workload:
+    def suffix(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """A >= c for every c."""
-        return self.add("suffix", **{"on": on or None, **options})
+        return self.add("suffix", **_on(on, options))
 
-    def ranges(self, *on: str, by: str | Sequence[str] = (), **options: Any) -> Workload:
+    def ranges(self, *on: str, by: str | Sequence[str] = (), **options: Unpack[QueryOptions]) -> Workload:
         """Every range of the attributes `on`, for each value of the attributes `by`."""
         return self._grouped("range", "ranges('age', by='sex')", on, by, options)
 
-    def nodes(self, *on: str, by: str | Sequence[str] = (), **options: Any) -> Workload:
+    def nodes(self, *on: str, by: str | Sequence[str] = (), **options: Unpack[QueryOptions]) -> Workload:
         """Every node of the hierarchies of the attributes `on`, for each value of the attributes `by`.
 
         `weights` may name levels and nodes, such as {"state": 10, "Bavaria": 50}; others have weight 1, and weight 0
@@ -286,42 +311,44 @@ class Workload:
         return self._grouped(Nodes.name, "nodes('geo', by='sex')", on, by, options)
 
     def _grouped(
-        self, queries: str, example: str, on: Sequence[str], by: str | Sequence[str], options: Mapping[str, Any]
+        self, queries: str, example: str, on: Sequence[str], by: str | Sequence[str], options: QueryOptions
     ) -> Workload:
         groups = [by] if isinstance(by, str) else list(by)
         if not groups:
-            return self.add(queries, **{"on": on or None, **options})
+            return self.add(queries, **_on(on, options))
         if not on:
             what = example.split("(")[0]
             raise LeastnoiseError(f"{what} by {groups[0]!r} need an attribute; name it, as in {example}")
         self._indices(queries, [*on, *groups])  # no attribute twice
         return self.add({**dict.fromkeys(on, queries), **dict.fromkeys(groups, "marginal")}, **options)
 
-    def circular(self, *on: str, **options: Any) -> Workload:
+    def circular(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """Ranges that wrap around, as on a clock."""
-        return self.add("circular", **{"on": on or None, **options})
+        return self.add("circular", **_on(on, options))
 
-    def hybrid(self, *on: str, **options: Any) -> Workload:
+    def hybrid(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """Prefix on ordered attributes, marginal on the others."""
-        return self.add("hybrid", **{"on": on or None, **options})
+        return self.add("hybrid", **_on(on, options))
 
-    def affine(self, *on: str, **options: Any) -> Workload:
+    def affine(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """A + B <= c for every c, on two attributes (or `ways=2`: every pair)."""
-        return self.add("affine", **{"on": on or None, **options})
+        return self.add("affine", **_on(on, options))
 
-    def abs_diff(self, *on: str, **options: Any) -> Workload:
+    def abs_diff(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """|A - B| <= c for every c, on two attributes (or `ways=2`: every pair)."""
-        return self.add("abs_diff", **{"on": on or None, **options})
+        return self.add("abs_diff", **_on(on, options))
 
-    def random(self, *on: str, count: int, density: float = 0.3, seed: int = 0, **options: Any) -> Workload:
+    def random(
+        self, *on: str, count: int, density: float = 0.3, seed: int = 0, **options: Unpack[QueryOptions]
+    ) -> Workload:
         """Random 0/1 rows, the same on every subset of equal shape."""
         form = {"random": {"count": count, "density": density, "seed": seed}}
-        return self.add(form, **{"on": on or None, **options})
+        return self.add(form, **_on(on, options))
 
-    def matrix(self, rows: Any, *on: str, **options: Any) -> Workload:
+    def matrix(self, rows: npt.ArrayLike, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """Rows given by the user over one or several attributes."""
         m = finite(rows, "matrix")
-        return self.add({"matrix": m.reshape(len(m), -1)}, on=on or None, **options)
+        return self.add({"matrix": m.reshape(len(m), -1)}, **_on(on, options))
 
 
 def _is_family_form(queries: Mapping[str, Any]) -> bool:

@@ -41,7 +41,8 @@ FINEST = 10_000  # an even share of the budget divided by this must still be eno
 class Adaptive(Mechanism[TableRelease]):
     """What an adaptive release is asked for; `run` makes it.
 
-    Guarantees: cost_never_exceeds_the_budget; spends_the_whole_budget; same_ledger_files_and_sources_as_a_plan.
+    Guarantees: spends_the_whole_budget_and_never_more; debit_comes_first_and_is_the_whole_budget;
+    save_and_load_give_the_same_release.
     """
 
     method = "adaptive"

@@ -45,8 +45,7 @@ def first_part(total: Fraction, ones: int, number: int | None) -> Fraction:
 class Chosen:
     """The state of a release by choices; `run` goes through all rounds.
 
-    Guarantees: cost_never_exceeds_the_budget; spends_the_whole_budget; only_choices_and_measurements_read_data;
-    cost_per_round_is_flat.
+    Guarantees: spends_the_whole_budget_and_never_more; only_surveys_choices_and_measurements_read_data.
     """
 
     aims: Aims

@@ -31,7 +31,8 @@ class Completion:
 
     All tables agree with each other, unless `nonnegative` mends each on its own.
 
-    Guarantees: equals_the_measured_tables_without_noise; tables_agree; keeps_the_total.
+    Guarantees: equals_the_measured_tables_without_noise; tables_agree;
+    completed_releases_keep_the_total_and_the_order_of_names.
     """
 
     release: TableRelease

@@ -74,7 +74,7 @@ def _block(aims: Aims, members: Members) -> Block:
 class Knowledge:
     """What has been measured so far: everything published, and the estimates that follow from it.
 
-    Guarantees: agrees_with_the_release; one_release_from_all_rounds.
+    Guarantees: agrees_with_the_release; one_release_from_all_rounds_is_least_squares.
     """
 
     aims: Aims

@@ -33,7 +33,7 @@ WORTH = 0.01  # of the precision of a residual: it is not measured again for les
 class Surveyed:
     """The state of a surveyed release; `run` goes through all rounds.
 
-    Guarantees: cost_never_exceeds_the_budget; spends_the_whole_budget; only_surveys_and_measurements_read_data.
+    Guarantees: spends_the_whole_budget_and_never_more; only_surveys_choices_and_measurements_read_data.
     """
 
     aims: Aims

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array, Progress
 from leastnoise.domain import Domain
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 class Plan(Mechanism[TableRelease]):
     """A certified plan. `print(plan)` shows it; nothing in it depends on data.
 
-    Guarantees: privacy_cost_is_at_most_the_budget; unbiased; variance_formula_is_exact.
+    Guarantees: every_solver_obeys_the_laws (unbiased, variances exact, privacy cost at most the budget).
     """
 
     method = "plan"
@@ -213,11 +214,11 @@ class Plan(Mechanism[TableRelease]):
             out.append(group)
         return out
 
-    def variance(self, attributes: str | Sequence[str], query: Any) -> float:
+    def variance(self, attributes: str | Sequence[str], query: npt.ArrayLike) -> float:
         """Variance of one linear query over the cells of the attributes."""
         return float(self.covariance([(attributes, query)])[0, 0])
 
-    def covariance(self, queries: Sequence[tuple[str | Sequence[str], Any]]) -> Array:
+    def covariance(self, queries: Sequence[tuple[str | Sequence[str], npt.ArrayLike]]) -> Array:
         """Joint covariance of several linear queries, each (attributes, array over their cells)."""
         return adhoc.covariance(self, queries)
 

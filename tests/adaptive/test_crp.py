@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive.crp import (
     LEAST_SHARE,
     allocate,

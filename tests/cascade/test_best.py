@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,

@@ -6,7 +6,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, gaussian_noise, integer_noise
 from leastnoise.noise import SeededBits
 from tests.cascade.trees import (

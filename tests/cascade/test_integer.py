@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, cost, extra_variance, integer, integer_noise
 from leastnoise.mechanisms.tree.integer import answer_count, answer_variances, assemble
 from leastnoise.noise import SecureBits, SeededBits

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Tree, cascade_plan, cascade_release, pool, posterior
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget

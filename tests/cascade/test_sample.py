@@ -6,7 +6,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Cascade, Tree, gaussian_noise
 from leastnoise.mechanisms.tree import sample as sampling
 from leastnoise.mechanisms.tree.sample import from_normals

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Cascade, Spread, Tree, cost
 from tests.cascade.trees import children_of, leaf_covariance, random_targets, random_tree
 from tests.dense import kron_all

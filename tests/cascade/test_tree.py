@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Tree
 from tests.cascade.trees import children_of, leaf_order, node_matrix, random_parents, random_tree
 from tests.refusals import refusal

@@ -4,11 +4,11 @@ import json
 from time import process_time
 
 import pytest
-from leastnoise.plan.from_spec import plan_spec
+from leastnoise.mechanisms.from_spec import plan_spec
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan import clear_cache
+from leastnoise.plan.request import clear_cache
 from leastnoise.release.language import MAX_TEXT
 from leastnoise.workload.spec import parse_spec
 from tests.release.test_language import outcome

@@ -63,7 +63,7 @@ def privacy_cost(plan: ln.Plan) -> Array:
 
 
 def check_privacy(plan: ln.Plan) -> None:
-    assert privacy_cost(plan).max() <= plan.cost * (1 + 1e-9)
+    assert privacy_cost(plan).max() <= plan.mu_squared * (1 + 1e-9)
 
 
 def check_variances(plan: ln.Plan) -> None:

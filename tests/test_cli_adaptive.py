@@ -93,7 +93,7 @@ def test_plan_refuses_what_steers_only_plans(capsys, option):
     code, out, err = call(capsys, "plan", "adaptive.yaml", *option)
     assert (code, out) == (2, "")
     assert err == (
-        f"leastnoise: {option[0]} is for plans, but this spec is released adaptively, "
+        f"leastnoise: {option[0]} is for plans, but this spec has method 'adaptive', "
         "as the spec says 'method: adaptive'\n"
     )
 
@@ -177,7 +177,7 @@ def test_ctrl_c_after_the_debit_tells_what_it_cost(capsys, monkeypatch):
     def stopped(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Adaptive, "_carry_out", stopped)
+    monkeypatch.setattr(Adaptive, "measure", stopped)
     ln.Ledger.create("people.ledger", ln.Budget(epsilon=2, delta=1e-9), "people")
     more = ["--data", "people.parquet", "--out", "out", "--ledger", "people.ledger"]
     code, out, err = call(capsys, "release", "adaptive.yaml", *more)

@@ -311,7 +311,7 @@ def test_mistakes_are_told(capsys):
         "spec.yaml line 5: 'prior' is for plans; leave it out with 'method: matrix'"
     )
     assert fail(capsys, "plan", spec(), "--out", "plan.zip") == (
-        "--out saves plans of tables, not a MatrixPlan; keep the spec instead"
+        "--out is for plans, but this spec has method 'matrix', as the spec says 'method: matrix'"
     )
 
 

@@ -66,7 +66,7 @@ def test_plans_along_trees_are_what_they_say(work, neighbours):
     assert_allclose(np.sqrt(variances.mean()), plan.rmse, rtol=1e-9)
     assert_allclose(np.sqrt(variances.max()), plan.max_std_error, rtol=1e-9)
     cost = (explicit.B**2 / np.diag(explicit.Sigma)[:, None]).sum(axis=0)
-    assert cost.max() <= plan.cost * (1 + 1e-9)
+    assert cost.max() <= plan.mu_squared * (1 + 1e-9)
 
 
 @always
@@ -192,7 +192,7 @@ def test_releases_come_back_and_merge(tmp_path):
 
 def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
     monkeypatch.setattr(import_module("leastnoise.plan.request"), "TREE_LEAVES", 3)
-    monkeypatch.setattr(import_module("leastnoise.mechanisms.tables.plan"), "TREE_DISTANCE", 1.3)
+    monkeypatch.setattr(import_module("leastnoise.plan.request"), "TREE_DISTANCE", 1.3)
     work = WORK.nodes("geo", by="sex", weights={"region": 7})
     plan = ln.plan(work, BUDGET)
     assert plan.prior == "tree"

@@ -190,8 +190,8 @@ LOCAL = {
 KINDS: dict[str, tuple[Callable[[Path, Bits], Any], list[str], str, dict[str, Any]]] = {
     "tables": (_tables, ["a"], "a = 1", EVERY | OF_TABLES),
     "adaptive": (_adaptive, ["a"], "a = 1", EVERY | OF_TABLES),
-    "matrix": (_matrix, [], "1", EVERY),
-    "cascade": (_cascade, [], "north", EVERY),
+    "matrix": (_matrix, ["item"], "1", EVERY),
+    "cascade": (_cascade, ["leaf"], "north", EVERY),
     "stream": (_stream, [], "", {"stream --json": shown("stream", "{f}/days")}),
     "local": (_local, [], "", LOCAL),
 }

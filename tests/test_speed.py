@@ -4,10 +4,10 @@ import json
 from time import process_time
 
 import pytest
-from leastnoise.mechanisms.from_spec import plan_spec
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.plan.request import clear_cache
 from leastnoise.release.language import MAX_TEXT
 from leastnoise.workload.spec import parse_spec

@@ -18,13 +18,14 @@ TYPED = 0.98  # share of functions with a type for every argument and result
 NO_TYPE = {
     "data": "whatever a source is made of: frames and arrays of several libraries, files, connections",
     "plot, session": "objects of libraries that are extras",
+    "parent, extra, make_context": "Click's own arguments, which have no public types",
+    "options": "the keywords of another function, which are checked there",
     "totals, std_errors, variances, intervals, covariance, variance, rounding, interval": (
         "a number for one box, an array for many: NumPy has no type for that"
     ),
     "given_values, values, parents": "values of users, which may be of any type",
 }
-DIFFERS = "options, run, load, fit, complete, best"  # between kinds of mechanisms: to be typed with them
-ALLOWED = {name.strip() for names in (*NO_TYPE, DIFFERS) for name in names.split(",")}
+ALLOWED = {name.strip() for names in NO_TYPE for name in names.split(",")}
 
 
 @dataclass(frozen=True)

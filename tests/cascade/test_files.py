@@ -13,6 +13,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_plan, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.privacy import Budget
+from leastnoise.release import TableRelease
 from leastnoise.release.folders import mark_of
 from leastnoise.release.kinds import BY_MARK
 from leastnoise.sources import Table
@@ -107,12 +108,12 @@ def test_every_release_comes_back(name, out):
 
 
 def test_every_kind_is_opened(out, tmp_path):
-    assert mark_of(tmp_path) is None
+    assert mark_of(tmp_path, BY_MARK) is None
     work = ln.Workload(ln.Domain.of(a=3)).marginals()
     ln.plan(work, Budget(rho=1)).run(np.array([1, 2, 3]), bits=SeededBits(1)).save(out)
     regions().save(tmp_path / "cascade")
     ln.factorize(np.eye(2), Budget(rho=1)).run([1, 2], bits=SeededBits(1)).save(tmp_path / "matrix")
-    kinds = {out: ln.Release, tmp_path / "cascade": CascadeRelease, tmp_path / "matrix": ln.MatrixRelease}
+    kinds = {out: TableRelease, tmp_path / "cascade": CascadeRelease, tmp_path / "matrix": ln.MatrixRelease}
     for folder, kind in kinds.items():
         assert type(ln.load(folder)) is kind
         for other in kinds.values():

@@ -146,7 +146,7 @@ def test_rounding_of_weights_is_bounded():
     law = Law.of(tiny)
     weights = rng.normal(size=6)
     plan = CascadePlan(("leaf",), (tiny,))
-    drawn = [weights @ plan.run(np.zeros(6, dtype=int), bits=SeededBits(s)).table for s in range(400)]
+    drawn = [weights @ plan.run(np.zeros(6, dtype=int), bits=SeededBits(s)).leaves for s in range(400)]
     most = law.weighted_rounding(weights) + law.weighted_variance(weights)
     assert 0 < np.mean(np.square(drawn)) <= 1.4 * most
 

@@ -187,14 +187,17 @@ _TABLES: tuple[Callable[[ln.Release], object], ...] = (
     lambda r: r.ask(f"'{r.domain.names[0]}' = 1"),
     lambda r: repr(r),
     lambda r: r.cost,
+    lambda r: r.answer(),
 )
 _MATRIX: tuple[Callable[[ln.MatrixRelease], object], ...] = (
-    lambda r: r.to_pandas(),
-    lambda r: r.answer(0),
+    lambda r: r.answer(),
+    lambda r: r.ask(0),
+    lambda r: r.table(*r.domain.names),
     lambda r: r._repr_html_(),
 )
 _CASCADE: tuple[Callable[[CascadeRelease], object], ...] = (
-    lambda r: r.to_pandas(),
+    lambda r: r.to_pandas(*r.domain.names),
+    lambda r: r.total(),
     lambda r: r.level(*[0] * len(r.trees)),
     lambda r: r._repr_html_(),
 )

@@ -16,6 +16,7 @@ from leastnoise.local.intervals import half_widths
 from leastnoise.local.plan import targets
 from leastnoise.local.subsets import Subsets
 from leastnoise.noise import SeededBits
+from leastnoise.storage.archive import Archive
 from leastnoise.theory import examples_needed, learn, learning_plan, parities
 from tests.local.cases import records
 
@@ -190,11 +191,12 @@ def test_plans_beyond_their_bias_are_refused(tmp_path):
     header, arrays = replace(plan, bias=0.01).data()
     with pytest.raises(LeastnoiseError, match=r"answers queries beyond its bias of 0\.01; make it again"):
         assert replace(plan, bias=0.01).queries
-    forged = {"kind": "local plan", "fingerprint": plan.fingerprint, **header}
-    files._write(tmp_path / "plan", forged, arrays)
+    forged = {"fingerprint": plan.fingerprint, **header}
+    Archive(forged, arrays).save(tmp_path / "plan", files.PLAN)
     with pytest.raises(LeastnoiseError, match="was changed after it was saved"):
         load_plan(tmp_path / "plan")
-    files._write(tmp_path / "plan", forged, {k: a for k, a in arrays.items() if k != "answered0"})
+    fewer = {k: a for k, a in arrays.items() if k != "answered0"}
+    Archive(forged, fewer).save(tmp_path / "plan", files.PLAN)
     with pytest.raises(LeastnoiseError, match="is damaged"):
         load_plan(tmp_path / "plan")
 

@@ -197,7 +197,7 @@ def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path):
 
 
 def test_a_plan_fills_in_the_floor(tmp_path):
-    told = write(TableRelease(survey().parts), tmp_path / "page.htm", survey_plan())
+    told = write(TableRelease(survey().parts), tmp_path / "page.htm", plan=survey_plan())
     assert "Above the proven floor" in (tmp_path / "page.htm").read_text()
     assert told["plans"][0]["floor"]["value"] == survey_plan().floor_value
 

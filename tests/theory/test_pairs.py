@@ -18,8 +18,8 @@ from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, bounds
 from leastnoise.theory.pairs import contrast, people, two_datasets, walk, walks
 from leastnoise.theory.tails import Error
 from leastnoise.theory.urns import half, mixed, product_urn, product_urns, urns, weighted
-from tests.local.workloads import PARITIES
-from tests.local.workloads import WORKLOADS as SMALL
+from tests.theory.workloads import PARITIES
+from tests.theory.workloads import WORKLOADS as SMALL
 
 EPSILON, DELTA = 1.0, 1e-9
 MU = mu_for(EPSILON, DELTA)

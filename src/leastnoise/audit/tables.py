@@ -11,13 +11,14 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import groupby
 from math import prod, sqrt
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.audit.judge import FEW_RUNS, Audit, NewBits, Sample, Subject, examine, keys, surprise_of
 from leastnoise.audit.pair import Sources, neighbours, worst_cells
+from leastnoise.mechanisms.adaptive.rounds import Step
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.mechanisms.tables.plan import Plan
@@ -205,13 +206,6 @@ def looks_at(recipe: Recipe, sources: Sequence[Source]) -> list[Look]:
 
 
 # --- one run at a time ------------------------------------------------------------------------------------------------
-
-
-class Step(Protocol):
-    """What a run learned about the data beside its measurements, such as a choice."""
-
-    def compared(self, zero: Counts, one: Counts) -> tuple[float, float]:
-        """The log-likelihood ratio of the second dataset to the first, and mu^2 between them at most."""
 
 
 Released = Callable[[Source, Bits], tuple[Measurements, Sequence[Step]]]

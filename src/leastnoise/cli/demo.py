@@ -22,7 +22,6 @@ from leastnoise.cli.survey import SPEC, survey
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.privacy import Budget
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.release import Linear, Release
@@ -69,7 +68,7 @@ def demo(
     if as_json:
         typer.echo(json.dumps(told, indent=2))
     else:
-        show(told, plan)
+        show(told)
 
 
 def _paths(folder: Path | None) -> dict[str, Path]:
@@ -96,7 +95,7 @@ def truth(source: Source, query: Linear) -> float:
     return float(sum(np.vdot(term.weights, table) for term, table in zip(query.terms, tables, strict=True)))
 
 
-def show(told: dict[str, Any], plan: Mechanism[Release]) -> None:
+def show(told: dict[str, Any]) -> None:
     """Print what the demo did."""
     console = Console()
     if not console.is_terminal:
@@ -110,7 +109,7 @@ def show(told: dict[str, Any], plan: Mechanism[Release]) -> None:
         numbers = [f"{answer[key]:,.0f}" for key in ("truth", "value")]
         interval = f"{answer['low']:,.0f} to {answer['high']:,.0f}"
         table.add_row(Text(answer["question"]), *numbers, figure(answer["std_error"]), interval)
-    for line in [*lines, words(told, plan), ""]:
+    for line in [*lines, words(told), ""]:
         console.print(Text(line), soft_wrap=True)
     console.print(table)
     for name, path in told["files"].items():

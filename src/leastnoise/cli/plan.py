@@ -12,9 +12,7 @@ from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.from_spec import method_of, plan_spec
-from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.release import Release
 from leastnoise.workload.schema import json_schema
 from leastnoise.workload.spec import Objective, load_spec
 
@@ -39,11 +37,14 @@ def plan(
     goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         method, reason = method_of(stated, progress=bar)
+        for name, given in {"solver": solver, "prior": prior, "objective": objective, "out": out}.items():
+            if given is not None and method != "plan":
+                raise LeastnoiseError(f"--{name} is for plans, but this spec has method {method!r}, as {reason}")
         bar(0, 0, "planning")
         mechanism = plan_spec(stated, solver=solver, prior=prior, objective=goal, progress=bar)
-        fields = mechanism.to_json() | {"method": method} | ({"reason": reason} if stated.method == "auto" else {})
-        if out is not None:
-            _save(mechanism, out)
+        fields = mechanism.to_json() | {"method": method} | ({} if stated.method == "plan" else {"reason": reason})
+        if isinstance(mechanism, Plan) and out is not None:
+            mechanism.save(out)
     if as_json:
         typer.echo(json.dumps(fields, indent=2))
     else:
@@ -52,12 +53,6 @@ def plan(
 
 
 SHOWN: dict[str, Callable[[Mapping[str, Any]], None]] = {"plan": show_plan, "adaptive": show_adaptive}
-
-
-def _save(mechanism: Mechanism[Release], out: Path) -> None:
-    if not isinstance(mechanism, Plan):
-        raise LeastnoiseError(f"--out saves plans of tables, not a {type(mechanism).__name__}; keep the spec instead")
-    mechanism.save(out)
 
 
 def parse_objective(text: str) -> Objective:

@@ -172,7 +172,7 @@ def _adaptive(release: TableRelease, made: Adaptivity) -> dict[str, Any]:
     }
 
 
-def words(told: dict[str, Any], mechanism: Mechanism[Release]) -> str:
+def words(told: dict[str, Any], mechanism: Mechanism[Release] | None = None) -> str:
     """The same for people to read."""
     first = WORDS.get(told["method"])
     if first is None:

@@ -46,7 +46,7 @@ def plan_spec(
 
     `solver`, `prior` and `objective` are for `method: plan`, and take the place of what the spec says.
 
-    Guarantees: uses_no_data; every_method_comes_from_a_spec.
+    Guarantees: uses_no_data; spec_round_trip.
     """
     method, reason = method_of(spec, progress=progress)
     if method == "plan":

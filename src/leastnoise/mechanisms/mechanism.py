@@ -39,7 +39,7 @@ CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need o
 class Mechanism(ABC, Generic[Published]):
     """A domain, an exact cost and a way to measure counts. Nothing in it depends on data.
 
-    Guarantees: debit_comes_first; nothing_is_spent_on_bad_input.
+    Guarantees: ledger_is_debited_first; nothing_is_spent_on_bad_input.
     """
 
     method: ClassVar[str]  # what a spec calls it

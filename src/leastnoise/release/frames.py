@@ -104,6 +104,8 @@ def answers_frame(release: Release, workload: Workload, confidence: float, label
     """All queries of a workload: group, attributes, query, answer and its error."""
     import pandas as pd
 
+    if not isinstance(workload, Workload):
+        raise LeastnoiseError(f"{workload!r} is no workload; ask() answers single queries")
     if workload.domain != release.domain:
         raise LeastnoiseError("the workload is on another domain than the release; build it from release.domain")
     if not workload.blocks:

@@ -54,7 +54,7 @@ class OnlyTables:
 class Release(ABC):
     """Noisy answers to linear queries, with the joint distribution of their noise. Reading it costs no privacy.
 
-    Guarantees: ask_equals_table_sums; intervals_cover; round_trip; never_reads_data.
+    Guarantees: ask_equals_table_sums; intervals_cover; round_trip (without the data).
     """
 
     kind: ClassVar[str]  # in words, such as "release of tables"

@@ -37,7 +37,8 @@ TINY = 1e-9  # relative to the query: pieces below this are rounding errors
 class TableRelease(Release):
     """Noisy answers that are consistent with each other and unbiased.
 
-    Guarantees: unbiased; variance_is_exact; tables_are_consistent; never_reads_data.
+    Guarantees: mean_and_variance_are_exact; tables_are_consistent; every_workload_comes_back (from files, without the
+    data).
     """
 
     kind = "release of tables"

@@ -45,7 +45,8 @@ def read_members(
 ) -> dict[str, bytes]:
     """The files inside an archive, or some of them, by name; compressed ones only if `packed`, and up to a limit.
 
-    Guarantees: small_archives_stay_small; compressed_members_are_refused.
+    Guarantees: members_that_share_bytes_are_refused; headers_that_declare_much_are_refused;
+    compressed_members_are_refused.
     """
     with zipfile.ZipFile(file) as archive:  # reading a member whole checks it
         _check_sizes(archive, packed)

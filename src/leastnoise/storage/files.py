@@ -50,7 +50,7 @@ def write_file(
 def new_folder(path: str | Path, *, overwrite: bool, ours: Ours, what: str) -> Iterator[Path]:
     """A new folder to write into; it gets its name when all of it is on disk, and is removed after an exception.
 
-    Guarantees: appears_whole_or_not_at_all; never_replaces_what_is_not_ours.
+    Guarantees: appears_whole_or_not_at_all; what_is_no_release_is_never_replaced.
     """
     path = Path(path).absolute()
     with _draft(path, overwrite, ours, what) as draft:
@@ -141,7 +141,7 @@ def _take_free_name(draft: Path, path: Path) -> None:
 def _move(draft: Path, path: Path) -> None:
     """Give a complete folder its name; a folder that has it trades names with the draft, which is removed after.
 
-    Guarantees: survives_being_killed, with the old or the new one there (where the system can exchange names).
+    Guarantees: survives_being_killed (with the old or the new one there, where the system can exchange names).
     """
     if path.exists() and exchange(draft, path):
         _sync(path.parent)

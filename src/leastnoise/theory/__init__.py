@@ -1,39 +1,44 @@
 """What researchers ask: how hard queries are (norms), how many people they take (bounds), learning from devices."""
 
-from leastnoise.factorize.norms import (
-    ApproximateNorm,
-    Certified,
-    Norm,
-    gamma_2,
-    gamma_2_approximate,
-    gamma_F,
-    gamma_r,
-)
-from leastnoise.theory.dual_norm import DualNorm, gamma_2_dual
-from leastnoise.theory.fourier import fourier_factorization
-from leastnoise.theory.learning import (
-    Learned,
-    conjunctions,
-    examples_needed,
-    learn,
-    learning_plan,
-    parities,
-    stumps,
-    thresholds,
-)
-from leastnoise.theory.norm_curve import gamma_2_curve
-from leastnoise.theory.question import (
-    ANY,
-    EXACT,
-    GAUSSIAN,
-    SEPARATE,
-    UNBIASED,
-    Bounds,
-    Question,
-    bounds,
-    curves,
-    curves_of,
-)
+from typing import TYPE_CHECKING
+
+from leastnoise._lazy import export_lazily
+
+if TYPE_CHECKING:
+    from leastnoise.factorize.norms import (
+        ApproximateNorm,
+        Certified,
+        Norm,
+        gamma_2,
+        gamma_2_approximate,
+        gamma_F,
+        gamma_r,
+    )
+    from leastnoise.theory.dual_norm import DualNorm, gamma_2_dual
+    from leastnoise.theory.fourier import fourier_factorization
+    from leastnoise.theory.learning import (
+        Learned,
+        conjunctions,
+        examples_needed,
+        learn,
+        learning_plan,
+        parities,
+        stumps,
+        thresholds,
+    )
+    from leastnoise.theory.norm_curve import gamma_2_curve
+    from leastnoise.theory.question import (
+        ANY,
+        EXACT,
+        GAUSSIAN,
+        SEPARATE,
+        UNBIASED,
+        Bounds,
+        Question,
+        bounds,
+        curves,
+        curves_of,
+    )
 
 __all__ = [
     "ANY", "EXACT", "GAUSSIAN", "SEPARATE", "UNBIASED", "ApproximateNorm", "Bounds", "Certified", "DualNorm",
@@ -41,3 +46,5 @@ __all__ = [
     "fourier_factorization", "gamma_2", "gamma_2_approximate", "gamma_2_curve", "gamma_2_dual", "gamma_F", "gamma_r",
     "learn", "learning_plan", "parities", "stumps", "thresholds",
 ]  # fmt: skip
+
+export_lazily(__name__)

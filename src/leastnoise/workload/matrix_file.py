@@ -93,7 +93,10 @@ def _values(texts: Sequence[str]) -> list[Any]:
 
 
 def _npy(path: Path) -> MatrixFile:
-    return MatrixFile(read_array(path, ROWS_LIMIT))
+    array = read_array(path, ROWS_LIMIT)
+    if array.dtype.kind not in "biuf":
+        raise LeastnoiseError(f"{path.name!r} does not hold a matrix of numbers; save real numbers with numpy.save")
+    return MatrixFile(array)
 
 
 def _npz(path: Path) -> MatrixFile:

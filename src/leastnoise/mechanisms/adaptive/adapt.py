@@ -16,7 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive.aims import Aims
 from leastnoise.mechanisms.adaptive.chosen import CHOICE, CLOSING, ROUNDS_PER_ATTRIBUTE, Chosen, first_part
 from leastnoise.mechanisms.adaptive.completed import given_priors
-from leastnoise.mechanisms.adaptive.rounds import Round
+from leastnoise.mechanisms.adaptive.rounds import Round, Step
 from leastnoise.mechanisms.adaptive.survey import Gauge, Survey
 from leastnoise.mechanisms.adaptive.surveyed import LOOK, ROUNDS, START, Surveyed
 from leastnoise.mechanisms.gate import Counts
@@ -103,11 +103,11 @@ class Adaptive(Mechanism[TableRelease]):
         counts: Counts,
         bits: Bits,
         progress: Progress | None = None,
-        witness: Callable[[Any], object] | None = None,
+        witness: Callable[[Step], object] | None = None,
     ) -> TableRelease:
         """Measure in rounds, each with fresh noise; `run` debits first. A `witness` sees what rounds learn, for audits.
 
-        Guarantees: cost_never_exceeds_the_budget; spends_the_whole_budget.
+        Guarantees: spends_the_whole_budget_and_never_more.
         """
 
         def says(what: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, prod, sqrt
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from leastnoise.mechanisms.adaptive.completed import Completed
 from leastnoise.mechanisms.adaptive.crp import Allocation
 from leastnoise.mechanisms.adaptive.grem import Estimates, Residual
 from leastnoise.mechanisms.adaptive.shares import expected_errors
+from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.plan.recipe import LEAST_DEVIATION, Probe, Recipe, cost_of, decode
 from leastnoise.plan.smash import Prior
@@ -31,6 +32,13 @@ from leastnoise.workload.blocks import total_block
 
 Probes = tuple[Probe, ...]
 Says = Callable[[str], None]
+
+
+class Step(Protocol):
+    """What a run learned about the data beside its measurements, such as a choice."""
+
+    def compared(self, zero: Counts, one: Counts) -> tuple[float, float]:
+        """The log-likelihood ratio of the second dataset to the first, and mu^2 between them at most."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class Knowledge:
     selection: Fraction = Fraction(0)
     spent: Fraction = Fraction(0)
     insecure: bool = False
-    witness: Callable[[Any], object] | None = None  # of surveys and choices, for audits
+    witness: Callable[[Step], object] | None = None  # of surveys and choices, for audits
     precision: Array = field(init=False)  # mu^2 spent on each residual
     estimates: Estimates = field(init=False)
     _probes: dict[Members, list[Probe]] = field(default_factory=dict)

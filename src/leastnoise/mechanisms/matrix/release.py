@@ -31,7 +31,7 @@ SHOWN = 8  # answers in a notebook
 class MatrixRelease(Release):
     """Noisy integers that were measured once, and what follows from them: the queries of the matrix, and any others.
 
-    Guarantees: intervals_cover; covariances_match_brute_force; reads_no_data.
+    Guarantees: intervals_cover; covariances_match_brute_force; save_and_load.
     """
 
     kind = "matrix release"

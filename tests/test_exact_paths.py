@@ -209,7 +209,7 @@ def test_huge_counts_in_cascades(mu):
     tree = Tree.regular([3, 4])
     plan = cascade_plan(tree, budget=ln.Budget(mu=mu))
     counts = huge(12)
-    found = plan.run(counts, bits=SeededBits(1)).table
+    found = plan.run(counts, bits=SeededBits(1)).leaves
     noise = integer_noise(SeededBits(1), *plan.noise_cascades)
     assert found.tolist() == [x + e for x, e in zip(counts.tolist(), noise.tolist(), strict=True)]
 

@@ -13,6 +13,7 @@ from scipy.sparse import coo_matrix, csc_matrix, csr_matrix, dia_matrix, save_np
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import Device
+from leastnoise.release.folders import ARRAYS, HEADER
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
 from tests.fuzz import samples
@@ -212,3 +213,17 @@ def test_errors_of_devices_carry_no_value_along(value):
     with pytest.raises(LeastnoiseError) as error:
         Device(plan).report({"x": value})
     assert "zebra" not in "".join(repr(e) for e in chain(error.value))
+
+
+# --- matrices ---------------------------------------------------------------------------------------------------------
+
+
+def test_queries_too_large_to_square_are_refused(tmp_path):
+    """Their variances are finite and the sum of them is not: planned ones are refused, forged ones as well."""
+    assert "too large for floats" in refusal(lambda: ln.factorize(1e160 * ROWS, ln.Budget(mu=1)))
+    data = dict(samples.sample("matrix"))
+    members = members_of(data[ARRAYS])
+    queries = np.load(io.BytesIO(members["queries.npy"]))
+    data[ARRAYS] = archived(members | {"queries.npy": npy(1e160 * queries)})
+    put(tmp_path, samples.resealed(data, json.loads(data[HEADER])))
+    assert "its queries are no numbers that can be answered" in refusal(lambda: ln.load(tmp_path))

@@ -41,6 +41,7 @@ from leastnoise.workload.families import Matrix, Prefix
 
 DENSE_TOTALS = 1_024  # items up to which running totals get the optimal matrix
 GAP = 1e-4
+LARGEST_ENTRY = 1e100  # of a matrix: sums of variances stay finite
 Objective = Literal["sum", "max"]
 
 
@@ -282,6 +283,8 @@ def factorize(
         attribute, named = counted(items, W.shape[1]), checked_names(names, len(W))
     if W.shape[1] > MOST_ITEMS or W.size > MOST_ENTRIES:
         raise too_large(*W.shape)
+    if np.abs(W).max() > LARGEST_ENTRY:
+        raise LeastnoiseError(f"the queries have entries beyond {LARGEST_ENTRY:g}, too large for floats; divide them")
     if budget.neighbours.size == "known" and not np.ptp(W, axis=1).any():
         raise no_noise_needed()
     (w,) = checked_weights(weights, [W])

@@ -44,7 +44,7 @@ BAD_FILES = {
     "truncated": (3, "x.parquet", b"PAR1" + b"\0" * 50, "the file 'x.parquet' cannot be read as Parquet"),
     "wrong encoding": (3, "x.csv", "age,sex\n1,F\n2,ü\n".encode("latin-1"), "UTF-8"),
     "no file": (2, "x.csv", None, "there is no file 'x.csv'; check the path"),
-    "unknown kind": (2, "x.doc", b"age", "cannot tell what kind of file 'x.doc' is"),
+    "unknown kind": (2, "x.doc", b"age", "cannot tell what kind of file ends in '.doc'"),
 }
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import sqlite3
 import zipfile
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.sparse import coo_matrix, csc_matrix, csr_matrix, dia_matrix, save_np
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import Device
+from leastnoise.local.odds import Odds
 from leastnoise.release.folders import ARRAYS, HEADER
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
@@ -20,6 +22,7 @@ from tests.fuzz import samples
 from tests.fuzz.law import chain
 from tests.fuzz.mutate import archived, members_of
 from tests.fuzz.releases import put
+from tests.work import counted_calls
 
 ROWS = np.array([[1.0, 1, 0], [0, 1, 1]])
 
@@ -227,3 +230,19 @@ def test_queries_too_large_to_square_are_refused(tmp_path):
     data[ARRAYS] = archived(members | {"queries.npy": npy(1e160 * queries)})
     put(tmp_path, samples.resealed(data, json.loads(data[HEADER])))
     assert "its queries are no numbers that can be answered" in refusal(lambda: ln.load(tmp_path))
+
+
+# --- devices and data -------------------------------------------------------------------------------------------------
+
+
+def test_huge_epsilons_of_forged_plans_are_no_work():
+    with counted_calls() as work:
+        assert Odds(3, 1).keep(Fraction(10**12))
+    assert work.calls < 100
+    assert not Odds(3, 1).keep(Fraction(1))
+
+
+def test_a_value_in_place_of_a_file_is_not_repeated():
+    plan = ln.plan(ln.Workload(ln.Domain.of(a=2)).marginals(), ln.Budget(mu=1))
+    message = refusal(lambda: plan.run("zebra-7731"))
+    assert "zebra" not in message

@@ -83,7 +83,7 @@ def test_ambiguity_does_not_depend_on_the_rows(rows):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("people", "cannot tell what kind of file 'people' is; give one that ends in .csv, .parquet, .pq"),
+        ("people", "cannot tell what kind of file ends in ''; give one that ends in .csv, .parquet, .pq"),
         (None, "cannot count data of type 'NoneType'; give a file, a data frame, columns by name or a source"),
         ({1, 2}, "cannot count data of type 'set'; give a file, a data frame, columns by name or a source"),
         (np.zeros((5, 4), dtype=int), "the array is neither codes, rows x 3 attributes, nor counts of shape (3, 2, 4)"),

@@ -244,7 +244,7 @@ def test_tables_of_a_database(folder):
         ),
         ("none.csv", "there is no file 'none.csv'; check the path"),
         ("none-*.parquet", "there is no file 'none-*.parquet'; check the path"),
-        ("people.xlsx", "cannot tell what kind of file 'people.xlsx' is; give one that ends in .csv, .parquet, .pq"),
+        ("people.xlsx", "cannot tell what kind of file ends in '.xlsx'; give one that ends in .csv, .parquet, .pq"),
         ("d.parquet", "'d.parquet' is a folder; name the files in it, such as 'd.parquet/*.parquet'"),
     ],
 )

@@ -74,7 +74,8 @@ class Odds:
 
     def keep(self, epsilon: Fraction) -> bool:
         """Whether they are proven to be at most e^epsilon."""
-        return self.ratio <= Odds.within(epsilon).ratio
+        # no odds are beyond 2^DIGITS < e^DIGITS; e^epsilon would take long to enclose
+        return epsilon >= DIGITS or self.ratio <= Odds.within(epsilon).ratio
 
     @property
     def ratio(self) -> Fraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -193,8 +193,9 @@ def _located(text: str, table: str | None, memory: str | None) -> Engine:
     parts = urlsplit(text)
     if len(parts.scheme) < 2:  # a path, perhaps with the letter of a drive
         if not text.lower().endswith(FILES):
+            ending = PurePath(text).suffix  # no more: the text may be a value of the data, given in place of a file
             raise LeastnoiseError(
-                f"cannot tell what kind of file {text!r} is; give one that ends in {', '.join(FILES)}"
+                f"cannot tell what kind of file ends in {ending!r}; give one that ends in {', '.join(FILES)}"
             )
         return DuckDB.of_file(text, memory)
     if parts.scheme not in SCHEMES:

@@ -91,7 +91,7 @@ def matrix_spec(spec: Spec) -> MatrixPlan:
         raise LeastnoiseError(f"objective {spec.objective} is for plans; a matrix has 'sum' or 'max'")
     options: dict[str, Any] = {"objective": spec.objective, "items": attribute}
     blocks = spec.workload.blocks
-    if len(blocks) == 1 and isinstance(blocks[0].family(0), Prefix) and type(blocks[0].family(0)) is Prefix:
+    if len(blocks) == 1 and type(blocks[0].family(0)) is Prefix:  # and no suffix, which is a kind of prefix
         return factorize(RunningTotals(attribute.size), budget, **options)
     rows = [block.family(0).plain.rows(attribute.size) for block in blocks]
     weights = np.concatenate([_weights(block, len(some)) for block, some in zip(blocks, rows, strict=True)])

@@ -43,7 +43,11 @@ class Mechanism(ABC, Generic[Published]):
     """
 
     method: ClassVar[str]  # what a spec calls it
-    keeps_size: ClassVar[bool] = False  # what is published exactly holds the number of rows, whichever are dropped
+
+    @property
+    def keeps_size(self) -> bool:
+        """Whether what is published exactly holds the number of rows, whichever are dropped."""
+        return False
 
     @property
     @abstractmethod

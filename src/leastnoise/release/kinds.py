@@ -7,7 +7,7 @@ kind is one entry, and one line in the list of the contract suite (tests/contrac
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -36,52 +36,47 @@ class Kind:
     audit_release: str  # and of a release
 
 
-KINDS = {  # by the `method` of a spec
-    "plan": Kind(
-        mechanism="leastnoise.mechanisms.tables.plan:Plan",
-        release="leastnoise.release.table_release:TableRelease",
-        mark=TABLES,
-        files="leastnoise.release.files",
-        page="leastnoise.report.page",
-        audit="leastnoise.audit.tables:of_plan",
-        audit_release="leastnoise.audit.tables:of_release",
-    ),
-    "adaptive": Kind(
+PLAN = Kind(
+    mechanism="leastnoise.mechanisms.tables.plan:Plan",
+    release="leastnoise.release.table_release:TableRelease",
+    mark=TABLES,
+    files="leastnoise.release.files",
+    page="leastnoise.report.page",
+    audit="leastnoise.audit.tables:of_plan",
+    audit_release="leastnoise.audit.tables:of_release",
+)
+MATRIX = Kind(
+    mechanism="leastnoise.mechanisms.matrix.plan:MatrixPlan",
+    release="leastnoise.mechanisms.matrix.release:MatrixRelease",
+    mark="leastnoise_matrix",
+    files="leastnoise.mechanisms.matrix.files",
+    page="leastnoise.report.matrix",
+    audit="leastnoise.audit.matrix:of_matrix",
+    audit_release="leastnoise.audit.matrix:of_release",
+)
+TREE = Kind(
+    mechanism="leastnoise.mechanisms.tree.plan:CascadePlan",
+    release="leastnoise.mechanisms.tree.release:CascadeRelease",
+    mark="leastnoise_cascade",
+    files="leastnoise.mechanisms.tree.files",
+    page="leastnoise.report.cascade",
+    audit="leastnoise.audit.tree:of_cascade",
+    audit_release="leastnoise.audit.tree:of_release",
+)
+KINDS = {  # by the `method` of a spec; adaptive plans publish what plans do, streams what matrices do
+    "plan": PLAN,
+    "adaptive": replace(
+        PLAN,
         mechanism="leastnoise.mechanisms.adaptive.adapt:Adaptive",
-        release="leastnoise.release.table_release:TableRelease",
-        mark=TABLES,
-        files="leastnoise.release.files",
-        page="leastnoise.report.page",
         audit="leastnoise.audit.adaptive:of_adaptive",
-        audit_release="leastnoise.audit.tables:of_release",
     ),
-    "stream": Kind(
+    "stream": replace(
+        MATRIX,
         mechanism="leastnoise.mechanisms.stream.plan:StreamPlan",
-        release="leastnoise.mechanisms.matrix.release:MatrixRelease",
-        mark="leastnoise_matrix",
-        files="leastnoise.mechanisms.matrix.files",
-        page="leastnoise.report.matrix",
         audit="leastnoise.audit.matrix:of_stream",
-        audit_release="leastnoise.audit.matrix:of_release",
     ),
-    "matrix": Kind(
-        mechanism="leastnoise.mechanisms.matrix.plan:MatrixPlan",
-        release="leastnoise.mechanisms.matrix.release:MatrixRelease",
-        mark="leastnoise_matrix",
-        files="leastnoise.mechanisms.matrix.files",
-        page="leastnoise.report.matrix",
-        audit="leastnoise.audit.matrix:of_matrix",
-        audit_release="leastnoise.audit.matrix:of_release",
-    ),
-    "tree": Kind(
-        mechanism="leastnoise.mechanisms.tree.plan:CascadePlan",
-        release="leastnoise.mechanisms.tree.release:CascadeRelease",
-        mark="leastnoise_cascade",
-        files="leastnoise.mechanisms.tree.files",
-        page="leastnoise.report.cascade",
-        audit="leastnoise.audit.tree:of_cascade",
-        audit_release="leastnoise.audit.tree:of_release",
-    ),
+    "matrix": MATRIX,
+    "tree": TREE,
 }
 BY_MARK = {kind.mark: kind for kind in KINDS.values()}
 

@@ -1,6 +1,7 @@
 """The curator's own diagnosis of some data: exact numbers that are not protected, spend nothing and publish nothing."""
 
 import difflib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -121,18 +122,18 @@ def check(
                 engine.close()
 
 
-class _Held:
+class _Held(ABC):
     """Where columns are found: in memory, or in a database."""
 
     names: Sequence[str]
 
+    @abstractmethod
     def refuse(self, how: Sequence[Coding], unit: Unit | None) -> None:
         """Raise what is wrong with names and types."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
         """The numbers."""
-        raise NotImplementedError
 
 
 class _Table(_Held):

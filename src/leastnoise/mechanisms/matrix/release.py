@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.matrix.names import parsed
 from leastnoise.plan.words import number
-from leastnoise.privacy.cost import Cost
 from leastnoise.release.linear import Linear
-from leastnoise.release.release import Query, Release
-from leastnoise.release.statement import Origin, Privacy, Run
-from leastnoise.workload import Family, Workload
+from leastnoise.release.planned import PlannedRelease
+from leastnoise.release.release import Query
+from leastnoise.release.statement import Origin
+from leastnoise.workload import Family
 from leastnoise.workload.families import Marginal
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ SHOWN = 8  # answers in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MatrixRelease(Release):
+class MatrixRelease(PlannedRelease):
     """Noisy integers that were measured once, and what follows from them: the queries of the matrix, and any others.
 
     Guarantees: intervals_cover; covariances_match_brute_force; save_and_load.
@@ -42,27 +41,6 @@ class MatrixRelease(Release):
     dataset: str | None = None
     insecure: bool = False
     origins: tuple[Origin, ...] = field(default_factory=lambda: (Origin(),))
-
-    @property
-    def domain(self) -> Domain:
-        """The column that was counted."""
-        return self.plan.domain
-
-    @property
-    def workload(self) -> Workload:
-        """The queries of the matrix."""
-        return self.plan.workload
-
-    @property
-    def cost(self) -> Cost:
-        """Exact privacy cost."""
-        return self.plan.cost
-
-    @cached_property
-    def privacy(self) -> Privacy:
-        """The privacy statement, in words and numbers."""
-        run = Run.together(origin.run for origin in self.origins)
-        return Privacy.of(self.cost, self.plan.delta, insecure=self.insecure, run=run)
 
     @cached_property
     def values(self) -> Array:

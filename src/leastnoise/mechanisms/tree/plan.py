@@ -118,7 +118,7 @@ class CascadePlan(Mechanism[CascadeRelease]):
         return Workload(self.domain, (Block(everything, len(families), families, label=label),))
 
     @property
-    def keeps_size(self) -> bool:  # type: ignore[override]
+    def keeps_size(self) -> bool:
         """With exact counts, which hold the number of rows, whichever are dropped."""
         return self.exact is not None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from math import inf, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.factorize.strategy import per_axis
 from leastnoise.mechanisms.tree.closed import Law
 from leastnoise.plan.words import number
-from leastnoise.privacy.cost import Cost
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.frames import with_errors
 from leastnoise.release.linear import Linear
-from leastnoise.release.release import Query, Release
-from leastnoise.release.statement import Origin, Privacy, Run
+from leastnoise.release.planned import PlannedRelease
+from leastnoise.release.release import Query
+from leastnoise.release.statement import Origin
 from leastnoise.tree import Tree
-from leastnoise.workload import Family, Workload
+from leastnoise.workload import Family
 from leastnoise.workload.families import Marginal
 from leastnoise.workload.hierarchy import Nodes
 
@@ -38,7 +37,7 @@ SHOWN = 8  # levels in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CascadeRelease(Release):
+class CascadeRelease(PlannedRelease):
     """Integers for the leaves of trees; every count above them is their sum.
 
     Guarantees: children_sum_to_their_parent; intervals_cover; any_workload_runs_on_it.
@@ -64,31 +63,14 @@ class CascadeRelease(Release):
         return self.plan.trees
 
     @property
-    def domain(self) -> Domain:
-        """Attributes whose values are the leaves."""
-        return self.plan.domain
-
-    @property
-    def workload(self) -> Workload:
-        """All nodes."""
-        return self.plan.workload
-
-    @property
     def law(self) -> Law:
         """The law of the noise, in closed form."""
         return self.plan.law
 
     @property
-    def cost(self) -> Cost:
-        """Exact privacy cost."""
-        return self.plan.cost
-
-    @cached_property
-    def privacy(self) -> Privacy:
-        """The privacy statement, in words and numbers."""
-        run = Run.together(origin.run for origin in self.origins)
-        exact = "" if self.plan.exact is None else self.plan.exact.words()
-        return Privacy.of(self.cost, self.plan.delta, insecure=self.insecure, run=run, exact=exact)
+    def exact_counts(self) -> str:
+        """In words, which nodes are published without noise, if any."""
+        return "" if self.plan.exact is None else self.plan.exact.words()
 
     # --- what the base class builds on --------------------------------------------------------------------------------
 
@@ -124,9 +106,8 @@ class CascadeRelease(Release):
         noisy = np.diagonal(covariance) > 0
         rounding = [self.law.weighted_rounding(row) if some else 0.0 for row, some in zip(weights, noisy, strict=True)]
         spread[~noisy] = 0.0
-        return flat @ self.leaves.ravel().astype(np.float64), np.concatenate(
-            [spread, np.diag(np.sqrt(rounding))], axis=1
-        )
+        coordinates = np.concatenate([spread, np.diag(np.sqrt(rounding))], axis=1)
+        return flat @ self.leaves.ravel().astype(np.float64), coordinates
 
     def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
         """Answers and variances of all products of one row per attribute, one axis each; nodes in linear time."""

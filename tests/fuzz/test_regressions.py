@@ -175,7 +175,40 @@ def test_texts_that_are_none_are_refused(tmp_path):
     refusal(lambda: read_matrix(tmp_path / "rows.npz"))
 
 
-# --- ledgers, streams, releases, devices ------------------------------------------------------------------------------
+# --- plans, ledgers, streams, releases, devices ----------------------------------------------------------------------
+
+
+def _follow_no_tree(header, arrays):
+    header["trees"] = [0]
+
+
+def _cost_nothing(header, arrays):
+    header["solutions"][1]["error"] = 0
+
+
+def _denormal(header, arrays):
+    arrays["strategy0.npy"] = npy(np.array([1.4e-309, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_follow_no_tree, "a strategy does not follow the tree of its attribute"),
+        (_cost_nothing, "the error of a strategy is out of range"),
+        (_denormal, "the array 'strategy0' has numbers that are out of range"),
+    ],
+)
+def test_plans_whose_variances_have_no_value_are_refused(tmp_path, change, said):
+    """They were loaded, and their use ended in a traceback."""
+    domain = ln.Domain.of(place=ln.hierarchy({"north": ["n1", "n2"], "south": ["s1"]}), b=2)
+    made = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), prior="uniform")
+    path = tmp_path / "plan"
+    made.save(path)
+    members = members_of(path.read_bytes())
+    header = json.loads(members["header.json"])
+    change(header, members)
+    path.write_bytes(archived(members | {"header.json": json.dumps(header).encode()}))
+    assert said in refusal(lambda: ln.Plan.load(path))
 
 
 def test_ledgers_with_foreign_text_are_refused(tmp_path):

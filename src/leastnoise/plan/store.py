@@ -22,7 +22,7 @@ from leastnoise.plan.embedding import embed
 from leastnoise.plan.objective import Objective, Outcome
 from leastnoise.plan.recipe_store import stored_priors
 from leastnoise.plan.smash import Prior, Smashed
-from leastnoise.plan.store_checks import cells_of, check_design, check_prior, number, numbers, text
+from leastnoise.plan.store_checks import cells_of, check_design, check_prior, entries, number, numbers, text
 from leastnoise.plan.structure import Asked, Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.storage.archive import Archive
@@ -80,14 +80,14 @@ def _read_strategies(records: list[dict[str, Any]], arrays: Any, priors: tuple[P
             out.append(_product([out[i] for i in r["kron"]], r, arrays))
         elif "tree" in r:
             tree = trees[r["tree"]]
-            out.append(TreeStrategy(tree, numbers(arrays, r["scales"], (tree.core.tree.nodes,), least=0.0)))
+            out.append(TreeStrategy(tree, entries(arrays, r["scales"], (tree.core.tree.nodes,), least=0.0)))
         elif "theta" in r:
-            out.append(CirculantStrategy(numbers(arrays, r["theta"], tuple(shape), least=0.0)))
+            out.append(CirculantStrategy(entries(arrays, r["theta"], tuple(shape), least=0.0)))
         else:
-            rows = numbers(arrays, r["rows"])
+            rows = entries(arrays, r["rows"])
             if rows.ndim != 2 or rows.shape[1] != cells:
                 raise LeastnoiseError(f"a strategy of shape {tuple(shape)} has rows of another length")
-            inverse = numbers(arrays, r["inverse"], (cells, len(rows)))
+            inverse = entries(arrays, r["inverse"], (cells, len(rows)))
             out.append(MatrixStrategy(rows, tuple(shape), inverse))
     return out
 
@@ -96,7 +96,7 @@ def _product(parts: list[Strategy], record: dict[str, Any], arrays: Any) -> Stra
     """A Kronecker product, with a noise level for each measurement or without."""
     if "levels" not in record:
         return KronStrategy(tuple(parts))
-    levels = numbers(arrays, record["levels"], tuple(len(p.matrix()) for p in parts), least=0.0)
+    levels = entries(arrays, record["levels"], tuple(len(p.matrix()) for p in parts), least=0.0)
     return ScaledKron(tuple(parts), levels)
 
 

@@ -6,7 +6,7 @@ loaded can be read and run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, prod
 from typing import Any
 
@@ -14,11 +14,15 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import Solution
+from leastnoise.factorize import Solution, Strategy, TreeStrategy
 from leastnoise.plan.design import Design
+from leastnoise.plan.integers import axis_parts
 from leastnoise.plan.smash import Prior
+from leastnoise.tree import Tree
+from leastnoise.workload.hierarchy import tree_key
 
 SAME = 1e-6  # what sums of a prior may be off by
+LARGEST = 1e40  # entries of strategies lie far within: they are solved for columns of norm 1
 
 
 def numbers(arrays: Mapping[str, Any], name: str, shape: tuple[int, ...] | None = None, least: float = -inf) -> Array:
@@ -29,6 +33,14 @@ def numbers(arrays: Mapping[str, Any], name: str, shape: tuple[int, ...] | None 
     if shape is not None and found.shape != shape:
         raise LeastnoiseError(f"the array {name!r} is of shape {found.shape} where {shape} is needed")
     if not np.isfinite(found).all() or found.min() < least:
+        raise LeastnoiseError(f"the array {name!r} has numbers that are out of range")
+    return found
+
+
+def entries(arrays: Mapping[str, Any], name: str, shape: tuple[int, ...] | None = None, least: float = -inf) -> Array:
+    """The numbers of a strategy; squares and, where they must not be negative, inverse squares stay finite."""
+    found = numbers(arrays, name, shape, least)
+    if np.abs(found).max() > LARGEST or (least == 0 and ((found > 0) & (found < 1 / LARGEST)).any()):
         raise LeastnoiseError(f"the array {name!r} has numbers that are out of range")
     return found
 
@@ -71,10 +83,20 @@ def check_design(design: Design) -> None:
             raise LeastnoiseError("a residual has no solution, or one that nobody asked for")
         if solution is not None:
             _check_solution(solution, structure.shape(orbit))
+            _check_trees(solution.strategy, [design.priors[c].tree for c in orbit])
 
 
 def _check_solution(solution: Solution, shape: tuple[int, ...]) -> None:
     if solution.strategy.shape != shape:
         raise LeastnoiseError(f"a strategy of shape {solution.strategy.shape} cannot measure cells of shape {shape}")
-    number(solution.error, "the error of a strategy")
+    if not 1 / LARGEST < number(solution.error, "the error of a strategy") < LARGEST:
+        raise LeastnoiseError("the error of a strategy is out of range")
     number(solution.floor, "the floor of a strategy")
+
+
+def _check_trees(strategy: Strategy, trees: Sequence[Tree | None]) -> None:
+    """Contrasts along a tree belong to the classes that follow it, and to no others."""
+    parts = axis_parts(strategy) or (strategy,) * len(trees)
+    followed = [tree_key(p.tree) if isinstance(p, TreeStrategy) else None for p in parts]
+    if followed != [None if t is None else tree_key(t) for t in trees]:
+        raise LeastnoiseError("a strategy does not follow the tree of its attribute")

@@ -28,9 +28,9 @@ from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
 from leastnoise import Budget, Plan, Release, Workload, adapt, plan
 from leastnoise._types import Array, IntArray
-from leastnoise.mechanisms.adaptive.complete import follows_noise
+from leastnoise.mechanisms.adaptive.completion import follows_noise
 from leastnoise.noise import SeededBits
-from leastnoise.plan.request import clear_cache
+from leastnoise.planning.request import clear_cache
 from leastnoise.release.rounds import Select
 from leastnoise.sources import Codes
 from leastnoise.workload.families import Marginal

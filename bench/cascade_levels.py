@@ -20,7 +20,6 @@ from bench.common import Column, Report, Row
 from bench.peers import LevelStrategy
 from bench.plots import line_plot
 from leastnoise._types import Array, IntArray
-from leastnoise.factorize.eigen import solve_eigen
 from leastnoise.mechanisms.tree import (
     Cascade,
     Demand,
@@ -32,6 +31,7 @@ from leastnoise.mechanisms.tree import (
     node_rows,
 )
 from leastnoise.noise import SeededBits
+from leastnoise.strategies.eigen import solve_eigen
 
 EIGEN_BITS = 10
 METHODS = ("cascade", "best", "gaussian", "binary", "hierarchical", "wavelet", "eigen")

@@ -24,7 +24,7 @@ from bench.cascade_utility import WORKLOADS, Queries, peers
 from bench.common import Column, Report, Row
 from bench.plots import line_plot
 from leastnoise._types import Array
-from leastnoise.gram import LowRank
+from leastnoise.algebra.gram import LowRank
 from leastnoise.mechanisms.tree import Demand, Tree, best_cascade
 
 MOST_RANGES, LARGEST_COUNT = 5_000, 1_000  # the paper's

@@ -27,11 +27,11 @@ from bench.cascade_utility import ranges
 from bench.common import Column, Report, Row, peak_memory_mb
 from bench.peers import LevelStrategy
 from bench.plots import line_plot
-from leastnoise.factorize.eigen import solve_eigen
-from leastnoise.factorize.strategy import Strategy
-from leastnoise.gram import Gram
+from leastnoise.algebra.gram import Gram
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, gaussian_noise, integer_noise
 from leastnoise.noise import SecureBits
+from leastnoise.strategies.eigen import solve_eigen
+from leastnoise.strategies.strategy import Strategy
 
 Noise = npt.NDArray[Any]
 VARIANCE = 10_000  # of every node

@@ -23,12 +23,12 @@ from bench.peers import LevelStrategy, PlainTree, regular_arities
 from bench.plots import line_plot
 from leastnoise import Budget
 from leastnoise._types import Array
-from leastnoise.factorize.eigen import solve_eigen
-from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.factorize.strategy import Strategy
-from leastnoise.gram import LowRank
+from leastnoise.algebra.gram import LowRank
 from leastnoise.mechanisms.tree import Cascade, Demand, Tree, best_cascade, least_error, node_rows
 from leastnoise.mechanisms.tree.sample import from_normals
+from leastnoise.strategies.eigen import solve_eigen
+from leastnoise.strategies.optimal import solve_optimal
+from leastnoise.strategies.strategy import Strategy
 
 RANDOM_QUERIES, DENSE_BITS = 2_500, 10  # the paper's; up to 2^10 leaves there are eigen-designs and floors
 TILTS = tuple(2 ** (i / 4) for i in range(-8, 5))

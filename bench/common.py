@@ -20,7 +20,7 @@ import numpy as np
 
 from leastnoise import Budget, Workload, plan
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.plan.request import clear_cache
+from leastnoise.planning.request import clear_cache
 
 Row = Mapping[str, Any]
 Prior = str | Mapping[str, Any]

@@ -19,8 +19,8 @@ import leastnoise as ln
 from bench.common import Column, Report
 from bench.norms import eta
 from leastnoise._types import Array
-from leastnoise.factorize.toeplitz import MOST_ITEMS
 from leastnoise.mechanisms.matrix.plan import DENSE_TOTALS
+from leastnoise.strategies.toeplitz import MOST_ITEMS
 
 LEVELS = MOST_ITEMS.bit_length() - 1
 EULER = float(np.euler_gamma)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from bench.common import machine, peak_memory_mb
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.sources import Codes, source_of
 
 CHUNK = 1_000_000  # rows generated at a time

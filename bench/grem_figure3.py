@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from bench.common import Column, machine
 from leastnoise._types import Array
-from leastnoise.mechanisms.adaptive.crp import LEAST_SHARE, residual_cost, table_error, water_filling
-from leastnoise.residual import subsets
+from leastnoise.algebra.residual import subsets
+from leastnoise.mechanisms.adaptive.allocation import LEAST_SHARE, residual_cost, table_error, water_filling
 
 Number = TypeVar("Number", np.int64, np.float64)
 LARGEST_EXPLICIT = 4_096  # cells up to which the Kronecker product is written down

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from bench.common import SECONDS, Column, Report, check_search, measure, parser, planned
 from bench.workloads import cube
 from leastnoise import Workload
-from leastnoise.factorize.solvers import DENSE_CELLS
+from leastnoise.strategies.solvers import DENSE_CELLS
 
 COLUMNS = (
     Column("workload", "workload"),

@@ -28,7 +28,7 @@ from bench.common import Column, Report
 from leastnoise import Domain, Workload
 from leastnoise._types import Array, IntArray
 from leastnoise.local import Collector, LocalPlan, local_plan, simulate
-from leastnoise.local.odds import Odds, checked_epsilon
+from leastnoise.local.randomized_response import Odds, checked_epsilon
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import Queries, cells_of, queries_of
 from leastnoise.noise import SeededBits

@@ -25,7 +25,7 @@ from scipy.linalg import hadamard
 from bench.common import Column, Report, peak_memory_mb
 from bench.plots import line_plot
 from leastnoise._types import Array
-from leastnoise.factorize.threads import one_blas_thread
+from leastnoise.strategies.threads import one_blas_thread
 from leastnoise.theory import Certified, gamma_2, gamma_2_approximate, gamma_F, gamma_r
 
 Found = TypeVar("Found")

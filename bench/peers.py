@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
+from leastnoise.algebra.gram import Gram
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import Strategy
-from leastnoise.gram import Gram
+from leastnoise.strategies import Strategy
 
 
 class LevelStrategy(Strategy):

@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 
 from bench.common import machine
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.sources import source_of
 
 SETTINGS = {

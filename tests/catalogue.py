@@ -7,10 +7,10 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise._types import Array
-from leastnoise.factorize import Axis
-from leastnoise.gram import Dense, Factor, Gram, Kron, Sum
-from leastnoise.plan.smash import Prior, SlotData, TensorPart
-from leastnoise.tree import Tree
+from leastnoise.algebra.gram import Dense, Factor, Gram, Kron, Sum
+from leastnoise.domain.tree import Tree
+from leastnoise.planning.residual_workload import Prior, SlotData, TensorPart
+from leastnoise.strategies import Axis
 from leastnoise.workload import Family, TensorFamily, Workload
 from leastnoise.workload.families import (
     Circular,

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise._types import Array
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Part
-from leastnoise.plan.factorization import workload_matrix
-from leastnoise.plan.recipe import Probe, Recipe
+from leastnoise.planning.factorization import workload_matrix
+from leastnoise.planning.integer_plan import Probe, Recipe
 from leastnoise.privacy import Budget
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
 # Explicit least squares is good to 1e-16 times the square of its condition number, which the guarding rows take to
 # about 1e4; wrong algebra shows up at order one.

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise._types import Array
-from leastnoise.plan.factorization import workload_matrix
+from leastnoise.planning.factorization import workload_matrix
 from tests.catalogue import WORKLOADS
 from tests.oracles import least_sum, row_weights
 

@@ -141,7 +141,7 @@ class Module:
         return found
 
     def _text(self, text: str) -> Iterator[Name]:
-        if re.fullmatch(r"[\w.]+:\w+", text):  # loaded on use, as in "leastnoise.plan:Plan"
+        if re.fullmatch(r"[\w.]+:\w+", text):  # loaded on use, as in "leastnoise.planning:Plan"
             module, name = text.split(":")
             yield module, name
         elif re.fullmatch(r"leastnoise(\.\w+)+", text):  # a module that is loaded on use

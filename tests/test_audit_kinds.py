@@ -19,7 +19,7 @@ import leastnoise as ln
 from leastnoise.audit.subjects import audit, subject_of
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
-from leastnoise.local.odds import Choice, Odds
+from leastnoise.local.randomized_response import Choice, Odds
 from leastnoise.local.state import State
 from leastnoise.mechanisms.stream.journal import JOURNAL
 from leastnoise.mechanisms.tree import Tree, cascade_plan

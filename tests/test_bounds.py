@@ -11,15 +11,8 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from bench.norms import eta
 from leastnoise._types import Array
-from leastnoise.factorize.bounds import (
-    fourier_trace,
-    root_trace,
-    root_trace_slopes,
-    tensor_traces,
-    trace_on,
-    zeta,
-)
-from leastnoise.plan import certificate
+from leastnoise.planning import certificate
+from leastnoise.strategies.bounds import fourier_trace, root_trace, root_trace_slopes, tensor_traces, trace_on, zeta
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Circular, Cyclic, Marginal, Prefix, Random, Range, Suffix, Total
 from tests.catalogue import FAMILIES, TENSORS, UNIFORM_IS_BEST, WORKLOADS, generator, ordered, skewed

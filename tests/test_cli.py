@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import leastnoise as ln
 from leastnoise.cli import app
-from leastnoise.cli.plan import parse_objective
+from leastnoise.cli.commands.plan import parse_objective
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import attributes, figure, percent, show_plan
 from leastnoise.errors import LeastnoiseError
@@ -280,7 +280,7 @@ def test_directories_and_memory(tmp_path, capsys, monkeypatch, spec):
     def full(*arguments, **options):
         raise MemoryError("Unable to allocate 9 TiB")
 
-    monkeypatch.setattr(import_module("leastnoise.cli.plan"), "plan_spec", full)
+    monkeypatch.setattr(import_module("leastnoise.cli.commands.plan"), "plan_spec", full)
     said = "leastnoise: out of memory (Unable to allocate 9 TiB); use coarser values or fewer ways\n"
     assert fail(capsys, "plan", spec) == said
 

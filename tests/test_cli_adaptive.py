@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
+from leastnoise.cli.commands.table import COMPLETED
 from leastnoise.cli.show import percent
-from leastnoise.cli.table import COMPLETED
 from leastnoise.mechanisms.adaptive import Adaptive
 from leastnoise.mechanisms.adaptive.surveyed import START
 from tests.report.samples import QuietBits
@@ -139,7 +139,7 @@ def test_a_release_as_json(capsys):
 
 
 def test_progress_tells_the_rounds(capsys, monkeypatch):
-    monkeypatch.setattr(import_module("leastnoise.cli.release"), "ProgressBar", Recorder)
+    monkeypatch.setattr(import_module("leastnoise.cli.commands.release"), "ProgressBar", Recorder)
     assert call(capsys, "release", "adaptive.yaml", "--data", "people.parquet", "--out", "out")[0] == 0
     assert {"counting", "comparing 10 tables with their estimates"} <= set(Recorder.said)
     assert any(what.startswith("measuring ") for what in Recorder.said)

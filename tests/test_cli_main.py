@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import leastnoise as ln
 from leastnoise.cli import app
-from leastnoise.cli.demo import show
+from leastnoise.cli.commands.demo import show
+from leastnoise.cli.commands.release import NO_LEDGER
 from leastnoise.cli.progress import ProgressBar
-from leastnoise.cli.release import NO_LEDGER
 from leastnoise.cli.survey import SPEC, survey
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import source_of

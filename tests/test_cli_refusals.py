@@ -15,7 +15,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.cli import without_passwords
-from leastnoise.cli.release import NO_LEDGER
+from leastnoise.cli.commands.release import NO_LEDGER
 from tests.engines import postgres, spark
 from tests.shell import COUNT, SECRET, SMALL, ZEBRA, call, counted, ledger, people, release, shell
 from tests.sources.registry import postgres_table

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise.factorize import KronStrategy, MatrixStrategy
-from leastnoise.factorize.combined import Combined
-from leastnoise.factorize.integer import Centring
-from leastnoise.gram import Dense, Factor, Kron, LowRank, Sum
+from leastnoise.algebra.gram import Dense, Factor, Kron, LowRank, Sum
+from leastnoise.strategies import KronStrategy, MatrixStrategy
+from leastnoise.strategies.combined import Combined
+from leastnoise.strategies.integer import Centring
 from tests.catalogue import generator
 
 

@@ -5,14 +5,14 @@ import importlib
 import numpy as np
 import pytest
 
+from leastnoise.algebra.exact import exact_sum
 from leastnoise.errors import LeastnoiseError
-from leastnoise.exact import exact_sum
-from leastnoise.factorize.convolution import DIRECT, LONGEST, PRIMES, Transform, exact_convolution
-from leastnoise.factorize.toeplitz import MOST_ITEMS, Toeplitz
+from leastnoise.strategies.convolution import DIRECT, LONGEST, PRIMES, Transform, exact_convolution
+from leastnoise.strategies.toeplitz import MOST_ITEMS, Toeplitz
 from tests.every import for_every
 from tests.integers import OnlyIntegers, whole
 
-convolution = importlib.import_module("leastnoise.factorize.convolution")
+convolution = importlib.import_module("leastnoise.strategies.convolution")
 
 
 def product(a, b) -> list[int]:

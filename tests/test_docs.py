@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from leastnoise.cli import main
-from leastnoise.factorize import SOLVERS
+from leastnoise.strategies import SOLVERS
 from leastnoise.workload.schema import json_schema
 from leastnoise.workload.spec import parse_spec
 from leastnoise.workload.workload import NAMES

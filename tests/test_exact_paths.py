@@ -11,10 +11,6 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.factorize.contrasts import Contrasts
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
-from leastnoise.factorize.system import Measured
-from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.mechanisms.adaptive import select, survey
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.stream.stream import Stream
@@ -23,6 +19,10 @@ from leastnoise.mechanisms.tree import integer as cascade_integer
 from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.sources import Codes, Marginals, Table, source
+from leastnoise.strategies.contrasts import Contrasts
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
+from leastnoise.strategies.system import Measured
+from leastnoise.strategies.toeplitz import Toeplitz
 from tests.integers import OnlyIntegers, whole
 from tests.test_layers import MODULES, parsed
 
@@ -30,7 +30,7 @@ MOST = 2**62 - 1  # rows that sources take
 
 convolution, exact, gate, measure = (
     import_module(f"leastnoise.{name}")
-    for name in ("factorize.convolution", "exact", "mechanisms.gate", "mechanisms.measurement")
+    for name in ("strategies.convolution", "algebra.exact", "mechanisms.gate", "mechanisms.measurement")
 )
 
 # All code that touches counts, or integers with noise before they are published. Functions, or all of a module.
@@ -53,7 +53,7 @@ ELSEWHERE = {
     "leastnoise.audit.tables",
     "leastnoise.audit.matrix",
     "leastnoise.audit.tree",
-    "leastnoise.cli.demo",
+    "leastnoise.cli.commands.demo",
     "leastnoise.mechanisms.adaptive.select.Choice.compared",  # audits
     "leastnoise.mechanisms.adaptive.survey.Taken.compared",
 }

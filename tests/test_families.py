@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
-from leastnoise.domain import Attribute, Hierarchy
+from leastnoise.domain.attributes import Attribute, Hierarchy
+from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
-from leastnoise.tree import Tree
 from leastnoise.workload import Family
 from leastnoise.workload.families import (
     DENSE_LIMIT,

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
+from leastnoise.domain.tree import Tree
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.mechanisms.adaptive import adapt
 from leastnoise.mechanisms.gate import Counts, check_promise, checked_count
@@ -20,7 +21,6 @@ from leastnoise.noise import SeededBits
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table
 from leastnoise.sources.convert import Prepared
-from leastnoise.tree import Tree
 from tests.test_layers import parsed
 
 SOURCE = Path(ln.__file__).parent
@@ -145,7 +145,7 @@ def test_only_the_gate_reads_counts():
 MAKERS = {
     "mechanisms/mechanism.py": "the one way from data to a release",
     "audit/pair.py": "made-up data",
-    "cli/demo.py": "made-up data",
+    "cli/commands/demo.py": "made-up data",
     "__init__.py": "names for users",
 }
 

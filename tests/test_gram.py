@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
-from leastnoise.gram import (
+from leastnoise.algebra.gram import (
     Dense,
     Factor,
     Gram,

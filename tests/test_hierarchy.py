@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leastnoise as ln
-from leastnoise.domain import Attribute, Domain, Hierarchy
+from leastnoise.domain.attributes import Attribute, Domain, Hierarchy
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.language import parse
+from leastnoise.release.queries.language import parse
 
 GEO = {"north": ["a", "b"], "south": {"coast": ["c"], "hills": ["d", "e"]}}
 PATHS = [("north", "a"), ("north", "b"), ("south", "coast", "c"), ("south", "hills", "d"), ("south", "hills", "e")]

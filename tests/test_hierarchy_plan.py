@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.contrasts import Contrasts
 from leastnoise.noise import SeededBits
-from leastnoise.plan.factorization import workload_matrix
-from leastnoise.plan.recipe_store import recipe_data, recipe_from
+from leastnoise.planning.factorization import workload_matrix
+from leastnoise.planning.integer_plan_store import recipe_data, recipe_from
 from leastnoise.sources import Table
+from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_from_json, workload_to_json
 
@@ -191,8 +191,8 @@ def test_releases_come_back_and_merge(tmp_path):
 
 
 def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
-    monkeypatch.setattr(import_module("leastnoise.plan.request"), "TREE_LEAVES", 3)
-    monkeypatch.setattr(import_module("leastnoise.plan.request"), "TREE_DISTANCE", 1.3)
+    monkeypatch.setattr(import_module("leastnoise.planning.request"), "TREE_LEAVES", 3)
+    monkeypatch.setattr(import_module("leastnoise.planning.request"), "TREE_DISTANCE", 1.3)
     work = WORK.nodes("geo", by="sex", weights={"region": 7})
     plan = ln.plan(work, BUDGET)
     assert plan.prior == "tree"
@@ -206,7 +206,7 @@ def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
 
 def test_trees_that_serve_badly_are_not_followed(monkeypatch):
     """The nodes of a caterpillar are prefixes, for which differences along the tree are a poor choice."""
-    monkeypatch.setattr(import_module("leastnoise.plan.request"), "TREE_LEAVES", 3)
+    monkeypatch.setattr(import_module("leastnoise.planning.request"), "TREE_LEAVES", 3)
     tree = ln.hierarchy([(*[f"n{j}" for j in range(k)], f"leaf{k}") for k in range(30)])
     work = Workload(ln.Domain.of(geo=tree)).nodes("geo")
     plan = ln.plan(work, BUDGET)
@@ -215,7 +215,7 @@ def test_trees_that_serve_badly_are_not_followed(monkeypatch):
 
 
 def test_other_queries_on_the_leaves_are_planned_as_before(monkeypatch):
-    monkeypatch.setattr(import_module("leastnoise.plan.request"), "TREE_LEAVES", 3)
+    monkeypatch.setattr(import_module("leastnoise.planning.request"), "TREE_LEAVES", 3)
     rows = np.eye(GEO.size)[:2]
     plan = ln.plan(WORK.nodes("geo").matrix(rows, "geo"), BUDGET)
     assert plan.prior != "tree"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from leastnoise.domain.hierarchies import Hierarchy
 from leastnoise.errors import LeastnoiseError
-from leastnoise.hierarchy import Hierarchy
 from leastnoise.workload.spec import load_spec, parse_spec
 
 REST = """

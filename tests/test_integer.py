@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import integer
-from leastnoise.factorize.integer import (
+from leastnoise.strategies import integer
+from leastnoise.strategies.integer import (
     EXACT_NORM,
     LARGEST_NORM,
     Centring,

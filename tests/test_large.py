@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import CirculantStrategy
 from leastnoise.noise import SeededBits
-from leastnoise.plan import variance
-from leastnoise.plan.factorization import workload_matrix
-from leastnoise.plan.variance import interval_variances, largest_sum_of_products, pareto
+from leastnoise.planning import variance
+from leastnoise.planning.factorization import workload_matrix
+from leastnoise.planning.variance import interval_variances, largest_sum_of_products, pareto
+from leastnoise.strategies import CirculantStrategy
 from leastnoise.workload import Workload
 from tests.catalogue import generator, ordered
 from tests.oracles import even_sines

@@ -14,8 +14,8 @@ SOURCE = ROOT / "src" / "leastnoise"
 FILES = sorted(SOURCE.rglob("*.py"))
 OTHERS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 LAYERS = (
-    "errors _types _lazy storage exact tree encoding hierarchy domain workload residual gram factorize "
-    "privacy noise plan sources release estimate mechanisms local theory audit report cli"
+    "errors _types _lazy storage domain workload algebra strategies privacy noise planning "
+    "sources release estimate mechanisms local theory audit report cli"
 ).split()
 LONGEST_FILE = 500
 TARGET = re.compile(r"leastnoise(\.\w+)+:\w+")  # what `_lazy.resolve` imports when it is used
@@ -24,7 +24,7 @@ TARGET = re.compile(r"leastnoise(\.\w+)+:\w+")  # what `_lazy.resolve` imports w
 DOORS = {
     ("leastnoise.release.release", "leastnoise.report.plots"): "Release.plot",
     ("leastnoise.release.table_release", "leastnoise.estimate.run"): "TableRelease.fit",
-    ("leastnoise.release.table_release", "leastnoise.mechanisms.adaptive.complete"): "TableRelease.complete, best",
+    ("leastnoise.release.table_release", "leastnoise.mechanisms.adaptive.completion"): "TableRelease.complete, best",
     ("leastnoise.mechanisms.tables.plan", "leastnoise.report.plots"): "Plan.plot",
     ("leastnoise.mechanisms.mechanism", "leastnoise.audit.subjects"): "Mechanism.audit",
 }

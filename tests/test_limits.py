@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.encoding import Bins
+from leastnoise.domain.encoding import Bins
 from leastnoise.errors import LONGEST, LeastnoiseError
 from leastnoise.mechanisms.from_spec import plan_spec
-from leastnoise.plan.structure import build_structure
+from leastnoise.planning.structure import build_structure
 from leastnoise.workload.blocks import pieces_of
 from leastnoise.workload.spec import load_spec, parse_spec
 from tests.catalogue import WORKLOADS

@@ -19,7 +19,7 @@ from leastnoise.estimate import Estimate
 from leastnoise.local import Collector, local_plan, save_plan, simulate
 from leastnoise.mechanisms.tree import cascade_plan
 from leastnoise.noise import Bits, SecureBits, SeededBits
-from leastnoise.release.export import cell, harmless, write_table
+from leastnoise.release.files.export import cell, harmless, write_table
 
 PLACES: dict[str, Any] = {}  # what commands ask of the kind of release at hand
 BUDGET = ln.Budget(mu=1)

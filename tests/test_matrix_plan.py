@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.differences import difference_floor, largest_difference
-from leastnoise.factorize.norms import gamma_2, gamma_F
-from leastnoise.factorize.system import Measured, is_lower
-from leastnoise.factorize.toeplitz import Toeplitz, inverse_series
 from leastnoise.mechanisms.matrix.plan import factorize, running_totals
 from leastnoise.privacy.budget import Budget
+from leastnoise.strategies.differences import difference_floor, largest_difference
+from leastnoise.strategies.norms import gamma_2, gamma_F
+from leastnoise.strategies.system import Measured, is_lower
+from leastnoise.strategies.toeplitz import Toeplitz, inverse_series
 from tests.refusals import refusal
 
 BUDGET = Budget(epsilon=1, delta=1e-9)

@@ -8,11 +8,11 @@ import pytest
 import leastnoise as ln
 import leastnoise.mechanisms.measurement as measure_module
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits, rounded_gaussian
 from leastnoise.sources import Codes, Table
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
 from tests.catalogue import WORKLOADS, ordered
 from tests.integers import OnlyIntegers, dense, whole
 

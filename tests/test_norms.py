@@ -11,10 +11,10 @@ from scipy.linalg import block_diag, hadamard
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import norms
-from leastnoise.factorize.norms_search import climb, conjugate
-from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.factorize.strategy import factor_gram
+from leastnoise.strategies import norms
+from leastnoise.strategies.norms_search import climb, conjugate
+from leastnoise.strategies.optimal import solve_optimal
+from leastnoise.strategies.strategy import factor_gram
 from leastnoise.theory import (
     ApproximateNorm,
     DualNorm,

@@ -9,17 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
-from leastnoise.factorize.norms import (
-    ApproximateNorm,
-    Norm,
-    gamma_2,
-    gamma_2_approximate,
-    gamma_F,
-    gamma_r,
-)
-from leastnoise.factorize.norms_approximate import cut_witness, repaired, towards_the_middle
-from leastnoise.factorize.norms_search import QUICK_SIZE, Lines, Search, climb, full_rank_factors, triangle
-from leastnoise.factorize.norms_splitting import Start, nearest_semidefinite
+from leastnoise.strategies.norms import ApproximateNorm, Norm, gamma_2, gamma_2_approximate, gamma_F, gamma_r
+from leastnoise.strategies.norms_approximate import cut_witness, repaired, towards_the_middle
+from leastnoise.strategies.norms_search import QUICK_SIZE, Lines, Search, climb, full_rank_factors, triangle
+from leastnoise.strategies.norms_splitting import Start, nearest_semidefinite
 from tests.test_norms import FEASIBLE, check_approximate, check_norm, prefix
 
 # ------------------------------------------------------------------------------------------------------ pieces

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import Solver
-from leastnoise.plan.design import solve_design
-from leastnoise.plan.multipliers import Multipliers
-from leastnoise.plan.objective import Objective, _DualSearch, query_weights
+from leastnoise.planning.design import solve_design
+from leastnoise.planning.multipliers import Multipliers
+from leastnoise.planning.objective import Objective, _DualSearch, query_weights
+from leastnoise.strategies import Solver
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
 from tests.laws import check_plan, check_unbiased, check_variances, norm_of, privacy_cost, same_plan, variances_of

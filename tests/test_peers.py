@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from bench.peers import LevelStrategy, PlainTree, regular_arities
+from leastnoise.algebra.gram import Kron, LowRank, Sum
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import Axis, Solver
-from leastnoise.factorize.fixed import branchings, from_rows, hierarchical_rows, solve_branching, wavelet_rows
-from leastnoise.factorize.strategy import KronStrategy, MatrixStrategy, factor_gram
-from leastnoise.gram import Kron, LowRank, Sum
+from leastnoise.strategies import Axis, Solver
+from leastnoise.strategies.fixed import branchings, from_rows, hierarchical_rows, solve_branching, wavelet_rows
+from leastnoise.strategies.strategy import KronStrategy, MatrixStrategy, factor_gram
 from tests.catalogue import FAMILIES, factor, generator, skewed
 
 TREES = [(), (2,), (5,), (2, 2, 2), (3, 2), (2, 3, 4), (4, 4)]

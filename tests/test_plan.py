@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import SOLVERS
-from leastnoise.factorize import solvers as solvers_module
-from leastnoise.plan.request import clear_cache
+from leastnoise.planning.request import clear_cache
+from leastnoise.strategies import SOLVERS
+from leastnoise.strategies import solvers as solvers_module
 from leastnoise.workload import Workload
 from tests.catalogue import UNIFORM_IS_BEST, WORKLOADS, generator, skewed
 from tests.every import for_every

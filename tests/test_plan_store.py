@@ -9,8 +9,8 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import SOLVERS, Solver
-from leastnoise.plan.request import clear_cache
+from leastnoise.planning.request import clear_cache
+from leastnoise.strategies import SOLVERS, Solver
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered, skewed
 from tests.fuzz.mutate import archived, members_of

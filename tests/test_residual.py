@@ -5,16 +5,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from bench.grem_figure3 import sub, unsub
+from leastnoise.algebra.residual import join, pieces, residual, split, split_gradient, subsets, uniform_priors
 from leastnoise.errors import LeastnoiseError
-from leastnoise.residual import (
-    join,
-    pieces,
-    residual,
-    split,
-    split_gradient,
-    subsets,
-    uniform_priors,
-)
 from tests.dense import (
     dense_marginal_matrix,
     dense_residual_matrix,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from leastnoise.factorize.integer import Centring, Rows
-from leastnoise.factorize.rounding import (
+from leastnoise.strategies.integer import Centring, Rows
+from leastnoise.strategies.rounding import (
     PRIOR,
     Lattice,
     _coins,

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from leastnoise.algebra.gram import Dense, Gram, Kron, LowRank, Sum
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import SOLVERS, Axis, Cache, MatrixStrategy, Solution, Solver
-from leastnoise.factorize.fourier import solve_fourier
-from leastnoise.factorize.kronecker import solve_kronecker
-from leastnoise.factorize.optimal import distinct_columns, root_rows, solve_optimal
-from leastnoise.factorize.solvers import DENSE_CELLS, best_structured
-from leastnoise.factorize.strategy import factor_gram
-from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
+from leastnoise.strategies import SOLVERS, Axis, Cache, MatrixStrategy, Solution, Solver
+from leastnoise.strategies.fourier import solve_fourier
+from leastnoise.strategies.kronecker import solve_kronecker
+from leastnoise.strategies.optimal import distinct_columns, root_rows, solve_optimal
+from leastnoise.strategies.solvers import DENSE_CELLS, best_structured
+from leastnoise.strategies.strategy import factor_gram
 from tests.catalogue import FAMILIES, PROBLEMS, factor, generator, problem, skewed
 from tests.every import for_every
 from tests.oracles import SDP, dense_error, even_sines, least_sum

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leastnoise.domain import Bins, Domain, Integers, Sized, Values, bins, sized
+from leastnoise.domain.attributes import Bins, Domain, Integers, Sized, Values, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.budget import Budget
 from leastnoise.workload import Workload

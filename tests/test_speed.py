@@ -8,8 +8,8 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.from_spec import plan_spec
-from leastnoise.plan.request import clear_cache
-from leastnoise.release.language import MAX_TEXT
+from leastnoise.planning.request import clear_cache
+from leastnoise.release.queries.language import MAX_TEXT
 from leastnoise.workload.spec import parse_spec
 from tests.release.test_language import outcome
 from tests.test_cli import EXAMPLES, run

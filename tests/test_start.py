@@ -12,7 +12,7 @@ import typer
 import leastnoise as ln
 from bench.start import COMMAND, modules, prepare
 from leastnoise._lazy import LazyPackage, resolve
-from leastnoise.cli.commands import COMMANDS
+from leastnoise.cli.registry import COMMANDS
 from tests.test_layers import MODULES
 
 HEAVY = {"altair", "cryptography", "duckdb", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "sqlglot", "yaml"}
@@ -44,7 +44,7 @@ def test_help_imports_no_command():
     found = modules(COMMAND, "--help")
     assert heavy(found) == set()
     ours = {name for name in found if name.startswith("leastnoise.")}
-    assert ours == {"leastnoise._lazy", "leastnoise.errors", "leastnoise.cli", "leastnoise.cli.commands"}
+    assert ours == {"leastnoise._lazy", "leastnoise.errors", "leastnoise.cli", "leastnoise.cli.registry"}
 
 
 def test_plans_need_no_data_libraries(folder):
@@ -87,8 +87,8 @@ def test_exported_names_are_those_that_type_checkers_see():
 
 def test_modules_never_hide_the_objects_that_have_their_names():
     code = (
-        "import leastnoise.mechanisms.tables.plan, leastnoise.hierarchy, leastnoise.factorize.norms\n"
-        "import leastnoise.release.merge\n"
+        "import leastnoise.mechanisms.tables.plan, leastnoise.domain.hierarchies, leastnoise.strategies.norms\n"
+        "import leastnoise.release.merging\n"
         "import leastnoise as ln\n"
         "assert all(callable(f) for f in (ln.plan, ln.hierarchy, ln.factorize, ln.merge))\n"
         "from leastnoise.mechanisms.tables.plan import plan\n"

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from leastnoise.factorize import (
+from leastnoise.algebra.gram import Dense, Gram, Kron, LowRank, Sum
+from leastnoise.strategies import (
     SOLVERS,
     CirculantStrategy,
     KronStrategy,
@@ -18,7 +19,6 @@ from leastnoise.factorize import (
     Solver,
     Strategy,
 )
-from leastnoise.gram import Dense, Gram, Kron, LowRank, Sum
 from tests.catalogue import PROBLEMS, factor, generator
 from tests.every import for_every
 from tests.oracles import dense_error, pseudo_inverse

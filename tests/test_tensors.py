@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
-from leastnoise.domain import Attribute
+from leastnoise.domain.attributes import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import FAMILIES as NAMED

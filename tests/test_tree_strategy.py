@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from leastnoise._types import Array
-from leastnoise.domain import Attribute, Hierarchy
+from leastnoise.algebra.gram import Dense, Kron, Sum
+from leastnoise.domain.attributes import Attribute, Hierarchy
+from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import TreeStrategy
-from leastnoise.factorize.contrasts import Contrasts
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows, largest_difference
-from leastnoise.factorize.kronecker import solve_along_trees
-from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.factorize.tree import Witness, distance, solve_tree
-from leastnoise.gram import Dense, Kron, Sum
 from leastnoise.mechanisms.tree import Demand, best_cascade, least_error
-from leastnoise.plan.smash import Prior, SlotData
-from leastnoise.tree import Tree
+from leastnoise.planning.residual_workload import Prior, SlotData
+from leastnoise.strategies import TreeStrategy
+from leastnoise.strategies.contrasts import Contrasts
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows, largest_difference
+from leastnoise.strategies.kronecker import solve_along_trees
+from leastnoise.strategies.optimal import solve_optimal
+from leastnoise.strategies.tree import Witness, distance, solve_tree
 from leastnoise.workload.families import Family, Marginal, Prefix, Total, Weighted
 from leastnoise.workload.hierarchy import Load, Nodes, even_shares, load_of, node_places, nodes_of
 

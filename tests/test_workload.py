@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.factorization import workload_matrix
+from leastnoise.planning.factorization import workload_matrix
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_from_json, workload_to_json
 from tests.catalogue import WORKLOADS, generator, ordered

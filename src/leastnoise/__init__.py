@@ -6,7 +6,7 @@ from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
     from leastnoise import estimate, report
-    from leastnoise.domain import Domain, bins, hierarchy, sized
+    from leastnoise.domain.attributes import Domain, bins, hierarchy, sized
     from leastnoise.errors import LeastnoiseError
     from leastnoise.mechanisms import tree as cascade
     from leastnoise.mechanisms.adaptive import Adaptive, Completion, adapt

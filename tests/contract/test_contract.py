@@ -15,7 +15,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.release import Release, merge
 from leastnoise.release.kinds import KINDS as REGISTRY
-from leastnoise.release.linear import Linear
+from leastnoise.release.queries.linear import Linear
 from leastnoise.report.pages import count, write
 from leastnoise.workload.families import Marginal
 from tests.contract.kinds import KINDS, ledger_for, released

@@ -11,15 +11,15 @@ from leastnoise._types import Array
 from leastnoise.estimate.loss import Logits, probabilities, softmax
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets
-from leastnoise.factorize.integer import Centring, IntegerStrategy
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
-from leastnoise.plan.recipe import Probe, Recipe
-from leastnoise.plan.smash import Prior
-from leastnoise.plan.structure import build_structure
+from leastnoise.planning.integer_plan import Probe, Recipe
+from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.structure import build_structure
 from leastnoise.release import TableRelease
 from leastnoise.sources import Table, source_of
+from leastnoise.strategies.integer import Centring, IntegerStrategy
 
 
 def dense(mixture: Mixture) -> Array:

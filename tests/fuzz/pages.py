@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from leastnoise.release.folders import ARRAYS, HEADER
+from leastnoise.release.files.folders import ARRAYS, HEADER
 from leastnoise.storage.records import NAMES
 from tests.fuzz import mutate, samples
 from tests.fuzz.law import Kind, Trial, command

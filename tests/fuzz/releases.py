@@ -14,7 +14,7 @@ from leastnoise.estimate import Estimate
 from leastnoise.local.state import State
 from leastnoise.mechanisms.tree import CascadeRelease
 from leastnoise.noise import SeededBits
-from leastnoise.release.folders import ARRAYS, HEADER
+from leastnoise.release.files.folders import ARRAYS, HEADER
 from leastnoise.storage.records import NAMES
 from tests.fuzz import mutate, samples
 from tests.fuzz.law import Kind, Trial

@@ -22,7 +22,7 @@ from leastnoise.local.state import State
 from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_release
 from leastnoise.noise import SeededBits
 from leastnoise.release import TableRelease
-from leastnoise.release.folders import ARRAYS, HEADER
+from leastnoise.release.files.folders import ARRAYS, HEADER
 from leastnoise.sources import Codes, Table
 from leastnoise.storage.archive import digest_of, read_arrays
 from leastnoise.storage.records import checksum

@@ -14,8 +14,8 @@ from scipy.sparse import coo_matrix, csc_matrix, csr_matrix, dia_matrix, save_np
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import Device
-from leastnoise.local.odds import Odds
-from leastnoise.release.folders import ARRAYS, HEADER
+from leastnoise.local.randomized_response import Odds
+from leastnoise.release.files.folders import ARRAYS, HEADER
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
 from tests.fuzz import samples

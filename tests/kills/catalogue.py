@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
+from leastnoise.domain.tree import Tree
 from leastnoise.mechanisms.tree import cascade_plan
-from leastnoise.tree import Tree
 from tests.kills.kinds import COUNTS, DOMAIN, SMALL, Kind, Merge, NewLedger, Overwrite, Run
 from tests.kills.streams import Close, Open, Steps
 from tests.kills.watch import Watched

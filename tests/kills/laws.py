@@ -10,7 +10,7 @@ from typing import Any
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.folders import HEADER
+from leastnoise.release.files.folders import HEADER
 from tests.kills.books import Books
 from tests.kills.watch import LEDGER_STEPS
 

@@ -10,8 +10,8 @@ from leastnoise.local import Collector, simulate
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.gauss import GaussianVectors
-from leastnoise.local.odds import Odds
 from leastnoise.local.planner import local_plan
+from leastnoise.local.randomized_response import Odds
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import cells_of
 from leastnoise.noise import SeededBits

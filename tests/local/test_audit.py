@@ -13,7 +13,7 @@ from leastnoise.audit.judge import examine
 from leastnoise.audit.local import LocalClaim, log_ratios, of_local
 from leastnoise.local import local_plan, simulate
 from leastnoise.local.ball import SEED
-from leastnoise.local.odds import pure_mu
+from leastnoise.local.randomized_response import pure_mu
 from leastnoise.noise import SeededBits
 
 DOMAIN = ln.Domain.of(age=range(4), sex=["F", "M"])

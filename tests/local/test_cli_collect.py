@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from leastnoise.cli import app, local_collect
+from leastnoise.cli import app
+from leastnoise.cli.commands import local_collect
 from leastnoise.local import load_plan
 from leastnoise.local.frames import answers_frame, counts_frame
 from leastnoise.local.state import State
@@ -186,7 +187,7 @@ def test_a_table_of_counts(capsys, collector):
 
 
 def test_long_answers_are_cut_in_the_terminal(capsys, collector, monkeypatch):
-    monkeypatch.setattr("leastnoise.cli.local_words.ROWS", 5)
+    monkeypatch.setattr("leastnoise.cli.local_summary.ROWS", 5)
     assert ok(capsys, "answers", "s.state").endswith("... 13 more; write all to a file with --csv FILE\n")
 
 

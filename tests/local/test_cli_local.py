@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leastnoise.cli import app
-from leastnoise.cli.local import PRIVATE, SEEDED
+from leastnoise.cli.commands.local import PRIVATE, SEEDED
 from leastnoise.local import Collector, load_plan, simulate
 from leastnoise.local.state import State
 from leastnoise.noise import SeededBits

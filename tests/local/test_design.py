@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise.local.design import balanced, centred, design, mixture, most, tells, usual, worst
-from leastnoise.local.odds import Odds
+from leastnoise.local.randomized_response import Odds
 from leastnoise.local.subsets import Subsets
 from tests.local.cases import ODDS
 

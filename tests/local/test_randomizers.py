@@ -12,7 +12,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
 from leastnoise.local.directions import EXACT_ROWS, UNIT, all_floats, floats, largest, quantiles
 from leastnoise.local.gauss import GaussianVectors
-from leastnoise.local.odds import Choice, Odds
+from leastnoise.local.randomized_response import Choice, Odds
 from leastnoise.local.randomizer import randomizer_data, randomizer_from
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.vectors import centred_inverse, decoded

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
-from leastnoise.mechanisms.adaptive.adapt import Adaptive, adapt
+from leastnoise.mechanisms.adaptive.plan import Adaptive, adapt
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.tree import Tree, cascade_plan

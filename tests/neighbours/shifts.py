@@ -10,8 +10,8 @@ from math import gcd, inf
 import numpy as np
 
 from leastnoise._types import IntArray
-from leastnoise.privacy.choice import choice_cost
 from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.exponential_mechanism import choice_cost
 
 FITS = 2**30  # differences whose squares add up in 64 bits
 

@@ -14,8 +14,8 @@ import leastnoise as ln
 from leastnoise.mechanisms.tree import Tree, cascade_plan
 from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededBits
-from leastnoise.privacy.choice import choice_cost
 from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.exponential_mechanism import choice_cost
 from leastnoise.privacy.neighbours import Neighbours
 from tests.neighbours.crosses import DROPPED, SUBJECTS
 from tests.neighbours.data import people_of, rows_of

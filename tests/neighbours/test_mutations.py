@@ -11,8 +11,8 @@ import pytest
 import leastnoise as ln
 from leastnoise.mechanisms.adaptive import select, survey
 from leastnoise.mechanisms.tree import Tree
-from leastnoise.noise.bits import BoundBits
-from leastnoise.plan import recipe
+from leastnoise.noise.random_source import BoundBits
+from leastnoise.planning import integer_plan
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import Ledger
 from leastnoise.privacy.neighbours import Neighbours
@@ -150,8 +150,8 @@ def test_notices_choices_that_are_too_sharp(mutate):
 
 def test_notices_a_measurement_that_is_not_paid_for(mutate):
     """Costs of half of what is measured."""
-    real = recipe.cost_of
-    mutate.setattr(recipe, "cost_of", lambda probe, budget: real(probe, budget) / 2)
+    real = integer_plan.cost_of
+    mutate.setattr(integer_plan, "cost_of", lambda probe, budget: real(probe, budget) / 2)
     assert not any(v.holds for v in verdicts(row_cases(SUBJECTS["plan"], FEW_RULES[:1], [{"mu": 1}])))
 
 

@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget
-from leastnoise.privacy.choice import GRAIN, choice_cost, choice_rho, epsilon_for_cost
+from leastnoise.privacy.exponential_mechanism import GRAIN, choice_cost, choice_rho, epsilon_for_cost
 
 EPSILONS = [0.001, 0.1, 0.5, 1, 3, 8]
 SHARES = np.linspace(0.02, 0.98, 25)  # where the window [t - epsilon, t] lies: t / epsilon

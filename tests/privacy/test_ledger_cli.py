@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from leastnoise.cli import app, main
-from leastnoise.cli.ledger import show_ledger
+from leastnoise.cli.commands.ledger import show_ledger
 from leastnoise.privacy import Budget, Cost, Ledger
 from tests.shell import row
 

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.linalg import null_space
 
 from leastnoise._types import Array
-from leastnoise.domain import Domain
-from leastnoise.factorize.integer import IntegerStrategy
+from leastnoise.domain.attributes import Domain
 from leastnoise.release import Linear
 from leastnoise.release.measurements import Measurements
+from leastnoise.strategies.integer import IntegerStrategy
 from leastnoise.workload import Workload
 
 ROUNDED = 1 / 12

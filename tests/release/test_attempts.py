@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
+from leastnoise.domain.tree import Tree
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.mechanisms.adaptive import adapt
 from leastnoise.mechanisms.tree import cascade_plan
@@ -20,7 +21,6 @@ from leastnoise.noise import SeededBits
 from leastnoise.privacy import BudgetError, Ledger
 from leastnoise.privacy.ledger import Attempt
 from leastnoise.privacy.ledger_file import ATTEMPTS
-from leastnoise.tree import Tree
 
 DOMAIN = ln.Domain.of(item=range(4))
 SMALL = ln.Budget(mu=0.1)

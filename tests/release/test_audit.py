@@ -23,14 +23,14 @@ from leastnoise.audit.tables import CountedOnce, Repeated, TableTrial, audit, lo
 from leastnoise.cli import app, main
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Rows
 from leastnoise.mechanisms import measurement as measuring
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import SeededBits, rounded_gaussian
-from leastnoise.plan.recipe import Probe, sensitivity
+from leastnoise.planning.integer_plan import Probe, sensitivity
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
 
 # functions of the same name stand before the modules
-auditing, commands = import_module("leastnoise.audit.tables"), import_module("leastnoise.cli.audit")
+auditing, commands = import_module("leastnoise.audit.tables"), import_module("leastnoise.cli.commands.audit")
 judging = import_module("leastnoise.audit.judge")
 
 DOMAIN = ln.Domain.of(age=range(5), sex=["F", "M"], job=3)

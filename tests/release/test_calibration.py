@@ -20,7 +20,7 @@ from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SecureBits, SeededBits
 from leastnoise.release import Linear, TableRelease
 from leastnoise.release.answers import quantile
-from leastnoise.release.language import parse
+from leastnoise.release.queries.language import parse
 from leastnoise.sources import Codes, Marginals
 from leastnoise.workload import Workload
 from leastnoise.workload.tensors import Affine

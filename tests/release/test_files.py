@@ -14,9 +14,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import SeededBits
-from leastnoise.plan.recipe_store import fingerprint, recipe_data
+from leastnoise.planning.integer_plan_store import fingerprint, recipe_data
 from leastnoise.privacy.ledger import BudgetError
-from leastnoise.release import TableRelease, export
+from leastnoise.release import TableRelease
+from leastnoise.release.files import export
 from leastnoise.release.measurements import Measurements
 from leastnoise.release.statement import INSECURE, Privacy, common_delta
 from leastnoise.sources import Table

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import leastnoise as ln
-from leastnoise.domain import bins
+from leastnoise.domain.attributes import bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.release.html import release_html

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leastnoise.domain import Attribute, Domain
-from leastnoise.encoding import Bins, Integers, Sized, Values, bins
+from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.encoding import Bins, Integers, Sized, Values, bins
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.language import MAX_TEXT, parse, predicate
-from leastnoise.release.linear import Linear, quoted, quoted_name
+from leastnoise.release.queries.language import MAX_TEXT, parse, predicate
+from leastnoise.release.queries.linear import Linear, quoted, quoted_name
 from tests.work import counted_calls
 
 COMPARE = {

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.linear import MAX_CELLS, Condition, Linear, Term
+from leastnoise.release.queries.linear import MAX_CELLS, Condition, Linear, Term
 
 DOMAIN = Domain.of(age=range(3), sex=["F", "M"], region=list("NESW"), one=1)
 # Few weights, so that constant axes and terms that cancel are common; halves add up without rounding.

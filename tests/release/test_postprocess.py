@@ -15,10 +15,11 @@ import leastnoise as ln
 from leastnoise import sources
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
-from leastnoise.plan.adhoc import pieces
-from leastnoise.release import Linear, Release, TableRelease, cells
-from leastnoise.release import nonnegative as solver
-from leastnoise.release.postprocess import HOLD, rounded
+from leastnoise.planning.covariance import pieces
+from leastnoise.release import Linear, Release, TableRelease
+from leastnoise.release.postprocessing import cells
+from leastnoise.release.postprocessing import nonnegative as solver
+from leastnoise.release.postprocessing.postprocess import HOLD, rounded
 
 ALIKE = ln.Domain.of(a=3, b=3, c=4)
 ORDERED = ln.Domain.of(age=range(5), sex=["F", "M"], one=["x"], kind=3)

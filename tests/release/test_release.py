@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 import leastnoise as ln
-from leastnoise.factorize import solvers
 from leastnoise.noise import SeededBits
-from leastnoise.plan.request import clear_cache
+from leastnoise.planning.request import clear_cache
 from leastnoise.release import Linear
 from leastnoise.release.answers import quantile
 from leastnoise.sources import Codes, Table
+from leastnoise.strategies import solvers
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, ordered, skewed
 from tests.oracles import downward, gamma_2

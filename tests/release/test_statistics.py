@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 import leastnoise as ln
-from leastnoise.domain import Values
+from leastnoise.domain.attributes import Values
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededBits
 from leastnoise.release import Linear, Release
 from leastnoise.release.answers import quantile
-from leastnoise.release.simultaneous import MOST_ANSWERS, half_width, joint_quantile
-from leastnoise.release.statistics import Ratio
+from leastnoise.release.statistics.simultaneous import MOST_ANSWERS, half_width, joint_quantile
+from leastnoise.release.statistics.statistics import Ratio
 from leastnoise.sources import Table
 
 ALARM = 1e-6  # false alarms of every statistical test here, two-sided

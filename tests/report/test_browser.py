@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from leastnoise.report import write
-from leastnoise.report.document import document
+from leastnoise.report.documents import document
 from tests.engines.chromium import Visit
 from tests.report.samples import EVIL, RELEASES, WORST_VALUES, adaptive, chosen, cube, seeded, survey, targeted, worst
 

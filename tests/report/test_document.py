@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.noise import SeededBits
-from leastnoise.plan.recipe import sensitivity
+from leastnoise.planning.integer_plan import sensitivity
 from leastnoise.release import TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.report.allocation import allocation
-from leastnoise.report.document import caught, curve, document
+from leastnoise.report.documents import caught, curve, document
 from tests.report.samples import CREATED, RELEASES, cube, release_of, seeded, survey, survey_plan, targeted, worst
 
 TOLERANCE = 1e-4  # of a standard error: counts are rounded to that

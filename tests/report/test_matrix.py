@@ -9,7 +9,7 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededBits
 from leastnoise.report.matrix import document, render, spaced, write
-from tests.report.test_cascade import EVIL, parsed, regions
+from tests.report.test_tree import EVIL, parsed, regions
 
 W = np.array([[1, 1, 1], [0, 1, -1], [0, 0, 2]])
 

@@ -11,7 +11,7 @@ import leastnoise as ln
 from leastnoise.cli import main
 from leastnoise.release import TableRelease
 from leastnoise.report import release_html, render, table_html, write
-from leastnoise.report.document import document
+from leastnoise.report.documents import document
 from leastnoise.report.frame import script_json
 from leastnoise.sources import Codes
 from tests.report.samples import EVIL, RELEASES, WORST_VALUES, QuietBits, cube, seeded, survey, survey_plan, worst

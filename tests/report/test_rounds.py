@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.report import rounds
-from leastnoise.report.document import document
+from leastnoise.report.documents import document
 from leastnoise.report.page import render
 from tests.report.samples import adaptive, chosen, release_of, survey
 

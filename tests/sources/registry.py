@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Domain, bins, sized
+from leastnoise.domain.attributes import Domain, bins, sized
 from leastnoise.sources import Codes, Marginals, Source, Table, source_of
 from tests.engines import postgres, spark
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leastnoise.domain import Attribute, Bins, Domain, Values, bins, sized
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Values, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Database, Rules, Unit, source_of
 from leastnoise.sources.duck import DuckDB

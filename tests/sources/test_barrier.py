@@ -8,7 +8,7 @@ import warnings
 import pandas as pd
 import pytest
 
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources import Codes, Marginals, Table, source_of
 from leastnoise.sources.barrier import barrier, guarded

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from pyarrow import parquet
 
 import leastnoise as ln
-from leastnoise.domain import Domain, bins
+from leastnoise.domain.attributes import Domain, bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Rules, Unit, source_of
 from leastnoise.sources.check import NOTICE, Check, check

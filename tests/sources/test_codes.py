@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leastnoise.domain import Domain, bins
+from leastnoise.domain.attributes import Domain, bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Codes, codes
 from leastnoise.sources.codes import covers

@@ -5,7 +5,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Unit, source_of
 from leastnoise.sources import convert as convert_module

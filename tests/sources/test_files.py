@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leastnoise.domain import Domain, bins
+from leastnoise.domain.attributes import Domain, bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Database, Rules, source_of
 from leastnoise.sources import database as database_module

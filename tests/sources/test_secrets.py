@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from leastnoise.domain import Domain, bins, sized
+from leastnoise.domain.attributes import Domain, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import source_of
 from leastnoise.workload.rules import codings

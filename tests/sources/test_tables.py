@@ -4,7 +4,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Marginals, Table
 from tests.sources.registry import brute_force

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom, norm
 
 import leastnoise as ln
-from leastnoise.factorize.differences import largest_difference
-from leastnoise.factorize.norms import gamma_2
 from leastnoise.privacy.gaussian import mu_for
+from leastnoise.strategies.differences import largest_difference
+from leastnoise.strategies.norms import gamma_2
 from leastnoise.theory import ANY, EXACT, Question, bounds, curves
 from leastnoise.theory.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
 from leastnoise.theory.tails import Error, bounded_people, people

@@ -10,14 +10,14 @@ from scipy.optimize import linprog
 from scipy.special import gammaln
 from scipy.stats import norm
 
-from leastnoise.factorize.differences import difference_floor
-from leastnoise.factorize.norms import gamma_2
 from leastnoise.privacy.gaussian import contrast as gaussian_contrast
 from leastnoise.privacy.gaussian import mu_for
+from leastnoise.strategies.differences import difference_floor
+from leastnoise.strategies.norms import gamma_2
 from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, bounds
 from leastnoise.theory.pairs import contrast, people, two_datasets, walk, walks
+from leastnoise.theory.polya_urns import half, mixed, product_urn, product_urns, urns, weighted
 from leastnoise.theory.tails import Error
-from leastnoise.theory.urns import half, mixed, product_urn, product_urns, urns, weighted
 from tests.theory.workloads import PARITIES
 from tests.theory.workloads import WORKLOADS as SMALL
 

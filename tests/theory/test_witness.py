@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import binom
 
-from leastnoise.factorize.norms import gamma_2
+from leastnoise.strategies.norms import gamma_2
 from leastnoise.theory import ANY, UNBIASED, Question, bounds
 from leastnoise.theory.centred import Centred, climb
 from leastnoise.theory.ladder import Ladder, factors_alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leastnoise.audit.judge import Subject
 from leastnoise.audit.tables import of_deciding
-from leastnoise.mechanisms.adaptive.adapt import Adaptive
+from leastnoise.mechanisms.adaptive.plan import Adaptive
 from leastnoise.mechanisms.adaptive.rounds import Step
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import Bits

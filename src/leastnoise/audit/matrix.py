@@ -9,7 +9,6 @@ import numpy as np
 from leastnoise._types import IntArray
 from leastnoise.audit.judge import FEW_RUNS, OneByOne, Published, Subject, surprise_of
 from leastnoise.audit.pair import neighbours
-from leastnoise.factorize.system import Measured
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
@@ -17,6 +16,7 @@ from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.noise import Bits
 from leastnoise.sources import Source
+from leastnoise.strategies.system import Measured
 
 
 def of_matrix(plan: MatrixPlan) -> Subject:

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.contrasts import Contrasts
-from leastnoise.factorize.integer import Centring, IntegerStrategy, Part
-from leastnoise.plan.recipe import Recipe
+from leastnoise.planning.integer_plan import Recipe
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Rules, Source, Unit, source_of
+from leastnoise.strategies.contrasts import Contrasts
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
 BYSTANDERS = 1_000  # rows that both datasets have
 SURPLUS = 2  # rows of a person beyond those that are counted

@@ -19,8 +19,8 @@ from leastnoise.local.state import State
 from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.stream import files as stream_files
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.plan import store
-from leastnoise.release.folders import STREAM
+from leastnoise.planning import store
+from leastnoise.release.files.folders import STREAM
 from leastnoise.release.kinds import KINDS, class_names, load
 from leastnoise.storage.archive import mark_of
 from leastnoise.workload.spec import Spec, load_spec

@@ -23,8 +23,8 @@ from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import Bits
-from leastnoise.plan.recipe import Recipe
-from leastnoise.plan.structure import Orbit, Structure
+from leastnoise.planning.integer_plan import Recipe
+from leastnoise.planning.structure import Orbit, Structure
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.measurements import Answers, Measurements
 from leastnoise.release.statement import common_delta
@@ -43,7 +43,7 @@ def audit(plan: Plan, runs: int | None = None, confidence: float = 0.95, **optio
 
     Options are delta, seed and progress. `leastnoise.audit.subjects.audit` does the same for every kind of release.
 
-    >>> from leastnoise.domain import Domain
+    >>> from leastnoise.domain.attributes import Domain
     >>> from leastnoise.privacy.budget import Budget
     >>> from leastnoise.mechanisms.tables.plan import plan
     >>> from leastnoise.workload import Workload

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from leastnoise import __version__
-from leastnoise.cli.commands import register
+from leastnoise.cli.registry import register
 from leastnoise.errors import DataError, LeastnoiseError, StoppedError
 
 __all__ = ["app", "main"]

@@ -13,7 +13,7 @@ import numpy as np
 from leastnoise._types import Array, Progress
 from leastnoise.estimate.loss import Logits, Loss
 from leastnoise.estimate.targets import Floats, Targets
-from leastnoise.factorize.threads import across_cores
+from leastnoise.strategies.threads import across_cores
 
 FIRST = 8  # components to start with
 RATE = 0.2  # of Adam, in logits

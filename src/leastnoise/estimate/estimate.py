@@ -10,14 +10,14 @@ import numpy as np
 from scipy.special import stdtrit
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import store
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.release.answers import quantile
 from leastnoise.release.frames import table_frame
-from leastnoise.release.language import parse
-from leastnoise.release.linear import Linear, fits
+from leastnoise.release.queries.language import parse
+from leastnoise.release.queries.linear import Linear, fits
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Privacy
 from leastnoise.release.table_release import TableRelease

@@ -13,8 +13,8 @@ from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_se
 from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets, targets_of
-from leastnoise.factorize.threads import one_blas_thread
 from leastnoise.release import TableRelease
+from leastnoise.strategies.threads import one_blas_thread
 
 LEAST_SHARE = 0.01  # of a value, relative to the even one, where fits start
 

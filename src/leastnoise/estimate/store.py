@@ -12,11 +12,11 @@ import numpy as np
 from pydantic import Field
 
 from leastnoise._types import Array
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.privacy.cost import Cost
-from leastnoise.release.folders import Private, told
+from leastnoise.release.files.folders import Private, told
 from leastnoise.storage.files import write_file
 from leastnoise.storage.formats import Format
 from leastnoise.storage.records import Record, Text, read_header, sealed

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
-from leastnoise.factorize import CirculantStrategy, Strategy
-from leastnoise.factorize.combined import Combined
-from leastnoise.factorize.strategy import KronStrategy, ScaledKron
 from leastnoise.release.state import Known, State
+from leastnoise.strategies import CirculantStrategy, Strategy
+from leastnoise.strategies.combined import Combined
+from leastnoise.strategies.strategy import KronStrategy, ScaledKron
 
 Floats = npt.NDArray[Any]  # float32, or float64 where counts are large compared with their noise
 Columns = slice | IntArray

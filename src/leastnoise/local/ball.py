@@ -21,13 +21,13 @@ from scipy.special import bdtr, ndtr
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.threads import across_cores, one_blas_thread
 from leastnoise.local.directions import EXACT_ROWS, UNIT, Floats, all_floats, floats, largest
-from leastnoise.local.odds import Choice, Odds, pure_mu
+from leastnoise.local.randomized_response import Choice, Odds, pure_mu
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.vectors import Vectors, decoded
 from leastnoise.noise import Bits
-from leastnoise.noise.bits import Words
+from leastnoise.noise.random_source import Words
+from leastnoise.strategies.threads import across_cores, one_blas_thread
 
 SEED = 8  # bytes
 CAP = 32  # candidates of a cap: within 3% of arbitrarily many

@@ -20,7 +20,6 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.norms import gamma_2_approximate
 from leastnoise.local.ball import Ball
 from leastnoise.local.design import SMALL, centred
 from leastnoise.local.gauss import GaussianVectors
@@ -29,6 +28,7 @@ from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import ROOM, Queries
 from leastnoise.local.vectors import centred_inverse
+from leastnoise.strategies.norms import gamma_2_approximate
 from leastnoise.workload.families import digest
 
 MOST_CELLS = 2048  # of a table whose queries are replaced

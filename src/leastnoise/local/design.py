@@ -16,11 +16,11 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.gram import Dense
-from leastnoise.local.odds import MOST_CANDIDATES, Odds
+from leastnoise.algebra.gram import Dense
+from leastnoise.algebra.residual import subsets as axis_sets
+from leastnoise.local.randomized_response import MOST_CANDIDATES, Odds
 from leastnoise.local.subsets import Members, Subsets
-from leastnoise.residual import subsets as axis_sets
+from leastnoise.strategies.optimal import solve_optimal
 
 SPREAD = "spread"
 POPULATIONS = ("any", SPREAD)  # what a plan is best for: the worst data, or all values equally frequent

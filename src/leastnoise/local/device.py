@@ -18,7 +18,7 @@ from leastnoise.noise import Bits, SecureBits
 class Device:
     """Makes the report of one record.
 
-    >>> from leastnoise.domain import Domain
+    >>> from leastnoise.domain.attributes import Domain
     >>> from leastnoise.local.planner import local_plan
     >>> from leastnoise.workload import Workload
     >>> plan = local_plan(Workload(Domain.of(answer=["yes", "no"])).marginals(ways=1), 1)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from leastnoise.noise.bits import Words
+from leastnoise.noise.random_source import Words
 
 Floats = npt.NDArray[np.float32]
 UNIT = 2**12  # one standard deviation

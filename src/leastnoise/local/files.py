@@ -24,7 +24,7 @@ PLAN, COLLECTOR = (
 def save_plan(plan: LocalPlan, path: str | Path) -> None:
     """Write a plan, for devices and collectors to load.
 
-    >>> from leastnoise.domain import Domain
+    >>> from leastnoise.domain.attributes import Domain
     >>> from leastnoise.local.planner import local_plan
     >>> from leastnoise.workload import Workload
     >>> plan = local_plan(Workload(Domain.of(answer=["yes", "no"])).marginals(ways=1), 1)

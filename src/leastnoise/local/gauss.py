@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.integer import Rows
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.vectors import Vectors, decoded
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.privacy import Budget
+from leastnoise.strategies.integer import Rows
 
 NORM = 2**12  # length of the integer columns
 _WIDTH = 4  # bytes of a number

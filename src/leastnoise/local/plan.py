@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.intervals import half_widths
-from leastnoise.local.odds import below
+from leastnoise.local.randomized_response import below
 from leastnoise.local.randomizer import Arrays, Randomizer, randomizer_data
 from leastnoise.local.tables import Attributes, Queries, cells_of, lifted, queries_of
 from leastnoise.noise import Bits

@@ -11,19 +11,19 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.algebra.gram import Dense
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.norms import gamma_2
-from leastnoise.factorize.optimal import solve_optimal
-from leastnoise.gram import Dense
 from leastnoise.local.ball import Ball, cap, half_space, unit_columns
 from leastnoise.local.biased import for_devices, with_bias
 from leastnoise.local.design import POPULATIONS, SPREAD, centred, design
 from leastnoise.local.gauss import GaussianVectors, local_budget
-from leastnoise.local.odds import Odds, checked_epsilon
 from leastnoise.local.plan import SHARES, SPLIT, LocalPlan, Part, Seat, targets
+from leastnoise.local.randomized_response import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.tables import Queries, queries_of
 from leastnoise.privacy import Budget
+from leastnoise.strategies.norms import gamma_2
+from leastnoise.strategies.optimal import solve_optimal
 from leastnoise.workload import Workload
 
 RANDOMIZERS = ("subsets", "half space", "cap", "gaussian")
@@ -57,7 +57,7 @@ def local_plan(
     beside less noise; with a number of `devices`, the bias is chosen that makes the widest interval narrowest, often 0.
     `population="spread"` plans for values that are about equally frequent, not for the worst data.
 
-    >>> from leastnoise.domain import Domain
+    >>> from leastnoise.domain.attributes import Domain
     >>> plan = local_plan(Workload(Domain.of(answer=["yes", "no"])).marginals(ways=1), 1)
     >>> plan.report_bytes, round(plan.worst_std_error**2, 4)
     (6, 0.9207)

@@ -13,7 +13,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.ball import Ball
 from leastnoise.local.gauss import GaussianVectors
-from leastnoise.local.odds import Choice, Odds
+from leastnoise.local.randomized_response import Choice, Odds
 from leastnoise.local.subsets import Payloads, Subsets
 from leastnoise.noise import Bits
 from leastnoise.privacy.cost import fraction_text, read_fraction

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.odds import Choice, Odds, pure_mu
+from leastnoise.local.randomized_response import Choice, Odds, pure_mu
 from leastnoise.noise import Bits
 
 Payloads = npt.NDArray[np.uint8]  # one row per report

@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.algebra.gram import kron_all
+from leastnoise.algebra.residual import pieces, uniform_priors
 from leastnoise.errors import LeastnoiseError
-from leastnoise.gram import kron_all
-from leastnoise.residual import pieces, uniform_priors
 from leastnoise.workload import Block, Workload
 
 Attributes = tuple[int, ...]

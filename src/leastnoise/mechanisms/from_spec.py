@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._types import Array, Progress
-from leastnoise.domain import Attribute
+from leastnoise.domain.attributes import Attribute
+from leastnoise.domain.hierarchies import Hierarchy
 from leastnoise.errors import LeastnoiseError
-from leastnoise.hierarchy import Hierarchy
 from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.tables.plan import Plan, plan
-from leastnoise.plan.structure import Table
+from leastnoise.planning.structure import Table
 from leastnoise.privacy import Budget
 from leastnoise.release.release import Release
 from leastnoise.workload import Block, Workload
@@ -25,7 +25,7 @@ from leastnoise.workload.families import Matrix, Prefix, Weighted
 from leastnoise.workload.spec import Objective, Spec
 
 if TYPE_CHECKING:
-    from leastnoise.mechanisms.adaptive.adapt import Adaptive
+    from leastnoise.mechanisms.adaptive.plan import Adaptive
     from leastnoise.mechanisms.matrix.plan import MatrixPlan
     from leastnoise.mechanisms.stream.plan import StreamPlan
     from leastnoise.mechanisms.tree.plan import CascadePlan
@@ -75,7 +75,7 @@ def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[str, str
 
 def adapt_spec(spec: Spec) -> Adaptive:
     """The adaptive release of a spec."""
-    from leastnoise.mechanisms.adaptive.adapt import adapt
+    from leastnoise.mechanisms.adaptive.plan import adapt
 
     mechanism = adapt(spec.workload, Budget(**spec.budget_fields), select=spec.select, rounds=spec.rounds)
     mechanism.check()
@@ -150,7 +150,7 @@ def choose_method(
 ) -> tuple[str, str]:
     """Plan or adaptive, and why in words, from public knowledge alone.
 
-    >>> from leastnoise.domain import Domain
+    >>> from leastnoise.domain.attributes import Domain
     >>> work = Workload(Domain.of(a=10, b=10)).marginals(ways=2)
     >>> choose_method(work, Budget(epsilon=1, delta=1e-9), 200_000)[0]
     'plan'

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Domain
+from leastnoise.algebra.exact import exact_sum
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.exact import exact_sum
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources.barrier import barrier, guarded
 from leastnoise.sources.source import Axes, Expecting, Source

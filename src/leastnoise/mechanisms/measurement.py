@@ -18,7 +18,7 @@ from leastnoise._types import IntArray, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import Bits, rounded_gaussian
-from leastnoise.plan.recipe import Probe, Recipe
+from leastnoise.planning.integer_plan import Probe, Recipe
 from leastnoise.release.measurements import WIDTHS, Answers, Measurements
 
 BATCH_CELLS = 2**20  # cells counted and measured at a time, unless a single table is larger

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
 
 from leastnoise._types import Progress
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts, check_promise
 from leastnoise.mechanisms.options import Options
 from leastnoise.noise import Bits, BoundBits, SecureBits
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
-from leastnoise.release import export, folders
+from leastnoise.release.files import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.statement import Run

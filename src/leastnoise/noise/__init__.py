@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
-    from leastnoise.noise.bits import Bits, BoundBits, SecureBits, SeededBits
     from leastnoise.noise.gaussian import rounded_gaussian
+    from leastnoise.noise.random_source import Bits, BoundBits, SecureBits, SeededBits
 
 __all__ = ["Bits", "BoundBits", "SecureBits", "SeededBits", "rounded_gaussian"]
 

@@ -19,8 +19,8 @@ from scipy.special import ndtri
 
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise.bits import Bits, Words
 from leastnoise.noise.quantile import Room, quantile_table
+from leastnoise.noise.random_source import Bits, Words
 from leastnoise.noise.tail import tail
 
 LEAST_VARIANCE, LARGEST_VARIANCE = Fraction(1, 10**6), Fraction(10**32)

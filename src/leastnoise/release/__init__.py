@@ -6,11 +6,11 @@ from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
     from leastnoise.release.answers import Answer, Joint
-    from leastnoise.release.linear import Linear
-    from leastnoise.release.merge import merge
-    from leastnoise.release.postprocess import Adjusted
+    from leastnoise.release.merging import merge
+    from leastnoise.release.postprocessing.postprocess import Adjusted
+    from leastnoise.release.queries.linear import Linear
     from leastnoise.release.release import Release
-    from leastnoise.release.statistics import Statistic
+    from leastnoise.release.statistics.statistics import Statistic
     from leastnoise.release.table_release import TableRelease
 
 __all__ = ["Adjusted", "Answer", "Joint", "Linear", "Release", "Statistic", "TableRelease", "merge"]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Attribute, Bins, Domain
+from leastnoise.algebra.residual import split, subsets
+from leastnoise.domain.attributes import Attribute, Bins, Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.strategy import along
 from leastnoise.release.answers import quantile
-from leastnoise.residual import split, subsets
+from leastnoise.strategies.strategy import along
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Marginal, Matrix, Prefix, Suffix, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of

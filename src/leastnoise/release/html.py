@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from leastnoise.plan.words import number
+from leastnoise.planning.summary import number
 from leastnoise.release.statement import INSECURE
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from leastnoise.release import folders
-from leastnoise.release.folders import HEADER, Head, mark_of
+from leastnoise.release.files import folders
+from leastnoise.release.files.folders import HEADER, Head, mark_of
 from leastnoise.storage.records import Saved, read_folder, write_folder
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ PLAN = Kind(
     mechanism="leastnoise.mechanisms.tables.plan:Plan",
     release="leastnoise.release.table_release:TableRelease",
     mark=TABLES,
-    files="leastnoise.release.files",
+    files="leastnoise.release.files.releases",
     page="leastnoise.report.page",
     audit="leastnoise.audit.tables:of_plan",
     audit_release="leastnoise.audit.tables:of_release",
@@ -59,7 +59,7 @@ TREE = Kind(
     release="leastnoise.mechanisms.tree.release:CascadeRelease",
     mark="leastnoise_cascade",
     files="leastnoise.mechanisms.tree.files",
-    page="leastnoise.report.cascade",
+    page="leastnoise.report.tree",
     audit="leastnoise.audit.tree:of_cascade",
     audit_release="leastnoise.audit.tree:of_release",
 )
@@ -67,7 +67,7 @@ KINDS = {  # by the `method` of a spec; adaptive plans publish what plans do, st
     "plan": PLAN,
     "adaptive": replace(
         PLAN,
-        mechanism="leastnoise.mechanisms.adaptive.adapt:Adaptive",
+        mechanism="leastnoise.mechanisms.adaptive.plan:Adaptive",
         audit="leastnoise.audit.adaptive:of_adaptive",
     ),
     "stream": replace(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise.plan.recipe import Recipe
+from leastnoise.planning.integer_plan import Recipe
 
 Answers = npt.NDArray[Any]  # integers: of the smallest type that holds them, or Python's own where none does
 WIDTHS = (np.int16, np.int32, np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Protocol
 
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.release import Release
 from leastnoise.release.statement import Privacy, Run

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.domain import Domain
+from leastnoise.algebra.residual import powerset
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import export, interop, kinds, statistics
+from leastnoise.release import kinds
 from leastnoise.release.answers import Answer, Joint
+from leastnoise.release.files import export, interop
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
-from leastnoise.release.language import parse
-from leastnoise.release.linear import Linear, Term
-from leastnoise.release.simultaneous import Together, half_width
+from leastnoise.release.queries.language import parse
+from leastnoise.release.queries.linear import Linear, Term
 from leastnoise.release.statement import Origin, Privacy, Run
-from leastnoise.residual import powerset
+from leastnoise.release.statistics import statistics
+from leastnoise.release.statistics.simultaneous import Together, half_width
 from leastnoise.workload import Family, Workload
 from leastnoise.workload.families import Marginal
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.recipe import Recipe
+from leastnoise.planning.integer_plan import Recipe
 from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.release.statement import Figure
 from leastnoise.storage.records import Record, Text

@@ -9,17 +9,17 @@ from math import prod, sqrt
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.algebra.residual import join, subsets
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy, TreeStrategy
-from leastnoise.factorize.combined import Combined
-from leastnoise.factorize.tree import same_tree
-from leastnoise.plan.adhoc import in_class_order
-from leastnoise.plan.recipe import Recipe, decode, measured_errors
-from leastnoise.plan.smash import Prior
-from leastnoise.plan.structure import Orbit, Structure, build_structure
-from leastnoise.plan.variance import Variances
+from leastnoise.planning.covariance import in_class_order
+from leastnoise.planning.integer_plan import Recipe, decode, measured_errors
+from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.structure import Orbit, Structure, build_structure
+from leastnoise.planning.variance import Variances
 from leastnoise.release.measurements import Measurements
-from leastnoise.residual import join, subsets
+from leastnoise.strategies import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy, TreeStrategy
+from leastnoise.strategies.combined import Combined
+from leastnoise.strategies.tree import same_tree
 from leastnoise.workload import Workload
 
 Members = tuple[int, ...]  # attributes in class order

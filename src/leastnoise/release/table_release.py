@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._types import Array, Progress
-from leastnoise.domain import Domain
-from leastnoise.plan.adhoc import pieces
-from leastnoise.plan.structure import Orbit
+from leastnoise.domain.attributes import Domain
+from leastnoise.planning.covariance import pieces
+from leastnoise.planning.structure import Orbit
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import interop, postprocess
+from leastnoise.release.files import interop
 from leastnoise.release.frames import state_answers, state_products
-from leastnoise.release.linear import Linear
 from leastnoise.release.measurements import Measurements
-from leastnoise.release.reach import Reach
+from leastnoise.release.postprocessing import postprocess
+from leastnoise.release.queries.linear import Linear
+from leastnoise.release.queries.reach import Reach
 from leastnoise.release.release import Release
 from leastnoise.release.state import Members, State
 from leastnoise.release.statement import Origin, Privacy, Run
@@ -28,7 +29,7 @@ from leastnoise.workload.families import Marginal
 
 if TYPE_CHECKING:
     from leastnoise.estimate import Estimate
-    from leastnoise.mechanisms.adaptive.complete import Completion
+    from leastnoise.mechanisms.adaptive.completion import Completion
 
 TINY = 1e-9  # relative to the query: pieces below this are rounding errors
 
@@ -186,12 +187,12 @@ class TableRelease(Release):
 
     def complete(self, *, nonnegative: bool = False, prior: Mapping[str, Any] | None = None) -> Completion:
         """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
-        from leastnoise.mechanisms.adaptive.complete import complete
+        from leastnoise.mechanisms.adaptive.completion import complete
 
         return complete(self, nonnegative=nonnegative, prior=prior)
 
     def best(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
         """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
-        from leastnoise.mechanisms.adaptive.complete import best
+        from leastnoise.mechanisms.adaptive.completion import best
 
         return best(self, seed=seed, progress=progress)

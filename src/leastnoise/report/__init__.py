@@ -6,7 +6,7 @@ from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
     from leastnoise.release.html import release_html, table_html
-    from leastnoise.report.document import document
+    from leastnoise.report.documents import document
     from leastnoise.report.page import render
     from leastnoise.report.pages import write
     from leastnoise.report.plots import plot_plan, plot_table

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from leastnoise.plan.recipe import Recipe, sensitivity
-from leastnoise.plan.structure import Orbit, Structure
+from leastnoise.planning.integer_plan import Recipe, sensitivity
+from leastnoise.planning.structure import Orbit, Structure
 
 Attributes = tuple[str, ...]
 

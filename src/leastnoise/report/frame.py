@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.report.document import FALSE_ALARMS
+from leastnoise.report.documents import FALSE_ALARMS
 from leastnoise.storage.files import check_target, write_file
 
 OPTIONAL = {"rounds", "distributions", "whatif"}  # sections that a script removes where they are empty

@@ -11,8 +11,8 @@ from typing import Any
 
 from leastnoise.local import Collector, LocalPlan
 from leastnoise.local.frames import answers_frame
-from leastnoise.plan.words import number
-from leastnoise.report.document import FALSE_ALARMS
+from leastnoise.planning.summary import number
+from leastnoise.report.documents import FALSE_ALARMS
 from leastnoise.report.frame import filled, framed, write_page
 
 SEEDED = "Some reports came from a seed. Whoever knows it reads the records from them: this page protects nobody."

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from leastnoise.mechanisms.matrix.release import MatrixRelease
-from leastnoise.plan.words import number, percent_above
-from leastnoise.report.document import opening
+from leastnoise.planning.summary import number, percent_above
+from leastnoise.report.documents import opening
 from leastnoise.report.frame import filled, framed, spent, write_page
 
 ROWS = 2_000  # of the table of answers

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.plan.words import number, percent_above
+from leastnoise.planning.summary import number, percent_above
 from leastnoise.release import TableRelease
-from leastnoise.report.document import CELLS, document
+from leastnoise.report.documents import CELLS, document
 from leastnoise.report.frame import filled, framed, spent, write_page
 
 SECTIONS = {  # those of a page without such numbers are hidden by its script

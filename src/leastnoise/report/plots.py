@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leastnoise._lazy import optional
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.plan.words import number, where
+from leastnoise.planning.summary import number, where
 from leastnoise.release import Release
 from leastnoise.release.answers import quantile
 from leastnoise.report.allocation import allocation

@@ -8,9 +8,9 @@ import numpy as np
 
 from leastnoise.privacy.cost import read_fraction
 from leastnoise.release import TableRelease
-from leastnoise.release.export import file_names
+from leastnoise.release.files.export import file_names
 from leastnoise.release.rounds import Round
-from leastnoise.report.choice import fitting, short
+from leastnoise.report.selection import fitting, short
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Attribute, Domain
+from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, guarded, title_of
 from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts
+from leastnoise.sources.contribution_bounding import check_ids, kept_rows
 from leastnoise.sources.kinds import check_id, check_kind, missing_column
-from leastnoise.sources.people import check_ids, kept_rows
 from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 from leastnoise.workload.rules import MISSING, OUTSIDE, AnyRules, Coding, codings

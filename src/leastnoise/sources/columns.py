@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Bins
-from leastnoise.encoding import _numbers as as_floats
+from leastnoise.domain.attributes import Bins
+from leastnoise.domain.encoding import _numbers as as_floats
 from leastnoise.errors import DataError
 from leastnoise.sources.kinds import Kind, check_id, check_kind, truth
 from leastnoise.sources.source import as_array
@@ -67,7 +67,7 @@ def _pandas_kind(dtype: Any) -> Kind | None:
 def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
     """A code per row, or why there is none; refuses what no rule covers.
 
-    >>> from leastnoise.domain import Attribute
+    >>> from leastnoise.domain.attributes import Attribute
     >>> coding = Coding(Attribute.of("age", range(18, 100)), "age", outside=-3, missing=0)
     >>> coded(coding, np.array([18.0, 20, 7, np.nan])).tolist()
     [0, 2, -3, 0]
@@ -82,7 +82,7 @@ def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
 def diagnosed(coding: Coding, column: Column) -> tuple[tuple[int, int, int], IntArray]:
     """How many values are missing, outside, and outside still when clamped; and the codes by the rules.
 
-    >>> from leastnoise.domain import Attribute
+    >>> from leastnoise.domain.attributes import Attribute
     >>> coding = Coding(Attribute.of("age", range(18, 100)), "age", outside=-3)
     >>> numbers, codes = diagnosed(coding, np.array([18.0, 20.5, 7, np.nan]))
     >>> numbers, codes.tolist()

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError
 from leastnoise.sources.barrier import guarded
 from leastnoise.sources.codes import Codes, may_drop
+from leastnoise.sources.contribution_bounding import check_ids
 from leastnoise.sources.engine import Columns, Engine
-from leastnoise.sources.people import check_ids
 from leastnoise.sources.rules import Unit
 from leastnoise.sources.source import Axes, checked_name, checked_sets, project
 from leastnoise.sources.sql import Query

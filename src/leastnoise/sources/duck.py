@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
+from leastnoise.sources.interruptible import stoppable
 from leastnoise.sources.kinds import Kind
-from leastnoise.sources.patience import stoppable
 from leastnoise.sources.sql import Field
 
 _VIEW = "leastnoise_data"

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from leastnoise.domain import Values
+from leastnoise.domain.attributes import Values
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.workload.rules import Coding
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 
 Axes = tuple[int, ...]

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain import Bins, Values
+from leastnoise.domain.attributes import Bins, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import Kind, check_id, check_kind, missing_column, texts, truth

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Domain
+from leastnoise.algebra.exact import exact_sum
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.exact import exact_sum
 from leastnoise.sources.barrier import barrier, guarded
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 

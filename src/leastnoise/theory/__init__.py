@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
-    from leastnoise.factorize.norms import (
+    from leastnoise.strategies.norms import (
         ApproximateNorm,
         Certified,
         Norm,

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.factorize.descent import Stop, descend
-from leastnoise.factorize.norms import GAP, Certified, each_once
-from leastnoise.factorize.norms_checks import checked_gap, checked_matrices
-from leastnoise.gram import kron_all
+from leastnoise.algebra.gram import kron_all
+from leastnoise.strategies.descent import Stop, descend
+from leastnoise.strategies.norms import GAP, Certified, each_once
+from leastnoise.strategies.norms_checks import checked_gap, checked_matrices
 
 MAX_STEPS = 3000
 EVERY = 5  # the upper bound needs singular values, a step does not

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.plan.factorization import guard
+from leastnoise.planning.factorization import guard
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Cyclic, Marginal, Total
 

@@ -14,7 +14,7 @@ from math import ceil, floor, log, prod
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.factorize.norms import Norm
+from leastnoise.strategies.norms import Norm
 from leastnoise.theory.centred import Centred, climb
 from leastnoise.theory.signs import all_signs, every_sign
 from leastnoise.theory.tails import Error, Kind

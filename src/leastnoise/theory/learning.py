@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.collector import Collector
-from leastnoise.local.odds import checked_epsilon
 from leastnoise.local.plan import LocalPlan
 from leastnoise.local.planner import local_plan
+from leastnoise.local.randomized_response import checked_epsilon
 from leastnoise.workload import Workload
 
 LABELS = (-1, 1)

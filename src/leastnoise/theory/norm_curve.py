@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.factorize.norms import APPROXIMATE_GAP, ApproximateNorm, Reduced, approximation_at, each_once
-from leastnoise.factorize.norms_approximate import MAX_STEPS
-from leastnoise.factorize.norms_checks import checked_alpha, checked_gap, checked_matrix, checked_steps
+from leastnoise.strategies.norms import APPROXIMATE_GAP, ApproximateNorm, Reduced, approximation_at, each_once
+from leastnoise.strategies.norms_approximate import MAX_STEPS
+from leastnoise.strategies.norms_checks import checked_alpha, checked_gap, checked_matrix, checked_steps
 
 
 def gamma_2_curve(

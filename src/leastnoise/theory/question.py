@@ -17,18 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
+from leastnoise.algebra.gram import kron_all
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.differences import centred_trace, difference_floor, largest_difference
-from leastnoise.factorize.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
-from leastnoise.factorize.norms_checks import checked_matrices
-from leastnoise.gram import kron_all
 from leastnoise.local.ball import Ball, cap, unit_columns
 from leastnoise.local.design import design
-from leastnoise.local.odds import Odds, checked_epsilon
+from leastnoise.local.randomized_response import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.tables import lifted, queries_of
 from leastnoise.privacy import gaussian
-from leastnoise.theory import packing, pairs, urns
+from leastnoise.strategies.differences import centred_trace, difference_floor, largest_difference
+from leastnoise.strategies.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
+from leastnoise.strategies.norms_checks import checked_matrices
+from leastnoise.theory import packing, pairs, polya_urns
 from leastnoise.theory.floors import added_noise, two_datasets, two_populations, unbiased_reports
 from leastnoise.theory.ladder import Ladder, factors_alone
 from leastnoise.theory.sphere import Spectrum, any_reports, spectra
@@ -283,15 +283,15 @@ class Question:
         if self.constant:
             return []
         fixed, (parts, norm) = self.error.kind == "rms", self.solved[0]
-        weights = [urns.mixed(np.ones(len(part.queries)) if fixed else part.queries) for part in norm.parts]
+        weights = [polya_urns.mixed(np.ones(len(part.queries)) if fixed else part.queries) for part in norm.parts]
         found: list[pairs.Pairs] = []
         if len(parts) == 1:
-            found.append(urns.weighted(parts[0], weights[0], urns.mixed(norm.parts[0].cells)))
+            found.append(polya_urns.weighted(parts[0], weights[0], polya_urns.mixed(norm.parts[0].cells)))
         else:
-            found += urns.product_urns(parts, weights, fixed, self._moved[0])
+            found += polya_urns.product_urns(parts, weights, fixed, self._moved[0])
         if self.dense is not None:
             p = kron_all([p[None] for p in weights])[0]
-            found += [*urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
+            found += [*polya_urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
         return found
 
     @cached_property

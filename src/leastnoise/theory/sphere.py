@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from leastnoise._types import Array, IntArray
-from leastnoise.factorize.norms import Norm
+from leastnoise.strategies.norms import Norm
 from leastnoise.theory.centred import Centred, climb
 from leastnoise.theory.tails import MOST_PEOPLE, at_least
 

@@ -10,7 +10,7 @@ from math import comb, prod
 
 import numpy as np
 
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.families import Family, Total
 from leastnoise.workload.tensors import ROWS_LIMIT, TensorFamily, too_many_rows

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain import Attribute
+from leastnoise.domain.attributes import Attribute
+from leastnoise.domain.hierarchies import Hierarchy
+from leastnoise.domain.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
-from leastnoise.hierarchy import Hierarchy
-from leastnoise.tree import Tree, sums_below
 from leastnoise.workload.families import DENSE_LIMIT, Family, Marginal, Total, digest
 
 Kin = tuple[IntArray, slice, IntArray]  # nodes with children, the nodes below, how many each has

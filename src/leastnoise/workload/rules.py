@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from leastnoise.domain import Attribute, Bins, Domain, Integers, Scalar, Sized
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Scalar, Sized
 from leastnoise.errors import DataError, LeastnoiseError
 
 Outside = Literal["error", "other", "clamp", "drop"]

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from leastnoise.encoding import Encoding, Integers, Values, bins, sized
+from leastnoise.domain.encoding import Encoding, Integers, Values, bins, sized
+from leastnoise.domain.hierarchies import hierarchy
 from leastnoise.errors import LeastnoiseError
-from leastnoise.hierarchy import hierarchy
 from leastnoise.workload.families import FAMILIES
 from leastnoise.workload.fields import (
     AboveZero,

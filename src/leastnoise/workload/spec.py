@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from leastnoise.domain import Attribute, Domain
+from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown

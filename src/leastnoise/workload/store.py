@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leastnoise.domain import Attribute, Domain
+from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import Block
 from leastnoise.workload.families import Family, Weighted

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import WEIGHTS, Block, total_block
 from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Weighted
@@ -173,7 +173,7 @@ def _on(names: Sequence[str], options: QueryOptions) -> _Placed:
 class Workload:
     """Statistics wanted from a domain; every method returns a new workload.
 
-    >>> from leastnoise.domain import Domain
+    >>> from leastnoise.domain.attributes import Domain
     >>> work = Workload(Domain.of(age=range(10), sex=["F", "M"])).marginals(ways=2).prefix("age")
     >>> work.queries
     30
@@ -303,7 +303,7 @@ class Workload:
         `weights` may name levels and nodes, such as {"state": 10, "Bavaria": 50}; others have weight 1, and weight 0
         leaves them out.
 
-        >>> from leastnoise.domain import Domain, hierarchy
+        >>> from leastnoise.domain.attributes import Domain, hierarchy
         >>> domain = Domain.of(geo=hierarchy({"north": ["a", "b"], "south": ["c"]}), sex=["F", "M"])
         >>> Workload(domain).nodes("geo", by="sex", weights={"all": 0}).queries
         10

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.domain import Domain
+from leastnoise.algebra.residual import Axes, join, residual, subsets
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.state import Members
-from leastnoise.residual import Axes, join, residual, subsets
 from leastnoise.workload.workload import finite
 
 ALONE = 8  # independent numbers from which on a residual is moved by its own noise, and not with others

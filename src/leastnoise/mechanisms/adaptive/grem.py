@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
+from leastnoise.algebra.residual import Axes, subsets, uniform_priors
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.integer import Centring
-from leastnoise.mechanisms.adaptive.crp import residual_cost
+from leastnoise.mechanisms.adaptive.allocation import residual_cost
 from leastnoise.release.measurements import Measurements
 from leastnoise.release.state import State
-from leastnoise.residual import Axes, subsets, uniform_priors
+from leastnoise.strategies.integer import Centring
 
 Members = tuple[int, ...]  # attributes, ascending
 KEPT_CELLS = 2**27  # tables of up to so many cells in all, 1 GiB, are kept unless told otherwise

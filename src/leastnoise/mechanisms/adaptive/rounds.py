@@ -11,22 +11,22 @@ from typing import Protocol
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.integer import Centring, IntegerStrategy
-from leastnoise.mechanisms.adaptive.aims import Aims, maximal
+from leastnoise.mechanisms.adaptive.allocation import Allocation
+from leastnoise.mechanisms.adaptive.candidates import Aims, maximal
 from leastnoise.mechanisms.adaptive.completed import Completed
-from leastnoise.mechanisms.adaptive.crp import Allocation
 from leastnoise.mechanisms.adaptive.grem import Estimates, Residual
 from leastnoise.mechanisms.adaptive.shares import expected_errors
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
-from leastnoise.plan.recipe import LEAST_DEVIATION, Probe, Recipe, cost_of, decode
-from leastnoise.plan.smash import Prior
-from leastnoise.plan.structure import build_structure
+from leastnoise.planning.integer_plan import LEAST_DEVIATION, Probe, Recipe, cost_of, decode
+from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.structure import build_structure
 from leastnoise.privacy.budget import Budget
 from leastnoise.release.measurements import Answers, Measurements
 from leastnoise.release.state import Members
+from leastnoise.strategies.integer import Centring, IntegerStrategy
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.blocks import total_block
 

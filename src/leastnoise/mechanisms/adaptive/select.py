@@ -19,13 +19,13 @@ from math import isfinite
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.algebra.exact import exact_sum
 from leastnoise.errors import LeastnoiseError
-from leastnoise.exact import exact_sum
 from leastnoise.mechanisms.adaptive.grem import Estimates, Members
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.noise import Bits
 from leastnoise.noise.tail import Enclosure, normal
-from leastnoise.privacy.choice import choice_cost, choice_rho
+from leastnoise.privacy.exponential_mechanism import choice_cost, choice_rho
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 GRID = 2**6  # estimates are rounded to multiples of 1/GRID before they meet the data

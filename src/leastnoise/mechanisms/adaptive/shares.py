@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
-from leastnoise.mechanisms.adaptive.aims import Aims
-from leastnoise.mechanisms.adaptive.crp import water_filling
+from leastnoise.mechanisms.adaptive.allocation import water_filling
+from leastnoise.mechanisms.adaptive.candidates import Aims
 
 Mask = npt.NDArray[np.bool_]
 STEPS = 4  # of reweighting

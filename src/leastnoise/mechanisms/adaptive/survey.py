@@ -16,8 +16,7 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.strategy import along
-from leastnoise.mechanisms.adaptive.aims import View
+from leastnoise.mechanisms.adaptive.candidates import View
 from leastnoise.mechanisms.adaptive.rounds import Knowledge
 from leastnoise.mechanisms.adaptive.select import GRID, difference, rounded
 from leastnoise.mechanisms.gate import Counts
@@ -25,6 +24,7 @@ from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.state import Members
+from leastnoise.strategies.strategy import along
 from leastnoise.workload.families import Family, Marginal
 
 Reference = Callable[[Members], Array]  # the estimate of a table that data is compared with

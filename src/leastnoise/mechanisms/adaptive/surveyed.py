@@ -10,8 +10,8 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.estimate import fit
-from leastnoise.mechanisms.adaptive.aims import Aims
-from leastnoise.mechanisms.adaptive.crp import exact_shares
+from leastnoise.mechanisms.adaptive.allocation import exact_shares
+from leastnoise.mechanisms.adaptive.candidates import Aims
 from leastnoise.mechanisms.adaptive.rounds import Knowledge, Round, Says, recipe_of
 from leastnoise.mechanisms.adaptive.shares import Shares, best_shares, share_among
 from leastnoise.mechanisms.adaptive.survey import Reference, look

@@ -9,20 +9,20 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Literal
 
-from leastnoise.domain import Attribute
+from leastnoise.domain.attributes import Attribute
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System
-from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.mechanisms.matrix.names import checked_names, counted
 from leastnoise.mechanisms.matrix.plan import MatrixPlan, plan_digest
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import fraction_text, read_positive_fraction
-from leastnoise.release import folders
-from leastnoise.release.folders import Once
+from leastnoise.release.files import folders
+from leastnoise.release.files.folders import Once
 from leastnoise.release.statement import Figure
 from leastnoise.storage.archive import Arrays, integers, narrow
 from leastnoise.storage.records import Record, Saved, Text
+from leastnoise.strategies.system import MOST_ENTRIES, MOST_ITEMS, Measured, System
+from leastnoise.strategies.toeplitz import Toeplitz
 
 
 class Called(Record):

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain import Attribute, Spec
+from leastnoise.domain.attributes import Attribute, Spec
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS
+from leastnoise.strategies.system import MOST_ENTRIES, MOST_ITEMS
 
 ITEM = "item"  # the column of the data, where no other is named
 LONGEST = 200  # characters of a name

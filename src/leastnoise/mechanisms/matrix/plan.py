@@ -15,27 +15,27 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray, Progress
-from leastnoise.domain import Attribute, Domain
+from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.differences import difference_floor
-from leastnoise.factorize.integer import IntegerStrategy
-from leastnoise.factorize.norms import gamma_r
-from leastnoise.factorize.norms_checks import Weights, checked_matrix, checked_weights
-from leastnoise.factorize.system import MOST_ENTRIES, MOST_ITEMS, Measured, System, is_lower
-from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.matrix.names import Items, Names, checked_names, counted, places_of, too_large, unwrapped
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
 from leastnoise.noise import Bits, rounded_gaussian
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
-from leastnoise.plan.recipe import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
-from leastnoise.plan.words import no_noise_needed, number, percent_above
+from leastnoise.planning.integer_plan import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
+from leastnoise.planning.summary import no_noise_needed, number, percent_above
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text
 from leastnoise.privacy.gaussian import contrast
 from leastnoise.release.statement import common_delta
 from leastnoise.storage.archive import Arrays, digest_of, narrow
+from leastnoise.strategies.differences import difference_floor
+from leastnoise.strategies.integer import IntegerStrategy
+from leastnoise.strategies.norms import gamma_r
+from leastnoise.strategies.norms_checks import Weights, checked_matrix, checked_weights
+from leastnoise.strategies.system import MOST_ENTRIES, MOST_ITEMS, Measured, System, is_lower
+from leastnoise.strategies.toeplitz import Toeplitz
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Matrix, Prefix
 

@@ -12,9 +12,9 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.matrix.names import parsed
-from leastnoise.plan.words import number
-from leastnoise.release.linear import Linear
+from leastnoise.planning.summary import number
 from leastnoise.release.planned import PlannedRelease
+from leastnoise.release.queries.linear import Linear
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Origin
 from leastnoise.workload import Family

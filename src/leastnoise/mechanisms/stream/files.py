@@ -13,8 +13,8 @@ from leastnoise.mechanisms.matrix import files as matrix_files
 from leastnoise.mechanisms.stream import journal
 from leastnoise.mechanisms.stream.journal import JOURNAL
 from leastnoise.mechanisms.stream.plan import StreamPlan
-from leastnoise.release import folders
-from leastnoise.release.folders import STREAM
+from leastnoise.release.files import folders
+from leastnoise.release.files.folders import STREAM
 from leastnoise.storage import appended
 from leastnoise.storage.records import Saved, read_folder, write_folder
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 import numpy.typing as npt
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.norms_checks import Weights
 from leastnoise.mechanisms.matrix.names import Items
 from leastnoise.mechanisms.matrix.plan import MatrixPlan, Objective, RunningTotals, factorize
 from leastnoise.privacy.budget import Budget
+from leastnoise.strategies.norms_checks import Weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,6 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.system import Measured
-from leastnoise.factorize.toeplitz import Toeplitz
 from leastnoise.mechanisms.gate import checked_count
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
@@ -30,9 +28,11 @@ from leastnoise.mechanisms.stream.journal import FORMAT, JOURNAL, Journal, Step
 from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.noise import Bits, BoundBits, SecureBits, rounded_gaussian
 from leastnoise.privacy.ledger import Entry, Ledger
-from leastnoise.release import export, folders
 from leastnoise.release.answers import Answer, quantile
+from leastnoise.release.files import export, folders
 from leastnoise.release.statement import Origin, Privacy, Run
+from leastnoise.strategies.system import Measured
+from leastnoise.strategies.toeplitz import Toeplitz
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,31 +15,31 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, Progress
-from leastnoise.domain import Domain
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize import SOLVERS
-from leastnoise.factorize.threads import one_blas_thread
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
 from leastnoise.noise import Bits
-from leastnoise.plan import adhoc, store, words
-from leastnoise.plan.certificate import Floor
-from leastnoise.plan.design import Design, no_progress
-from leastnoise.plan.embedding import embed
-from leastnoise.plan.factorization import Factorization
-from leastnoise.plan.factorization import factorization as explicit
-from leastnoise.plan.objective import Objective, Outcome, query_weights
-from leastnoise.plan.recipe import Recipe, make_recipe
-from leastnoise.plan.recipe_store import fingerprint as recipe_fingerprint
-from leastnoise.plan.recipe_store import recipe_data
-from leastnoise.plan.request import Request
-from leastnoise.plan.variance import Variances
+from leastnoise.planning import covariance, store, summary
+from leastnoise.planning.certificate import Floor
+from leastnoise.planning.design import Design, no_progress
+from leastnoise.planning.embedding import embed
+from leastnoise.planning.factorization import Factorization
+from leastnoise.planning.factorization import factorization as explicit
+from leastnoise.planning.integer_plan import Recipe, make_recipe
+from leastnoise.planning.integer_plan_store import fingerprint as recipe_fingerprint
+from leastnoise.planning.integer_plan_store import recipe_data
+from leastnoise.planning.objective import Objective, Outcome, query_weights
+from leastnoise.planning.request import Request
+from leastnoise.planning.variance import Variances
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.gaussian import contrast
 from leastnoise.release.statement import Origin, Summary, common_delta
 from leastnoise.release.table_release import TableRelease
+from leastnoise.strategies import SOLVERS
+from leastnoise.strategies.threads import one_blas_thread
 from leastnoise.workload import Workload
 
 if TYPE_CHECKING:
@@ -220,11 +220,11 @@ class Plan(Mechanism[TableRelease]):
 
     def covariance(self, queries: Sequence[tuple[str | Sequence[str], npt.ArrayLike]]) -> Array:
         """Joint covariance of several linear queries, each (attributes, array over their cells)."""
-        return adhoc.covariance(self, queries)
+        return covariance.covariance(self, queries)
 
     def group_variances(self, group: int) -> dict[tuple[str, ...], Array]:
         """Variance of every query of one group: per attribute set, in the order of the family's rows."""
-        return adhoc.group_variances(self, group)
+        return covariance.group_variances(self, group)
 
     def factorization(self) -> Factorization:
         """Explicit L, B and Sigma with W = L B, on small domains."""
@@ -232,14 +232,14 @@ class Plan(Mechanism[TableRelease]):
 
     def to_json(self) -> dict[str, Any]:
         """The plan in numbers, as `leastnoise plan --json` prints it."""
-        return {**words.document(self), "peak_memory_mb": peak_memory_mb()}
+        return {**summary.document(self), "peak_memory_mb": peak_memory_mb()}
 
     def __str__(self) -> str:
-        return words.summary(self)
+        return summary.summary(self)
 
     def explain(self) -> str:
         """The plan in words."""
-        return words.explain(self)
+        return summary.explain(self)
 
     @cached_property
     def summary(self) -> Summary:
@@ -338,7 +338,7 @@ def plan(
 def _room_for_rounding(made: Plan) -> Plan:
     """A little more budget, so that accuracy targets are met by what is measured, not only by what is planned."""
     for _ in range(3):  # the digits kept depend on the noise, so the loss moves a little with the budget
-        if not words.has_recipe(made):
+        if not summary.has_recipe(made):
             return made
         tables = made.design.structure.tables
         targets = [(t, target) for t in tables if (target := made.workload.blocks[t.block].target) is not None]

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
+    from leastnoise.domain.tree import Tree
     from leastnoise.mechanisms.tree.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
     from leastnoise.mechanisms.tree.closed import Law
     from leastnoise.mechanisms.tree.integer import extra_variance, integer_noise
     from leastnoise.mechanisms.tree.invariants import Invariants
     from leastnoise.mechanisms.tree.plan import CascadePlan, cascade_plan
-    from leastnoise.mechanisms.tree.posterior import Pooled, Posterior, pool, posterior
+    from leastnoise.mechanisms.tree.posteriors import Pooled, Posterior, pool, posterior
     from leastnoise.mechanisms.tree.release import CascadeRelease
     from leastnoise.mechanisms.tree.replace import replace_cost
     from leastnoise.mechanisms.tree.run import cascade_release
     from leastnoise.mechanisms.tree.sample import gaussian_noise
     from leastnoise.mechanisms.tree.targets import Cascade, Spread, cost
-    from leastnoise.tree import Tree
 
 __all__ = [
     "Cascade",

@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
+from leastnoise.algebra.gram import LowRank
+from leastnoise.domain.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.optimal import GAP, solve_optimal
-from leastnoise.factorize.tree import best_budgets
-from leastnoise.gram import LowRank
 from leastnoise.mechanisms.tree.targets import Cascade, Spread, distinct_keys, make
-from leastnoise.tree import Tree, sums_below
+from leastnoise.strategies.optimal import GAP, solve_optimal
+from leastnoise.strategies.tree import best_budgets
 from leastnoise.workload.hierarchy import Load, upwards
 
 DENSE_LEAVES = 4_096  # up to so many leaves the floor is computed

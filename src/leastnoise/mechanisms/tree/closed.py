@@ -23,11 +23,11 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from leastnoise._types import Array, IntArray
+from leastnoise.domain.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.strategy import per_axis
 from leastnoise.mechanisms.tree.integer import answer_variances, extra_variance
 from leastnoise.mechanisms.tree.targets import Cascade, Spread
-from leastnoise.tree import Tree, sums_below
+from leastnoise.strategies.strategy import per_axis
 
 Values = npt.NDArray[Any]  # of floats, or of Fractions
 

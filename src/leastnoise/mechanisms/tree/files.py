@@ -13,20 +13,20 @@ import numpy as np
 from pydantic import Field
 
 from leastnoise._types import IntArray
-from leastnoise.encoding import Values
+from leastnoise.domain.encoding import Values
+from leastnoise.domain.hierarchies import Hierarchy
+from leastnoise.domain.tree import Counts, Tree
 from leastnoise.errors import LeastnoiseError
-from leastnoise.hierarchy import Hierarchy
 from leastnoise.mechanisms.tree.invariants import Invariants
 from leastnoise.mechanisms.tree.plan import CascadePlan, SavedTree, leaf_encoding, plan_digest
 from leastnoise.mechanisms.tree.release import CascadeRelease
 from leastnoise.mechanisms.tree.targets import Cascade, Spread
 from leastnoise.privacy.cost import read_positive_fraction
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.release import folders
-from leastnoise.release.folders import Once
+from leastnoise.release.files import folders
+from leastnoise.release.files.folders import Once
 from leastnoise.storage.archive import Arrays, integers, narrow
 from leastnoise.storage.records import Record, Saved
-from leastnoise.tree import Counts, Tree
 
 
 class Names(Record):

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.domain.tree import Counts, Tree, Where, first_children, next_level
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.targets import Cascade
-from leastnoise.noise.bits import Bits
 from leastnoise.noise.gaussian import LEAST_VARIANCE, rounded_gaussian
-from leastnoise.tree import Counts, Tree, Where, first_children, next_level
+from leastnoise.noise.random_source import Bits
 
 FINE = 20  # nodes are first known in units of 2^-FINE
 MOST_CHILDREN = 2**20  # beyond, the rounding of one family does not fit 64 bits

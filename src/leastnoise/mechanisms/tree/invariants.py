@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.domain.tree import Counts, Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.replace import two_largest
 from leastnoise.mechanisms.tree.targets import Cascade, Spread, distinct_keys, first_original, make
-from leastnoise.tree import Counts, Tree
 
 Flags = npt.NDArray[np.bool_]
 NAMED = 8  # exact nodes that a statement names

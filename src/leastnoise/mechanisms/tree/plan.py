@@ -14,13 +14,14 @@ import numpy as np
 from pydantic import Field
 
 from leastnoise._types import Array, Progress
-from leastnoise.domain import Attribute, Domain
-from leastnoise.encoding import Encoding
+from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.encoding import Encoding
+from leastnoise.domain.hierarchies import Hierarchy
+from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
-from leastnoise.hierarchy import Hierarchy
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
-from leastnoise.mechanisms.tree.aims import Kind, Targets, least_noise_cost, read_targets, without_rounding
+from leastnoise.mechanisms.tree.accuracy_targets import Kind, Targets, least_noise_cost, read_targets, without_rounding
 from leastnoise.mechanisms.tree.best import Demand, best_cascade
 from leastnoise.mechanisms.tree.closed import Law
 from leastnoise.mechanisms.tree.integer import check_fits, extra_variance, integer_noise
@@ -29,7 +30,7 @@ from leastnoise.mechanisms.tree.release import CascadeRelease
 from leastnoise.mechanisms.tree.replace import replace_cost
 from leastnoise.mechanisms.tree.targets import Cascade, cost
 from leastnoise.noise import Bits
-from leastnoise.plan.words import no_noise_needed, number
+from leastnoise.planning.summary import no_noise_needed, number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
@@ -38,7 +39,6 @@ from leastnoise.release.statement import USUAL_DELTA
 from leastnoise.sources.source import MOST_CELLS
 from leastnoise.storage.archive import Arrays, digest_of, narrow
 from leastnoise.storage.records import Record, Text
-from leastnoise.tree import Tree
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Marginal
 from leastnoise.workload.hierarchy import Nodes

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
+from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
-from leastnoise.factorize.strategy import per_axis
 from leastnoise.mechanisms.tree.closed import Law
-from leastnoise.plan.words import number
+from leastnoise.planning.summary import number
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.frames import with_errors
-from leastnoise.release.linear import Linear
 from leastnoise.release.planned import PlannedRelease
+from leastnoise.release.queries.linear import Linear
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Origin
-from leastnoise.tree import Tree
+from leastnoise.strategies.strategy import per_axis
 from leastnoise.workload import Family
 from leastnoise.workload.families import Marginal
 from leastnoise.workload.hierarchy import Nodes

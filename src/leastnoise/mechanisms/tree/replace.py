@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
+from leastnoise.domain.tree import Counts, first_children
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.targets import Cascade, cost
-from leastnoise.tree import Counts, first_children
 
 
 def replace_cost(*cascades: Cascade) -> Fraction:

@@ -15,7 +15,7 @@ def cascade_release(data: Any, trees: Trees, *, bits: Bits | None = None, **opti
 
     >>> import numpy as np
     >>> from leastnoise.noise import SeededBits
-    >>> from leastnoise.tree import Tree
+    >>> from leastnoise.domain.tree import Tree
     >>> tree = Tree.from_paths([("north", "a"), ("north", "b"), ("south", "c"), ("south", "d")])
     >>> release = cascade_release(np.array([120, 80, 60, 95]), tree, targets=[3, 4, 5], bits=SeededBits(1))
     >>> print(release.node("north"))

@@ -21,9 +21,9 @@ from typing import TypeVar
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.domain.tree import Counts, Index, Tree, Where, next_level
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.targets import Cascade
-from leastnoise.tree import Counts, Index, Tree, Where, next_level
 
 T = TypeVar("T")
 Draw = Callable[[int], Array]  # as many rows of independent normals as asked for

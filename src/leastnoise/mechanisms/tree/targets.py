@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
+from leastnoise.domain.tree import Counts, Tree, next_level
 from leastnoise.errors import LeastnoiseError
-from leastnoise.tree import Counts, Tree, next_level
 
 Number = Fraction | int | float
 _FEW = 2**16  # keys below this are told apart by a table, others by sorting

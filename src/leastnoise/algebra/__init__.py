@@ -1,0 +1,1 @@
+"""Residual spaces, Gram matrices and exact sums: mathematics without privacy."""

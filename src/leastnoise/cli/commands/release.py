@@ -1,0 +1,208 @@
+"""`leastnoise release`."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from leastnoise.cli.options import (
+    DATA,
+    Dataset,
+    FilesFrom,
+    Json,
+    LedgerFile,
+    Memory,
+    Note,
+    Overwrite,
+    Shown,
+    SpecArgument,
+    Table,
+)
+from leastnoise.cli.progress import ProgressBar
+from leastnoise.cli.show import figure, privacy
+from leastnoise.errors import LeastnoiseError, StoppedError
+from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.mechanisms.mechanism import Mechanism
+from leastnoise.mechanisms.stream.plan import StreamPlan
+from leastnoise.mechanisms.stream.stream import Stream
+from leastnoise.privacy.ledger import Ledger
+from leastnoise.privacy.units import say
+from leastnoise.release import Release, TableRelease
+from leastnoise.release.files.folders import HEADER
+from leastnoise.release.rounds import Adaptivity
+from leastnoise.release.statement import Origin
+from leastnoise.workload.spec import load_spec
+
+NO_LEDGER = (
+    "no ledger: nothing adds up what is spent on this dataset. Start one with: "
+    "leastnoise ledger init FILE --dataset NAME --epsilon 2 --delta 1e-9, then use --ledger FILE"
+)
+
+
+def release(
+    spec: SpecArgument,
+    out: Annotated[Path, typer.Option(help="The new folder of the release, or of the stream.", show_default=False)],
+    data: Annotated[
+        str | None, typer.Option(help=f"The data: {DATA} Without it, a stream is opened.", show_default=False)
+    ] = None,
+    ledger: LedgerFile = None,
+    dataset: Dataset = None,
+    table: Table = None,
+    note: Note = "",
+    tables: Annotated[Literal["parquet", "csv"] | None, typer.Option(help="Save all tables in reach as well.")] = None,
+    overwrite: Overwrite = False,
+    memory: Memory = None,
+    as_json: Json = False,
+    progress: Shown = None,
+    files_from: FilesFrom = None,
+) -> None:
+    """Measure data once by a spec, and save what may be published. This spends privacy.
+
+    With `method: stream` and without data, a stream is opened: add counts with leastnoise stream.
+    """
+    stated = load_spec(spec, files_from=files_from)
+    if data is None and stated.method != "stream":
+        raise LeastnoiseError("say where the data is, with --data; only 'method: stream' does without")
+    book = ledger_at(ledger)
+    name = dataset or (book.dataset if book else None)
+    with ProgressBar(progress) as bar, stopping(book):
+        mechanism = plan_spec(stated, progress=bar)
+        if data is None:
+            _open(mechanism, out, book, name, note, as_json)
+            return
+        published = mechanism.run(
+            data,
+            ledger=book,
+            dataset=name,
+            note=note,
+            out=out,
+            tables=tables,
+            overwrite=overwrite,
+            rules=stated.rules or None,
+            unit=stated.unit_fields,
+            table=table,
+            memory=memory,
+            progress=bar,
+        )
+    fields = summary(published, out, book, mechanism)
+    typer.echo(json.dumps(fields, indent=2) if as_json else words(fields, mechanism))
+
+
+def _open(
+    mechanism: Mechanism[Release], folder: Path, book: Ledger | None, name: str | None, note: str, as_json: bool
+) -> None:
+    assert isinstance(mechanism, StreamPlan), "the spec says so"
+    with Stream(mechanism, folder=folder, ledger=book, dataset=name, note=note) as stream:
+        fields = {"method": "stream", "stream": str(folder), "ledger_entry": stream.ledger_entry, **mechanism.to_json()}
+    lines = f"{mechanism}\nopened the stream {folder}; add counts with: leastnoise stream {folder} COUNT"
+    typer.echo(json.dumps(fields, indent=2) if as_json else lines)
+
+
+def ledger_at(path: Path | None) -> Ledger | None:
+    """The ledger, if there is one; without, it is told how to start one."""
+    if path is None:
+        typer.echo(NO_LEDGER, err=True)
+        return None
+    return Ledger.open(path)
+
+
+@contextmanager
+def stopping(ledger: Ledger | None) -> Iterator[None]:
+    """Tell whether an interrupted release was paid for."""
+    before = 0 if ledger is None else len(ledger.entries())
+    try:
+        yield
+    except KeyboardInterrupt:
+        entries = [] if ledger is None else ledger.entries()[before:]
+        if entries:
+            raise StoppedError(f"stopped after the debit; the ledger keeps its cost (entry {entries[-1].id})") from None
+        raise
+
+
+def summary(
+    release: Release, out: Path, ledger: Ledger | None, mechanism: Mechanism[Release] | None = None
+) -> dict[str, Any]:
+    """What was released, at which cost, and where it is; with what the mechanism says of itself."""
+    (origin,) = release.origins
+    header = json.loads((out / HEADER).read_text())
+    fields = {
+        "release": str(out),
+        "id": header["id"],
+        "dataset": release.dataset,
+        **_about(release, origin, mechanism),
+        "privacy": header["privacy"],
+        "insecure": release.insecure,
+        "ledger": None,
+    }
+    if ledger is not None:
+        left = say(ledger.left, ledger.total, up=False)
+        fields["ledger"] = {"path": str(ledger.path), "entry": origin.ledger_entry, "left": left}
+    return fields
+
+
+def _about(release: Release, origin: Origin, mechanism: Mechanism[Release] | None) -> dict[str, Any]:
+    if origin.adaptive is not None and isinstance(release, TableRelease):
+        return _adaptive(release, origin.adaptive)
+    if origin.summary is not None:
+        return _planned(origin)
+    return {} if mechanism is None else {"method": mechanism.method, **mechanism.to_json()}
+
+
+def _planned(origin: Origin) -> dict[str, Any]:
+    assert origin.summary is not None, "what is not adaptive was planned"
+    fields = ("queries", "rmse", "max_std_error")
+    return {"method": "plan"} | {name: getattr(origin.summary, name) for name in fields}
+
+
+def _adaptive(release: TableRelease, made: Adaptivity) -> dict[str, Any]:
+    """What became of the tables asked for; errors are in rows, summed over the queries of a table (L1)."""
+    errors = release.complete().errors()
+    expected = float(errors["expected_l1"].mean())
+    return {
+        "method": "adaptive",
+        "select": made.method,
+        "queries": made.workload.queries,
+        "tables": len(errors),
+        "tables_measured": int(errors["measured"].sum()),
+        "rounds": len(made.rounds),
+        "expected_l1": expected,
+    }
+
+
+def words(told: dict[str, Any], mechanism: Mechanism[Release] | None = None) -> str:
+    """The same for people to read."""
+    first = WORDS.get(told["method"])
+    if first is None:
+        return "\n".join([str(mechanism), f"released to {told['release']}", *last_words(told)])
+    return "\n".join([*first(told), f"spent {privacy(told['privacy'])}", *last_words(told)])
+
+
+def last_words(told: dict[str, Any]) -> Iterator[str]:
+    """What is left, and what to do next."""
+    if told["ledger"]:
+        yield f"left in the ledger: {told['ledger']['left']} (entry {told['ledger']['entry']})"
+    yield f"look at it with: leastnoise report {told['release']}"
+
+
+def _planned_words(told: dict[str, Any]) -> Iterator[str]:
+    yield f"released {told['queries']:,} statistics{_whose(told)} to {told['release']}"
+    yield f"RMSE {figure(told['rmse'])}, largest standard error {figure(told['max_std_error'])}"
+
+
+def _adaptive_words(told: dict[str, Any]) -> Iterator[str]:
+    asked, measured = told["tables"], told["tables_measured"]
+    yield f"released {asked:,} tables{_whose(told)} to {told['release']}, adaptively in {told['rounds']:,} rounds"
+    yield (
+        f"{measured:,} measured, {asked - measured:,} to be completed from what was measured; the errors in a table "
+        f"are expected to add up to {figure(told['expected_l1'])} on average"
+    )
+
+
+def _whose(told: dict[str, Any]) -> str:
+    return f" of {told['dataset']}" if told["dataset"] else ""
+
+
+WORDS = {"plan": _planned_words, "adaptive": _adaptive_words}  # other mechanisms print themselves

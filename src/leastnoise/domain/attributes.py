@@ -1,0 +1,221 @@
+"""Attributes and domains: which values exist, and in which order."""
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import IntArray
+from leastnoise.domain.encoding import (
+    Bins,
+    Encoding,
+    Integers,
+    Scalar,
+    Sized,
+    Spec,
+    Values,
+    bins,
+    encoding_of,
+    plain,
+    sized,
+)
+from leastnoise.domain.hierarchies import Hierarchy, hierarchy, read_values
+from leastnoise.errors import LeastnoiseError
+
+__all__ = [
+    "Attribute", "Bins", "Domain", "Encoding", "Hierarchy", "Integers", "Scalar", "Sized", "Spec", "Values", "bins",
+    "hierarchy", "sized",
+]  # fmt: skip
+
+
+MOST_ATTRIBUTES = 100_000
+LONGEST_NAME = 200  # characters of an attribute's name
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A named attribute and its values.
+
+    >>> sex = Attribute.of("sex", ["F", "M"])
+    >>> sex.code("M"), sex.label(0), sex.ordered
+    (1, 'F', False)
+    """
+
+    name: str
+    values: Encoding
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise LeastnoiseError(f"an attribute needs a name, got {self.name!r}")
+        if len(self.name) > LONGEST_NAME:
+            raise LeastnoiseError(
+                f"the name {self.name[:40]!r}... has {len(self.name):,} characters; use at most {LONGEST_NAME}"
+            )
+        if not isinstance(self.values, Encoding):
+            raise LeastnoiseError(f"{self.name!r} got {self.values!r} as its values; use Attribute.of(name, ...)")
+
+    @classmethod
+    def of(cls, name: str, spec: Spec) -> "Attribute":
+        """From a size, a range, a list of values, `bins(...)`, `hierarchy(...)` or `sized(...)`."""
+        try:
+            return cls(name, encoding_of(spec))
+        except LeastnoiseError as error:
+            raise LeastnoiseError(f"attribute {name!r}: {error}") from None
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return self.values.size
+
+    @property
+    def ordered(self) -> bool:
+        """Whether prefixes and ranges of the values mean something."""
+        return self.values.ordered
+
+    def code(self, value: object) -> int:
+        """The code of one value.
+
+        >>> Attribute.of("age", range(100)).code(120)
+        Traceback (most recent call last):
+        leastnoise.errors.LeastnoiseError: 120 is not a value of 'age' (0 to 99); nearest is 99
+        """
+        box = np.empty((), dtype=object)
+        box[()] = value
+        return int(self.codes(box))
+
+    def codes(self, values: npt.ArrayLike) -> IntArray:
+        """The codes of many values, same shape."""
+        found = self.values.find(values)
+        if np.any(found < 0):
+            where = int(np.flatnonzero(found.ravel() < 0)[0])
+            array = np.asarray(values) if hasattr(values, "__array__") else np.asarray(values, dtype=object)
+            raise LeastnoiseError(self._unknown(array.ravel()[where]))
+        return found
+
+    def _unknown(self, value: object) -> str:
+        value = plain(value)
+        return f"{value!r} is not a value of {self.name!r} ({self._known()}); nearest is {self.values.nearest(value)}"
+
+    def _known(self) -> str:
+        if self.ordered or isinstance(self.values, Sized):
+            return f"{self.label(0)} to {self.label(self.size - 1)}"
+        return ", ".join([self.label(code) for code in range(min(self.size, 5))] + ["..."] * (self.size > 5))
+
+    def value(self, code: int) -> Scalar:
+        """A value that has this code; the lower edge for bins."""
+        return self.values.value(self._checked(code))
+
+    def label(self, code: int) -> str:
+        """Text for tables and plots."""
+        return self.values.label(self._checked(code))
+
+    def _checked(self, code: int) -> int:
+        if not isinstance(code, int | np.integer) or not 0 <= code < self.size:
+            raise LeastnoiseError(f"{code!r} is not a code of {self.name!r}; codes run from 0 to {self.size - 1}")
+        return int(code)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `from_json` reads it back."""
+        return {"name": self.name, **self.values.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Attribute":
+        """Read what `to_json` wrote."""
+        try:
+            return cls(data["name"], read_values(data))
+        except (KeyError, TypeError) as error:
+            raise LeastnoiseError(f"not an attribute: {data!r} ({error})") from None
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Named attributes and their values, in a fixed order.
+
+    >>> Domain.of(age=4, sex=2).project("sex").shape
+    (2,)
+    >>> domain = Domain.of(age=range(100), sex=["F", "M"], income=bins(0, 200_000, width=4_000))
+    >>> domain.size, domain["income"].label(49)
+    (10000, '[196000, 200000]')
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        for attribute in self.attributes:
+            if not isinstance(attribute, Attribute):
+                raise LeastnoiseError(f"a domain is made of attributes, got {attribute!r}; use Domain.of(name=...)")
+        if len(self.attributes) > MOST_ATTRIBUTES:
+            raise LeastnoiseError(f"{len(self.attributes):,} attributes are more than {MOST_ATTRIBUTES:,}; use fewer")
+        if len(self._positions) < len(self.names):
+            twice = next(name for k, name in enumerate(self.names) if self._positions[name] != k)
+            raise LeastnoiseError(f"the attribute {twice!r} is named twice; names must differ")
+
+    @classmethod
+    def of(cls, specs: Mapping[str, Spec] | None = None, /, **more: Spec) -> "Domain":
+        """From `name=values` pairs, or a mapping where a name is no identifier."""
+        return cls(tuple(Attribute.of(name, spec) for name, spec in [*(specs or {}).items(), *more.items()]))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes in order."""
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """Number of cells, exact however large."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: k for k, name in reversed([*enumerate(self.names)])}
+
+    def index(self, name: str) -> int:
+        """Position of an attribute.
+
+        >>> Domain.of(age=4, sex=2).index("aeg")
+        Traceback (most recent call last):
+        leastnoise.errors.LeastnoiseError: no attribute 'aeg' in this domain (age, sex); did you mean 'age'?
+        """
+        if name not in self._positions:
+            close = difflib.get_close_matches(str(name), self.names, n=1, cutoff=0.5)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise LeastnoiseError(f"no attribute {name!r} in this domain ({', '.join(self.names)}){hint}")
+        return self._positions[name]
+
+    def project(self, *names: str) -> "Domain":
+        """The domain of these attributes, in the order given."""
+        return Domain(tuple(self[name] for name in names))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; `from_json` reads it back."""
+        return {"attributes": [attribute.to_json() for attribute in self]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Domain":
+        """Read what `to_json` wrote."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("attributes"), Iterable):
+            raise LeastnoiseError(f"not a domain: {data!r}; expected an object with a list of attributes")
+        return cls(tuple(Attribute.from_json(entry) for entry in data["attributes"]))

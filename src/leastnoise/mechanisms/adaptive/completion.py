@@ -1,0 +1,131 @@
+"""`release.complete()`: tables beyond what was measured, and the errors to expect of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leastnoise._types import Array, Progress
+from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate.estimate import BIASED, Estimate
+from leastnoise.estimate.targets import targets_of
+from leastnoise.mechanisms.adaptive.candidates import cell_noise
+from leastnoise.mechanisms.adaptive.completed import Completed, given_priors, simplex
+from leastnoise.release import TableRelease
+from leastnoise.release.frames import table_frame
+from leastnoise.release.state import Members
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MIXTURES = 6  # as many as fits usually have
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """Tables over any attributes. Those that were not measured are completed from those that were: biased guesses.
+
+    All tables agree with each other, unless `nonnegative` mends each on its own.
+
+    Guarantees: equals_the_measured_tables_without_noise; tables_agree;
+    completed_releases_keep_the_total_and_the_order_of_names.
+    """
+
+    release: TableRelease
+    nonnegative: bool = False
+    prior: Mapping[str, Any] | None = None  # public distributions of some attributes
+
+    @cached_property
+    def _completed(self) -> Completed:
+        state, given = self.release.state, given_priors(self.release.domain, self.prior)
+        known: dict[Members, float] = {}
+        for orbit, found in zip(state.structure.orbits, state.known, strict=True):
+            if found is not None:
+                energy = found.noise * cell_noise(found.strategy)
+                known |= {tuple(sorted(s)): energy for s in state.structure.sets(orbit).tolist()}
+        return Completed(self.release.domain.shape, known.keys(), state.marginal, known.__getitem__, given)
+
+    @property
+    def total(self) -> float:
+        """The number of rows."""
+        return self._completed.total
+
+    def counts(self, *names: str) -> Array:
+        """The completed counts of a table as an array, one axis per attribute."""
+        attributes = [self.release.domain.index(n) for n in names]
+        if len(set(attributes)) < len(attributes):
+            raise LeastnoiseError(f"{' x '.join(names)} has an attribute twice; name each once")
+        ordered = sorted(attributes)
+        found = self._completed.counts(ordered)
+        if self.nonnegative:
+            found = self.total * simplex(found.ravel() / self.total).reshape(found.shape)
+        return found.transpose([ordered.index(a) for a in attributes])
+
+    def table(self, *names: str) -> pd.DataFrame:
+        """The completed table: one row per cell with its count, which is a biased guess where it was not measured."""
+        attributes = [self.release.domain.index(n) for n in names]
+        counts = self.counts(*names)
+        frame = table_frame(self.release.domain, attributes, counts, np.zeros(counts.shape), 0.5, False)
+        frame.attrs = {"note": BIASED}
+        return frame.drop(columns=["std_error", "low", "high"])
+
+    def errors(self) -> pd.DataFrame:
+        """For each table asked of an adaptive release: the L1 error to expect, in rows. An estimate, not a bound.
+
+        What was left out is judged by noisy surveys, moved towards their mean so that the choice of the largest does
+        not make them too small or too large on average.
+        """
+        import pandas as pd
+
+        told = [o.adaptive for o in self.release.origins if o.adaptive is not None]
+        if not told:
+            raise LeastnoiseError("errors are estimated for adaptive releases; others have exact ones: release.table")
+        (last,) = told[-1:]
+        names = self.release.domain.names
+        tables = [tuple(names[a] for a in s) for block in last.workload.blocks for s in block.subsets()]
+        measured = [self.release.reach.has_table([self.release.domain.index(n) for n in t]) for t in tables]
+        return pd.DataFrame({"table": tables, "measured": measured, "expected_l1": np.array(last.expected)})
+
+
+def complete(release: TableRelease, *, nonnegative: bool = False, prior: Mapping[str, Any] | None = None) -> Completion:
+    """Tables over any attributes, completed with independence where nothing was measured. Costs no privacy.
+
+    `prior` has public distributions of some attributes to be used instead of the released ones.
+    """
+    given_priors(release.domain, prior)  # refuses bad ones
+    return Completion(release, nonnegative, prior)
+
+
+def best(release: TableRelease, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
+    """The closest answers that a release has: a fitted distribution, or completed tables. Costs no privacy.
+
+    A distribution that needs as many parameters as there are measured numbers only follows their noise; where that is
+    so and everything asked for was measured, the tables themselves are closer (docs/adaptive.md).
+
+    Guarantees: fits_unless_it_only_follows_the_noise.
+    """
+    found: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
+    return complete(release) if follows_noise(release, found) else found
+
+
+def follows_noise(release: TableRelease, estimate: Estimate) -> bool:
+    """Whether everything asked for was measured, and a fit needs as many parameters as there are measured numbers."""
+    if parameters(estimate, MIXTURES) < measured_numbers(release):
+        return False
+    told = [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
+    return all(release.reach.has_table(s) for work in told for block in work.blocks for s in block.subsets())
+
+
+def parameters(estimate: Estimate, mixtures: int) -> int:
+    """Free numbers of one of the mixtures that an estimate is the mean of."""
+    return len(estimate.mixture.weights) // mixtures * (1 + sum(n - 1 for n in estimate.domain.shape))
+
+
+def measured_numbers(release: TableRelease) -> int:
+    """Independent numbers among the measurements behind a release, without the total."""
+    total = release.total()
+    return targets_of(release.state, max(total.value, 1.0), total.std_error).freedom

@@ -1,0 +1,267 @@
+"""Certificates: how far a plan can be from the best factorization mechanism there is."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.algebra.gram import Dense, kron_all
+from leastnoise.planning.design import Design, Question, class_load
+from leastnoise.planning.structure import Structure
+from leastnoise.strategies.bounds import (
+    RootTrace,
+    fourier_trace,
+    root_trace,
+    root_trace_slopes,
+    tensor_traces,
+    trace_on,
+)
+from leastnoise.strategies.descent import Stop, descend
+from leastnoise.strategies.optimal import solve_optimal
+from leastnoise.strategies.tree import Witness
+from leastnoise.workload import TensorFamily
+
+SMALL_DOMAIN = 400  # cells up to which the optimum over all mechanisms is computed outright
+FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
+POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A lower bound on the weighted error (sum of weight * variance) at privacy cost 1, and where it comes from."""
+
+    value: float
+    kind: str
+
+
+def best_floor(design: Design) -> Floor:
+    """The best bound known over all factorization mechanisms for the design's question."""
+    question = design.question
+    candidates = [_fourier_floor(question), *_polar_floors(design), *_tree_floors(question)]
+    exact = exact_floor(question)
+    if exact is not None:
+        candidates.append(exact)
+    return max(candidates, key=lambda f: f.value)
+
+
+def exact_floor(question: Question) -> Floor | None:
+    """The optimum itself, by the certified fixed point on the whole domain, where that is small."""
+    domain = question.structure.workload.domain
+    if domain.size > SMALL_DOMAIN:
+        return None
+    gram = full_gram(question)
+    solved = solve_optimal(Dense((domain.size,), None, lambda: gram), gap=1e-5)
+    return Floor(solved.floor, "optimum over all factorization mechanisms, computed on the full domain")
+
+
+def full_gram(question: Question) -> Array:
+    """Weighted Gram of the whole workload on the whole (small) domain."""
+    structure, domain = question.structure, question.structure.workload.domain
+    out = np.zeros((domain.size, domain.size))
+    for i, table in enumerate(structure.tables):
+        for members in _member_sets(structure, table.block, table.axes):
+            out += question.table_weights[i] * _table_gram(question, i, members)
+    return out
+
+
+def _member_sets(structure: Structure, block: int, axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    for subset in structure.workload.blocks[block].subsets():
+        if tuple(sorted(structure.class_of(a) for a in subset)) == axes:
+            yield subset
+
+
+def _tensor(question: Question, table: int) -> TensorFamily:
+    family = question.asked.tensors[table]
+    assert family is not None
+    return family
+
+
+def _table_gram(question: Question, index: int, members: tuple[int, ...]) -> Array:
+    structure, domain = question.structure, question.structure.workload.domain
+    table = structure.tables[index]
+    if table.slots is not None:
+        slot_of = {structure.slots[s].cls: s for s in table.slots}
+        mats = [
+            question.asked.families[slot_of[structure.class_of(a)]].gram(n) if a in members else np.ones((n, n))
+            for a, n in enumerate(domain.shape)
+        ]
+        return kron_all(mats)
+    ordered = sorted(members, key=lambda a: (structure.class_of(a), a))
+    rows = _tensor(question, index).root(tuple(domain.shape[a] for a in ordered))
+    rows = rows.transpose([0, *(1 + ordered.index(a) for a in members)])
+    wide = rows.reshape(len(rows), *(n if a in members else 1 for a, n in enumerate(domain.shape)))
+    flat = np.broadcast_to(wide, (len(rows), *domain.shape)).reshape(len(rows), -1)
+    return flat.T @ flat
+
+
+def _assemble(question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots]) -> float:
+    structure = question.structure
+    return float(np.array(structure.members, dtype=float) @ np.sqrt(_squares(question, traces, tensors)[0])) ** 2
+
+
+def _squares(
+    question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots]
+) -> tuple[Array, Array]:
+    """Per orbit: sum over tables of weight * (trace of the table's root on the residual)^2; and the same per pair."""
+    structure, pairs = question.structure, question.structure.pairs
+    constants = np.array([0.0 if t is None else t.constant**2 for t in traces] + [1.0])
+    rests = np.array([0.0 if t is None else t.rest**2 for t in traces] + [1.0])
+    per_pair = question.table_weights[pairs.table] * pairs.extensions * constants[pairs.outside].prod(axis=1)
+    per_pair *= rests[pairs.inside_slots].prod(axis=1)
+    for p in np.flatnonzero([i is None for i in pairs.inside]).tolist():
+        table = int(pairs.table[p])
+        per_pair[p] *= tensors[table].on(pairs.kept[p]) ** 2 if table in tensors else 0.0
+    squares = np.zeros(len(structure.orbits))
+    np.add.at(squares, pairs.orbit, per_pair)
+    return squares, per_pair
+
+
+class _TensorRoots:
+    """Traces of one non-product table, by residual."""
+
+    def __init__(self, rows: Array, weights: list[Array]):
+        self.parts = tensor_traces(rows, weights)
+        self.found: dict[tuple[int, ...], float] = {}
+
+    def on(self, kept: tuple[int, ...]) -> float:
+        if kept not in self.found:
+            self.found[kept] = trace_on(*self.parts, kept)
+        return self.found[kept]
+
+
+def _fourier_floor(question: Question) -> Floor:
+    structure = question.structure
+    traces = [
+        fourier_trace(f, structure.classes[s.cls].size)
+        for f, s in zip(question.asked.families, structure.slots, strict=True)
+    ]
+    return Floor(_assemble(question, traces, {}), "WFF Theorems 5.8, 5.14 and 5.15 (closed form)")
+
+
+def _tree_floors(question: Question) -> Iterator[Floor]:
+    """A bound in closed form where hierarchies are asked for their nodes (docs/proofs.md)."""
+    structure = question.structure
+    loads = [class_load(question, c) for c in range(len(structure.classes))]
+    if not any(loads):
+        return
+    witnesses = [None if load is None else Witness.of(load) for load in loads]
+    traces: list[RootTrace | None] = []
+    for f, s in zip(question.asked.families, structure.slots, strict=True):
+        witness, n = witnesses[s.cls], structure.classes[s.cls].size
+        if witness is not None:
+            traces.append(witness.trace_of(f))
+        elif n <= POLAR_VALUES:
+            traces.append(root_trace(f.gram(n), np.full(n, 1 / n)))
+        else:
+            traces.append(fourier_trace(f, n))
+    yield Floor(_assemble(question, traces, {}), "trace-norm bound along trees, in closed form (docs/proofs.md)")
+
+
+def _polar_floors(design: Design) -> Iterator[Floor]:
+    question, structure = design.question, design.structure
+    if any(p.tree is not None for p in design.priors):
+        return  # the closed form along the tree is as good, and needs no matrix
+    uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
+    yield _polar(question, uniform, [1.0] * len(structure.slots))
+    if max((c.size for c in structure.classes), default=1) > POLAR_VALUES or not structure.slots:
+        return
+    dual = [_dual_weights(design, c) for c in range(len(structure.classes))]
+    start = [u if d is None else (u + d) / 2 for u, d in zip(uniform, dual, strict=True)]
+    weights, alphas = _BoundSearch(question).run(start)
+    yield _polar(question, _shared(weights), alphas)
+
+
+def _shared(weights: list[Array]) -> list[Array]:
+    """Nearly equal weights made equal, so that like tables are decomposed once; any product weights give a bound."""
+    kept: list[Array] = []
+    for i, w in enumerate(weights):
+        alike = next((j for j, k in enumerate(kept) if len(k) == len(w) and np.allclose(k, w, rtol=1e-4)), i)
+        kept.append(w if alike == i else kept[alike])
+    return kept
+
+
+class _BoundSearch:
+    """Better product weights and tilts for the bound, by ascent on its product part; any of them give a valid bound."""
+
+    def __init__(self, question: Question):
+        self.question, self.structure = question, question.structure
+        classes, slots = self.structure.classes, self.structure.slots
+        self.grams = [f.gram(classes[s.cls].size) for f, s in zip(question.asked.families, slots, strict=True)]
+        self.members = np.array(self.structure.members, dtype=float)
+        self.best: tuple[list[Array], list[float]] = ([], [])
+        self.value = -np.inf
+
+    def run(self, start: list[Array]) -> tuple[list[Array], list[float]]:
+        self.cuts = np.cumsum([len(s) for s in start])
+        x = np.concatenate([np.sqrt(np.concatenate(start)), np.full(len(self.grams), np.log(0.5))])
+        descend(self.objective, x, FLOOR_STEPS, ftol=1e-7)
+        return self.best
+
+    def objective(self, x: Array) -> tuple[float, Array]:
+        *raw, logs = np.split(x, self.cuts)
+        alphas = np.exp(np.clip(logs, -7.0, 3.0))
+        norms = [float(np.linalg.norm(r)) for r in raw]
+        sigmas = [r / n for r, n in zip(raw, norms, strict=True)]
+        slots = self.structure.slots
+        found = [root_trace_slopes(g, sigmas[s.cls], a) for g, s, a in zip(self.grams, slots, alphas, strict=True)]
+        squares, per_pair = _squares(self.question, [f[0] for f in found], {})
+        value = float(self.members @ np.sqrt(squares))
+        if value == 0:  # only tables that are not products count: nothing to climb
+            self.best = ([v**2 for v in sigmas], alphas.tolist())
+            raise Stop
+        if value > self.value:
+            self.value, self.best = value, ([v**2 for v in sigmas], alphas.tolist())
+        constant, rest = self._slot_shares(squares, per_pair)
+        slopes, tilt = [np.zeros(len(v)) for v in sigmas], np.zeros(len(found))
+        for i, (t, up) in enumerate(found):
+            of_constant = constant[i] / max(t.constant, 1e-300)
+            of_rest = rest[i] / t.rest if t.rest > 0 else 0.0
+            slopes[slots[i].cls] += of_constant * up.constant + of_rest * up.rest
+            tilt[i] = of_constant * up.constant_alpha + of_rest * up.rest_alpha
+        flat = [(g - (g @ v) * v) / n for g, v, n in zip(slopes, sigmas, norms, strict=True)]
+        return -float(np.log(value)), -np.concatenate([*flat, tilt]) / value
+
+    def _slot_shares(self, squares: Array, per_pair: Array) -> tuple[Array, Array]:
+        """How much of the bound scales with each slot's constant and rest."""
+        pairs = self.structure.pairs
+        roots = np.divide(self.members, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+        share = roots[pairs.orbit] * per_pair
+        constant, rest = np.zeros(len(self.grams) + 1), np.zeros(len(self.grams) + 1)
+        for column in pairs.outside.T:
+            np.add.at(constant, column, share)
+        for column in pairs.inside_slots.T:
+            np.add.at(rest, column, share)
+        return constant, rest
+
+
+def _dual_weights(design: Design, cls: int) -> Array | None:
+    if (cls,) not in design.structure.orbits:
+        return None
+    solution = design.solutions[design.structure.orbits.index((cls,))]
+    return None if solution is None else solution.dual
+
+
+def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:
+    structure = question.structure
+    traces: list[RootTrace | None] = []
+    for f, s, a in zip(question.asked.families, structure.slots, alphas, strict=True):
+        n = structure.classes[s.cls].size
+        traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else None)
+    tensors: dict[int, _TensorRoots] = {}
+    roots: dict[Hashable, Array] = {}
+    shared: dict[Hashable, _TensorRoots] = {}
+    for t, table in enumerate(structure.tables):
+        if table.slots is None:
+            family, shape = _tensor(question, t), structure.shape(table.axes)
+            here = [weights[c] for c in table.axes]
+            same = (family.key, shape)
+            key = (same, tuple(w.tobytes() for w in here))  # by content: classes may differ and weigh alike
+            if key not in shared:
+                if same not in roots:
+                    roots[same] = family.root(shape)
+                shared[key] = _TensorRoots(roots[same], here)
+            tensors[t] = shared[key]
+    return Floor(_assemble(question, traces, tensors), "trace-norm bound with polar test matrices (docs/theory.md)")

@@ -1,0 +1,165 @@
+"""Design: a strategy for every residual, independent of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from leastnoise._types import Array, Progress
+from leastnoise.algebra.gram import Gram, Kron
+from leastnoise.domain.tree import Tree
+from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.residual_workload import Prior, Smashed
+from leastnoise.planning.structure import Asked, Orbit, Structure
+from leastnoise.strategies import Axis, KronStrategy, Solution, Solver
+from leastnoise.strategies.solvers import LOOSE_CELLS
+from leastnoise.strategies.threads import across_cores
+from leastnoise.workload.hierarchy import Load, Nodes, load_of
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is optimized: a structure with weights on its tables and, possibly, on the rows of its families."""
+
+    structure: Structure
+    table_weights: Array
+    asked: Asked
+    bases: tuple[Array | None, ...] = ()  # per class, for solver 'basis'
+
+    def axis(self, prior: Prior, cls: int) -> Axis:
+        """What the solver may know of a class."""
+        basis = self.bases[cls] if self.bases else None
+        return Axis(prior.values, (prior.key, None if basis is None else basis.tobytes()), basis)
+
+
+@dataclass(frozen=True)
+class Design:
+    """Strategies for all residuals of a question, with their errors at privacy cost 1 each."""
+
+    question: Question
+    smashed: Smashed
+    problems: tuple[tuple[float, Gram] | None, ...]
+    solutions: tuple[Solution | None, ...]
+
+    @property
+    def structure(self) -> Structure:
+        """The structure behind the design."""
+        return self.question.structure
+
+    @property
+    def priors(self) -> tuple[Prior, ...]:
+        """The prior of each class."""
+        return self.smashed.priors
+
+    @cached_property
+    def losses(self) -> Array:
+        """L_A per orbit: weighted error of one residual at cost 1."""
+        return self._per_orbit(lambda s: s.error)
+
+    @cached_property
+    def floors(self) -> Array:
+        """Proven lower bounds on L_A for any strategy in the same residual spaces."""
+        return self._per_orbit(lambda s: s.floor)
+
+    def _per_orbit(self, value: Callable[[Solution], float]) -> Array:
+        return np.array(
+            [p[0] * value(s) if p and s else 0.0 for p, s in zip(self.problems, self.solutions, strict=True)]
+        )
+
+    @cached_property
+    def members(self) -> Array:
+        """Attribute sets per orbit."""
+        return np.array(self.structure.members, dtype=np.float64)
+
+    @cached_property
+    def root_total(self) -> float:
+        """sum_A sqrt(L_A): its square is the weighted error at privacy cost 1 (docs/theory.md, allocation)."""
+        return float(self.members @ np.sqrt(self.losses))
+
+    @cached_property
+    def root_floor(self) -> float:
+        """sum_A sqrt(floor_A)."""
+        return float(self.members @ np.sqrt(self.floors))
+
+    def noise(self, cost: float) -> Array:
+        """Noise variance per orbit that spends exactly `cost` = mu^2; infinite where nothing is asked."""
+        roots = np.sqrt(self.losses)
+        return np.divide(self.root_total, cost * roots, out=np.full(len(roots), np.inf), where=roots > 0)
+
+
+def no_progress(done: float, total: float, what: str) -> None:
+    """Nobody is watching."""
+
+
+def solve_design(
+    question: Question, priors: tuple[Prior, ...], solver: Solver, progress: Progress = no_progress
+) -> Design:
+    """Solve every residual problem of a question under given priors."""
+    structure = question.structure
+    smashed = Smashed(structure, priors, question.asked)
+    problems = smashed.problems(question.table_weights)
+    if not any(problems):
+        raise LeastnoiseError("every query of the workload is zero everywhere; add one that counts somebody")
+    _solve_dear(question, priors, solver, problems)
+    solutions: list[Solution | None] = []
+    for i, (orbit, problem) in enumerate(zip(structure.orbits, problems, strict=True)):
+        progress(i, len(problems), "solving residuals")
+        if problem is None:
+            solutions.append(None)
+        elif not orbit:
+            solutions.append(Solution(KronStrategy(()), 1.0, 1.0))
+        else:
+            axes = tuple(question.axis(priors[c], c) for c in orbit)
+            solutions.append(solver.solve(problem[1], axes, orbit))
+    return Design(question, smashed, tuple(problems), tuple(solutions))
+
+
+def _solve_dear(
+    question: Question, priors: tuple[Prior, ...], solver: Solver, problems: list[tuple[float, Gram] | None]
+) -> None:
+    """Fill the solver's cache with the expensive distinct problems, on all cores."""
+    dear: dict[Hashable, tuple[Gram, Orbit]] = {}
+    for orbit, problem in zip(question.structure.orbits, problems, strict=True):
+        if problem is not None and problem[1].cells > LOOSE_CELLS and not isinstance(problem[1], Kron):
+            dear.setdefault(problem[1].key, (problem[1], orbit))
+
+    def solve(item: tuple[Gram, Orbit]) -> None:
+        gram, orbit = item
+        solver.solve(gram, tuple(question.axis(priors[c], c) for c in orbit), orbit)
+
+    across_cores(solve, dear.values())
+
+
+def start_priors(question: Question, follow: Callable[[Load], bool]) -> tuple[Prior, ...]:
+    """Uniform priors, but for hierarchies of which `follow` says that strategies should follow the tree."""
+    loads = [class_load(question, c) for c in range(len(question.structure.classes))]
+    return tuple(
+        Prior(c.size) if load is None or not follow(load) else Prior.along(load.tree)
+        for c, load in zip(question.structure.classes, loads, strict=True)
+    )
+
+
+def class_load(question: Question, cls: int) -> Load | None:
+    """Everything asked of the nodes of a class, if nothing else is asked of it."""
+    structure = question.structure
+    tree = class_tree(structure, cls)
+    if tree is None:
+        return None
+    weights = np.zeros(len(structure.slots))
+    for weight, table in zip(question.table_weights.tolist(), structure.tables, strict=True):
+        for slot in table.slots or ():
+            weights[slot] += weight * table.copies
+    asked = zip(weights.tolist(), question.asked.families, structure.slots, strict=True)
+    loads = [w * load for w, f, s in asked if s.cls == cls and (load := load_of(f, tree)) is not None]
+    return sum(loads[1:], loads[0])
+
+
+def class_tree(structure: Structure, cls: int) -> Tree | None:
+    """The tree of a class whose nodes are asked for, if everything asked of it is nodes."""
+    families = [slot.family for slot in structure.slots if slot.cls == cls]
+    trees = [f.plain.tree for f in families if isinstance(f.plain, Nodes)]
+    apart = any(t.slots is None and cls in t.axes for t in structure.tables)  # queries that are no products
+    return trees[0] if trees and not apart and all(load_of(f, trees[0]) is not None for f in families) else None

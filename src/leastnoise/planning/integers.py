@@ -1,0 +1,259 @@
+"""Which integer matrix stands for which planned strategy, and with how many digits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.design import Design
+from leastnoise.planning.residual_workload import Prior
+from leastnoise.strategies import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, TreeStrategy
+from leastnoise.strategies.contrasts import Contrasts
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Part, Rows
+from leastnoise.strategies.rounding import (
+    Lattice,
+    free_rows,
+    integer_levels,
+    integer_prior,
+    joint_rows,
+    reaches,
+    short_basis,
+)
+from leastnoise.strategies.solvers import DENSE_CELLS
+
+PRECISION = 2.0**12  # column norm of a rounded matrix where nothing stands against it
+LEAST_PRECISION = 2.0**8  # below, rounding would cost percents: rather draw noise the slow way
+SPAN_PRECISION = 2.0**22  # most digits of a single matrix
+JOINT_PRECISION = 2.0**25  # of a matrix over several attributes, whose rows err more
+LARGEST_ENTRY = 2.0**30  # of a product, where precision is to be had for less: 2^32 rows then fit 64-bit integers
+FAST_DEVIATION = 5e11  # noise is drawn fast up to 1e12, and rounding may lengthen columns
+SLOW_DEVIATION = 1e15  # up to here, where answers are few enough
+SLOW_ANSWERS = 1e6  # so many at FAST_DEVIATION take a tenth of a second more; the time grows with both
+LEVELS = 255
+GUARD_PRECISION = 2.0**9
+
+
+class Rounding:
+    """Integer strategies for a design, all vanishing on one prior per class."""
+
+    def __init__(self, design: Design, mu: float, searched: bool = True):
+        self.design, self.mu, self.searched = design, mu, searched
+        self._parts: dict[tuple[int, int, float, bool], Part] = {}
+        self._lattices: dict[int, Lattice] = {}
+        self._bases: dict[int, IntArray] = {}
+
+    # --- how each class is treated ------------------------------------------------------------------------------------
+
+    def _planned(self, orbit: int) -> Strategy:
+        solution = self.design.solutions[orbit]
+        assert solution is not None
+        return solution.strategy
+
+    def _axes(self, orbit: int) -> Iterator[tuple[int, Strategy | None]]:
+        """(class, strategy of that axis); None where a strategy spans several axes."""
+        if self.design.solutions[orbit] is not None:
+            parts = axis_parts(self._planned(orbit))
+            for i, c in enumerate(self.design.structure.orbits[orbit]):
+                yield c, None if parts is None else parts[i]
+
+    @cached_property
+    def _uses(self) -> list[dict[int, Strategy | None]]:
+        """Per class: its distinct strategies by identity; key 0 stands for a strategy over several axes."""
+        uses: list[dict[int, Strategy | None]] = [{} for _ in self.design.priors]
+        for o in range(len(self.design.solutions)):
+            for c, s in self._axes(o):
+                uses[c][0 if s is None else id(s)] = s
+        return uses
+
+    @cached_property
+    def _alone(self) -> dict[int, Strategy]:
+        """Classes with a searched prior and a single strategy that vanishes on it and on nothing else.
+
+        Uniform and given priors stay what they are, so that releases of different workloads can be merged.
+        """
+        found = {}
+        for c, (uses, prior) in enumerate(zip(self._uses, self.design.priors, strict=True)):
+            (only,) = uses.values() if len(uses) == 1 else (None,)
+            searched = self.searched and prior.vector is not None and prior.tree is None
+            if only is not None and searched and _defines(only, prior.values):
+                found[c] = only
+        return found
+
+    def _centring(self, c: int, strategy: Strategy) -> bool:
+        return self.design.priors[c].vector is None and is_centring(strategy)
+
+    @cached_property
+    def _integer_priors(self) -> list[IntArray]:
+        return [
+            integer_prior(p.values, n) if p.tree is None else np.zeros(0, dtype=np.int64)  # trees need none
+            for p, n in zip(self.design.priors, self._least_norms, strict=True)
+        ]
+
+    # --- digits -------------------------------------------------------------------------------------------------------
+
+    def _norm(self, orbit: int) -> float:
+        """Column norm for each rounded matrix of a residual, so that its noise can be drawn fast."""
+        planned = self._planned(orbit)
+        scaled = isinstance(planned, ScaledKron)
+        share = sqrt(self.design.losses[orbit]) / self.design.root_total
+        answers = self.design.structure.members[orbit] * planned.cells
+        deviation = min(FAST_DEVIATION * max(SLOW_ANSWERS / answers, 1.0), SLOW_DEVIATION)
+        room = deviation * self.mu * sqrt(share) / (LEVELS if scaled else 1)
+        if axis_parts(planned) is None:
+            return min(JOINT_PRECISION, max(room, PRECISION))
+        rounded = 0
+        for c, s in self._axes(orbit):
+            if s is not None and not scaled and self._centring(c, s):
+                room /= sqrt(Centring(self.design.priors[c].size).largest_square)
+            else:
+                rounded += 1
+        each = 1 / max(rounded, 1)
+        most = min(SPAN_PRECISION, max(LARGEST_ENTRY**each, PRECISION))
+        return min(most, max(room**each, LEAST_PRECISION))
+
+    @cached_property
+    def _least_norms(self) -> list[float]:
+        """Per class: the least column norm of its matrices; a matrix over several axes shares its norm among them."""
+        norms = [SPAN_PRECISION] * len(self.design.priors)
+        for o, orbit in enumerate(self.design.structure.orbits):
+            if self.design.solutions[o] is not None:
+                joint = axis_parts(self._planned(o)) is None
+                for c in orbit:
+                    norms[c] = min(norms[c], self._norm(o) ** (1 / len(orbit) if joint else 1))
+        return norms
+
+    @cached_property
+    def _free(self) -> dict[int, tuple[Rows, Array]]:
+        """Classes whose only strategy, once rounded, defines the prior."""
+        found = {c: free_rows(s.matrix(), min(self._least_norms[c], PRECISION)) for c, s in self._alone.items()}
+        return {c: f for c, f in found.items() if close(f[1], self.design.priors[c].values)}
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def priors(self) -> tuple[Prior, ...]:
+        """The vector on which the integer strategies of each class vanish."""
+        out = []
+        for c, prior in enumerate(self.design.priors):
+            if prior.tree is not None:
+                out.append(prior)  # contrasts along a tree vanish on it exactly
+            elif c in self._free:
+                out.append(Prior(prior.size, self._free[c][1]))
+            else:
+                p = self._integer_priors[c]
+                out.append(Prior(prior.size, None if (p == 1).all() else p / p.sum()))
+        return tuple(out)
+
+    def strategies(self, orbit: int) -> tuple[IntegerStrategy, ...]:
+        """The integer strategies of an orbit.
+
+        Rounded rows of a strategy of low rank no longer span the queries exactly. On a single attribute, weak rows of
+        full rank join them; elsewhere a second strategy of full rank is measured with little budget. They carry what
+        is missing, so that answers stay unbiased.
+        """
+        if self.design.solutions[orbit] is None:
+            return ()
+        planned, classes = self._planned(orbit), self.design.structure.orbits[orbit]
+        parts = tuple(self._part(orbit, c, s) for c, s in self._axes(orbit) if s is not None)
+        if isinstance(planned, ScaledKron):
+            main = IntegerStrategy(parts, 1, integer_levels(planned.theta, LEVELS))
+        elif axis_parts(planned) is not None:
+            return (IntegerStrategy(parts),)
+        else:
+            main = IntegerStrategy((self._joint(orbit, planned),))
+        priors = iter([self.priors[c].values for c in classes])
+        if all(reaches(p.matrix(), [next(priors) for _ in p.shape]) for p in main.parts):
+            return (main,)
+        return main, IntegerStrategy(tuple(self._whole(c) for c in classes))
+
+    def _part(self, orbit: int, c: int, planned: Strategy) -> Part:
+        if c in self._free:
+            return self._free[c][0]
+        levels = isinstance(self._planned(orbit), ScaledKron)
+        key = (c, id(planned), self._norm(orbit), levels)
+        if key not in self._parts:
+            make = self._independent if levels else self._reaching
+            self._parts[key] = make(c, planned, self._norm(orbit))
+        return self._parts[key]
+
+    def _reaching(self, c: int, planned: Strategy, norm: float) -> Part:
+        """Rounded rows that reach every query on the attribute."""
+        if isinstance(planned, TreeStrategy):
+            return Contrasts.rounded(planned, norm)
+        if self._centring(c, planned):
+            return Centring(planned.cells)
+        found = self._lattice(c).round(dense_rows(planned), norm)
+        return found if reaches(found.rows, [self.priors[c].values]) else self._lattice(c).guarded(found, norm)
+
+    def _independent(self, c: int, planned: Strategy, norm: float) -> Part:
+        """Rounded rows that stay independent, which levels of their own demand."""
+        rows = dense_rows(planned)
+        while norm <= SPAN_PRECISION:
+            found = self._lattice(c).round(rows, norm)
+            if np.linalg.matrix_rank(found.rows.astype(np.float64)) == len(rows):
+                return found
+            norm *= 4
+        raise LeastnoiseError(f"rows on {planned.cells} values are too much alike to be rounded; use solver 'fourier'")
+
+    def _lattice(self, c: int) -> Lattice:
+        if c not in self._lattices:
+            self._lattices[c] = Lattice(self._integer_priors[c])
+        return self._lattices[c]
+
+    def _whole(self, c: int) -> Part:
+        return self._free[c][0] if c in self._free else self._lattice(c).whole(GUARD_PRECISION)
+
+    def _joint(self, orbit: int, planned: Strategy) -> Part:
+        classes = self.design.structure.orbits[orbit]
+        priors, bases = [self._integer_priors[c] for c in classes], [self._basis(c) for c in classes]
+        return joint_rows(dense_rows(planned), planned.shape, priors, bases, self._norm(orbit))
+
+    def _basis(self, c: int) -> IntArray:
+        if c not in self._bases:
+            self._bases[c] = short_basis(self._integer_priors[c])
+        return self._bases[c]
+
+
+def dense_rows(planned: Strategy) -> Array:
+    """The rows of a strategy; refused where they are only implied and would be too many to write down."""
+    if planned.cells > DENSE_CELLS and not isinstance(planned, MatrixStrategy):
+        raise LeastnoiseError(
+            f"the plan measures {planned.cells:,} cells by a Fourier strategy, which has no integer form of "
+            "reasonable size; plan with solver 'kronecker', or use coarser values"
+        )
+    return planned.matrix()
+
+
+def axis_parts(strategy: Strategy) -> tuple[Strategy, ...] | None:
+    """One strategy per axis, or None for a strategy over several axes."""
+    return strategy.parts if isinstance(strategy, ScaledKron) else strategy.factors
+
+
+def is_centring(strategy: Strategy) -> bool:
+    """Whether V is a multiple of I - J/n, as for tables."""
+    n = strategy.cells
+    if isinstance(strategy, CirculantStrategy):
+        theta = strategy.theta
+        return bool(theta[0] == 0 and np.allclose(theta[1:], theta[-1], rtol=1e-9, atol=0))
+    rows = strategy.matrix()
+    V = rows.T @ rows
+    return bool(np.allclose(V, V[0, 0] * (n * np.eye(n) - 1) / max(n - 1, 1), atol=1e-7 * V[0, 0]))
+
+
+def _defines(strategy: Strategy, prior: Array) -> bool:
+    """Whether the rows are n - 1 independent ones that vanish on the prior."""
+    if strategy.measurements != strategy.cells - 1:
+        return False
+    rows = strategy.matrix()
+    vanish = np.abs(rows @ prior).max() <= 1e-6 * np.abs(rows).max() * np.abs(prior).max()
+    return bool(vanish and np.linalg.matrix_rank(rows) == len(rows))
+
+
+def close(one: Array, other: Array) -> bool:
+    """Whether two priors are nearly the same."""
+    return bool(np.isfinite(one).all() and np.abs(one - other).max() <= 0.05 * np.abs(other).max())

@@ -1,0 +1,221 @@
+"""Smash: from a workload and priors to one Gram per residual (QuerySmasher section 6, with a prior)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.algebra.gram import Factor, Gram, Kron, LowRank, combine
+from leastnoise.algebra.residual import split
+from leastnoise.domain.tree import Tree
+from leastnoise.planning.structure import Asked, Structure
+from leastnoise.workload import TensorFamily
+from leastnoise.workload.families import DENSE_LIMIT, Family, Total, digest
+from leastnoise.workload.hierarchy import Load, even_shares, load_of, tree_key
+
+ZERO = 1e-12  # relative size below which a residual piece is nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """The prior of one class: a vector that sums to 1; None stands for uniform.
+
+    A prior with a tree is the one in which every node spreads evenly over its children; strategies then follow it.
+    """
+
+    size: int
+    vector: Array | None = None
+    tree: Tree | None = None
+
+    @staticmethod
+    def along(tree: Tree) -> Prior:
+        """The prior of strategies that follow a tree."""
+        return Prior(tree.leaf_count, even_shares(tree), tree)
+
+    @cached_property
+    def values(self) -> Array:
+        """The vector."""
+        return np.full(self.size, 1 / self.size) if self.vector is None else self.vector
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Content key."""
+        if self.tree is not None:
+            return ("tree", tree_key(self.tree))
+        return ("uniform", self.size) if self.vector is None else ("prior", digest(self.values))
+
+
+class SlotData:
+    """A family on an attribute under a prior: its Gram, the factor of its residual, its mean square."""
+
+    def __init__(self, family: Family, prior: Prior):
+        self.family, self.prior, self.size = family, prior, prior.size
+
+    @cached_property
+    def gram(self) -> Array:
+        """Sum of weight * row^T row over the queries."""
+        return self.family.gram(self.size)
+
+    @cached_property
+    def load(self) -> Load | None:
+        """What the family asks of strategies that follow the tree of the prior."""
+        return None if self.prior.tree is None else load_of(self.family, self.prior.tree)
+
+    @cached_property
+    def mean_square(self) -> float:
+        """||W pi||^2."""
+        if self.load is not None:
+            return self.load.mean_square
+        if self.prior.vector is None and self.size > DENSE_LIMIT // 4:
+            return float(self.family.wrapped_diagonal(self.size).mean())
+        p = self.prior.values
+        return float(p @ self.gram @ p)
+
+    @cached_property
+    def factor(self) -> Factor:
+        """W'^T W' with W' = W - (W pi) 1^T."""
+        circulant = self.family.circulant and self.prior.vector is None
+        return Factor(self.size, (self.family.key, self.prior.key), self._dense, self._spectrum(), circulant, self.load)
+
+    def _dense(self) -> Array:
+        g, p = self.gram, self.prior.values
+        gp = g @ p
+        return g - gp[:, None] - gp[None, :] + p @ gp
+
+    def _spectrum(self) -> Callable[[], Array] | None:
+        if self.prior.vector is not None:
+            return None
+
+        def spectrum() -> Array:  # the uniform prior sees the zero frequency alone
+            s = self.family.spectrum(self.size).copy()
+            s[0] = 0.0
+            return s
+
+        return spectrum
+
+    @cached_property
+    def vanishes(self) -> bool:
+        """True when every row is constant, so that nothing is left for the residual."""
+        if isinstance(self.family, Total) or self.size == 1:
+            return True
+        if self.prior.vector is None:
+            power = self.family.spectrum(self.size)
+            return bool(power[1:].sum() <= ZERO * power.sum())
+        if self.load is not None:
+            return not self.load.own.any()
+        return bool(np.trace(self.factor.dense) <= ZERO * np.trace(self.gram))
+
+
+class TensorPart:
+    """A non-product family on a table: its residual rows for each set of kept axes."""
+
+    def __init__(self, family: TensorFamily, priors: Sequence[Prior]):
+        self.family, self.priors = family, tuple(priors)
+        self.shape = tuple(p.size for p in priors)
+
+    @cached_property
+    def root(self) -> Array:
+        """At most `cells` rows with the same weighted Gram."""
+        return self.family.root(self.shape)
+
+    def piece(self, kept: tuple[int, ...]) -> Array:
+        """Rows of the residual on the kept axes."""
+        return split(self.root, [p.values for p in self.priors], kept)
+
+    def key(self, kept: tuple[int, ...]) -> Hashable:
+        """Content key of the residual."""
+        return ("tensor", self.family.key, self.shape, kept, tuple(p.key for p in self.priors))
+
+    def gram(self, kept: tuple[int, ...]) -> Gram | None:
+        """Gram of the residual, or None where nothing is left."""
+        rows = self.piece(kept)
+        if np.abs(rows).max(initial=0.0) <= ZERO * np.abs(self.root).max(initial=0.0):
+            return None
+        if len(kept) == 1:
+            return Kron((Factor(self.shape[kept[0]], self.key(kept), lambda: rows.T @ rows),))
+        return LowRank(tuple(self.shape[a] for a in kept), self.key(kept), lambda: rows)
+
+    def mean_square(self) -> float:
+        """Weighted sum of squared answers on the prior."""
+        return float(np.sum(self.piece(()) ** 2))
+
+
+@dataclass
+class Smashed:
+    """A workload smashed with given priors: coefficients and Grams of every residual."""
+
+    structure: Structure
+    priors: tuple[Prior, ...]
+    asked: Asked  # the objective may have put weights on rows
+    slots: list[SlotData] = field(init=False)
+    tensors: dict[int, TensorPart] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = [
+            SlotData(f, self.priors[s.cls]) for f, s in zip(self.asked.families, self.structure.slots, strict=True)
+        ]
+        self.tensors = {}
+        shared: dict[Hashable, TensorPart] = {}
+        for t, table in enumerate(self.structure.tables):
+            family = self.asked.tensors[t]
+            if family is not None:
+                key = (family.key, tuple(self.priors[c].key for c in table.axes))
+                if key not in shared:
+                    shared[key] = TensorPart(family, [self.priors[c] for c in table.axes])
+                self.tensors[t] = shared[key]
+
+    @cached_property
+    def mean_squares(self) -> Array:
+        """Per slot, with the dummy slot last."""
+        return np.array([s.mean_square for s in self.slots] + [1.0])
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """Per pair: tables that contain a member of the orbit, times the mean squares of the contracted axes."""
+        pairs = self.structure.pairs
+        return pairs.extensions * self.mean_squares[pairs.outside].prod(axis=1)
+
+    @cached_property
+    def bodies(self) -> list[Gram | None]:
+        """Per pair: the Gram of one table's piece, without its coefficient; None where nothing is left."""
+        pairs = self.structure.pairs
+        made: dict[Hashable, Gram | None] = {}
+        out: list[Gram | None] = []
+        for t, inside, kept in zip(pairs.table.tolist(), pairs.inside, pairs.kept, strict=True):
+            key: Hashable = inside if inside is not None else self.tensors[t].key(kept)
+            if key not in made:
+                made[key] = self._body(t, inside, kept)
+            out.append(made[key])
+        return out
+
+    def _body(self, table: int, inside: tuple[int, ...] | None, kept: tuple[int, ...]) -> Gram | None:
+        if inside is None:
+            return self.tensors[table].gram(kept) if kept else Kron(())
+        if any(self.slots[s].vanishes for s in inside):
+            return None
+        return Kron(tuple(self.slots[s].factor for s in inside))
+
+    def pair_weights(self, table_weights: Array) -> Array:
+        """Per pair: coefficient times the weight of its table; tensors bring their mean square for the total."""
+        weights = table_weights[self.structure.pairs.table] * self.coefficients
+        for p, (t, inside, kept) in enumerate(
+            zip(
+                self.structure.pairs.table.tolist(), self.structure.pairs.inside, self.structure.pairs.kept, strict=True
+            )
+        ):
+            if inside is None and not kept:
+                weights[p] *= self.tensors[t].mean_square()
+        return weights
+
+    def problems(self, table_weights: Array) -> list[tuple[float, Gram] | None]:
+        """Per orbit: (scale, Gram), or None where the workload asks nothing."""
+        terms: list[list[tuple[float, Gram]]] = [[] for _ in self.structure.orbits]
+        weights = self.pair_weights(table_weights)
+        for o, w, body in zip(self.structure.pairs.orbit.tolist(), weights.tolist(), self.bodies, strict=True):
+            if body is not None and w > 0:
+                terms[o].append((w, body))
+        return [combine(t) if t else None for t in terms]

@@ -1,0 +1,194 @@
+"""Plans as files: one zip of arrays with a header, written whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leastnoise._types import Array
+from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.certificate import Floor
+from leastnoise.planning.design import Design, Question
+from leastnoise.planning.embedding import embed
+from leastnoise.planning.integer_plan_store import stored_priors
+from leastnoise.planning.objective import Objective, Outcome
+from leastnoise.planning.residual_workload import Prior, Smashed
+from leastnoise.planning.store_checks import cells_of, check_design, check_prior, entries, number, numbers, text
+from leastnoise.planning.structure import Asked, Structure, build_structure
+from leastnoise.privacy import Budget
+from leastnoise.storage.archive import Archive
+from leastnoise.storage.formats import Format
+from leastnoise.strategies import (
+    CirculantStrategy,
+    KronStrategy,
+    MatrixStrategy,
+    ScaledKron,
+    Solution,
+    Strategy,
+    TreeStrategy,
+)
+from leastnoise.workload.families import Weighted
+from leastnoise.workload.hierarchy import tree_key
+from leastnoise.workload.store import workload_from_json, workload_to_json
+from leastnoise.workload.tensors import WeightedTensor
+
+if TYPE_CHECKING:
+    from leastnoise.mechanisms.tables.plan import Plan
+
+FORMAT = Format("leastnoise_plan", "plan", "save the plan again", "save one with plan.save(path)")
+
+
+class _Pool:
+    """Strategies by identity, so that shared ones are written once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.records: list[dict[str, Any]] = []
+        self._seen: dict[int, int] = {}
+
+    def add(self, strategy: Strategy) -> int:
+        if id(strategy) in self._seen:
+            return self._seen[id(strategy)]
+        record: dict[str, Any] = {"shape": list(strategy.shape)}
+        if isinstance(strategy, KronStrategy):
+            record["kron"] = [self.add(p) for p in strategy.parts]
+        elif isinstance(strategy, ScaledKron):
+            record["kron"], record["levels"] = [self.add(p) for p in strategy.parts], self._array(strategy.theta)
+        elif isinstance(strategy, TreeStrategy):
+            record["tree"], record["scales"] = tree_key(strategy.tree), self._array(strategy.scales)
+        elif isinstance(strategy, CirculantStrategy):
+            record["theta"] = self._array(strategy.theta)
+        elif isinstance(strategy, MatrixStrategy):
+            record["rows"], record["inverse"] = self._array(strategy.rows), self._array(strategy.pseudo_inverse)
+        self.records.append(record)
+        self._seen[id(strategy)] = len(self.records) - 1
+        return self._seen[id(strategy)]
+
+    def _array(self, a: Array) -> str:
+        name = f"strategy{len(self.arrays)}"
+        self.arrays[name] = a
+        return name
+
+
+def _read_strategies(records: list[dict[str, Any]], arrays: Any, priors: tuple[Prior, ...]) -> list[Strategy]:
+    trees = {tree_key(p.tree): p.tree for p in priors if p.tree is not None}
+    out: list[Strategy] = []
+    for r in records:
+        shape = r["shape"]
+        cells = cells_of(shape)
+        if "kron" in r:
+            out.append(_product([out[i] for i in r["kron"]], r, arrays))
+        elif "tree" in r:
+            tree = trees[r["tree"]]
+            out.append(TreeStrategy(tree, entries(arrays, r["scales"], (tree.core.tree.nodes,), least=0.0)))
+        elif "theta" in r:
+            out.append(CirculantStrategy(entries(arrays, r["theta"], tuple(shape), least=0.0)))
+        else:
+            rows = entries(arrays, r["rows"])
+            if rows.ndim != 2 or rows.shape[1] != cells:
+                raise LeastnoiseError(f"a strategy of shape {tuple(shape)} has rows of another length")
+            inverse = entries(arrays, r["inverse"], (cells, len(rows)))
+            out.append(MatrixStrategy(rows, tuple(shape), inverse))
+    return out
+
+
+def _product(parts: list[Strategy], record: dict[str, Any], arrays: Any) -> Strategy:
+    """A Kronecker product, with a noise level for each measurement or without."""
+    if "levels" not in record:
+        return KronStrategy(tuple(parts))
+    levels = entries(arrays, record["levels"], tuple(len(p.matrix()) for p in parts), least=0.0)
+    return ScaledKron(tuple(parts), levels)
+
+
+def save(plan: Plan, path: Path) -> None:
+    """Write a plan; the file appears only when it is complete."""
+    pool, design = _Pool(), plan.design
+    solutions = [
+        None if s is None else {"strategy": pool.add(s.strategy), "error": s.error, "floor": s.floor}
+        for s in design.solutions
+    ]
+    arrays = dict(pool.arrays)
+    for c, p in enumerate(design.priors):
+        if p.vector is not None and p.tree is None:
+            arrays[f"prior{c}"] = p.vector
+    stated = design.structure.stated
+    for i, (f, s) in enumerate(zip(design.question.asked.families, design.structure.slots, strict=True)):
+        if f.key != stated.families[i].key:
+            arrays[f"rows{i}"] = f.weights(design.structure.classes[s.cls].size)
+    for i, (t, table) in enumerate(zip(design.question.asked.tensors, design.structure.tables, strict=True)):
+        if t is not None and t.key != design.structure.block_of(table).tensor.key:
+            arrays[f"queries{i}"] = t.weights(design.structure.shape(table.axes))
+    arrays["table_weights"] = design.question.table_weights
+    header = {
+        "workload": workload_to_json(plan.workload),
+        "budget": plan.budget.to_json(),
+        "solver": plan.solver,
+        "prior": plan.prior,
+        "objective": plan.objective.to_json(),
+        "value": plan.outcome.value,
+        "floor": plan.outcome.floor,
+        "any_floor": [plan.floor.value, plan.floor.kind],
+        "strategies": pool.records,
+        "solutions": solutions,
+        "classes": [list(c.members) for c in design.structure.classes],
+        "seconds": plan.seconds,
+        "trees": [c for c, p in enumerate(design.priors) if p.tree is not None],
+    }
+    Archive(header, arrays).save(path, FORMAT)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The fields of a saved plan."""
+    archive = Archive.load(path, FORMAT)
+    with FORMAT.reading(path):
+        return _fields(archive.header, archive.arrays)
+
+
+def _asked(structure: Structure, arrays: dict[str, Array]) -> Asked:
+    """The stated queries with the weights that an objective has put on their rows."""
+    stated, sizes = structure.stated, [structure.classes[slot.cls].size for slot in structure.slots]
+    shapes = [structure.shape(table.axes) for table in structure.tables]
+
+    def weights(name: str, rows: int) -> Array:
+        return numbers(arrays, name, (rows,), least=0.0)
+
+    families = [
+        Weighted(f.plain, weights(k, f.plain.count(n))) if (k := f"rows{i}") in arrays else f
+        for i, (f, n) in enumerate(zip(stated.families, sizes, strict=True))
+    ]
+    tensors = [
+        WeightedTensor(t.plain, weights(k, t.plain.count(s))) if t is not None and (k := f"queries{i}") in arrays else t
+        for i, (t, s) in enumerate(zip(stated.tensors, shapes, strict=True))
+    ]
+    return Asked(tuple(families), tuple(tensors))
+
+
+def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    workload = workload_from_json(header["workload"])
+    inner = embed(workload) if header["solver"] == "embedding" else workload
+    class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
+    structure = build_structure(inner, lambda i: class_of[i])
+    priors = stored_priors(structure, header.get("trees", ()), arrays)
+    for prior in priors:
+        check_prior(prior)
+    asked = _asked(structure, arrays)
+    question = Question(structure, numbers(arrays, "table_weights", (len(structure.tables),), least=0.0), asked)
+    smashed = Smashed(structure, priors, asked)
+    strategies = _read_strategies(header["strategies"], arrays, priors)
+    solutions = tuple(
+        None if s is None else Solution(strategies[s["strategy"]], s["error"], s["floor"]) for s in header["solutions"]
+    )
+    design = Design(question, smashed, tuple(smashed.problems(question.table_weights)), solutions)
+    check_design(design)
+    value, kind = header["any_floor"]
+    return {
+        "workload": workload,
+        "budget": Budget.from_json(header["budget"]),
+        "solver": text(header["solver"], "the solver"),
+        "prior": text(header["prior"], "the prior"),
+        "objective": Objective.of(header["objective"]),
+        "outcome": Outcome(design, number(header["value"], "the value"), number(header["floor"], "the floor")),
+        "floor": Floor(number(value, "the floor"), text(kind, "the kind of floor")),
+        "seconds": number(header["seconds"], "the time"),
+        "embedded": inner if inner is not workload else None,
+    }

@@ -1,0 +1,1 @@
+"""Saved releases, exports and what other tools read."""

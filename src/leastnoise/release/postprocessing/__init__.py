@@ -1,0 +1,1 @@
+"""Tables without negative counts, in whole numbers, with known totals."""

@@ -1,0 +1,200 @@
+"""Post-processing for readers: known totals, counts that are not negative, whole numbers. It costs no privacy.
+
+Every step says what it does to bias and intervals. Only known totals keep both; the unbiased counts stay at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from leastnoise._types import Array, Progress
+from leastnoise.algebra.residual import powerset
+from leastnoise.errors import LeastnoiseError
+from leastnoise.release.postprocessing.nonnegative import Certificate, nonnegative
+from leastnoise.release.postprocessing.totals import Fact, Totals, conditioned, read_facts
+from leastnoise.release.state import Members, State
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from leastnoise.release.table_release import TableRelease
+
+HOLD = 30.0  # how much more a table counts than one with one attribute more (docs/statistics.md)
+TOLERANCE = 0.01
+UNBIASED = "unbiased"  # the column beside adjusted counts
+
+
+@dataclass(frozen=True)
+class Step:
+    """One adjustment and what it does to bias and intervals."""
+
+    label: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.effect}"
+
+
+@dataclass(frozen=True, eq=False)
+class Adjusted:
+    """Tables for readers. `release` has the unbiased answers, which take known totals into account.
+
+    Guarantees: unbiased_counts_stay_beside; steps_say_what_they_do.
+    """
+
+    release: TableRelease
+    estimate: State
+    chosen: tuple[Members, ...] = ()  # tables without negative counts, and with them all their margins
+    kept: tuple[Fact, ...] = ()  # totals that rounding keeps
+    rounded: bool = False
+    steps: tuple[Step, ...] = ()
+    certificate: Certificate | None = None
+
+    def counts(self, *names: str) -> Array:
+        """The adjusted counts of a table as an array, one axis per attribute."""
+        attributes = [self.release.domain.index(n) for n in names]
+        self.release.reach.check_table(attributes)
+        table = self.estimate.marginal(attributes)
+        if any(set(attributes) <= set(members) for members in self.chosen):
+            table = np.maximum(table, 0.0)  # what is below zero here is a rounding error or the stated shortfall
+        return rounded(table, self._keep(attributes)) if self.rounded else table
+
+    def _keep(self, attributes: Sequence[int]) -> tuple[int, ...]:
+        """Axes of the largest known totals that lie in a table."""
+        inside = [fact.attributes for fact in self.kept if set(fact.attributes) <= set(attributes)]
+        return tuple(attributes.index(a) for a in max(inside, key=len, default=()))
+
+    def table(self, *names: str, confidence: float = 0.95) -> pd.DataFrame:
+        """One row per cell: the adjusted count beside the unbiased one, its standard error and its interval."""
+        if UNBIASED in names:
+            raise LeastnoiseError(f"the attribute {UNBIASED!r} has the name of a column; use counts()")
+        frame = self.release.table(*names, confidence=confidence)
+        if self.estimate is self.release.state and not self.rounded:
+            return frame
+        frame = frame.rename(columns={"count": UNBIASED})
+        frame.insert(len(names), "count", self.counts(*names).ravel())
+        return frame
+
+    def to_json(self) -> dict[str, Any]:
+        """What was done, as plain data."""
+        return {"steps": [{"label": step.label, "effect": step.effect} for step in self.steps]}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps)) or "nothing was adjusted"
+
+
+def adjust(
+    release: TableRelease,
+    *,
+    round: bool = False,
+    nonnegative: bool = False,
+    totals: Totals | None = None,
+    tables: Iterable[str | Sequence[str]] | None = None,
+    hold: float = HOLD,
+    tolerance: float = TOLERANCE,
+    progress: Progress | None = None,
+) -> Adjusted:
+    """Tables for readers: with known totals, without negative counts, in whole numbers.
+
+    `tables` are those that must not be negative (all in reach, unless given). `hold` is by how much more a table counts
+    than one with one attribute more when they are moved; with 1 each counts by its own precision alone.
+    """
+    for name, value, least in (("hold", hold, 1.0), ("tolerance", tolerance, 1e-6)):
+        if not (isinstance(value, int | float) and least <= value < np.inf):
+            raise LeastnoiseError(f"{name} is {value!r}; use a number from {least:g} on")
+    facts = read_facts(release, totals or {})
+    steps = [_totals_step(len(facts))] if facts else []
+    informed = conditioned(release, facts) if facts else release
+    estimate, certificate = informed.state, None
+    chosen = _chosen(informed, tables) if nonnegative else ()
+    if chosen:
+        estimate, certificate = _without_negative(informed.state, chosen, hold, tolerance, progress)
+        steps.append(_nonnegative_step(certificate, len(chosen)))
+    if round:
+        steps.append(ROUNDING)
+    kept = tuple(f for f in facts if np.array_equal(f.table, np.rint(f.table)))
+    return Adjusted(informed, estimate, chosen, kept, bool(round), tuple(steps), certificate)
+
+
+def _chosen(release: TableRelease, tables: Iterable[str | Sequence[str]] | None) -> tuple[Members, ...]:
+    """The widest tables among those asked for; their margins follow."""
+    named = release.tables() if tables is None else ([t] if isinstance(t, str) else list(t) for t in tables)
+    sets = [tuple(sorted(release.domain.index(n) for n in names)) for names in named]
+    inside = {some for s in sets for some in powerset(s) if len(some) < len(s)}
+    for s in sets:
+        release.reach.check_table(s)
+    if not sets:
+        raise LeastnoiseError("tables is empty; name the tables that must not be negative, or leave it out for all")
+    return tuple(release.state.order(s) for s in dict.fromkeys(sets) if s not in inside)
+
+
+def _without_negative(
+    state: State, chosen: Sequence[Members], hold: float, tolerance: float, progress: Progress | None
+) -> tuple[State, Certificate]:
+    open_tables = [members for members in chosen if not _is_known(state, members)]
+    if not open_tables:
+        return state, Certificate(0.0, 0.0, 0)
+    return nonnegative(state, open_tables, hold, tolerance, progress)
+
+
+def _is_known(state: State, members: Members) -> bool:
+    """Whether a table is known exactly, so that nothing can move."""
+    parts = (state.find(some) for some in powerset(members))
+    return all(part is None or not part.noise for part in parts)
+
+
+# --- whole numbers ----------------------------------------------------------------------------------------------------
+
+
+def rounded(table: Array, keep: tuple[int, ...] = ()) -> Array:
+    """Whole numbers with the same (rounded) total, or the same totals along the axes `keep`: largest remainders go up.
+
+    Of all ways to round up or down with these totals this one changes the counts least, in squares.
+
+    >>> rounded(np.array([0.4, 0.4, 1.2])).tolist()
+    [1.0, 0.0, 1.0]
+
+    Guarantees: rounding_keeps_the_total; rounding_adds_at_most_a_quarter.
+    """
+    moved = np.moveaxis(table, keep, range(len(keep)))
+    rows = moved.reshape(int(np.prod(moved.shape[: len(keep)])), -1)
+    down = np.floor(rows)
+    up = np.rint(rows.sum(axis=1)) - down.sum(axis=1)
+    order = np.argsort(-(rows - down), axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(rows.shape[1])[None], axis=1)
+    return np.moveaxis((down + (rank < up[:, None])).reshape(moved.shape), range(len(keep)), keep)
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+ROUNDING = Step(
+    "whole numbers",
+    "each table is rounded by itself with its total kept (and the largest known totals that it "
+    "contains); counts move by less than 1, and their squared change is at most 1/4 per cell on average (plus "
+    "1/2 per table whose total is no whole number); tables no longer add up to each other exactly",
+)
+
+
+def _totals_step(count: int) -> Step:
+    tables = "1 public table" if count == 1 else f"{count} public tables"
+    return Step(
+        "known totals",
+        f"conditioned on {tables}; counts stay unbiased and consistent, standard errors are exactly those that remain, "
+        "and intervals keep their confidence, provided that the totals are those of the same rows",
+    )
+
+
+def _nonnegative_step(certificate: Certificate, count: int) -> Step:
+    cut = f"; counts up to {certificate.shortfall:.2g} below zero were set to it" if certificate.shortfall else ""
+    return Step(
+        "no negative counts",
+        f"the closest tables without negative counts ({count} at once, with all their margins), consistent with each "
+        "other; usually closer to the truth where many cells are empty, but biased: small counts upwards, large ones "
+        "downwards; intervals hold for the unbiased counts only, which stay beside them; any answer is within "
+        f"{certificate.distance:.2g} of its standard errors of the exact solution{cut}",
+    )

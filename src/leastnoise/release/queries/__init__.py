@@ -1,0 +1,1 @@
+"""Linear queries: their language, and what a release can answer."""

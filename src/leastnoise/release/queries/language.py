@@ -1,0 +1,419 @@
+"""The language of questions: from text to a linear query over a domain.
+
+    query     := [sign] term { sign term }                    sign is + or -
+    term      := [number *] condition
+    condition := all { or all }
+    all       := single { and single }
+    single    := { not } ( "(" query ")" | true | false | comparison )
+    comparison:= name compare value
+               | value compare name [compare value]           such as 18 <= age < 30
+               | name [not] between value and value           both ends included
+               | name [not] in "(" value { , value } ")"
+               | name [not] under value                       every leaf below a node of a hierarchy
+    compare   := = | == | != | <> | < | <= | > | >=
+    value     := [sign] number | 'text' | "text" | true | false
+    name      := letters, digits and underscores, or anything `in backticks`
+
+Keywords may be written in capitals. A quote inside a quoted text is doubled. A query in parentheses may stand where a
+condition does; joined by `and`, `or` or `not` it must be one. The empty text and * mean everybody, as `true` does.
+Nothing here looks at data. docs/ask.md says the same with examples.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise.domain.attributes import Attribute, Domain, Hierarchy, Scalar
+from leastnoise.errors import LeastnoiseError
+from leastnoise.release.queries.linear import (
+    KEYWORDS,
+    Condition,
+    Linear,
+    Part,
+    below,
+    code_of,
+    fits,
+    quoted,
+    quoted_name,
+    through,
+)
+
+MAX_TEXT = 100_000  # characters
+MAX_DEPTH = 50  # parentheses inside each other
+
+# Possessive repeats keep an unclosed quote from being cut into shorter texts.
+_TOKEN = re.compile(
+    r"""(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<name>`(?:[^`]|``)*+`)
+      | (?P<text>'(?:[^']|'')*+'|"(?:[^"]|"")*+")
+      | (?P<sign><=|>=|<>|!=|==|[-+*=<>(),])""",
+    re.VERBOSE,
+)
+_SPACE = re.compile(r"\s*")
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_COMPARE = frozenset({"=", "==", "!=", "<>", *_MIRRORED})
+_SIGNS = {"+": 1, "-": -1}
+
+_Kind = Literal["number", "word", "keyword", "name", "text", "sign", "end"]
+_Found: TypeAlias = Condition | Linear
+
+
+def parse(domain: Domain, text: str) -> Linear:
+    """The linear query that a text asks for.
+
+    >>> domain = Domain.of(age=range(100), sex=["F", "M"])
+    >>> parse(domain, "age between 18 and 30 and sex = 'F'")
+    <Linear: age x sex, cells: 200>
+    >>> parse(domain, "2 * (age < 18) - (sex in ('F', 'M'))")
+    <Linear: age, cells: 100>
+    >>> parse(domain, "agee < 18")
+    Traceback (most recent call last):
+    leastnoise.errors.LeastnoiseError: position 1: no attribute 'agee' in this domain (age, sex); did you mean 'age'?
+
+    Guarantees: counts_the_rows_that_match; fails_only_with_a_message_in_one_line.
+    """
+    return _Parser(domain, text).linear()
+
+
+def predicate(domain: Domain, text: str) -> Part[np.bool_]:
+    """A condition as the attributes it depends on and, for each of their cells, whether it holds.
+
+    >>> predicate(Domain.of(age=range(3), sex=["F", "M"]), "sex = 'F' and age < 1000")
+    ((1,), array([ True, False]))
+    """
+    return _Parser(domain, text).predicate()
+
+
+class _Token(NamedTuple):
+    kind: _Kind
+    text: str  # as written; keywords in small letters
+    start: int
+
+    def __str__(self) -> str:
+        if self.kind == "end":
+            return "the end"
+        return repr(self.text if len(self.text) <= 40 else self.text[:37] + "...")
+
+
+class _Value(NamedTuple):
+    value: Scalar
+    token: _Token
+
+
+@contextmanager
+def _at(token: _Token) -> Iterator[None]:
+    """Says where the mistake is."""
+    try:
+        yield
+    except LeastnoiseError as error:
+        raise _error(token, str(error)) from None
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    start = 0
+    while (start := _SPACE.match(text, start).end()) < len(text):  # type: ignore[union-attr]  # matches anything
+        match = _TOKEN.match(text, start)
+        if match is None:
+            raise LeastnoiseError(f"position {start + 1}: {_unreadable(text[start])}")
+        kind, written = match.lastgroup, match[0]
+        if kind == "word" and written.lower() in KEYWORDS:
+            kind, written = "keyword", written.lower()
+        found.append(_Token(cast(_Kind, kind), written, start))
+        start = match.end()
+    return [*found, _Token("end", "", start)]
+
+
+def _unreadable(character: str) -> str:
+    if character in "'\"`":
+        return f"the quote {character} is not closed; a quote inside is written twice"
+    return f"{character!r} has no meaning here; text goes in quotes, odd names in backticks"
+
+
+class _Name(NamedTuple):
+    position: int
+    attribute: Attribute
+    token: _Token
+
+
+class _Parser:
+    """Recursive descent, a few tokens ahead and never back, so time is linear in the text."""
+
+    def __init__(self, domain: Domain, text: str) -> None:
+        if not isinstance(text, str):
+            raise LeastnoiseError(f"a question is text, got {text!r}")
+        if len(text) > MAX_TEXT:
+            raise LeastnoiseError(f"this question has {len(text):,} characters; at most {MAX_TEXT:,} are read")
+        self.domain = domain
+        self.tokens = _tokens(text)
+        self.here = 0
+        self.depth = 0
+
+    def _ahead(self, steps: int = 0) -> _Token:
+        return self.tokens[min(self.here + steps, len(self.tokens) - 1)]
+
+    def _take(self, *wanted: str) -> _Token | None:
+        """The next token, if it is one of these words and signs."""
+        token = self._ahead()
+        if token.text not in wanted or token.kind == "end":
+            return None
+        self.here += 1
+        return token
+
+    def _need(self, wanted: str) -> _Token:
+        token = self._take(wanted)
+        if token is None:
+            raise self._expected(repr(wanted))
+        return token
+
+    def _expected(self, what: str) -> LeastnoiseError:
+        token = self._ahead()
+        same = [name for name in self.domain.names if token.kind == "keyword" and name.lower() == token.text]
+        hint = f"; write {quoted_name(same[0])} if the attribute is meant" if same else ""
+        if token.text == "*":
+            hint = "; a number before it multiplies a whole term, as in 2 * (age < 30)"
+        return _error(token, f"expected {what}, found {token}{hint}")
+
+    def linear(self) -> Linear:
+        return self._linear(self._whole(), self.tokens[0])
+
+    def predicate(self) -> Part[np.bool_]:
+        found = self._whole()
+        if isinstance(found, Linear):
+            raise _error(self.tokens[0], "expected a condition, found a sum")
+        with _at(self.tokens[0]):
+            return found.cells()
+
+    def _whole(self) -> _Found:
+        if self._ahead().kind == "end" or (self._ahead(1).kind == "end" and self._take("*")):
+            return Condition(self.domain)
+        found = self._query()
+        if self._ahead().kind != "end":
+            raise self._expected("and, or, +, - or the end")
+        return found
+
+    def _query(self) -> _Found:
+        signed_value = self._ahead(1).kind == "number" and self._ahead(2).text in _COMPARE  # -5 < x is a condition
+        sign = None if signed_value else self._take("+", "-")
+        start = self._ahead()
+        found = self._term()
+        if sign is None and self._ahead().text not in _SIGNS:
+            return found
+        total = self._linear(found, start) * _SIGNS[sign.text if sign else "+"]
+        while sign := self._take(*_SIGNS):
+            start = self._ahead()
+            more = self._linear(self._term(), start) * _SIGNS[sign.text]
+            with _at(sign):
+                total = total + more
+        return total
+
+    def _term(self) -> _Found:
+        token = self._ahead()
+        if token.kind != "number" or self._ahead(1).text != "*":
+            return self._any()
+        self.here += 2
+        found = self._linear(self._any(), token)
+        with _at(token):
+            return found * _number(token.text)
+
+    def _linear(self, found: _Found, token: _Token) -> Linear:
+        if isinstance(found, Linear):
+            return found
+        with _at(token):
+            return found.linear()
+
+    def _condition(self, found: _Found, operator: _Token) -> Condition:
+        if isinstance(found, Linear):
+            raise _error(operator, f"{operator} needs conditions, but a sum stands beside it")
+        return found
+
+    def _several(self, word: str, part: Callable[[], _Found]) -> tuple[_Token, list[_Found]]:
+        first, operator = part(), self._ahead()
+        rest: list[_Found] = []
+        while self._take(word):
+            rest.append(part())
+        return operator, [first, *rest]
+
+    def _any(self) -> _Found:
+        operator, found = self._several("or", self._all)
+        if len(found) == 1:
+            return found[0]
+        parts = [self._condition(part, operator) for part in found]
+        with _at(operator):
+            return Condition.every(self.domain, [part.negated() for part in parts]).negated()
+
+    def _all(self) -> _Found:
+        operator, found = self._several("and", self._single)
+        if len(found) == 1:
+            return found[0]
+        parts = [self._condition(part, operator) for part in found]
+        with _at(operator):
+            return Condition.every(self.domain, parts)
+
+    def _single(self) -> _Found:
+        operator, odd = self._ahead(), False
+        while self._take("not"):
+            odd = not odd
+        found = self._atom()
+        if operator.text != "not":
+            return found
+        condition = self._condition(found, operator)
+        with _at(operator):
+            return condition.negated() if odd else condition
+
+    def _atom(self) -> _Found:
+        token = self._ahead()
+        if self._take("("):
+            return self._inside(token)
+        if token.kind in ("word", "name"):
+            return self._after(self._name())
+        if self._ahead(1).text not in _COMPARE and self._take("true", "false"):
+            always = Condition(self.domain)
+            return always if token.text == "true" else always.negated()
+        if token.kind in ("number", "text") or token.text in ("true", "false", *_SIGNS):
+            return self._chain()
+        raise self._expected("a condition")
+
+    def _inside(self, token: _Token) -> _Found:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise _error(token, f"more than {MAX_DEPTH} parentheses inside each other; leave some out")
+        found = self._query()
+        self._need(")")
+        self.depth -= 1
+        return found
+
+    def _name(self) -> _Name:
+        token = self._ahead()
+        if token.kind not in ("word", "name"):
+            raise self._expected("the name of an attribute")
+        self.here += 1
+        with _at(token):
+            position = self.domain.index(token.text if token.kind == "word" else _unquoted(token.text))
+            fits(self.domain, [position])
+        return _Name(position, self.domain.attributes[position], token)
+
+    def _value(self) -> _Value:
+        token = self._ahead()
+        minus = self._take(*_SIGNS)
+        number = self._ahead()
+        if number.kind == "number":
+            self.here += 1
+            with _at(token):
+                return _Value(_number(number.text) * _SIGNS[minus.text if minus else "+"], token)
+        if minus is None and token.kind == "text":
+            self.here += 1
+            return _Value(_unquoted(token.text), token)
+        if minus is None and self._take("true", "false"):
+            return _Value(token.text == "true", token)
+        raise self._expected("a number" if minus else "a value" + self._missing_quotes(token))
+
+    def _missing_quotes(self, token: _Token) -> str:
+        if token.kind not in ("word", "name"):
+            return ""
+        return " (not a second attribute)" if token.text in self.domain else f" such as {quoted(token.text)}"
+
+    def _after(self, name: _Name) -> Condition:
+        if sign := self._take(*_COMPARE):
+            return self._compare(name, sign.text, self._value())
+        negated = self._take("not")
+        if self._take("between"):
+            found = self._between(name)
+        elif self._take("in"):
+            found = self._in(name)
+        elif self._ahead().text.lower() == "under":
+            found = self._under(name)
+        else:
+            raise self._expected("between or in" if negated else f"=, <, between or in after {name.token}")
+        return found.negated() if negated else found
+
+    def _chain(self) -> Condition:
+        value = self._value()
+        first = self._take(*_COMPARE)
+        if first is None:
+            factor = self._ahead(-1).kind == "number" and self._ahead().text != "*"
+            raise self._expected("a comparison or *" if factor else "a comparison")
+        name = self._name()
+        found = self._compare(name, _MIRRORED.get(first.text, first.text), value)
+        second = self._take(*_COMPARE)
+        if second is None:
+            return found
+        if {first.text, second.text} - {"<", "<="} and {first.text, second.text} - {">", ">="}:
+            raise _error(second, f"{first} and {second} make no range; write for example 18 <= age < 30")
+        return Condition.every(self.domain, [found, self._compare(name, second.text, self._value())])
+
+    def _compare(self, name: _Name, sign: str, value: _Value) -> Condition:
+        if sign in _MIRRORED:
+            self._check_order(name, sign)
+            with _at(value.token):
+                holds = np.arange(name.attribute.size) < below(name.attribute, sign, value.value)
+        else:
+            holds = _members(name.attribute, [value])
+        return Condition.of(self.domain, name.position, holds if sign in ("=", "==", "<", "<=") else ~holds)
+
+    def _between(self, name: _Name) -> Condition:
+        low = self._value()
+        self._need("and")
+        high = self._value()
+        self._check_order(name, "between")
+        with _at(low.token):
+            start = below(name.attribute, ">=", low.value)
+        with _at(high.token):
+            codes = np.arange(name.attribute.size)
+            stop = through(name.attribute, low.value, high.value, start)
+        return Condition.of(self.domain, name.position, (codes >= start) & (codes < stop))
+
+    def _in(self, name: _Name) -> Condition:
+        self._need("(")
+        values = [self._value()]
+        while self._take(","):
+            values.append(self._value())
+        if not self._take(")"):
+            raise self._expected("',' or ')'")
+        return Condition.of(self.domain, name.position, _members(name.attribute, values))
+
+    def _under(self, name: _Name) -> Condition:
+        self.here += 1
+        node, values = self._value(), name.attribute.values
+        if not isinstance(values, Hierarchy):
+            raise _error(name.token, f"{name.attribute.name!r} has no hierarchy, so under means nothing; use = or in")
+        with _at(node.token):
+            start, stop = values.under(node.value)
+        codes = np.arange(name.attribute.size)
+        return Condition.of(self.domain, name.position, (codes >= start) & (codes < stop))
+
+    def _check_order(self, name: _Name, sign: str) -> None:
+        if not name.attribute.ordered:
+            raise _error(name.token, f"{name.attribute.name!r} has no order, so {sign} means nothing; use = or in")
+
+
+def _members(attribute: Attribute, values: Sequence[_Value]) -> npt.NDArray[np.bool_]:
+    holds = np.zeros(attribute.size, dtype=np.bool_)
+    for value, token in values:
+        with _at(token):
+            holds[code_of(attribute, value)] = True
+    return holds
+
+
+def _number(text: str) -> float:
+    if re.match("0[0-9]", text):
+        raise LeastnoiseError(f"{text} has leading zeros; write {float(text):.15g}, or {quoted(text)} for text")
+    if text.isdigit() and len(text) <= 300:
+        return int(text)
+    if not math.isfinite(number := float(text)):
+        raise LeastnoiseError("the number is too large; use one below 1e308")
+    return number
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace(text[0] * 2, text[0])
+
+
+def _error(token: _Token, message: str) -> LeastnoiseError:
+    return LeastnoiseError(f"position {token.start + 1}: {message}")

@@ -1,0 +1,1 @@
+"""Means, quantiles, distribution functions and simultaneous intervals."""

@@ -1,0 +1,24 @@
+"""Strategies for one residual: interchangeable solvers, norms and bounds."""
+
+from typing import TYPE_CHECKING
+
+from leastnoise._lazy import export_lazily
+
+if TYPE_CHECKING:
+    from leastnoise.strategies.solvers import SOLVERS, Axis, Cache, Solver
+    from leastnoise.strategies.strategy import (
+        CirculantStrategy,
+        KronStrategy,
+        MatrixStrategy,
+        ScaledKron,
+        Solution,
+        Strategy,
+    )
+    from leastnoise.strategies.tree import TreeStrategy
+
+__all__ = [
+    "SOLVERS", "Axis", "Cache", "CirculantStrategy", "KronStrategy", "MatrixStrategy", "ScaledKron", "Solution",
+    "Solver", "Strategy", "TreeStrategy",
+]  # fmt: skip
+
+export_lazily(__name__)

@@ -1,0 +1,86 @@
+"""Several measurements of one residual taken together: precisions add up."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.algebra.gram import Gram, Kron
+from leastnoise.strategies.strategy import Strategy, along
+
+
+class Combined(Strategy):
+    """V = w V_base + R^T R: a base that reaches every query of the residual, and further rows with unit noise.
+
+    In the base's own coordinates V is the identity plus a matrix of low rank, so with the singular values S and
+    vectors Z of R B_base^+ / w^1/2 the root of its inverse is I - Z (1 - (1 + S^2)^-1/2) Z^T. Not scaled to cost 1: it
+    stands for measurements with their noise, at unit noise.
+    """
+
+    def __init__(self, base: Strategy, weight: float, rows: Array):
+        self.base, self.weight, self.shape = base, weight, base.shape
+        self.rows = rows.reshape(len(rows), -1)
+
+    @cached_property
+    def _low_rank(self) -> tuple[Array, Array]:
+        """Z (one row per direction) and S^2."""
+        A = self.base.half(self.rows) / np.sqrt(self.weight)
+        small = A @ A.T
+        power, U = np.linalg.eigh(small)
+        keep = power > 1e-14 * max(float(power[-1]), 1e-300)
+        return (U[:, keep].T @ A) / np.sqrt(power[keep])[:, None], power[keep]
+
+    def _shrink(self, h: Array) -> Array:
+        Z, power = self._low_rank
+        return h - ((h @ Z.T) * (1 - 1 / np.sqrt(1 + power))) @ Z
+
+    def matrix(self) -> Array:
+        return np.concatenate([np.sqrt(self.weight) * self.base.matrix(), self.rows])
+
+    def half(self, queries: Array) -> Array:
+        return self._shrink(self.base.half(queries) / np.sqrt(self.weight))
+
+    def back(self, half: Array) -> Array:
+        return self.base.back(self._shrink(half)) / np.sqrt(self.weight)
+
+    def cost(self) -> Array:
+        return self.weight * self.base.cost() + np.einsum("kx,kx->x", self.rows, self.rows).reshape(self.shape)
+
+    @property
+    def full_rank(self) -> bool:
+        return True
+
+    @cached_property
+    def _directions(self) -> Array:
+        """T with V^+ = V_base^+ / w - T^T T."""
+        Z, power = self._low_rank
+        T = self.base.back(Z * np.sqrt(power / (1 + power))[:, None]) / np.sqrt(self.weight)
+        return T.reshape(-1, *self.shape)
+
+    def product_variances(self, rows: list[Array]) -> Array:
+        found = self._base_variances(rows) / self.weight
+        T = self._directions
+        for axis, r in enumerate(rows):
+            T = along(r.T, T, axis + 1)
+        return np.maximum(found - np.einsum("k...,k...->...", T, T), 0.0)
+
+    def _base_variances(self, rows: list[Array]) -> Array:
+        factors = self.base.factors
+        if factors is None:
+            return self.base.product_variances(rows)
+        out = np.ones(())
+        for f, r in zip(factors, rows, strict=True):
+            out = np.multiply.outer(out, f.variances(r))
+        return out
+
+    def _error(self, gram: Gram) -> float:
+        T = self._directions
+        moved = T
+        if isinstance(gram, Kron):
+            for axis, f in enumerate(gram.factors):
+                moved = along(f.dense, moved, axis + 1)
+        else:
+            moved = (T.reshape(len(T), -1) @ gram.dense()).reshape(T.shape)
+        return self.base.error(gram) / self.weight - float(np.vdot(T, moved))

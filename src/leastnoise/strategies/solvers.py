@@ -1,0 +1,201 @@
+"""One door to all solvers: a Gram and its attributes in, a strategy at privacy cost 1 out, each problem solved once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.algebra.gram import Gram, Kron, LowRank
+from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.eigen import solve_eigen
+from leastnoise.strategies.fixed import BUILDERS, basis_strategy, solve_branching
+from leastnoise.strategies.fourier import solve_fourier
+from leastnoise.strategies.kronecker import follows_trees, rescaled, solve_along_trees, solve_kronecker
+from leastnoise.strategies.optimal import GAP, solve_optimal
+from leastnoise.strategies.strategy import Solution, Strategy, product_of
+from leastnoise.strategies.tree import solve_tree
+
+DENSE_CELLS = 4_096  # cells up to which a Gram without structure is solved densely
+LOOSE_CELLS = 500  # cells above which an unstructured solve is expensive enough to prepare
+DEAR_CELLS, DEAR_GAP = 1_500, 1e-4  # above so many cells a step takes seconds: stop at this gap
+CACHE_BYTES = 512 * 2**20
+
+SOLVERS = (
+    "optimal",
+    "fourier",
+    "subtraction",
+    "basis",
+    "identity",
+    "hierarchical",
+    "branching",
+    "wavelet",
+    "eigen",
+    "kronecker",
+    "tree",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """What a solver may know of one attribute: its prior and, for `basis`, the user's rows."""
+
+    prior: Array
+    key: Hashable
+    basis: Array | None = None
+
+
+class Cache:
+    """Solutions by content, least recently used dropped beyond a memory limit."""
+
+    def __init__(self, limit: int = CACHE_BYTES):
+        self.limit, self.used = limit, 0
+        self._items: OrderedDict[Hashable, tuple[Solution, int]] = OrderedDict()
+
+    def get(self, key: Hashable) -> Solution | None:
+        """The stored solution, if any."""
+        if key not in self._items:
+            return None
+        self._items.move_to_end(key)
+        return self._items[key][0]
+
+    def put(self, key: Hashable, solution: Solution) -> Solution:
+        """Store and return."""
+        size = _bytes(solution.strategy)
+        self.used -= self._items.pop(key, (solution, 0))[1]
+        self._items[key] = (solution, size)
+        self.used += size
+        while self.used > self.limit and len(self._items) > 1:
+            _, (_, dropped) = self._items.popitem(last=False)
+            self.used -= dropped
+        return solution
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._items.clear()
+        self.used = 0
+
+
+def _bytes(strategy: Strategy) -> int:
+    """Memory of a solution: its strategy, with the inverse and the slope of the same size."""
+    own = getattr(strategy, "rows", getattr(strategy, "theta", None))
+    return 1_000 if own is None else 3 * int(own.nbytes)
+
+
+@dataclass
+class Solver:
+    """A named way to choose strategies; `solve` gives the strategy for one residual."""
+
+    name: str = "optimal"
+    gap: float = GAP
+    cache: Cache = field(default_factory=Cache)
+    warm: dict[Hashable, Array] = field(default_factory=dict)
+    solves: int = 0
+    work: float = 0.0  # floating-point operations spent so far, roughly
+
+    def __post_init__(self) -> None:
+        if self.name not in SOLVERS:
+            raise LeastnoiseError(f"unknown solver {self.name!r}; use one of {', '.join(SOLVERS)}")
+
+    def solve(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable = None) -> Solution:
+        """Strategy for the Gram at privacy cost 1; `hint` names the place for warm starts."""
+        if self.name in BUILDERS or self.name == "basis":
+            return self._fixed(gram, axes)
+        if isinstance(gram, Kron):
+            return self._product(gram, axes, hint)
+        return self._cached(gram, axes, hint)
+
+    def _product(self, gram: Kron, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
+        # both the primal and the dual of a Kronecker product multiply (docs/theory.md)
+        parts = [
+            self._cached(Kron((f,)), (axis,), (hint, i))
+            for i, (f, axis) in enumerate(zip(gram.factors, axes, strict=True))
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        strategy = product_of([p.strategy for p in parts])
+        slopes = [p.slope for p in parts if p.slope is not None]
+        slope = product_of(slopes) if len(slopes) == len(parts) else None
+        return Solution(strategy, prod(p.error for p in parts), prod(p.floor for p in parts), slope=slope)
+
+    def _fixed(self, gram: Gram, axes: tuple[Axis, ...]) -> Solution:
+        parts: list[Strategy] = []
+        for axis in axes:
+            key = (self.name, axis.key)
+            found = self.cache.get(key)
+            if found is None:
+                made = (
+                    basis_strategy(axis.prior, axis.basis) if self.name == "basis" else BUILDERS[self.name](axis.prior)
+                )
+                found = self.cache.put(key, Solution(made, 0.0, 0.0))
+            parts.append(found.strategy)
+        strategy = product_of(parts)
+        return Solution(strategy, strategy.error(gram), 0.0)
+
+    def _cached(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
+        key = (self.name, self.gap, gram.key)
+        found = self.cache.get(key)
+        if found is not None:
+            return found
+        solution = self._solve(gram, axes, self.warm.get(hint))
+        self.solves += 1
+        self.work += solution.work
+        if solution.dual is not None:
+            self.warm[hint] = solution.dual
+        return self.cache.put(key, solution)
+
+    def _solve(self, gram: Gram, axes: tuple[Axis, ...], start: Array | None) -> Solution:
+        if isinstance(gram, Kron) and (load := gram.factors[0].load) is not None:
+            return solve_tree(load)
+        if follows_trees(gram):
+            return solve_along_trees(gram, self.gap)
+        if self.name == "fourier":
+            return solve_fourier(gram)
+        if self.name == "eigen":
+            self._need_dense(gram)
+            return solve_eigen(gram, self.gap)
+        priors = tuple(a.prior for a in axes)
+        if self.name == "branching":
+            return solve_branching(gram, priors)
+        if self.name == "kronecker" and not isinstance(gram, Kron):
+            return solve_kronecker(gram, priors, self.gap)
+        if isinstance(gram, Kron) and all(f.circulant for f in gram.factors):
+            return closed_form(gram)
+        if isinstance(gram, Kron) or thin(gram):
+            return solve_optimal(gram, self.gap, start)
+        if gram.cells <= DENSE_CELLS:
+            if start is None and gram.cells > LOOSE_CELLS:  # a product dual is a cheap and close start
+                start = solve_kronecker(gram, priors, 1e-3).dual
+            return solve_optimal(gram, max(self.gap, DEAR_GAP) if gram.cells > DEAR_CELLS else self.gap, start)
+        return best_structured(gram, priors, self.gap)
+
+    def _need_dense(self, gram: Gram) -> None:
+        if gram.cells > DENSE_CELLS:
+            raise LeastnoiseError(
+                f"solver {self.name!r} needs a dense {gram.cells:,} x {gram.cells:,} array "
+                f"({8 * gram.cells**2 / 1e9:,.0f} GB); use solver 'optimal' or 'kronecker'"
+            )
+
+
+def closed_form(gram: Kron) -> Solution:
+    """The optimum where the Gram is circulant: the dual at uniform weights equals the error of the Fourier strategy."""
+    waves = solve_fourier(gram)
+    return Solution(waves.strategy, waves.error, waves.error, np.full(gram.cells, 1 / gram.cells), waves.strategy)
+
+
+def thin(gram: Gram) -> bool:
+    """Low rank enough for a direct solve: the rows and one rank x rank problem."""
+    return isinstance(gram, LowRank) and len(gram.rows) <= DENSE_CELLS
+
+
+def best_structured(gram: Gram, priors: tuple[Array, ...], gap: float) -> Solution:
+    """For sums too large to be dense: the better of a rescaled product and a Fourier strategy, with an honest floor."""
+    product = rescaled(gram, solve_kronecker(gram, priors, gap), gap)
+    if not all(np.allclose(p, 1 / len(p)) for p in priors):
+        return product  # the Fourier basis is orthogonal to the uniform prior only
+    waves = solve_fourier(gram)
+    return product if product.error <= waves.error else Solution(waves.strategy, waves.error, product.floor)

@@ -1,0 +1,136 @@
+"""Running totals over long horizons: the square root of the matrix of prefixes, in integers.
+
+The T x T matrix of prefixes has the generating function 1 / (1 - z). Its square root (1 - z)^-1/2 = sum c_k z^k with
+c_k = (2k choose k) / 4^k gives a lower-triangular strategy whose error is within a small constant of the best
+(Fichtenberger, Henzinger and Upadhyay 2023). Here the c_k are scaled and rounded to integers; reading divides by the
+rounded series, so rounding costs a little accuracy and no exactness. Only the first column is ever stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from leastnoise._types import Array, IntArray
+from leastnoise.algebra.exact import exact_sum
+from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.convolution import LONGEST, exact_convolution
+
+SCALE = 2**20  # of the largest entry: rounding then costs less than 1e-4 of the error at any length
+MOST_ITEMS = LONGEST
+
+
+@dataclass(frozen=True, eq=False)
+class Toeplitz:
+    """A lower-triangular integer matrix with equal diagonals, given by its first column, which never rises.
+
+    >>> Toeplitz(np.array([4, 2, 1])).apply(np.array([1, 0, 3])).tolist()
+    [4, 2, 13]
+
+    Guarantees: answers_are_exact_integers; cost_is_an_exact_integer.
+    """
+
+    column: IntArray
+
+    def __post_init__(self) -> None:
+        c = self.column
+        if c.dtype.kind not in "iu" or c.ndim != 1 or not len(c) or (np.diff(c) > 0).any() or c[-1] < 0 or c[0] < 1:
+            raise LeastnoiseError("a strategy for running totals needs whole numbers that never rise, from 1 on")
+        if len(c) > MOST_ITEMS or c[0] > 2**30:
+            raise LeastnoiseError(f"a strategy for running totals has at most {MOST_ITEMS:,} entries of at most 2^30")
+
+    @classmethod
+    def root(cls, length: int) -> Toeplitz:
+        """The rounded square root of the matrix of prefixes."""
+        if not 1 <= length <= MOST_ITEMS:
+            raise LeastnoiseError(f"running totals of {length:,} items are out of reach; use 1 to {MOST_ITEMS:,}")
+        k = np.arange(1, length, dtype=np.float64)
+        c = np.concatenate([[1.0], np.exp(np.cumsum(np.log1p(-0.5 / k)))])
+        return cls(np.rint(SCALE * c).astype(np.int64))
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return len(self.column)
+
+    @property
+    def largest_entry(self) -> int:
+        """Largest entry."""
+        return int(self.column[0])
+
+    @cached_property
+    def largest_square(self) -> int:
+        """Largest squared column norm: that of the first column, which holds all others."""
+        return exact_sum(self.column.astype(np.int64) ** 2)
+
+    @property
+    def largest_difference(self) -> int:
+        """No two columns differ by more, as their entries are not negative."""
+        return 2 * self.largest_square
+
+    def apply(self, counts: IntArray) -> IntArray:
+        """Exact answers; no answer exceeds the largest entry times the total."""
+        return exact_convolution(self.column, counts)
+
+    def row(self, t: int) -> IntArray:
+        """Entries of one row up to the diagonal."""
+        return self.column[t::-1]
+
+    @cached_property
+    def inverse(self) -> Array:
+        """The series that undoes the column, in floating point."""
+        return inverse_series(self.column.astype(np.float64))
+
+    def solve(self, answers: Array | IntArray) -> Array:
+        """The running totals behind the answers: prefix t from answers up to t only."""
+        return _convolution(self.reading, np.asarray(answers, dtype=np.float64))
+
+    @cached_property
+    def reading(self) -> Array:
+        """First column of R, with prefixes = R A: R is lower-triangular with equal diagonals too."""
+        return np.cumsum(self.inverse)
+
+    @cached_property
+    def variances(self) -> Array:
+        """Variance of each running total at unit noise."""
+        return np.cumsum(self.reading**2)
+
+    def reading_of(self, rows: Array) -> Array:
+        """The same for any queries on the items: the transposed system is solved from the last item to the first."""
+        return np.stack([_convolution(self.inverse, row[::-1])[::-1] for row in rows])
+
+    def cells(self, answers: Array | IntArray) -> tuple[Array, Array]:
+        """The count of each item from the answers, and its variance at unit noise."""
+        return _convolution(self.inverse, np.asarray(answers, dtype=np.float64)), np.cumsum(self.inverse**2)
+
+    def coordinates(self, places: IntArray) -> Array:
+        """Rows of R for some running totals."""
+        rows = np.zeros((len(places), self.items))
+        for i, t in enumerate(places.tolist()):
+            rows[i, : t + 1] = self.reading[t::-1]
+        return rows
+
+
+def _convolution(a: Array, b: Array) -> Array:
+    """First len(a) terms of a product of series, in floating point: for reading what is published, never for counts."""
+    n = len(a)
+    size = next_fast_len(2 * n - 1, real=True)
+    found: Array = irfft(rfft(a, size) * rfft(b, size), size)[:n]
+    return found
+
+
+def inverse_series(c: Array) -> Array:
+    """The power series d with c d = 1, by Newton's method: each step doubles the terms that are right.
+
+    >>> inverse_series(np.array([2.0, 1.0, 0.0])).round(12).tolist()
+    [0.5, -0.25, 0.125]
+    """
+    n, d = len(c), np.array([1 / c[0]])
+    while len(d) < n:
+        m = min(2 * len(d), n)
+        wide = np.concatenate([d, np.zeros(m - len(d))])
+        d = 2 * wide - _convolution(wide, _convolution(wide, c[:m]))
+    return d

@@ -1,0 +1,205 @@
+"""Aims: what each residual does for each table, against generalized least squares over all cells."""
+
+from fractions import Fraction
+from functools import reduce
+from math import prod
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import leastnoise as ln
+from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.adaptive import candidates as module
+from leastnoise.mechanisms.adaptive.candidates import Aims, maximal, parts
+from leastnoise.mechanisms.adaptive.rounds import recipe_of
+from leastnoise.mechanisms.gate import Counts
+from leastnoise.mechanisms.measurement import measure
+from leastnoise.noise import SeededBits
+from leastnoise.planning.integer_plan import cost_of
+from leastnoise.sources import Table
+from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
+from leastnoise.workload import Workload
+from tests.catalogue import WORKLOADS, generator, ordered
+from tests.every import for_every
+from tests.release.dense import Dense, strategy_rows, table_queries
+
+BUDGETS = {
+    "add-remove": ln.Budget(epsilon=1, delta=1e-9),
+    "3 rows": ln.Budget(mu=1, rows_per_person=3),
+    "replace": ln.Budget(rho=0.1, neighbours="replace"),
+    "replace 3 rows": ln.Budget(mu=0.7, neighbours="replace", rows_per_person=3),
+}
+LACKING = {"two contrasts", "contrasts"}  # a difference needs no total
+NAMES = [name for name in WORKLOADS if name not in LACKING | {"total"}]
+SAME = 1e-4  # rounding to integers adds 1/12 to variances of 64^2 and more
+
+
+def spent(aims, seed=0):
+    """Some precision for every residual."""
+    draws = generator(seed, 31).uniform(0.1, 3, len(aims.residuals))
+    return {m: Fraction(int(x * 1000), 1000) for m, x in zip(aims.residuals, draws, strict=True)}
+
+
+def measured(aims, spending):
+    """The dense twin of measuring everything once."""
+    budget, domain = aims.base.budget, aims.workload.domain
+    recipe = recipe_of(aims, {m: aims.template(m).probes(x, budget) for m, x in spending.items()})
+    return Dense((measure(recipe, Counts(Table(domain, np.ones(domain.shape, dtype=np.int64))), SeededBits(1)),))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@for_every(budget=BUDGETS)
+def test_errors_are_those_of_the_plan(name, budget):
+    """Summed over residuals, error / precision is the summed variance of the table's queries."""
+    aims = Aims.of(WORKLOADS[name], BUDGETS[budget])
+    spending = spent(aims)
+    x = np.array([float(spending[m]) for m in aims.residuals])
+    found = aims.per_table(aims.errors / x[aims.residual])
+    dense, tables = measured(aims, spending), list(table_queries(aims.workload))
+    assert_allclose(found, [(dense.std_errors(rows) ** 2).sum() for rows in tables], rtol=SAME, atol=1e-9)
+    assert aims.queries.tolist() == [len(rows) for rows in tables]
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_errors_of_random_workloads(seed):
+    rng = generator(seed, 17)
+    work = Workload(ordered(*rng.integers(1, 5, 3).tolist())).marginals(ways=1)
+    for family in rng.choice(["prefix", "range", "circular", "marginal", "suffix"], 2):
+        work = work.add(str(family), ways=int(rng.integers(1, 4)), weight=float(rng.uniform(0.1, 5)))
+    work = work.random(count=3, density=0.4, seed=seed, ways=2)
+    aims = Aims.of(work, list(BUDGETS.values())[seed % 4])
+    spending = spent(aims, seed)
+    x = np.array([float(spending[m]) for m in aims.residuals])
+    dense = measured(aims, spending)
+    expected = [(dense.std_errors(rows) ** 2).sum() for rows in table_queries(work)]
+    assert_allclose(aims.per_table(aims.errors / x[aims.residual]), expected, rtol=SAME, atol=1e-9)
+
+
+def test_weights_are_roots_and_per_table():
+    work = Workload(ordered(3, 2)).marginals(ways=1).prefix("a", weight=9)
+    aims = Aims.of(work, BUDGETS["add-remove"])
+    assert aims.tables == ((0,), (1,), (0,))
+    assert aims.weights.tolist() == [1, 1, 3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_probes_cost_exactly_what_they_should(name):
+    for budget in BUDGETS.values():
+        aims = Aims.of(WORKLOADS[name], budget)
+        for members in aims.residuals:
+            template = aims.template(members)
+            probes = template.probes(Fraction(1, 3), budget)
+            cost = sum((cost_of(p, budget) for p in probes), start=Fraction(0))
+            if not template.parts:
+                assert (members, cost) == ((), 0)
+                continue
+            assert 0 <= Fraction(1, 3) - cost <= Fraction(len(probes), module.GRAIN)
+            assert all(p.variance >= 63**2 for p in probes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_energy_is_the_dense_trace(name):
+    """Variance of the cells of a residual, summed, where mu^2 = 1 is spent on it."""
+    aims = Aims.of(WORKLOADS[name], BUDGETS["add-remove"])
+    shape = aims.workload.domain.shape
+    for members in aims.residuals:
+        template = aims.template(members)
+        B = np.concatenate(
+            [
+                strategy_rows(p.strategy) / float(p.variance) ** 0.5
+                for p in template.probes(Fraction(1), BUDGETS["add-remove"])
+            ]
+        )
+        C = reduce(np.kron, [np.eye(shape[a]) - 1 / shape[a] for a in members], np.ones((1, 1)))
+        half = C @ np.linalg.pinv(B, rcond=1e-9)
+        assert template.energy == pytest.approx((half**2).sum(), rel=2e-3 if len(template.strategies) > 1 else SAME)
+
+
+# --- strategies with their axes in another order ----------------------------------------------------------------------
+
+
+def strategies():
+    rng = generator(5)
+    rows, joint = Rows(rng.integers(-9, 9, (4, 3)), (3,)), Rows(rng.integers(-9, 9, (5, 6)), (2, 3))
+    return [
+        IntegerStrategy((Centring(4), rows), 3),
+        IntegerStrategy((Centring(2), Centring(3), rows), 3),
+        IntegerStrategy((rows, Centring(4)), 2, rng.integers(1, 9, (4, 4))),
+        IntegerStrategy((joint,), 2),
+    ]
+
+
+@pytest.mark.parametrize("strategy", strategies(), ids=lambda s: str(s.shape))
+def test_permuted_strategies_measure_the_same(strategy, rng):
+    n = len(strategy.shape)
+    for _ in range(6):
+        axes = rng.permutation(n).tolist()
+        turned = strategy.permuted(axes)
+        assert turned.shape == tuple(strategy.shape[a] for a in axes)
+        counts = rng.integers(0, 50, (1, *strategy.shape))
+        moved = counts.transpose([0, *(1 + a for a in axes)])
+        before, after = strategy.apply(counts, int(counts.sum())), turned.apply(moved, int(counts.sum()))
+        assert sorted(before.ravel().tolist()) == sorted(after.ravel().tolist())
+        assert (turned.largest_square, turned.largest_difference) == (
+            strategy.largest_square,
+            strategy.largest_difference,
+        )
+
+
+def test_templates_are_the_plan_with_axes_ascending():
+    """Attributes 0 and 2 are of one class, 1 of another, so that the plan orders them otherwise."""
+    work = Workload(ordered(3, 4, 3)).add({"a": "prefix", "b": "range", "c": "prefix"}).marginals(ways=2)
+    aims = Aims.of(work, BUDGETS["add-remove"])
+    for members in aims.residuals:
+        sizes = tuple(work.domain.shape[a] for a in members)
+        for strategy in aims.template(members).strategies:
+            assert strategy.shape == sizes
+            flat = strategy_rows(strategy)
+            for axis in range(len(sizes)):  # nothing constant along any axis is measured
+                assert np.abs(flat.reshape(-1, *sizes).sum(axis=1 + axis)).max() == 0
+
+
+# --- sets -------------------------------------------------------------------------------------------------------------
+
+
+def test_residuals_come_with_all_their_subsets():
+    aims = Aims.of(WORKLOADS["prefix of 3"], BUDGETS["add-remove"])
+    for i, members in enumerate(aims.residuals):
+        assert {aims.residuals[j] for j in aims.inside[i]} == set(parts(members))
+    assert len(parts((3, 5, 9))) == 8
+
+
+def test_maximal_sets_lie_in_no_other(rng):
+    sets = list({tuple(sorted(rng.choice(6, rng.integers(0, 5), replace=False).tolist())) for _ in range(30)})
+    expected = [s for s in sets if not any(set(s) < set(t) for t in sets)]
+    assert maximal(sets) == expected
+
+
+def test_smears_repeat_an_error_along_the_other_axes():
+    work = Workload(ordered(3, 4)).add({"a": "prefix", "b": "range"})
+    aims = Aims.of(work, BUDGETS["add-remove"])
+    masses = [np.tri(3).mean(axis=1).sum(), np.mean([b - a + 1 for a in range(4) for b in range(a, 4)]) / 4 * 10]
+    for r, smear in zip(aims.residual, aims.smears, strict=True):
+        assert smear == pytest.approx(prod(m for a, m in enumerate(masses) if a not in aims.residuals[r]))
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (
+            WORKLOADS["two contrasts"],
+            "adaptive estimates need a smaller table that nobody asks for; add .marginals('a')",
+        ),
+        (WORKLOADS["contrasts"], "adaptive estimates need a smaller table that nobody asks for; add .total()"),
+        (
+            Workload(ln.Domain.of({f"x{i}": 2 for i in range(60)})).marginals(ways=5),
+            "5,985,198 residuals are too many to choose from; ask for fewer or smaller tables",
+        ),
+    ],
+    ids=["no one-way table", "no total", "5-way of 60"],
+)
+def test_refuses(work, message):
+    with pytest.raises(LeastnoiseError) as error:
+        Aims.of(work, BUDGETS["add-remove"])
+    assert str(error.value) == message

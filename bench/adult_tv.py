@@ -18,11 +18,11 @@ import numpy as np
 
 from bench.common import Column, Report, parser
 from bench.datasets import SIZES, data_options, load
-from bench.releases import priors
+from bench.releases import baselines
 from leastnoise import Budget, Domain, Plan, Release, Workload, plan
 from leastnoise._types import Array
 from leastnoise.estimate import Estimate, fit
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Codes
 
 DELTA = 1e-9
@@ -77,10 +77,10 @@ def distance(ours: Array, truth: Array) -> float:
 
 def independent(release: Release) -> dict[str, Array]:
     """The released one-way tables as distributions."""
-    found = {a: np.maximum(release.counts(a), 0.0) for a in release.domain.names}
+    entries = {a: np.maximum(release.counts(a), 0.0) for a in release.domain.names}
     return {
         a: counts / counts.sum() if counts.any() else np.full(len(counts), 1 / len(counts))
-        for a, counts in found.items()
+        for a, counts in entries.items()
     }
 
 
@@ -94,9 +94,9 @@ class Fit:
     cpu: float  # seconds of all threads, less disturbed by other work on the machine
 
     @classmethod
-    def of(cls, made: Plan, source: Codes, seed: int) -> Fit:
+    def of(cls, plan: Plan, source: Codes, seed: int) -> Fit:
         """Measure, and fit."""
-        release = made.run(source, bits=SeededBits(seed))
+        release = plan.run(source, random_source=SeededRandomSource(seed))
         started, worked = time.perf_counter(), time.process_time()
         estimate = fit(release)
         return cls(release, estimate, time.perf_counter() - started, time.process_time() - worked)
@@ -109,8 +109,8 @@ class Fit:
         """Distances of each two-way table: by the estimate, the release, and independence."""
         alone = independent(self.release)
         for pair, truth in truths.items():
-            told = self.share(pair), self.release.counts(*pair) / rows, np.outer(*(alone[a] for a in pair))
-            ours, plain, product = (distance(x, truth) for x in told)
+            reported = self.share(pair), self.release.counts(*pair) / rows, np.outer(*(alone[a] for a in pair))
+            ours, plain, product = (distance(x, truth) for x in reported)
             yield ours, plain, product
 
 
@@ -136,19 +136,19 @@ def figures(fits: Sequence[Fit], source: Codes, triples: Iterable[Sequence[str]]
     }
 
 
-def check(report: Report, epsilon: float, found: Mapping[str, Any], real: bool) -> None:
+def check(report: Report, epsilon: float, fields: Mapping[str, Any], real: bool) -> None:
     """The estimate is not farther than unbiased tables; on the real Adult table also by how much it is closer."""
-    ours, plain = found["estimate"], found["unbiased"]
+    ours, plain = fields["estimate"], fields["unbiased"]
     worse = f"epsilon {epsilon:g}: the estimate is at {ours:.5f}, unbiased tables at {plain:.5f}"
     report.require(ours < MOST_RATIO * plain, worse)
     if epsilon in TARGETS and real:
         most, seconds = TARGETS[epsilon]
         report.require(ours <= most, f"epsilon {epsilon:g}: mean total variation {ours:.4f} is above {most}")
-        report.target(f"epsilon {epsilon:g}", found["seconds"], seconds)
+        report.target(f"epsilon {epsilon:g}", fields["seconds"], seconds)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    p = parser(__doc__, prior="uniform")
+    p = parser(__doc__, baseline="uniform")
     data_options(p)
     p.add_argument("--dataset", choices=SIZES, default="adult", help="whose columns")
     p.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0], help="budgets")
@@ -159,11 +159,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     source = load(options.dataset, options)
     triples = some_triples(source.domain, options.triples)
     real = options.data is not None and options.attributes is None and options.dataset == "adult"
-    for epsilon, prior in product(options.epsilons, priors(options)):
-        made = plan(pairs_weighted(source.domain), Budget(epsilon=epsilon, delta=DELTA), prior=prior, gap=options.gap)
-        found = figures([Fit.of(made, source, seed) for seed in options.seeds], source, triples)
-        report.add({"dataset": options.dataset, "epsilon": epsilon, "prior": prior, **found})
-        check(report, epsilon, found, real)
+    for epsilon, baseline in product(options.epsilons, baselines(options)):
+        new_plan = plan(
+            pairs_weighted(source.domain), Budget(epsilon=epsilon, delta=DELTA), baseline=baseline, gap=options.gap
+        )
+        entries = figures([Fit.of(new_plan, source, seed) for seed in options.seeds], source, triples)
+        report.add({"dataset": options.dataset, "epsilon": epsilon, "baseline": baseline, **entries})
+        check(report, epsilon, entries, real)
     print(LEGEND)
     return report.finish()
 

@@ -161,17 +161,17 @@ def aim(model: Graphical, truths: Truths, weights: Mapping[Members, int], mu_squ
 
 def measured(mbi: Any, source: Codes, epsilon: float, options: Any) -> dict[str, Any]:
     """One run: distances of the tables asked for from the truth, seconds, memory."""
-    asked = list(combinations(range(len(source.domain)), options.ways))
+    queries = list(combinations(range(len(source.domain)), options.ways))
     candidates = [m for k in range(1, options.ways + 1) for m in combinations(range(len(source.domain)), k)]
     truths = dict(zip(candidates, source.count(candidates), strict=True))
-    weights = dict(zip(candidates, overlaps(candidates, asked), strict=True))
+    weights = dict(zip(candidates, overlaps(candidates, queries), strict=True))
     started = time.perf_counter()
     model = Graphical(mbi, source.domain.shape, options.iterations)
     done = aim(model, truths, weights, float(Budget(epsilon=epsilon, delta=DELTA).cost_value.mu_squared), options)
-    found = {m: model.table(m) for m in asked}
+    entries = {m: model.table(m) for m in queries}
     seconds = time.perf_counter() - started
-    l1 = [np.abs(t - truths[m]).sum() / truths[m].sum() for m, t in found.items()]
-    tv = [np.abs(t / t.sum() - truths[m] / truths[m].sum()).sum() / 2 for m, t in found.items()]
+    l1 = [np.abs(t - truths[m]).sum() / truths[m].sum() for m, t in entries.items()]
+    tv = [np.abs(t / t.sum() - truths[m] / truths[m].sum()).sum() / 2 for m, t in entries.items()]
     figure = {"epsilon": epsilon, "seed": options.seed, "tv": float(np.mean(tv)), "l1": float(np.mean(l1))}
     figure |= {"rounds": done, "cliques": len(model.logs), "model_mb": model.size_with()}
     return figure | {"seconds": seconds, "fitting": model.seconds, "memory_mb": peak_memory_mb()}

@@ -24,11 +24,12 @@ import numpy as np
 from bench.common import Column, Report
 from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
-from leastnoise import Adaptive, Budget, Workload, adapt
+from leastnoise import Budget, Workload, adaptive_plan
 from leastnoise._types import Array
+from leastnoise.mechanisms import AdaptivePlan
 from leastnoise.mechanisms.adaptive import Estimates, Residual
 from leastnoise.mechanisms.adaptive.grem import Members
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Codes
 
 DELTA = 1e-9
@@ -83,22 +84,22 @@ class Watch:
         return np.stack([numbers, self.cells, seconds], axis=1)[1:]
 
 
-def watched(asked: Adaptive, source: Codes, seed: int) -> Array:
+def watched(plan: AdaptivePlan, source: Codes, seed: int) -> Array:
     """The rounds of one release."""
     watch, observe = Watch(source.domain.shape), Estimates.observe
 
-    def told(estimates: Estimates, measured: Iterable[Residual]) -> tuple[Members, ...]:
+    def function(estimates: Estimates, measured: Iterable[Residual]) -> tuple[Members, ...]:
         changed = observe(estimates, measured)
         watch.changed(changed)
         return changed
 
-    with patch.object(Estimates, "observe", told):
-        asked.run(source, bits=SeededBits(seed), progress=watch.progress)
+    with patch.object(Estimates, "observe", function):
+        plan.run(source, random_source=SeededRandomSource(seed), progress=watch.progress)
     return watch.rounds
 
 
 def summary(trials: Sequence[Array]) -> dict[str, Any]:
-    """What is told about the rounds of some releases together."""
+    """What is reported about the rounds of some releases together."""
     first = np.concatenate([x[: max(1, len(x) // 4)] for x in trials])
     last = np.concatenate([x[-max(1, len(x) // 4) :] for x in trials])
     figure = {
@@ -143,9 +144,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for dataset in options.datasets:
         source, trials = load(dataset, options), []
         work = Workload(source.domain).marginals(ways=options.ways)
-        asked = adapt(work, Budget(epsilon=options.epsilon, delta=DELTA), select="choice", rounds=options.rounds)
+        plan = adaptive_plan(work, Budget(epsilon=options.epsilon, delta=DELTA), select="choice", rounds=options.rounds)
         for seed in options.seeds:
-            trials.append(watched(asked, source, seed))
+            trials.append(watched(plan, source, seed))
             report.add({"dataset": dataset, "seed": str(seed), **summary(trials[-1:])})
             points += [{"dataset": dataset, "seed": seed, "round": r, "seconds": s} for r, _, s in trials[-1].tolist()]
         together = summary(trials)

@@ -29,11 +29,11 @@ from bench.datasets import data_options, load
 from bench.releases import BUDGET
 from leastnoise import Budget, Domain
 from leastnoise._types import IntArray
-from leastnoise.mechanisms.adaptive import Estimates, Residual, allocate, residuals_of, split_table, table_recipe
+from leastnoise.mechanisms.adaptive import Estimates, Residual, allocate, residuals_of, split_table, table_integer_plan
 from leastnoise.mechanisms.adaptive.grem import Members
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.noise import Bits, SeededBits, rounded_gaussian
+from leastnoise.noise import RandomSource, SeededRandomSource, rounded_gaussian
 from leastnoise.sources import Codes, Source
 
 MOST_SECONDS, LEAST_RATIO = 3, 7
@@ -97,21 +97,27 @@ class Task:
         return self.budget.cost_value.mu_squared / 2 / tables
 
 
-Measure = Callable[[Estimates, Members, Fraction, Source, Bits], Iterable[Residual]]
+Measure = Callable[[Estimates, Members, Fraction, Source, RandomSource], Iterable[Residual]]
 
 
-def iid(estimates: Estimates, members: Members, share: Fraction, source: Source, bits: Bits) -> Iterable[Residual]:
+def iid(
+    estimates: Estimates, members: Members, share: Fraction, source: Source, random_source: RandomSource
+) -> Iterable[Residual]:
     """The table with equal noise in every cell."""
     (counts,) = source.count([members])
-    return split_table(members, counts + rounded_gaussian(bits, 1 / share, counts.shape), float(1 / share))
+    return split_table(members, counts + rounded_gaussian(random_source, 1 / share, counts.shape), float(1 / share))
 
 
-def crp(estimates: Estimates, members: Members, share: Fraction, source: Source, bits: Bits) -> Iterable[Residual]:
+def crp(
+    estimates: Estimates, members: Members, share: Fraction, source: Source, random_source: RandomSource
+) -> Iterable[Residual]:
     """What is worth measuring of the table, given what is known."""
     budget = Budget(mu=1)  # says only which change of the data stays hidden
     sizes = [source.domain.shape[a] for a in members]
-    made = allocate(sizes, estimates.known(members), share, budget)
-    return residuals_of(measure(table_recipe(source.domain, members, made, budget), Counts(source), bits))
+    allocation = allocate(sizes, estimates.known(members), share, budget)
+    return residuals_of(
+        measure(table_integer_plan(source.domain, members, allocation, budget), Counts(source), random_source)
+    )
 
 
 STRATEGIES: dict[str, tuple[Measure, bool]] = {
@@ -124,18 +130,18 @@ STRATEGIES: dict[str, tuple[Measure, bool]] = {
 def run(task: Task, strategy: str, seed: int, rounds: int) -> tuple[dict[str, Any], Estimates]:
     """Some rounds of a strategy: seconds by step, and what is known afterwards."""
     measured, full = STRATEGIES[strategy]
-    source, bits, sets = Timed(task.source), SeededBits(seed), task.sets
+    source, random_source, sets = Timed(task.source), SeededRandomSource(seed), task.sets
     estimates = Estimates(source.domain.shape, sets, keep=not full)
     one_way = [(a,) for a in range(len(source.domain))]
     steps = [(iid, one_way, task.share(len(one_way)))]
     steps += [(measured, [members], task.share(len(task.sequence))) for members in task.sequence[:rounds]]
     measuring = updating = 0.0
     changed, tables = [], {}
-    for take, asked, share in steps:
+    for take, queries, share in steps:
         started = time.perf_counter()
-        found = [r for members in asked for r in take(estimates, members, share, source, bits)]
+        results = [r for members in queries for r in take(estimates, members, share, source, random_source)]
         between = time.perf_counter()
-        changed.append(len(estimates.observe(found)))
+        changed.append(len(estimates.observe(results)))
         if full:
             for members in sets:
                 tables[members] = estimates.joined(members)
@@ -149,8 +155,8 @@ def run(task: Task, strategy: str, seed: int, rounds: int) -> tuple[dict[str, An
 def errors(task: Task, estimates: Estimates) -> dict[str, float]:
     """Mean L1 distance from the truth over the number of rows, of all tables and of those that were measured."""
     truths = zip(task.sets, task.source.count(task.sets), strict=True)
-    found = {s: float(np.abs(estimates.table(s) - truth).sum() / truth.sum()) for s, truth in truths}
-    return {"error": float(np.mean([*found.values()])), "chosen": float(np.mean([found[s] for s in task.sequence]))}
+    entries = {s: float(np.abs(estimates.table(s) - truth).sum() / truth.sum()) for s, truth in truths}
+    return {"error": float(np.mean([*entries.values()])), "chosen": float(np.mean([entries[s] for s in task.sequence]))}
 
 
 def measured_task(task: Task, seed: int, full_rounds: int) -> list[dict[str, Any]]:
@@ -221,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("aim_table2: lazy updates\nmachine: " + ", ".join(f"{k} {v}" for k, v in where.items()))
     print(f"{options.dataset}: {len(sets)} tables of {cells:,} cells, {len(task.sequence)} rounds")
     print("  ".join(c.title.rjust(c.width) for c in COLUMNS))
-    rounded_gaussian(SeededBits(0), 1, 1)  # what is made once for all noise is no part of a trial
+    rounded_gaussian(SeededRandomSource(0), 1, 1)  # what is made once for all noise is no part of a trial
     figures, ok = [], True
     for seed in options.seeds:
         trial = measured_task(task, seed, options.full_rounds)

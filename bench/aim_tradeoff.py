@@ -1,10 +1,10 @@
 """Adaptive releases of all three-way tables beside a plan of them (ResidualPlanner): error and time.
 
-Every method gets the same budget, rows and seeds. batch: the plan of least summed variance with uniform priors,
+Every method gets the same budget, rows and seeds. batch: the plan of least summed variance with uniform baselines,
 measured once. survey, choice: adaptive releases, completed where they did not measure. fit: a distribution
 fitted to the surveyed release. best: the fit, or the completed tables where it would only follow noise.
 batch-fit: a fit to the batch. The error of a table is its L1 distance from the truth over the number
-of rows; its mean over all tables is told. Seconds are those of a release with all its tables read. Data as in
+of rows; its mean over all tables is reported. Seconds are those of a release with all its tables read. Data as in
 bench/datasets.py; `acs` stands for a survey of 60 questions, 34,220 tables, and is measured by itself.
 """
 
@@ -26,10 +26,10 @@ import numpy as np
 from bench.common import Column, Report, peak_memory_mb
 from bench.datasets import SIZES, data_options, load
 from bench.plots import line_plot
-from leastnoise import Budget, Plan, Release, Workload, adapt, plan
+from leastnoise import Budget, Plan, Release, Workload, adaptive_plan, plan
 from leastnoise._types import Array, IntArray
 from leastnoise.mechanisms.adaptive.completion import follows_noise
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.request import clear_cache
 from leastnoise.release.rounds import Select
 from leastnoise.sources import Codes
@@ -89,20 +89,20 @@ class Made:
     def compare(self, names: Sequence[str], truth: IntArray) -> None:
         """Read one table, and keep its L1 distance from the truth."""
         started = time.perf_counter()
-        found = self.read(*names)
+        values = self.read(*names)
         self.reading += time.perf_counter() - started
-        self.errors.append(float(np.abs(found - truth).sum()))
+        self.errors.append(float(np.abs(values - truth).sum()))
 
     def figures(self, task: Task) -> dict[str, float]:
-        """What is told about it."""
-        found = {"error": float(np.mean(self.errors)) / task.rows}
-        found |= {"seconds": self.seconds + self.reading, "reading": self.reading}
-        told = self.release.origins[0].adaptive
-        if told is None:
-            return found | {"rounds": 1, "measured": len(task.sets)}
+        """What is reported about it."""
+        entries = {"error": float(np.mean(self.errors)) / task.rows}
+        entries |= {"seconds": self.seconds + self.reading, "reading": self.reading}
+        adaptivity = self.release.origins[0].adaptive
+        if adaptivity is None:
+            return entries | {"rounds": 1, "measured": len(task.sets)}
         reached = sum(self.release.reach.has_table(s) for s in task.sets)
-        found |= {"rounds": len(told.rounds), "measured": reached}
-        return found | ({"told": float(np.mean(told.expected)) / task.rows} if self.completed else {})
+        entries |= {"rounds": len(adaptivity.rounds), "measured": reached}
+        return entries | ({"told": float(np.mean(adaptivity.expected)) / task.rows} if self.completed else {})
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Batch:
     def of(cls, task: Task) -> Batch:
         """Plan from cold."""
         clear_cache()
-        return cls(*timed(lambda: plan(task.workload, task.budget, prior="uniform")))
+        return cls(*timed(lambda: plan(task.workload, task.budget, baseline="uniform")))
 
     def numbers(self, task: Task) -> int:
         """Independent numbers that are measured."""
@@ -171,7 +171,7 @@ class Batch:
 
     def error(self, task: Task) -> float:
         """Expected mean L1 error of the tables over the number of rows: sqrt(2/pi) of their standard errors, summed."""
-        structure, errors, total = self.plan.design.structure, self.plan.recipe.errors, 0.0
+        structure, errors, total = self.plan.design.structure, self.plan.integer_plan.errors, 0.0
         for orbit in structure.orbits:
             if len(orbit) in task.ways:
                 deviations = np.sqrt(errors.product_variances([Marginal()] * len(orbit), orbit))
@@ -187,20 +187,24 @@ def answers(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> Iter
         return Made(estimate.counts, seconds + more, release, noisy=follows_noise(release, estimate))
 
     def adapted(method: Select) -> tuple[Release, float]:
-        return timed(lambda: adapt(task.workload, task.budget, select=method).run(task.source, bits=SeededBits(seed)))
+        return timed(
+            lambda: adaptive_plan(task.workload, task.budget, select=method).run(
+                task.source, random_source=SeededRandomSource(seed)
+            )
+        )
 
     if "survey" in methods or "fit" in methods:
         release, seconds = adapted("survey")
         yield "survey", Made(release.complete().counts, seconds, release, completed=True)
         if "fit" in methods:
-            made = fitted(release, seconds)
-            yield "fit", made
-            yield "best", Made(release.complete().counts, made.seconds, release) if made.noisy else made.again()
+            result = fitted(release, seconds)
+            yield "fit", result
+            yield "best", Made(release.complete().counts, result.seconds, release) if result.noisy else result.again()
     if "choice" in methods:
         release, seconds = adapted("choice")
         yield "choice", Made(release.complete().counts, seconds, release, completed=True)
     if task.cells <= MOST_CELLS:
-        release, seconds = timed(lambda: batch.plan.run(task.source, bits=SeededBits(seed)))
+        release, seconds = timed(lambda: batch.plan.run(task.source, random_source=SeededRandomSource(seed)))
         yield "batch", Made(release.counts, batch.seconds + seconds, release)
         if "batch-fit" in methods:
             yield "batch-fit", fitted(release, batch.seconds + seconds)
@@ -208,11 +212,11 @@ def answers(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> Iter
 
 def trial(task: Task, methods: Sequence[str], batch: Batch, seed: int) -> dict[str, dict[str, float]]:
     """All methods with one seed, compared with each true table as it is counted."""
-    made = dict(answers(task, methods, batch, seed))
+    fields = dict(answers(task, methods, batch, seed))
     for names, truth in task.truths():
-        for found in made.values():
-            found.compare(names, truth)
-    return {method: found.figures(task) for method, found in made.items()}
+        for result in fields.values():
+            result.compare(names, truth)
+    return {method: result.figures(task) for method, result in fields.items()}
 
 
 def measured(task: Task, methods: Sequence[str], seeds: Sequence[int]) -> dict[str, dict[str, Any]]:
@@ -220,32 +224,32 @@ def measured(task: Task, methods: Sequence[str], seeds: Sequence[int]) -> dict[s
     batch = Batch.of(task)
     expected = batch.error(task)
     trials = [trial(task, methods, batch, seed) for seed in seeds]
-    found: dict[str, dict[str, Any]] = {"batch": {"method": "batch*", "error": expected}}
+    entries: dict[str, dict[str, Any]] = {"batch": {"method": "batch*", "error": expected}}
     for method in ("batch", *(m for m in trials[0] if m != "batch")):
         if each := [t[method] for t in trials if method in t]:
             means = {key: float(np.mean([f[key] for f in each])) for key in each[0]}
-            found[method] = {"method": method, **means, "each": [f["error"] for f in each]}
-    plain = found["batch"]
+            entries[method] = {"method": method, **means, "each": [f["error"] for f in each]}
+    plain = entries["batch"]
     plain["uniform_seconds"] = batch.seconds
     if "each" in plain:  # else its error is the expected one, and agrees with itself
         plain |= {"told": expected, "slack": SLACK / sqrt(batch.numbers(task) * len(seeds))}
-    for figure in found.values():
+    for figure in entries.values():
         figure["ratio"] = figure["error"] / plain["error"]
         figure["worst"] = max(figure.get("each", [figure["error"]])) / plain["error"]
         figure["told_ratio"] = figure["told"] / figure["error"] if "told" in figure else None
-    return found
+    return entries
 
 
-def check(report: Report, dataset: str, epsilon: float, found: Mapping[str, Mapping[str, Any]]) -> None:
+def check(report: Report, dataset: str, epsilon: float, fields: Mapping[str, Mapping[str, Any]]) -> None:
     """The best estimate beats the batch; both ways to tell the error of the batch agree."""
-    plain, label = found["batch"], f"{dataset}, epsilon {epsilon:g}"
+    plain, label = fields["batch"], f"{dataset}, epsilon {epsilon:g}"
     if "slack" in plain:
         off = abs(plain["told_ratio"] - 1)
         report.require(off <= plain["slack"], f"{label}: the error of the batch is {off:.1%} off the expected one")
-    name = "best" if "best" in found else "survey"
-    if name not in found:
+    name = "best" if "best" in fields else "survey"
+    if name not in fields:
         return
-    answer, most = found[name], MOST_RATIO.get(epsilon)
+    answer, most = fields[name], MOST_RATIO.get(epsilon)
     if most is not None and name == "best":
         worse = f"{label}: error of best / batch is {answer['ratio']:.4f}, not below {most}"
         report.require(answer["ratio"] < most, worse)
@@ -289,11 +293,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             for key in ("methods", "epsilons", "seeds")
         )
         for epsilon in epsilons:
-            found = measured(Task(source, tuple(options.ways), epsilon), methods, seeds)
-            for figure in found.values():
+            entries = measured(Task(source, tuple(options.ways), epsilon), methods, seeds)
+            for figure in entries.values():
                 figure["memory_mb"] = peak_memory_mb()
                 report.add({"dataset": dataset, "epsilon": epsilon, **figure})
-            check(report, dataset, epsilon, found)
+            check(report, dataset, epsilon, entries)
     plotted(report.figures, options.out)
     print(LEGEND)
     return report.finish()

@@ -30,7 +30,7 @@ from leastnoise.mechanisms.tree import (
     integer_noise,
     node_rows,
 )
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.strategies.eigen import solve_eigen
 
 EIGEN_BITS = 10
@@ -52,15 +52,15 @@ def by_level(bits: int) -> dict[str, Array]:
     """Variance of a node of each level at cost 1, on a line of 2^bits leaves."""
     n, tree = 2**bits, Tree.binary(bits)
     first = (np.arange(n) < (n >> np.arange(bits + 1))[:, None]).astype(np.float64)  # one node per level
-    found = {name: cascade.variances()[tree.ends - 1] for name, cascade in cascades(tree).items()}
-    found["gaussian"] = LevelStrategy.leaves(n).variances(first)
-    found["binary"] = np.full(bits + 1, bits + 1.0)
-    found["hierarchical"] = LevelStrategy.nodes((2,) * bits).variances(first)
-    found["wavelet"] = LevelStrategy.wavelet(n).variances(first)
+    entries = {name: cascade.variances()[tree.ends - 1] for name, cascade in cascades(tree).items()}
+    entries["gaussian"] = LevelStrategy.leaves(n).variances(first)
+    entries["binary"] = np.full(bits + 1, bits + 1.0)
+    entries["hierarchical"] = LevelStrategy.nodes((2,) * bits).variances(first)
+    entries["wavelet"] = LevelStrategy.wavelet(n).variances(first)
     if bits <= EIGEN_BITS:
         every = solve_eigen(nodes(bits).gram, 1e-4).strategy.variances(node_rows(tree))
-        found["eigen"] = np.array([every[level].mean() for level in tree.levels()])
-    return found
+        entries["eigen"] = np.array([every[level].mean() for level in tree.levels()])
+    return entries
 
 
 def cascades(tree: Tree) -> dict[str, Cascade]:
@@ -71,13 +71,13 @@ def cascades(tree: Tree) -> dict[str, Cascade]:
 
 def level_sums(table: IntArray) -> list[IntArray]:
     """Sums over the nodes of each level of binary trees, the same level on all axes; the root first."""
-    found = [table]
-    while found[-1].shape[0] > 1:
-        here = found[-1]
+    results = [table]
+    while results[-1].shape[0] > 1:
+        here = results[-1]
         for axis in range(here.ndim):
             here = here.take(range(0, here.shape[axis], 2), axis) + here.take(range(1, here.shape[axis], 2), axis)
-        found.append(here)
-    return found[::-1]
+        results.append(here)
+    return results[::-1]
 
 
 def released(table: IntArray, scale: float, runs: int, seed: int) -> Array:
@@ -85,11 +85,11 @@ def released(table: IntArray, scale: float, runs: int, seed: int) -> Array:
     axes = [Cascade.by_level(Tree.binary(n.bit_length() - 1), 1).scaled(Fraction(1)) for n in table.shape]
     axes[0] = axes[0].scaled(Fraction(1 / scale))
     assert cost(*axes) == Fraction(1 / scale)
-    bits, truth = SeededBits(seed), level_sums(table)
+    random_source, truth = SeededRandomSource(seed), level_sums(table)
     squares = np.zeros(len(truth))
     for _ in range(runs):
-        found = level_sums(table + integer_noise(bits, *axes))
-        squares += [float(((a - b) ** 2.0).mean()) for a, b in zip(found, truth, strict=True)]
+        results = level_sums(table + integer_noise(random_source, *axes))
+        squares += [float(((a - b) ** 2.0).mean()) for a, b in zip(results, truth, strict=True)]
     return squares / runs / scale
 
 

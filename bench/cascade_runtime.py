@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from bench import cascade_speed as speed
-from bench.cascade_speed import MOST_BITS, Noise, of_cascade, of_strategy, timed
+from bench.cascade_speed import MOST_BITS, Noise, of_strategy, of_tree, timed
 from bench.cascade_utility import WORKLOADS, Queries, peers
 from bench.common import Column, Report, Row
 from bench.plots import line_plot
@@ -35,30 +35,30 @@ PATIENCE = 5.0  # seconds of calls after which there are no more
 class Task:
     """Queries to answer from the counts of leaves."""
 
-    asked: Queries
+    requested: Queries
     design: Array  # rows with the Gram matrix of all queries
     rows: Array  # the queries that are answered
     counts: Array
 
     @staticmethod
     def of(name: str, bits: int) -> Task:
-        asked, rng = WORKLOADS[name](bits), np.random.default_rng(bits)
-        design = asked.gram_rows()
-        rows = range_rows(asked, rng) if name == "range" else design
-        return Task(asked, design, rows, rng.integers(1, LARGEST_COUNT + 1, 2**bits).astype(np.float64))
+        queries, rng = WORKLOADS[name](bits), np.random.default_rng(bits)
+        design = queries.gram_rows()
+        rows = range_rows(queries, rng) if name == "range" else design
+        return Task(queries, design, rows, rng.integers(1, LARGEST_COUNT + 1, 2**bits).astype(np.float64))
 
     def demand(self) -> Demand:
         """Found anew, because a mechanism that needs it has to find it."""
-        return Demand.rows(Tree.binary(self.asked.bits), self.design)
+        return Demand.rows(Tree.binary(self.requested.bits), self.design)
 
     def answers(self, method: Callable[[Task], Noise]) -> Array:
         return np.asarray(self.rows @ (self.counts + method(self)))
 
 
-def range_rows(asked: Queries, rng: np.random.Generator) -> Array:
+def range_rows(queries: Queries, rng: np.random.Generator) -> Array:
     """All ranges, or as many as the paper samples."""
-    n = 2**asked.bits
-    chosen = rng.choice(asked.count, min(asked.count, MOST_RANGES), replace=False)
+    n = 2**queries.bits
+    chosen = rng.choice(queries.count, min(queries.count, MOST_RANGES), replace=False)
     start, end = (x[chosen, None] for x in np.triu_indices(n + 1, 1))
     cells = np.arange(n)
     return ((start <= cells) & (cells < end)).astype(np.float64)
@@ -66,21 +66,21 @@ def range_rows(asked: Queries, rng: np.random.Generator) -> Array:
 
 def branching(task: Task) -> Noise:
     """The best number of children per node is chosen by the total error."""
-    return of_strategy(peers(replace(task.asked, demand=task.demand()))["branching"])()
+    return of_strategy(peers(replace(task.requested, demand=task.demand()))["branching"])()
 
 
 def eigen(task: Task) -> Noise:
-    gram = LowRank(task.counts.shape, (task.asked.name, task.asked.bits), lambda: task.design)
+    gram = LowRank(task.counts.shape, (task.requested.name, task.requested.bits), lambda: task.design)
     return speed.eigen_noise(np.random.default_rng(0), gram)
 
 
 METHODS: dict[str, Callable[[Task], Noise]] = {
-    "cascade": lambda task: speed.ideal(task.asked.bits)(),
-    "integer": lambda task: speed.integer(task.asked.bits)(),
-    "best": lambda task: of_cascade(best_cascade(task.demand()))(),
-    "gaussian": lambda task: speed.leaves(task.asked.bits)(),
-    "wavelet": lambda task: speed.wavelet(task.asked.bits)(),
-    "tree2": lambda task: speed.hierarchical(task.asked.bits)(),
+    "cascade": lambda task: speed.ideal(task.requested.bits)(),
+    "integer": lambda task: speed.integer(task.requested.bits)(),
+    "best": lambda task: of_tree(best_cascade(task.demand()))(),
+    "gaussian": lambda task: speed.leaves(task.requested.bits)(),
+    "wavelet": lambda task: speed.wavelet(task.requested.bits)(),
+    "tree2": lambda task: speed.hierarchical(task.requested.bits)(),
     "branching": branching,
     "eigen": eigen,
 }
@@ -106,19 +106,19 @@ def measured(task: Task, options: argparse.Namespace, report: Report) -> dict[st
         "demand": lambda: task.demand().own,
     }
     calls |= {name: partial(task.answers, METHODS[name]) for name in METHODS if name in {"cascade", *options.methods}}
-    if task.asked.bits > options.eigen_bits:
+    if task.requested.bits > options.eigen_bits:
         calls.pop("eigen", None)
-    found = {}
+    entries = {}
     for name, call in calls.items():
-        found[name], _, made = timed(call, options.repeats, PATIENCE)
-        where = f"{name} on {task.asked.name} {2**task.asked.bits}"
-        report.require(bool(np.isfinite(made).all()), f"{where}: not finite")
-    return found
+        entries[name], _, values = timed(call, options.repeats, PATIENCE)
+        where = f"{name} on {task.requested.name} {2**task.requested.bits}"
+        report.require(bool(np.isfinite(values).all()), f"{where}: not finite")
+    return entries
 
 
 def rows_of(task: Task, seconds: dict[str, float]) -> list[dict[str, Any]]:
     """Two rows of the table: seconds, and ratios to the paper's cascade."""
-    label = {"workload": task.asked.name, "n": 2**task.asked.bits, "rows": len(task.rows)}
+    label = {"workload": task.requested.name, "n": 2**task.requested.bits, "rows": len(task.rows)}
     ratios = {name: value / seconds["cascade"] for name, value in seconds.items()}
     return [{**label, "measure": "seconds", **seconds}, {**label, "measure": "ratio", **ratios}]
 

@@ -29,7 +29,7 @@ from bench.peers import LevelStrategy
 from bench.plots import line_plot
 from leastnoise.algebra.gram import Gram
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, gaussian_noise, integer_noise
-from leastnoise.noise import SecureBits
+from leastnoise.noise import SecureRandomSource
 from leastnoise.strategies.eigen import solve_eigen
 from leastnoise.strategies.strategy import Strategy
 
@@ -46,16 +46,16 @@ def equal(bits: int) -> Cascade:
     return Cascade.by_level(Tree.binary(bits), VARIANCE)
 
 
-def of_cascade(cascade: Cascade) -> Callable[[], Noise]:
+def of_tree(cascade: Cascade) -> Callable[[], Noise]:
     return partial(gaussian_noise, np.random.default_rng(0), cascade)
 
 
 def ideal(bits: int) -> Callable[[], Noise]:
-    return of_cascade(equal(bits))
+    return of_tree(equal(bits))
 
 
 def integer(bits: int) -> Callable[[], Noise]:
-    return partial(integer_noise, SecureBits(), equal(bits))
+    return partial(integer_noise, SecureRandomSource(), equal(bits))
 
 
 def of_strategy(strategy: Strategy) -> Callable[[], Noise]:
@@ -159,7 +159,7 @@ def summary(report: Report, options: argparse.Namespace) -> None:
     for name in (name for name in LINEAR if name in options.methods):
         own = f"{name}_own"
         fixed = rows[0][own]
-        found = {
+        entries = {
             "slope_seconds": slope(rows, name),
             "slope_own": slope(rows, own),
             "slope_own_less_fixed": slope(rows[1:], own, fixed=fixed),
@@ -168,21 +168,21 @@ def summary(report: Report, options: argparse.Namespace) -> None:
             "ns_per_leaf": 1e9 * rows[-1][own] / 2**most,
         }
         if name in options.memory:
-            found["memory_mb"] = memory(name, most)
-        print(f"{name}: " + ", ".join(f"{k} {v:.3f}" for k, v in found.items()), flush=True)
-        report.figures.append({"method": name, **found})
+            entries["memory_mb"] = memory(name, most)
+        print(f"{name}: " + ", ".join(f"{k} {v:.3f}" for k, v in entries.items()), flush=True)
+        report.figures.append({"method": name, **entries})
         if name in LIMITS:
-            targets(report, name, rows[-1], found)
+            targets(report, name, rows[-1], entries)
 
 
-def targets(report: Report, name: str, last: Row, found: Row) -> None:
+def targets(report: Report, name: str, last: Row, fields: Row) -> None:
     """Of our own noise; printed, not enforced, because they depend on the machine."""
-    for key in (k for k in found if k.startswith("slope")):
-        verdict = "holds" if abs(found[key] - 1) <= TOLERANCE else "MISSED"
-        print(f"target {key} of {name}: {found[key]:.3f}, 1.00 +- {TOLERANCE}: {verdict}")
+    for key in (k for k in fields if k.startswith("slope")):
+        verdict = "holds" if abs(fields[key] - 1) <= TOLERANCE else "MISSED"
+        print(f"target {key} of {name}: {fields[key]:.3f}, 1.00 +- {TOLERANCE}: {verdict}")
     if last["bits"] == LARGEST:
         report.target(f"2^{LARGEST} leaves, {name}", last[name], LIMITS[name])
-        report.target(f"2^{LARGEST} leaves, {name}", found.get("memory_mb", 0.0), MOST_MEMORY_MB, "MB")
+        report.target(f"2^{LARGEST} leaves, {name}", fields.get("memory_mb", 0.0), MOST_MEMORY_MB, "MB")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -139,17 +139,17 @@ def nodes(bits: int) -> Queries:
     tree, count = Tree.binary(bits), 2 ** (bits + 1) - 1
 
     def worst(noise: Array) -> Array:
-        found = np.abs(noise).max(axis=1)
+        result = np.abs(noise).max(axis=1)
         while noise.shape[1] > 1:
             noise = noise[:, ::2] + noise[:, 1::2]
-            found = np.maximum(found, np.abs(noise).max(axis=1))
-        return found
+            result = np.maximum(result, np.abs(noise).max(axis=1))
+        return result
 
     def plain_worst(levels: list[Array]) -> Array:
         return np.maximum.reduce([np.abs(x).max(axis=1) for x in levels])
 
-    asked = Demand.nodes(tree, np.ones(bits + 1))
-    return Queries("node", bits, count, asked, lambda: node_rows(tree), worst, float(count * (bits + 1)), plain_worst)
+    demand = Demand.nodes(tree, np.ones(bits + 1))
+    return Queries("node", bits, count, demand, lambda: node_rows(tree), worst, float(count * (bits + 1)), plain_worst)
 
 
 def random_sums(bits: int) -> Queries:
@@ -173,20 +173,20 @@ def random_sums(bits: int) -> Queries:
 WORKLOADS: dict[str, Callable[[int], Queries]] = {"range": ranges, "node": nodes, "random": random_sums}
 
 
-def tilted(asked: Demand, normals: Array, worst: Callable[[Array], Array]) -> Cascade:
+def tilted(demand: Demand, normals: Array, worst: Callable[[Array], Array]) -> Cascade:
     """Best targets for levels weighted by powers of one number, that of the least mean worst error on these normals."""
-    level = asked.tree.level_of(np.arange(asked.tree.nodes))
-    options = [best_cascade(replace(asked, own=asked.own * t**level)) for t in TILTS]
+    level = demand.tree.level_of(np.arange(demand.tree.nodes))
+    options = [best_cascade(replace(demand, own=demand.own * t**level)) for t in TILTS]
     return min(options, key=lambda c: float(worst(from_normals(c, normals).T).mean()))
 
 
-def peers(asked: Queries) -> dict[str, Strategy]:
+def peers(queries: Queries) -> dict[str, Strategy]:
     """The peers that are strategies; of the trees, the binary one and the best."""
-    n = 2**asked.bits
-    trees = [LevelStrategy.nodes(regular_arities(n, 2**k)) for k in range(1, asked.bits + 1)]
-    best = min(trees, key=lambda s: float(s.variances(asked.alike).sum()))
-    found: dict[str, Strategy] = {"gaussian": LevelStrategy.leaves(n), "tree2": trees[0], "branching": best}
-    return {**found, "wavelet": LevelStrategy.wavelet(n)}
+    n = 2**queries.bits
+    trees = [LevelStrategy.nodes(regular_arities(n, 2**k)) for k in range(1, queries.bits + 1)]
+    best = min(trees, key=lambda s: float(s.variances(queries.alike).sum()))
+    entries: dict[str, Strategy] = {"gaussian": LevelStrategy.leaves(n), "tree2": trees[0], "branching": best}
+    return {**entries, "wavelet": LevelStrategy.wavelet(n)}
 
 
 @dataclass(frozen=True)
@@ -199,66 +199,76 @@ class Errors:
     floor: float | None
 
 
-def measured(asked: Queries, draws: int, seed: int) -> Errors:
+def measured(queries: Queries, draws: int, seed: int) -> Errors:
     """All methods on one workload."""
-    n, rng = 2**asked.bits, np.random.default_rng(seed)
+    n, rng = 2**queries.bits, np.random.default_rng(seed)
     cascades = {
-        "cascade": Cascade.by_level(asked.demand.tree, 1).scaled(Fraction(1)),
-        "best": best_cascade(asked.demand),
-        "tilted": tilted(asked.demand, rng.standard_normal((n, draws)), asked.worst),
+        "cascade": Cascade.by_level(queries.demand.tree, 1).scaled(Fraction(1)),
+        "best": best_cascade(queries.demand),
+        "tilted": tilted(queries.demand, rng.standard_normal((n, draws)), queries.worst),
     }
-    total = {name: asked.demand.error(c) for name, c in cascades.items()}
+    total = {name: queries.demand.error(c) for name, c in cascades.items()}
     normals = rng.standard_normal((n, draws))  # not those that chose the tilt
-    found = {name: asked.worst(from_normals(c, normals).T) for name, c in cascades.items()}
-    strategies = peers(asked)
-    total |= {name: float(s.variances(asked.alike).sum()) for name, s in strategies.items()}
+    entries = {name: queries.worst(from_normals(c, normals).T) for name, c in cascades.items()}
+    strategies = peers(queries)
+    total |= {name: float(s.variances(queries.alike).sum()) for name, s in strategies.items()}
     floor = None
-    if asked.bits <= DENSE_BITS:
-        strategies["eigen"] = solve_eigen(asked.gram, 1e-4).strategy
-        total["eigen"] = strategies["eigen"].error(asked.gram)
+    if queries.bits <= DENSE_BITS:
+        strategies["eigen"] = solve_eigen(queries.gram, 1e-4).strategy
+        total["eigen"] = strategies["eigen"].error(queries.gram)
         # on nodes of a regular tree the best cascade is the best of all (docs/proofs.md)
-        floor = least_error(asked.demand) if asked.name == "node" else solve_optimal(asked.gram, 1e-3).floor
-    found |= {name: asked.worst(s.back(rng.standard_normal((draws, s.measurements)))) for name, s in strategies.items()}
-    total["binary"] = asked.plain_total
-    levels = [sqrt(asked.bits + 1) * rng.standard_normal((draws, 2**k)) for k in range(asked.bits + 1)]
-    found["binary"] = asked.plain_worst(levels)
-    worst = {name: float(x.mean()) for name, x in found.items()}
-    slack = {name: float(x.std() / sqrt(draws)) for name, x in found.items()}
+        floor = least_error(queries.demand) if queries.name == "node" else solve_optimal(queries.gram, 1e-3).floor
+    entries |= {
+        name: queries.worst(s.back(rng.standard_normal((draws, s.measurements)))) for name, s in strategies.items()
+    }
+    total["binary"] = queries.plain_total
+    levels = [sqrt(queries.bits + 1) * rng.standard_normal((draws, 2**k)) for k in range(queries.bits + 1)]
+    entries["binary"] = queries.plain_worst(levels)
+    worst = {name: float(x.mean()) for name, x in entries.items()}
+    slack = {name: float(x.std() / sqrt(draws)) for name, x in entries.items()}
     return Errors(total, worst, slack, floor)
 
 
-def rows_of(asked: Queries, errors: Errors) -> list[dict[str, Any]]:
+def rows_of(queries: Queries, errors: Errors) -> list[dict[str, Any]]:
     """Two rows of the table: ratios to the paper's cascade; absolute errors with both calibrations."""
     scale = calibrations()
-    made = []
+    results = []
     for measure, values, power in (("total", errors.total, 1.0), ("worst", errors.worst, 0.5)):
         base = values["cascade"]
-        row: dict[str, Any] = {"workload": asked.name, "n": 2**asked.bits, "queries": asked.count, "measure": measure}
+        row: dict[str, Any] = {
+            "workload": queries.name,
+            "n": 2**queries.bits,
+            "queries": queries.count,
+            "measure": measure,
+        }
         row |= {name: value / base for name, value in values.items()}
         row["absolute"] = base * scale["exact"] ** power
         row["errors"] = {c: {k: v * x**power for k, v in values.items()} for c, x in scale.items()}
-        made.append(row)
+        results.append(row)
     if errors.floor is not None:
-        made[0] |= {"floor": errors.floor / errors.total["cascade"], "optimality": errors.total["best"] / errors.floor}
-    return made
+        results[0] |= {
+            "floor": errors.floor / errors.total["cascade"],
+            "optimality": errors.total["best"] / errors.floor,
+        }
+    return results
 
 
-def check(report: Report, asked: Queries, errors: Errors) -> None:
+def check(report: Report, queries: Queries, errors: Errors) -> None:
     """Optimized targets never lose to equal variances; the order of the paper's figures."""
-    where, total, worst = f"{asked.name} {2**asked.bits}", errors.total, errors.worst
+    where, total, worst = f"{queries.name} {2**queries.bits}", errors.total, errors.worst
     for other in ("cascade", "gaussian", "tree2", "wavelet"):  # each is a cascade on the binary tree
         report.require(total["best"] <= total[other] * (1 + 1e-9), f"{where}: best targets lose to {other}")
     slack = SIGMAS * (errors.slack["tilted"] + errors.slack["cascade"])
     report.require(worst["tilted"] <= worst["cascade"] + slack, f"{where}: tilted targets lose to equal variances")
     report.require(errors.floor is None or total["best"] >= errors.floor * (1 - 1e-3), f"{where}: below the floor")
     report.require(total["tree2"] <= total["binary"] * (1 + 1e-9), f"{where}: least squares loses to the plain tree")
-    if asked.name == "range" and asked.bits >= 6:
+    if queries.name == "range" and queries.bits >= 6:
         close = total["wavelet"] < total["cascade"] < 1.2 * total["wavelet"]
         report.require(close, f"{where}: cascade is not close to wavelet")
         report.require(total["cascade"] < total["tree2"] < total["binary"], f"{where}: trees are not behind")
-    if asked.name == "node" and asked.bits >= 7:
+    if queries.name == "node" and queries.bits >= 7:
         report.require(worst["gaussian"] > 1.2 * worst["cascade"], f"{where}: noise on leaves is not far behind")
-    if asked.name == "random" and asked.bits >= 9:
+    if queries.name == "random" and queries.bits >= 9:
         order = [total[name] for name in ("gaussian", "wavelet", "cascade", "tree2", "binary")]
         report.require(order == sorted(order), f"{where}: not the order of Figure 7")
 
@@ -288,11 +298,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     scale = calibrations()
     for name in options.workloads:
         for bits in options.bits:
-            asked = WORKLOADS[name](bits)
-            errors = measured(asked, options.draws, options.seed)
-            for row in rows_of(asked, errors):
+            queries = WORKLOADS[name](bits)
+            errors = measured(queries, options.draws, options.seed)
+            for row in rows_of(queries, errors):
                 report.add(row)
-            check(report, asked, errors)
+            check(report, queries, errors)
     print(LEGEND)
     print(
         f"1/mu^2: exact {scale['exact']:.1f}, paper {scale['paper']:.1f}, {scale['paper'] / scale['exact']:.4f} times"

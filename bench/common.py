@@ -23,7 +23,7 @@ from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.planning.request import clear_cache
 
 Row = Mapping[str, Any]
-Prior = str | Mapping[str, Any]
+Baseline = str | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Published:
         """Half a unit of the last printed digit."""
         return 0.5 * float(10**-self.decimals)
 
-    def only(self, **wanted: Iterable[Any] | None) -> tuple[Row, ...]:
+    def only(self, **items: Iterable[Any] | None) -> tuple[Row, ...]:
         """Rows whose columns are among the wanted values (None: all)."""
-        chosen = {k: set(v) for k, v in wanted.items() if v is not None}
+        chosen = {k: set(v) for k, v in items.items() if v is not None}
         return tuple(r for r in self.rows if all(r[k] in v for k, v in chosen.items()))
 
 
@@ -53,8 +53,8 @@ def _figures() -> dict[str, Any]:
 
 def published(table: str) -> Published:
     """A table of published figures by its name in published.json."""
-    found = _figures()[table]
-    return Published(found["title"], found["decimals"], tuple(found["rows"]))
+    result = _figures()[table]
+    return Published(result["title"], result["decimals"], tuple(result["rows"]))
 
 
 def schemas() -> dict[str, dict[str, list[int]]]:
@@ -84,23 +84,23 @@ def measure(workload: Workload, *, fresh: bool = False, **settings: Any) -> Meas
 
 
 def _measure(
-    workload: Workload, gap: float, solver: str = "optimal", prior: Prior = "uniform", weighted: bool = False
+    workload: Workload, gap: float, solver: str = "optimal", baseline: Baseline = "uniform", weighted: bool = False
 ) -> Measured:
     started = time.process_time()
-    made, seconds = timed_plan(workload, gap=gap, solver=solver, prior=prior)
+    plan, seconds = timed_plan(workload, gap=gap, solver=solver, baseline=baseline)
     cpu = time.process_time() - started
-    value = made.weighted_rmse if weighted else made.rmse
-    problems = int((made.design.losses > 0).sum())
-    return Measured(value, made.floor_value, made.gap, seconds, cpu, peak_memory_mb(), problems)
+    value = plan.weighted_rmse if weighted else plan.rmse
+    problems = int((plan.design.losses > 0).sum())
+    return Measured(value, plan.floor_value, plan.gap, seconds, cpu, peak_memory_mb(), problems)
 
 
 def timed_plan(workload: Workload, **settings: Any) -> tuple[Plan, float]:
     """A plan at privacy cost 1, and the seconds from an empty cache to its RMSE."""
     clear_cache()
     started = time.perf_counter()
-    made = plan(workload, Budget(mu=1), **settings)
-    assert made.rmse > 0
-    return made, time.perf_counter() - started
+    new_plan = plan(workload, Budget(mu=1), **settings)
+    assert new_plan.rmse > 0
+    return new_plan, time.perf_counter() - started
 
 
 def peak_memory_mb() -> float:
@@ -143,16 +143,18 @@ def figures_columns(label: Sequence[Column], decimals: int, theirs: Sequence[str
 
 
 LEGEND = (
-    "ours: prior search; uniform: uniform prior; QS: QuerySmasher; our WFF: our Fourier solver; floor: no "
+    "ours: baseline search; uniform: uniform baseline; QS: QuerySmasher; our WFF: our Fourier solver; floor: no "
     "factorization mechanism is below; gap: certified distance from the optimum in the same residual spaces; "
-    "s: seconds from cold; u.: uniform prior"
+    "s: seconds from cold; u.: uniform baseline"
 )
 
 
-def parser(doc: str | None, prior: str = "both") -> argparse.ArgumentParser:
+def parser(doc: str | None, baseline: str = "both") -> argparse.ArgumentParser:
     """Options that every benchmark has."""
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("--prior", choices=("search", "uniform", "both"), default=prior, help="which priors to plan with")
+    p.add_argument(
+        "--baseline", choices=("search", "uniform", "both"), default=baseline, help="which baselines to plan with"
+    )
     p.add_argument("--gap", type=float, default=1e-5, help="relative gap at which each residual's solver stops")
     return p
 
@@ -198,9 +200,9 @@ class Report:
         self.figures.append(dict(figure))
         print("  ".join(c.text(figure) for c in self.columns), flush=True)
 
-    def total(self, prior: str, figures: Iterable[Row] | None = None) -> float:
-        """Planning seconds with one prior over all figures, or over the given ones."""
-        return float(sum(f.get(f"{prior}_seconds", 0.0) for f in (self.figures if figures is None else figures)))
+    def total(self, baseline: str, figures: Iterable[Row] | None = None) -> float:
+        """Planning seconds with one baseline over all figures, or over the given ones."""
+        return float(sum(f.get(f"{baseline}_seconds", 0.0) for f in (self.figures if figures is None else figures)))
 
     def require(self, holds: bool, failure: str) -> None:
         """A check; a benchmark with a failed check exits non-zero."""
@@ -217,7 +219,7 @@ class Report:
 
     def finish(self) -> int:
         """Totals, failures, the JSON line; returns the exit code."""
-        totals = {prior: self.total(prior) for prior in ("uniform", "search")}
+        totals = {baseline: self.total(baseline) for baseline in ("uniform", "search")}
         print("seconds of planning in all: " + ", ".join(f"{k} {v:,.2f}" for k, v in totals.items()))
         for failure in self.failures:
             print(f"FAILED: {failure}")
@@ -256,21 +258,21 @@ def planned(
     *,
     weighted: bool = False,
     fresh: bool = False,
-    search: Prior | None = "search",
+    search: Baseline | None = "search",
     fourier: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """One cell: the workload planned with every prior asked for, beside the published figures.
+    """One cell: the workload planned with every baseline asked for, beside the published figures.
 
-    `search` may be a prior to use instead of searching, or None to leave the search out.
+    `search` may be a baseline to use instead of searching, or None to leave the search out.
     """
-    asked, settings = report.options.prior, {"gap": report.options.gap, "weighted": weighted, **settings}
+    query, settings = report.options.baseline, {"gap": report.options.gap, "weighted": weighted, **settings}
     figure: dict[str, Any] = {**label, **theirs, "queries": workload.queries}
-    runs: dict[str, Prior] = {} if asked == "search" else {"uniform": "uniform"}
-    if asked != "uniform" and search is not None:
+    runs: dict[str, Baseline] = {} if query == "search" else {"uniform": "uniform"}
+    if query != "uniform" and search is not None:
         runs["search"] = search
-    for name, prior in runs.items():
-        m = measure(workload, fresh=fresh, prior=prior, **settings)
+    for name, baseline in runs.items():
+        m = measure(workload, fresh=fresh, baseline=baseline, **settings)
         figure |= {name: m.value, f"{name}_gap": m.gap, f"{name}_seconds": m.seconds, f"{name}_cpu": m.cpu}
         figure |= {"floor": max(m.floor, figure.get("floor", 0.0)), "problems": m.problems}
         if fresh:
@@ -299,7 +301,7 @@ def compare(
 
 
 def check_search(report: Report, figure: Row) -> None:
-    """The prior search must not lose to the uniform prior."""
+    """The baseline search must not lose to the uniform baseline."""
     uniform, search = figure.get("uniform"), figure.get("search")
     if uniform is not None and search is not None:
         worse = f"{label_of(figure)}: search {search:.5f} is above uniform {uniform:.5f}"

@@ -92,7 +92,7 @@ def measured(levels: int) -> dict[str, Any]:
     """One row."""
     T = 2**levels
     started = time.perf_counter()
-    plans = [ln.factorize(ln.running_totals(T), ln.Budget(mu=1), objective=o) for o in ("sum", "max")]
+    plans = [ln.matrix_plan(ln.running_totals(T), ln.Budget(mu=1), objective=o) for o in ("sum", "max")]
     seconds = time.perf_counter() - started
     figure: dict[str, Any] = {"T": T, "rmse": plans[0].rmse, "max": plans[1].max_std_error, "seconds": seconds}
     figure |= {"least_rmse": plans[0].floor, "least_max": plans[1].floor}

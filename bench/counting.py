@@ -50,11 +50,11 @@ def write(options: argparse.Namespace, path: Path, rows: int) -> None:
 
 def digest(tables: Iterable[np.ndarray[Any, Any]], rows: int) -> str:
     """Of all tables, each of which must hold all rows."""
-    found = sha256()
+    h_a_s_h = sha256()
     for table in tables:
         assert table.sum() == rows
-        found.update(table.tobytes())
-    return found.hexdigest()
+        h_a_s_h.update(table.tobytes())
+    return h_a_s_h.hexdigest()
 
 
 def in_memory(options: argparse.Namespace, sets: Sequence[tuple[int, ...]]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def in_memory(options: argparse.Namespace, sets: Sequence[tuple[int, ...]]) -> d
     codes = np.concatenate([chunk(options, k, min(CHUNK, options.rows - start)) for k, start in enumerate(starts)])
     started = time.perf_counter()
     source = Codes(domain_of(options), codes)
-    found = digest(source.count(sets), options.rows)
+    text = digest(source.count(sets), options.rows)
     seconds, memory = time.perf_counter() - started, peak_memory_mb()
     frame = pd.DataFrame({f"a{k}": codes[:, k] for k in range(options.attributes)})
     sample = sets[:: max(1, len(sets) // options.sample)][: options.sample]
@@ -79,7 +79,7 @@ def in_memory(options: argparse.Namespace, sets: Sequence[tuple[int, ...]]) -> d
         "pandas_tables": len(sample),
         "pandas_seconds_per_table": pandas_seconds / len(sample),
         "ratio": pandas_seconds / len(sample) / (seconds / len(sets)),
-        "digest": found,
+        "digest": text,
         "pandas_agrees": same,
     }
 
@@ -89,8 +89,8 @@ def from_file(
 ) -> dict[str, Any]:
     started = time.perf_counter()
     source = source_of(path, domain_of(options), memory=memory)
-    found = digest(source.count(sets), rows)
-    return {"seconds": time.perf_counter() - started, "mb": peak_memory_mb(), "digest": found}
+    text = digest(source.count(sets), rows)
+    return {"seconds": time.perf_counter() - started, "mb": peak_memory_mb(), "digest": text}
 
 
 def fresh(function: Any, *arguments: Any) -> dict[str, Any]:
@@ -130,15 +130,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         write(options, path, options.rows)
-        found = fresh(from_file, options, triples, path, options.rows, None)
-        figure |= {"duckdb_seconds": found["seconds"], "duckdb_mb": found["mb"]}
-        agrees = found["digest"] == figure["digest"]
+        entries = fresh(from_file, options, triples, path, options.rows, None)
+        figure |= {"duckdb_seconds": entries["seconds"], "duckdb_mb": entries["mb"]}
+        agrees = entries["digest"] == figure["digest"]
         if options.stream_rows:
             pairs = [*combinations(range(options.attributes), 2)]
             write(options, path, options.stream_rows)
             figure["stream_file_mb"] = path.stat().st_size / 1e6
-            found = fresh(from_file, options, pairs, path, options.stream_rows, options.memory)
-            figure |= {"stream_tables": len(pairs), "stream_seconds": found["seconds"], "stream_mb": found["mb"]}
+            entries = fresh(from_file, options, pairs, path, options.stream_rows, options.memory)
+            figure |= {"stream_tables": len(pairs), "stream_seconds": entries["seconds"], "stream_mb": entries["mb"]}
     show(figure)
     targets(figure)
     ok = bool(agrees and figure["pandas_agrees"])

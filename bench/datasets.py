@@ -77,12 +77,12 @@ def latent_classes(domain: Domain, rows: int, seed: int = 0) -> dict[str, Any]:
     """Every row is of a hidden class, with even chance; given the class, its values are independent."""
     rng = np.random.default_rng(seed)
     hidden = rng.integers(0, CLASSES, rows)
-    found = {}
+    entries = {}
     for attribute in domain:
         shares = rng.dirichlet(np.full(attribute.size, CONCENTRATION), CLASSES)
         below = shares.cumsum(axis=1)[hidden, :-1]
-        found[attribute.name] = (below < rng.random(rows)[:, None]).sum(axis=1)
-    return found
+        entries[attribute.name] = (below < rng.random(rows)[:, None]).sum(axis=1)
+    return entries
 
 
 def _found(name: str, data: Path | None) -> tuple[Path | None, Mapping[str, int]]:

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, ways in WAYS.items():
         for n in getattr(options, name):
             _cell(report, name, n, ways)
-    print("product: best Kronecker strategy, uniform prior; loss: product above the dense optimum")
+    print("product: best Kronecker strategy, uniform baseline; loss: product above the dense optimum")
     print("floor: no factorization mechanism is below; gap: what is certified in the same residual spaces")
     return report.finish()
 

@@ -31,7 +31,7 @@ from leastnoise.local import Collector, LocalPlan, local_plan, simulate
 from leastnoise.local.randomized_response import Odds, checked_epsilon
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import Queries, cells_of, queries_of
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 
 BRANCHINGS = (2, 4, 8, 16)
 COLUMNS = (
@@ -87,8 +87,8 @@ def workload_of(name: str, cells: int, long: int) -> Workload:
         case "ranges":
             return Workload(one).ranges("x")
         case "parities":
-            bits = Domain.of({f"b{i}": ["no", "yes"] for i in range(6)})
-            return Workload(bits).add({"matrix": parities(6)}, on=list(bits.names))
+            random_source = Domain.of({f"b{i}": ["no", "yes"] for i in range(6)})
+            return Workload(random_source).add({"matrix": parities(6)}, on=list(random_source.names))
         case _:
             return Workload(Domain.of({f"q{i}": range(4) for i in range(6)})).marginals(ways=2)
 
@@ -192,37 +192,37 @@ def tree(task: Task, rng: np.random.Generator, branching: int) -> Outcome:
 def coefficients(task: Task, rng: np.random.Generator) -> Outcome:
     """A random Hadamard coefficient of those the tables need, told by randomized response."""
     n, shape = len(task.codes), task.workload.domain.shape
-    bits = [b for a, size in enumerate(shape) for b in [a] * (size.bit_length() - 1)]
+    random_source = [b for a, size in enumerate(shape) for b in [a] * (size.bit_length() - 1)]
     place = [i for size in shape for i in range(size.bit_length() - 1)]
-    values = np.stack([(task.codes[:, a] >> i) & 1 for a, i in zip(bits, place, strict=True)], axis=1)
+    values = np.stack([(task.codes[:, a] >> i) & 1 for a, i in zip(random_source, place, strict=True)], axis=1)
     pairs = {q.attributes for q in task.tables}
     if len(pairs) == 1:
-        wanted = [s for k in (1, 2) for s in combinations(range(len(bits)), k)]
+        expected = [s for k in (1, 2) for s in combinations(range(len(random_source)), k)]
     else:
-        sets = (s for k in range(1, 5) for s in combinations(range(len(bits)), k))
-        wanted = [s for s in sets if any({bits[b] for b in s} <= set(p) for p in pairs)]
+        sets = (s for k in range(1, 5) for s in combinations(range(len(random_source)), k))
+        expected = [s for s in sets if any({random_source[b] for b in s} <= set(p) for p in pairs)]
     r = float(task.odds.ratio)
-    scale, devices = (r + 1) / (r - 1), n // len(wanted)
-    means = np.array([np.mean(1 - 2 * (values[:, list(s)].sum(axis=1) % 2)) for s in wanted])
-    told = rng.binomial(devices, 0.5 + means / scale / 2)
-    noise = (scale * (2 * told / devices - 1) - means) * n
+    scale, devices = (r + 1) / (r - 1), n // len(expected)
+    means = np.array([np.mean(1 - 2 * (values[:, list(s)].sum(axis=1) % 2)) for s in expected])
+    result = rng.binomial(devices, 0.5 + means / scale / 2)
+    noise = (scale * (2 * result / devices - 1) - means) * n
     each = n**2 * (scale**2 - means**2) / devices
     variances, errors = [], []
     for q in task.tables:
-        weights = np.array([_projected(q, s, bits, place) for s in wanted]).T
+        weights = np.array([_projected(q, s, random_source, place) for s in expected]).T
         variances.append(weights**2 @ each)
         errors.append(weights @ noise)
     return np.concatenate(variances), np.concatenate(errors)
 
 
-def _projected(queries: Queries, chosen: tuple[int, ...], bits: list[int], place: list[int]) -> Array:
+def _projected(queries: Queries, chosen: tuple[int, ...], random_source: list[int], place: list[int]) -> Array:
     """Coefficient of a parity in each query; zero where it is not about the table."""
-    if not {bits[b] for b in chosen} <= set(queries.attributes):
+    if not {random_source[b] for b in chosen} <= set(queries.attributes):
         return np.zeros(len(queries.rows))
     cells = np.indices(queries.shape).reshape(len(queries.shape), -1)
     signs = np.ones(cells.shape[1])
     for b in chosen:
-        signs = signs * (1 - 2 * ((cells[queries.attributes.index(bits[b])] >> place[b]) & 1))
+        signs = signs * (1 - 2 * ((cells[queries.attributes.index(random_source[b])] >> place[b]) & 1))
     return queries.rows @ signs / len(signs)
 
 
@@ -251,7 +251,7 @@ def ours(task: Task, epsilon: float, seeds: Sequence[int], **settings: str) -> t
     largest, n = [], len(task.codes)
     for seed in seeds:
         started = time.perf_counter()
-        block = simulate(plan, task.codes, SeededBits(seed))
+        block = simulate(plan, task.codes, SeededRandomSource(seed))
         sent = time.perf_counter()
         collector = Collector(plan)
         collector.add_block(block)
@@ -283,9 +283,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         best = np.inf
         for method, run in peers(name, task):
             runs = [run(task, np.random.default_rng(seed)) for seed in options.seeds]
-            found = shown(runs[0][0], [float(np.abs(errors).max()) for _, errors in runs], options.devices)
-            best = min(best, found["worst"])
-            report.add({"workload": name, "method": method} | found)
+            entries = shown(runs[0][0], [float(np.abs(errors).max()) for _, errors in runs], options.devices)
+            best = min(best, entries["worst"])
+            report.add({"workload": name, "method": method} | entries)
         for kind in options.randomizers if name in ("cdf", "long cdf", "ranges") else ():
             figure, _ = ours(task, options.epsilon, options.seeds[:1], randomizer=kind)
             report.add({"workload": name, "method": f"ours, {kind}"} | figure)

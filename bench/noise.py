@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.common import Column, machine
-from leastnoise.noise import SecureBits, rounded_gaussian
+from leastnoise.noise import SecureRandomSource, rounded_gaussian
 
 SIGMAS = (1, 10, 1_000, 10**6, 10**9, 10**12)
 LEAST_MILLIONS, LEAST_RATIO = 5, 50
@@ -51,16 +51,16 @@ def opendp_sampler(sigma: int) -> Sampler | None:
 
 def figure(sigma: int, options: argparse.Namespace) -> dict[str, Any]:
     """One row of the table."""
-    bits = SecureBits()
+    random_source = SecureRandomSource()
     variance = sigma**2
-    rate, samples = best_rate(lambda n: rounded_gaussian(bits, variance, n, options.threads), options.size, 3)
-    alone, _ = best_rate(lambda n: rounded_gaussian(bits, variance, n, 1), options.size, 3)
-    found = {"sigma": sigma, "millions": rate / 1e6, "one_thread": alone / 1e6}
-    found["deviation"] = float(samples.std() / sqrt(variance + 1 / 12))
+    rate, samples = best_rate(lambda n: rounded_gaussian(random_source, variance, n, options.threads), options.size, 3)
+    alone, _ = best_rate(lambda n: rounded_gaussian(random_source, variance, n, 1), options.size, 3)
+    entries = {"sigma": sigma, "millions": rate / 1e6, "one_thread": alone / 1e6}
+    entries["deviation"] = float(samples.std() / sqrt(variance + 1 / 12))
     if theirs := opendp_sampler(sigma):
         their_rate, _ = best_rate(theirs, options.opendp_size, 2)
-        found |= {"opendp_millions": their_rate / 1e6, "ratio": rate / their_rate}
-    return found
+        entries |= {"opendp_millions": their_rate / 1e6, "ratio": rate / their_rate}
+    return entries
 
 
 def target(what: str, value: float, least: float) -> None:
@@ -78,7 +78,7 @@ def main() -> int:
     where = machine()
     print("noise: samples per second, secure bits\nmachine: " + ", ".join(f"{k} {v}" for k, v in where.items()))
     started = time.perf_counter()
-    rounded_gaussian(SecureBits(), 1, 1)
+    rounded_gaussian(SecureRandomSource(), 1, 1)
     table_seconds = time.perf_counter() - started
     print(f"first sample of a process: {table_seconds:.2f} s for the table of quantiles")
     print("  ".join(c.title.rjust(c.width) for c in COLUMNS))

@@ -112,8 +112,8 @@ def random_queries(T: int) -> Array:
 def pairs(T: int) -> Array:
     """All two-way tables of binary attributes with T cells."""
     cells = np.array(list(product((0, 1), repeat=T.bit_length() - 1)))
-    asked = combinations(range(cells.shape[1]), 2)
-    return np.array([(cells[:, [a, b]] == v).all(axis=1) for a, b in asked for v in product((0, 1), repeat=2)], float)
+    query = combinations(range(cells.shape[1]), 2)
+    return np.array([(cells[:, [a, b]] == v).all(axis=1) for a, b in query for v in product((0, 1), repeat=2)], float)
 
 
 WORKLOADS: dict[str, Callable[[int], Array]] = {
@@ -193,15 +193,27 @@ def known(name: str, T: int, alpha: float) -> float | None:
 def approximated(report: Report, name: str, T: int, alpha: float) -> None:
     """One row of the second table."""
     started = time.perf_counter()
-    found = gamma_2_approximate(APPROXIMATED[name](T), alpha, gap=report.options.gap)
-    figure = {"workload": name, "T": T, "alpha": alpha, "gamma_2": found.upper, "lower": found.lower}
-    figure |= {"gap_2": found.gap, "seconds_2": time.perf_counter() - started, "known": known(name, T, alpha)}
+    approximate_norm = gamma_2_approximate(APPROXIMATED[name](T), alpha, gap=report.options.gap)
+    figure = {
+        "workload": name,
+        "T": T,
+        "alpha": alpha,
+        "gamma_2": approximate_norm.upper,
+        "lower": approximate_norm.lower,
+    }
+    figure |= {
+        "gap_2": approximate_norm.gap,
+        "seconds_2": time.perf_counter() - started,
+        "known": known(name, T, alpha),
+    }
     report.add(figure)
     label, expected = f"{name} alpha={alpha:g}", figure["known"]
-    report.require(found.gap <= report.options.gap, f"{label}: the bounds are further apart than asked for")
+    report.require(approximate_norm.gap <= report.options.gap, f"{label}: the bounds are further apart than asked for")
     if expected is not None:
-        agrees = found.lower <= expected * (1 + 1e-6) and expected <= found.upper * (1 + 1e-6) + 1e-12
-        report.require(agrees, f"{label}: {found.upper:.6f}, known is {expected:.6f}")
+        agrees = (
+            approximate_norm.lower <= expected * (1 + 1e-6) and expected <= approximate_norm.upper * (1 + 1e-6) + 1e-12
+        )
+        report.require(agrees, f"{label}: {approximate_norm.upper:.6f}, known is {expected:.6f}")
 
 
 def cone_gamma_2(W: Array, alpha: float = 0.0) -> float:
@@ -231,20 +243,28 @@ def raced(report: Report, name: str, T: int, alpha: float) -> None:
     """One row of the third table."""
     W, gap = WORKLOADS[name](T), report.options.race_gap
     with one_blas_thread():
-        found, ours = timed(lambda: gamma_2_approximate(W, alpha, gap=gap))
+        approximate_norm, ours = timed(lambda: gamma_2_approximate(W, alpha, gap=gap))
         norm = f"alpha {alpha:g}" if alpha else "gamma_2"
-        figure: dict[str, Any] = {"workload": name, "norm": norm, "T": T, "gamma_2": found.upper, "gap_2": found.gap}
+        figure: dict[str, Any] = {
+            "workload": name,
+            "norm": norm,
+            "T": T,
+            "gamma_2": approximate_norm.upper,
+            "gap_2": approximate_norm.gap,
+        }
         figure["seconds_2"] = ours
         if report.options.cone >= T:
             value, seconds = timed(lambda: cone_gamma_2(W, alpha))
             figure |= {"cone_seconds": seconds, "cone_ratio": seconds / ours}
-            agrees = abs(value / found.upper - 1) <= gap + 1e-6
-            report.require(agrees, f"{name} T={T} {norm}: {found.upper:.6f}, the cone solver has {value:.6f}")
+            agrees = abs(value / approximate_norm.upper - 1) <= gap + 1e-6
+            report.require(
+                agrees, f"{name} T={T} {norm}: {approximate_norm.upper:.6f}, the cone solver has {value:.6f}"
+            )
         if not alpha:
             (value, steps), seconds = timed(lambda: fixed_point(W, gap))
             figure |= {"fixed_seconds": seconds, "fixed_ratio": seconds / ours, "fixed_steps": steps}
-            report.require(value >= found.lower, f"{name} T={T}: the fixed point is below a proven bound")
-    report.require(found.gap <= gap, f"{name} T={T} {norm}: the bounds are further apart than {gap:g}")
+            report.require(value >= approximate_norm.lower, f"{name} T={T}: the fixed point is below a proven bound")
+    report.require(approximate_norm.gap <= gap, f"{name} T={T} {norm}: the bounds are further apart than {gap:g}")
     report.add(figure)
 
 
@@ -258,8 +278,8 @@ def large(name: str, norm: str, gap: float) -> dict[str, Any]:
     """One row of the fourth table, in a process of its own."""
     W = LARGE_MATRICES[name]()
     cpu = time.process_time()
-    found, seconds = timed(lambda: LARGE_NORMS[norm](W, gap), time.perf_counter)
-    figure = {"workload": name, "norm": norm, "gamma_2": found.upper, "gap_2": found.gap, "seconds_2": seconds}
+    certified, seconds = timed(lambda: LARGE_NORMS[norm](W, gap), time.perf_counter)
+    figure = {"workload": name, "norm": norm, "gamma_2": certified.upper, "gap_2": certified.gap, "seconds_2": seconds}
     return figure | {"cpu": time.process_time() - cpu, "memory_mb": peak_memory_mb()}
 
 

@@ -139,13 +139,13 @@ def regular_arities(n: int, branching: int) -> tuple[int, ...]:
     """
     if branching < 2 or n < 1:
         raise LeastnoiseError(f"a tree over {n} values with {branching} children per node: use at least 1 and 2")
-    found, rest = [], n
+    results, rest = [], n
     while rest > 1:
-        found.append(min(branching, rest))
-        if rest % found[-1]:
+        results.append(min(branching, rest))
+        if rest % results[-1]:
             raise LeastnoiseError(f"no regular tree over {n} values has {branching} children per node; use a divisor")
-        rest //= found[-1]
-    return tuple(found)
+        rest //= results[-1]
+    return tuple(results)
 
 
 def _checked_arities(arities: Sequence[int]) -> tuple[int, ...]:

@@ -31,12 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = Report("qs_table3", options, columns, table.title)
     for row in table.only(dataset=options.datasets, workload=options.workloads):
         name, kind = row["dataset"], row["workload"]
-        asked, true = pairwise(name, kind, LARGEST), pairwise(name, kind)
-        report.require(asked.queries == row["queries"], f"{name} {kind}: {asked.queries} queries, not {row['queries']}")
-        same = asked.queries == true.queries
+        workload, true = pairwise(name, kind, LARGEST), pairwise(name, kind)
+        report.require(
+            workload.queries == row["queries"], f"{name} {kind}: {workload.queries} queries, not {row['queries']}"
+        )
+        same = workload.queries == true.queries
         if options.pairs != "all" or same:
             pairs = "all" if same else "as published"
-            compare(report, {"pairs": pairs}, asked, row, rounding=table.rounding)
+            compare(report, {"pairs": pairs}, workload, row, rounding=table.rounding)
         if options.pairs != "published" and not same:
             compare(report, {"dataset": name, "workload": kind, "pairs": "all"}, true, {})
     print(LEGEND)

@@ -1,7 +1,7 @@
 """QuerySmasher table 4: 1-way and 2-way queries of seven kinds on [n]^40.
 
 Random rows are comparable in distribution only: our WFF must be within 2% of the published one, and ours at most 2%
-above QuerySmasher (it is below: the published figures are above the certified optimum of the same class). The prior
+above QuerySmasher (it is below: the published figures are above the certified optimum of the same class). The baseline
 search gained 0.006% in a trial on [10]^5 and needs 780 different solves per step on [n]^40, so it is left out unless
 asked for.
 """
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--workloads", nargs="+", choices=KINDS, default=list(KINDS), help="only these")
     p.add_argument("--sizes", nargs="+", type=int, help="only these n (all)")
     p.add_argument("--skip-random", action="store_true", help="leave out random rows")
-    p.add_argument("--search-random", action="store_true", help="search the prior for random rows too (very slow)")
+    p.add_argument("--search-random", action="store_true", help="search the baseline for random rows too (very slow)")
     p.add_argument("--seed", type=int, default=0, help="of the random rows")
     options = p.parse_args(argv)
     table = published("table4")
@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _random(report, row)
     print(LEGEND)
     structured = [f for f in report.figures if f["workload"] != "random"]
-    for prior, limit in LIMITS.items():
-        report.target(f"{prior} without random", report.total(prior, structured), limit)
+    for baseline, limit in LIMITS.items():
+        report.target(f"{baseline} without random", report.total(baseline, structured), limit)
     third = [f for f in report.figures if f["workload"] == "random" and f["n"] == 30]
     report.target("random n=30 uniform", report.total("uniform", third), RANDOM_LIMIT)
     return report.finish()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bench.common import LEGEND, Column, Report, compare, figures_columns, parser, published
 from bench.workloads import mixed
 
-LIMIT = 120.0  # seconds for the fifteen cells with the uniform prior
+LIMIT = 120.0  # seconds for the fifteen cells with the uniform baseline
 
 
 def main(argv: Sequence[str] | None = None) -> int:

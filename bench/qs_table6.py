@@ -37,12 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             views(work) == row["views"], f"n={row['n']} d={row['d']}: {views(work)} views, not {row['views']}"
         )
         figure = planned(report, {}, work, row)
-        for prior in ("search", "uniform"):
-            if prior in figure:
-                figure[f"{prior}_faster"] = row["total_s"] / figure[f"{prior}_seconds"]
+        for baseline in ("search", "uniform"):
+            if baseline in figure:
+                figure[f"{baseline}_faster"] = row["total_s"] / figure[f"{baseline}_seconds"]
         report.add(figure)
         check_search(report, figure)
-    print("ours, uniform: RMSE; s: seconds from cold; u.: uniform prior; QS s: published seconds on 128 cores")
+    print("ours, uniform: RMSE; s: seconds from cold; u.: uniform baseline; QS s: published seconds on 128 cores")
     return report.finish()
 
 

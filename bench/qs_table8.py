@@ -4,7 +4,7 @@ The published text draws a weight from 1 to 5 per query, but every published fig
 table 4, for WFF and QuerySmasher and all kinds alike. That is the mean of sqrt(w), which one weight per attribute set
 gives; weights per query would give sqrt(3). So there is one weight per attribute set here. The published draw is
 unknown: WRMSE is printed beside theirs, and the check is on the ratio to WFF, ours against theirs, with 1% allowed.
-The prior is searched for the workload without weights, where all attributes are alike, and used with them.
+The baseline is searched for the workload without weights, where all attributes are alike, and used with them.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in table.only(n=options.sizes, workload=options.workloads):
         if row["workload"] != "random" or row["n"] <= options.random_up_to:
             _cell(report, row)
-    print(LEGEND + "; u./WFF: our uniform prior against our WFF; ours/QS: both relative to WFF")
+    print(LEGEND + "; u./WFF: our uniform baseline against our WFF; ours/QS: both relative to WFF")
     return report.finish()
 
 
 def _cell(report: Report, row: Row) -> None:
     options, kind, n = report.options, row["workload"], row["n"]
     work = weighted_sets(kind, n, options.attributes, options.seed)
-    prior, searching = None, 0.0
-    if options.prior != "uniform" and kind != "random":
-        alike, searching = timed_plan(one_and_two_way(kind, n, options.attributes), gap=options.gap, prior="search")
-        values = alike.design.priors[0].values
-        prior = dict.fromkeys(work.domain.names, values)
-    figure = planned(report, {}, work, row, weighted=True, fourier=True, search=prior)
+    baseline, searching = None, 0.0
+    if options.baseline != "uniform" and kind != "random":
+        alike, searching = timed_plan(one_and_two_way(kind, n, options.attributes), gap=options.gap, baseline="search")
+        values = alike.design.baselines[0].values
+        baseline = dict.fromkeys(work.domain.names, values)
+    figure = planned(report, {}, work, row, weighted=True, fourier=True, search=baseline)
     if "search" in figure:
         figure["search_seconds"] += searching
     figure["their_ratio"] = row["querysmasher"] / row["wff"]

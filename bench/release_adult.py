@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.common import Report
-from bench.releases import COLUMNS, LEGEND, Task, priors, release_parser, report_release
+from bench.releases import COLUMNS, LEGEND, Task, baselines, release_parser, report_release
 from bench.workloads import schema
 
 ROWS = 48_842
@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = Report("release_adult", options, COLUMNS, "plan, measure exactly, reconstruct with errors, save, load")
     for kind in options.workloads:
         task = Task(kind, schema("Adult"), tuple(options.ways), options.rows, options.data, NAMES, kind == "hybrid")
-        for prior in priors(options):
-            report_release(report, task, prior)
+        for baseline in baselines(options):
+            report_release(report, task, baseline)
     print(f"{LEGEND}\n{REFERENCE}")
     return report.finish()
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from bench.common import Report
-from bench.releases import COLUMNS, LEGEND, Task, priors, release_parser, report_release
+from bench.releases import COLUMNS, LEGEND, Task, baselines, release_parser, report_release
 from bench.workloads import cube
 
 ROWS = 100_000
@@ -21,8 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = Report("release_wide", options, COLUMNS, "plan, measure exactly, reconstruct with errors, save, load")
     for d in options.dims:
         task = Task(f"[{options.size}]^{d}", cube(options.size, d), (3,), options.rows)
-        for prior in priors(options):
-            report_release(report, task, prior)
+        for baseline in baselines(options):
+            report_release(report, task, baseline)
     print(f"{LEGEND}\n{REFERENCE}")
     return report.finish()
 

@@ -86,11 +86,11 @@ def made_up(domain: Domain, rows: int, seed: int = 0) -> dict[str, Any]:
     """Skewed and dependent: every value follows one hidden number per row, or its own, with even chance."""
     rng = np.random.default_rng(seed)
     hidden = rng.random(rows)
-    found = {}
+    entries = {}
     for attribute in domain:
         u = np.where(rng.random(rows) < 0.5, hidden, rng.random(rows))
-        found[attribute.name] = (attribute.size * u**3).astype(np.int64)
-    return found
+        entries[attribute.name] = (attribute.size * u**3).astype(np.int64)
+    return entries
 
 
 @dataclass
@@ -107,16 +107,16 @@ class Clock:
         self.seconds[name] = time.perf_counter() - started
 
 
-def released(task: Task, prior: str, gap: float) -> dict[str, Any]:
+def released(task: Task, baseline: str, gap: float) -> dict[str, Any]:
     """All phases of a release; run it in a process of its own."""
     clock, columns, work = Clock(), task.columns(), task.workload
     with clock.phase("plan"):
-        made = plan(work, Budget(**BUDGET), prior=prior, gap=gap)
+        new_plan = plan(work, Budget(**BUDGET), baseline=baseline, gap=gap)
     with clock.phase("round"):
-        recipe = made.recipe
+        integer_plan = new_plan.integer_plan
     source = Codes(task.domain, columns)
     with clock.phase("measure"):
-        release = made.run(source)
+        release = new_plan.run(source)
     with clock.phase("reconstruct"):
         cells, checksum = reconstructed(release, task)
     with TemporaryDirectory() as folder:
@@ -133,7 +133,7 @@ def released(task: Task, prior: str, gap: float) -> dict[str, Any]:
         "total": sum(clock.seconds.values()),
         "memory_mb": memory,
         "disk_mb": disk / 2**20,
-        "rmse": recipe.rmse,
+        "rmse": integer_plan.rmse,
         "checksum": checksum,
         "same": same(loaded, release),
         "z_square": z_square(release, source, task),
@@ -166,11 +166,11 @@ def z_square(release: Release, source: Codes, task: Task) -> float:
     """Mean squared error over variance, in some tables spread over all."""
     sets = task.sets
     chosen = sets[:: max(1, len(sets) // CHECKED)]
-    found = []
+    results = []
     for axes, truth in zip(chosen, source.count(chosen), strict=True):
         names = [task.domain.names[a] for a in axes]
-        found.append(np.square((release.counts(*names) - truth) / release.std_errors(*names)).mean())
-    return float(np.mean(found))
+        results.append(np.square((release.counts(*names) - truth) / release.std_errors(*names)).mean())
+    return float(np.mean(results))
 
 
 # --- the plain alternative --------------------------------------------------------------------------------------------
@@ -215,27 +215,29 @@ def shares(task: Task) -> tuple[list[float], float]:
 
 def release_parser(doc: str | None, rows: int) -> argparse.ArgumentParser:
     """Options of a release benchmark."""
-    p = parser(doc, prior="uniform")
+    p = parser(doc, baseline="uniform")
     p.add_argument("--rows", type=int, default=rows, help="rows that are made up")
     return p
 
 
-def report_release(report: Report, task: Task, prior: str) -> None:
+def report_release(report: Report, task: Task, baseline: str) -> None:
     """Run one task in fresh processes, ours and the plain alternative; print and check."""
-    ours = _fresh(released, task, prior, report.options.gap)
+    ours = _fresh(released, task, baseline, report.options.gap)
     theirs = _fresh(plain, task)
     ratios = {"rmse_ratio": ours["rmse"] / theirs["plain_rmse"], "time_ratio": ours["total"] / theirs["plain_seconds"]}
-    report.add({"workload": task.name, "prior": prior, **ours, **theirs, **ratios, f"{prior}_seconds": ours["plan"]})
+    report.add(
+        {"workload": task.name, "baseline": baseline, **ours, **theirs, **ratios, f"{baseline}_seconds": ours["plan"]}
+    )
     report.require(ours["same"], f"{task.name}: what was loaded is not what was saved")
     report.require(0.5 < ours["z_square"] < 2, f"{task.name}: errors do not agree with their variances")
     report.require(ratios["rmse_ratio"] <= 1, f"{task.name}: plain noise has a lower RMSE")
-    report.target(f"{task.name}, {prior} prior", ours["total"], MOST_SECONDS)
-    report.target(f"{task.name}, {prior} prior", ours["memory_mb"], MOST_MB, "MB")
+    report.target(f"{task.name}, {baseline} baseline", ours["total"], MOST_SECONDS)
+    report.target(f"{task.name}, {baseline} baseline", ours["memory_mb"], MOST_MB, "MB")
 
 
-def priors(options: argparse.Namespace) -> tuple[str, ...]:
-    """The priors that were asked for."""
-    return ("uniform", "search") if options.prior == "both" else (options.prior,)
+def baselines(options: argparse.Namespace) -> tuple[str, ...]:
+    """The baselines that were asked for."""
+    return ("uniform", "search") if options.baseline == "both" else (options.baseline,)
 
 
 def _fresh(function: Any, *arguments: Any) -> Any:

@@ -14,7 +14,7 @@ BUDGET = Budget(epsilon=1, delta=1e-9)
 MOST = 1e-3  # relative, on rows that are products of one family per attribute
 COLUMNS = [
     Column("workload", "workload"),
-    Column("prior", "prior"),
+    Column("baseline", "baseline"),
     Column("planned", "planned", ".4f"),
     Column("measured", "measured", ".4f"),
     Column("loss", "loss", ".1e"),
@@ -34,32 +34,32 @@ def rows(skip_random: bool) -> Iterator[tuple[str, Workload, bool]]:
             yield f"{kind} n={row['n']}", one_and_two_way(kind, row["n"]), product
 
 
-def figure(label: str, workload: Workload, prior: str) -> dict[str, Any]:
+def figure(label: str, workload: Workload, baseline: str) -> dict[str, Any]:
     """One row of the table."""
-    made = plan(workload, BUDGET, prior=prior)
-    recipe = made.recipe
-    unspent = 1 - recipe.cost.mu_squared / BUDGET.exact_cost
-    largest = max(float(p.variance) ** 0.5 for probes in recipe.probes for p in probes)
-    found = {"workload": label, "prior": prior, "planned": made.rmse, "measured": recipe.rmse}
-    return found | {"loss": made.rounding_loss, "unspent": float(unspent), "deviation": largest}
+    new_plan = plan(workload, BUDGET, baseline=baseline)
+    integer_plan = new_plan.integer_plan
+    unspent = 1 - integer_plan.cost.mu_squared / BUDGET.exact_cost
+    largest = max(float(p.variance) ** 0.5 for noisy_queries in integer_plan.noisy_queries for p in noisy_queries)
+    entries = {"workload": label, "baseline": baseline, "planned": new_plan.rmse, "measured": integer_plan.rmse}
+    return entries | {"loss": new_plan.rounding_loss, "unspent": float(unspent), "deviation": largest}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     p = parser(__doc__)
-    p.add_argument("--with-random", action="store_true", help="also random rows (slow; uniform prior)")
+    p.add_argument("--with-random", action="store_true", help="also random rows (slow; uniform baseline)")
     p.add_argument("--only", default="", help="rows whose label has this in it")
     options = p.parse_args(argv)
     report = Report("rounding", options, COLUMNS, "at epsilon 1, delta 1e-9 and default precision")
-    priors = ("uniform", "search") if options.prior == "both" else (options.prior,)
+    baselines = ("uniform", "search") if options.baseline == "both" else (options.baseline,)
     for label, workload, product in rows(not options.with_random):
         if options.only not in label:
             continue
-        for prior in ("uniform",) if label.startswith("random") else priors:
-            found = figure(label, workload, prior)
-            report.add(found)
+        for baseline in ("uniform",) if label.startswith("random") else baselines:
+            entries = figure(label, workload, baseline)
+            report.add(entries)
             if product:
-                report.require(found["loss"] < MOST, f"{label} {prior}: rounding costs {found['loss']:.1e}")
-            report.require(0 <= found["unspent"] < 1e-6, f"{label} {prior}: the budget is not spent exactly")
+                report.require(entries["loss"] < MOST, f"{label} {baseline}: rounding costs {entries['loss']:.1e}")
+            report.require(0 <= entries["unspent"] < 1e-6, f"{label} {baseline}: the budget is not spent exactly")
     return report.finish()
 
 

@@ -48,10 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             check_search(report, figure)
         _flat(report, name)
     rows = [
-        {**f, "prior": prior, "seconds": f[f"{prior}_seconds"]}
+        {**f, "baseline": baseline, "seconds": f[f"{baseline}_seconds"]}
         for f in report.figures
-        for prior in ("uniform", "search")
-        if prior in f
+        for baseline in ("uniform", "search")
+        if baseline in f
     ]
     line_plot(
         rows,
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "Seconds to plan d attributes, from cold",
         x="d",
         y="seconds",
-        color="prior",
+        color="baseline",
         facet="workload",
     )
     return report.finish()
@@ -69,11 +69,13 @@ def _flat(report: Report, name: str) -> None:
     mine = [f for f in report.figures if f["workload"] == name]
     counts = {f["problems"] for f in mine}
     report.require(len(counts) == 1, f"{name}: the number of distinct problems changes with d ({sorted(counts)})")
-    for prior in ("uniform", "search"):
-        times = [f[f"{prior}_seconds"] for f in mine if prior in f]
+    for baseline in ("uniform", "search"):
+        times = [f[f"{baseline}_seconds"] for f in mine if baseline in f]
         if times:
             spread, d = max(times) / min(times), [f["d"] for f in mine]
-            print(f"{name}, {prior} prior: slowest / fastest {spread:.1f} while d grows {max(d) / min(d):.0f} times")
+            print(
+                f"{name}, {baseline} baseline: slowest / fastest {spread:.1f} while d grows {max(d) / min(d):.0f} times"
+            )
 
 
 if __name__ == "__main__":

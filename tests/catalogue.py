@@ -9,7 +9,7 @@ import leastnoise as ln
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Dense, Factor, Gram, Kron, Sum
 from leastnoise.domain.tree import Tree
-from leastnoise.planning.residual_workload import Prior, SlotData, TensorPart
+from leastnoise.planning.residual_workload import Baseline, SlotData, TensorPart
 from leastnoise.strategies import Axis
 from leastnoise.workload import Family, TensorFamily, Workload
 from leastnoise.workload.families import (
@@ -33,7 +33,7 @@ def generator(*seed: int) -> np.random.Generator:
 
 
 def skewed(n: int) -> Array:
-    """A prior that is neither uniform nor symmetric."""
+    """A baseline that is neither uniform nor symmetric."""
     p = 1.0 + np.arange(n) % 3 + 0.1 * np.arange(n)
     return p / p.sum()
 
@@ -86,14 +86,14 @@ SHAPES = ((2, 2), (3, 3), (2, 4), (4, 3), (1, 3))
 
 @dataclass(frozen=True)
 class Problem:
-    """A Gram with the priors of its attributes."""
+    """A Gram with the baselines of its attributes."""
 
     gram: Gram
     axes: tuple[Axis, ...]
 
 
-def prior_of(n: int, skew: bool) -> Prior:
-    return Prior(n, skewed(n) if skew else None)
+def prior_of(n: int, skew: bool) -> Baseline:
+    return Baseline(n, skewed(n) if skew else None)
 
 
 def factor(name: str, n: int, skew: bool = False) -> Factor:
@@ -101,8 +101,8 @@ def factor(name: str, n: int, skew: bool = False) -> Factor:
 
 
 def problem(gram: Gram, skew: bool = False) -> Problem:
-    priors = [prior_of(n, skew) for n in gram.shape]
-    return Problem(gram, tuple(Axis(p.values, (p.key, None)) for p in priors))
+    baselines = [prior_of(n, skew) for n in gram.shape]
+    return Problem(gram, tuple(Axis(p.values, (p.key, None)) for p in baselines))
 
 
 def kron(*parts: tuple[str, int], skew: bool = False) -> Problem:

@@ -52,22 +52,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _engine_runs(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, list[str]]]:
     """Per engine: tests that ran, and why others did not."""
-    found: dict[str, tuple[int, list[str]]] = {}
+    entries: dict[str, tuple[int, list[str]]] = {}
     for engine in ENGINES:
         ran = sum(engine in r.keywords for kind in ("passed", "failed") for r in reporter.stats.get(kind, []))
         skipped = [r for r in reporter.stats.get("skipped", []) if engine in r.keywords]
-        found[engine] = ran, sorted({str(r.longrepr[2]) for r in skipped if isinstance(r.longrepr, tuple)})
-    return found
+        entries[engine] = ran, sorted({str(r.longrepr[2]) for r in skipped if isinstance(r.longrepr, tuple)})
+    return entries
 
 
 def _fuzzed(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, float]]:
     """Per kind of input: how many were read, and the seconds that took."""
-    found: dict[str, tuple[int, float]] = {}
+    entries: dict[str, tuple[int, float]] = {}
     for report in (r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])):
         for kind, inputs, seconds in (value for name, value in report.user_properties if name == "fuzz"):
-            before = found.get(kind, (0, 0.0))
-            found[kind] = before[0] + inputs, before[1] + seconds
-    return found
+            before = entries.get(kind, (0, 0.0))
+            entries[kind] = before[0] + inputs, before[1] + seconds
+    return entries
 
 
 class Workers:

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise._types import Array
 from leastnoise.planning.factorization import workload_matrix
-from leastnoise.planning.integer_plan import Probe, Recipe
+from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.privacy import Budget
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
@@ -96,30 +96,34 @@ def squared_sensitivity(matrix: np.ndarray, budget: Budget) -> int:
     return k**2 * max(largest_difference(matrix), largest_square(matrix))
 
 
-def measured_sets(recipe: Recipe) -> Iterator[tuple[tuple[int, ...], tuple[Probe, ...]]]:
-    """Every attribute set with its probes, found by listing all sets of attributes."""
-    structure = recipe.structure
+def measured_sets(integer_plan: IntegerPlan) -> Iterator[tuple[tuple[int, ...], tuple[NoisyQuery, ...]]]:
+    """Every attribute set with its noisy queries, found by listing all sets of attributes."""
+    structure = integer_plan.structure
     numbers = {o: i for i, o in enumerate(structure.orbits)}
-    everything = range(len(recipe.workload.domain))
-    wanted = {
-        s for b in recipe.workload.blocks for t in b.subsets() for k in range(len(t) + 1) for s in combinations(t, k)
+    everything = range(len(integer_plan.workload.domain))
+    members = {
+        s
+        for b in integer_plan.workload.blocks
+        for t in b.subsets()
+        for k in range(len(t) + 1)
+        for s in combinations(t, k)
     }
     for s in (s for k in range(len(everything) + 1) for s in combinations(everything, k)):
         order = tuple(sorted(s, key=lambda a: (structure.class_of(a), a)))
         number = numbers.get(tuple(structure.class_of(a) for a in order))
-        if number is not None and s in wanted:
-            yield order, recipe.probes[number]
+        if number is not None and s in members:
+            yield order, integer_plan.noisy_queries[number]
 
 
-def exact_cost(recipe: Recipe) -> Fraction:
+def exact_cost(integer_plan: IntegerPlan) -> Fraction:
     """mu^2 as the sum over all attribute sets of squared sensitivity over variance."""
     total, known = Fraction(0), {}
-    for _, probes in measured_sets(recipe):
-        for probe in probes:
-            if id(probe) not in known:
-                known[id(probe)] = squared_sensitivity(dense(probe.strategy), recipe.budget)
-            if probe.variance or known[id(probe)]:
-                total += known[id(probe)] / probe.variance
+    for _, noisy_queries in measured_sets(integer_plan):
+        for noisy_query in noisy_queries:
+            if id(noisy_query) not in known:
+                known[id(noisy_query)] = squared_sensitivity(dense(noisy_query.strategy), integer_plan.budget)
+            if noisy_query.variance or known[id(noisy_query)]:
+                total += known[id(noisy_query)] / noisy_query.variance
     return total
 
 
@@ -131,32 +135,32 @@ def over_domain(matrix: np.ndarray, order: tuple[int, ...], shape: tuple[int, ..
     return np.broadcast_to(wide, (len(b), *shape)).reshape(len(b), -1)
 
 
-def explicit(recipe: Recipe) -> tuple[Array, Array]:
+def explicit(integer_plan: IntegerPlan) -> tuple[Array, Array]:
     """B and the variances of its noise: all answers over all cells."""
-    shape = recipe.workload.domain.shape
+    shape = integer_plan.workload.domain.shape
     rows, noise = [], []
-    for order, probes in measured_sets(recipe):
-        for probe in probes:
-            rows.append(over_domain(dense(probe.strategy), order, shape))
-            variance = float(probe.variance) + 1 / 12 if probe.variance else 1e-12
+    for order, noisy_queries in measured_sets(integer_plan):
+        for noisy_query in noisy_queries:
+            rows.append(over_domain(dense(noisy_query.strategy), order, shape))
+            variance = float(noisy_query.variance) + 1 / 12 if noisy_query.variance else 1e-12
             noise.append(np.full(len(rows[-1]), variance))
     return np.concatenate(rows), np.concatenate(noise)
 
 
-def least_squares(recipe: Recipe) -> tuple[Array, Array, Array]:
+def least_squares(integer_plan: IntegerPlan) -> tuple[Array, Array, Array]:
     """L, B and the variances of the noise, with L the best unbiased way from the answers to the queries."""
-    B, noise = explicit(recipe)
+    B, noise = explicit(integer_plan)
     scaled = B / np.sqrt(noise)[:, None]
     columns = np.abs(scaled).max(axis=0).max()
     P = np.linalg.pinv(scaled / columns, rcond=1e-10) / columns
-    return workload_matrix(recipe.workload) @ P / np.sqrt(noise), B, noise
+    return workload_matrix(integer_plan.workload) @ P / np.sqrt(noise), B, noise
 
 
-def stated_variances(recipe: Recipe) -> Array:
-    """What the recipe says about every query, in the order of the workload's matrix."""
-    structure, shape = recipe.structure, recipe.workload.domain.shape
-    out, row, W = [], 0, workload_matrix(recipe.workload).reshape(-1, *shape)
-    for block in recipe.workload.blocks:
+def stated_variances(integer_plan: IntegerPlan) -> Array:
+    """What the integer plan says about every query, in the order of the workload's matrix."""
+    structure, shape = integer_plan.structure, integer_plan.workload.domain.shape
+    out, row, W = [], 0, workload_matrix(integer_plan.workload).reshape(-1, *shape)
+    for block in integer_plan.workload.blocks:
         for subset in block.subsets():
             sizes = tuple(shape[a] for a in subset)
             queries = [block.family(a).rows(shape[a]) for a in subset] if block.is_product else block.tensor.rows(sizes)
@@ -164,49 +168,53 @@ def stated_variances(recipe: Recipe) -> Array:
             order = sorted(subset, key=lambda a: (structure.class_of(a), a))
             inside = W[(slice(row, row + count), *(slice(None) if a in subset else 0 for a in range(len(shape))))]
             ordered = inside.transpose([0, *(1 + sorted(subset).index(a) for a in order)])
-            out.append(recipe.errors.variances_of(ordered, tuple(structure.class_of(a) for a in order)))
+            out.append(integer_plan.errors.variances_of(ordered, tuple(structure.class_of(a) for a in order)))
             row += count
     return np.concatenate(out)
 
 
-def check_cost(recipe: Recipe) -> None:
+def check_cost(integer_plan: IntegerPlan) -> None:
     """Exactly what brute force finds, and the budget up to a millionth."""
-    bound_only = recipe.budget.neighbours.change == "replace" and any(
-        p.strategy.levels is not None for probes in recipe.probes for p in probes
+    bound_only = integer_plan.budget.neighbours.change == "replace" and any(
+        p.strategy.levels is not None for noisy_queries in integer_plan.noisy_queries for p in noisy_queries
     )
-    found = exact_cost(recipe)
-    assert found <= recipe.cost.mu_squared if bound_only else found == recipe.cost.mu_squared
-    assert recipe.cost.neighbours == recipe.budget.neighbours
-    assert recipe.budget.exact_cost * (1 - Fraction(1, 10**6)) < recipe.cost.mu_squared <= recipe.budget.exact_cost
+    value = exact_cost(integer_plan)
+    assert value <= integer_plan.cost.mu_squared if bound_only else value == integer_plan.cost.mu_squared
+    assert integer_plan.cost.neighbours == integer_plan.budget.neighbours
+    assert (
+        integer_plan.budget.exact_cost * (1 - Fraction(1, 10**6))
+        < integer_plan.cost.mu_squared
+        <= integer_plan.budget.exact_cost
+    )
 
 
-def check_priors(recipe: Recipe) -> None:
-    """Every measured row vanishes on the prior along every attribute."""
-    for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True):
-        for probe in probes:
-            rows = dense(probe.strategy).astype(float)
-            tensor = rows.reshape(len(rows), *recipe.structure.shape(orbit)) / np.abs(rows).max()
+def check_priors(integer_plan: IntegerPlan) -> None:
+    """Every measured row vanishes on the baseline along every attribute."""
+    for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True):
+        for noisy_query in noisy_queries:
+            rows = dense(noisy_query.strategy).astype(float)
+            tensor = rows.reshape(len(rows), *integer_plan.structure.shape(orbit)) / np.abs(rows).max()
             for axis, c in enumerate(orbit):
-                assert np.abs(np.moveaxis(tensor, axis + 1, -1) @ recipe.priors[c].values).max() < 1e-10
+                assert np.abs(np.moveaxis(tensor, axis + 1, -1) @ integer_plan.baselines[c].values).max() < 1e-10
 
 
-def check_errors(recipe: Recipe) -> None:
+def check_errors(integer_plan: IntegerPlan) -> None:
     """Answers are unbiased, and their variances as stated."""
-    L, B, noise = least_squares(recipe)
-    W = workload_matrix(recipe.workload)
+    L, B, noise = least_squares(integer_plan)
+    W = workload_matrix(integer_plan.workload)
     assert_allclose(L @ B, W, atol=EXACT * np.abs(W).max())
     variances = np.einsum("qk,k,qk->q", L, noise, L)
-    assert_allclose(stated_variances(recipe), variances, rtol=EXACT, atol=1e-9)
-    assert_allclose(recipe.rmse, np.sqrt(variances.mean()), rtol=EXACT)
-    largest = max(recipe.errors.table_maximum(t) for t in recipe.structure.tables)
+    assert_allclose(stated_variances(integer_plan), variances, rtol=EXACT, atol=1e-9)
+    assert_allclose(integer_plan.rmse, np.sqrt(variances.mean()), rtol=EXACT)
+    largest = max(integer_plan.errors.table_maximum(t) for t in integer_plan.structure.tables)
     assert_allclose(largest, variances.max(), rtol=EXACT)
 
 
-def check_recipe(recipe: Recipe) -> None:
+def check_recipe(integer_plan: IntegerPlan) -> None:
     """All laws at once."""
-    check_cost(recipe)
-    check_priors(recipe)
-    check_errors(recipe)
+    check_cost(integer_plan)
+    check_priors(integer_plan)
+    check_errors(integer_plan)
 
 
 def cube(n: int, d: int) -> ln.Domain:

@@ -88,9 +88,9 @@ def check_variances(plan: ln.Plan) -> None:
 def check_floors(plan: ln.Plan) -> None:
     assert 0 <= plan.class_floor <= plan.value * (1 + 1e-9)
     assert 0 < plan.floor_value <= plan.value * (1 + 1e-9)
-    told = plan.to_json()
-    assert told["floor"]["value"] == plan.floor_value
-    assert told["objective_value"] == plan.value
+    fields = plan.to_json()
+    assert fields["floor"]["value"] == plan.floor_value
+    assert fields["objective_value"] == plan.value
 
 
 def check_plan(plan: ln.Plan) -> None:

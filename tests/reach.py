@@ -100,10 +100,10 @@ class Module:
         self.bases[node.name] = [use for base in node.bases for use in self.names(base) if use[0]]
 
     def _define(self, name: str, node: ast.stmt, parts: Iterable[ast.AST], owner: str | None = None) -> None:
-        found = Definition(self.name, name, owner, node.lineno)
-        found.registered = any(_decorator(d) not in TRANSPARENT for d in getattr(node, "decorator_list", []))
-        found.uses = {use for part in parts for use in self.names(part, owner)}
-        self.definitions.append(found)
+        definition = Definition(self.name, name, owner, node.lineno)
+        definition.registered = any(_decorator(d) not in TRANSPARENT for d in getattr(node, "decorator_list", []))
+        definition.uses = {use for part in parts for use in self.names(part, owner)}
+        self.definitions.append(definition)
 
     def names(self, tree: ast.AST, owner: str | None = None) -> Iterator[Name]:
         """What a piece of this file names: (module, name) where imports say which, ("", name) after any dot.
@@ -131,14 +131,14 @@ class Module:
         """Arguments of a function and the classes that their annotations name."""
         if not isinstance(tree, ast.FunctionDef):
             return {}
-        found = {} if owner is None else {"self": f"{self.name}:{owner}", "cls": f"{self.name}:{owner}"}
+        entries = {} if owner is None else {"self": f"{self.name}:{owner}", "cls": f"{self.name}:{owner}"}
         for argument in [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]:
             if isinstance(argument.annotation, ast.Name):
                 name = argument.annotation.id
                 module, name = self.imports.get(name, (self.name, name))
                 if name[:1].isupper():
-                    found[argument.arg] = f"{module}:{name}"
-        return found
+                    entries[argument.arg] = f"{module}:{name}"
+        return entries
 
     def _text(self, text: str) -> Iterator[Name]:
         if re.fullmatch(r"[\w.]+:\w+", text):  # loaded on use, as in "leastnoise.planning:Plan"
@@ -229,17 +229,17 @@ class Package:
             reached |= {self.resolved(use) for d in now for use in d.uses}
         return []
 
-    def _is_reached(self, found: Definition, reached: set[Name]) -> bool:
-        if found.owner is None:
-            loaded = (found.module, ANY) in reached and ("", found.name) in reached
-            return loaded or found.registered or (found.module, found.name) in reached
-        own = (found.module, found.owner)
+    def _is_reached(self, definition: Definition, reached: set[Name]) -> bool:
+        if definition.owner is None:
+            loaded = (definition.module, ANY) in reached and ("", definition.name) in reached
+            return loaded or definition.registered or (definition.module, definition.name) in reached
+        own = (definition.module, definition.owner)
         if own not in reached:
             return False
-        public = own in self.listed and not found.name.startswith("_")
-        if public or found.registered or ("", found.name) in reached or self._inherited(found):
+        public = own in self.listed and not definition.name.startswith("_")
+        if public or definition.registered or ("", definition.name) in reached or self._inherited(definition):
             return True
-        return any((f"{module}:{name}", found.name) in reached for module, name in self.families[own])
+        return any((f"{module}:{name}", definition.name) in reached for module, name in self.families[own])
 
     def _inherited(self, method: Definition) -> bool:
         """Whether a class from outside of the package has a method of this name, which it may call."""

@@ -43,8 +43,8 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 
 def fail(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
     """The one line on stderr of a command that fails with this code and prints nothing else."""
-    found, out, err = call(capsys, *arguments)
-    assert (found, out, err.count("\n")) == (code, "", 1), err
+    number, out, err = call(capsys, *arguments)
+    assert (number, out, err.count("\n")) == (code, "", 1), err
     return err.removeprefix("leastnoise: ").removesuffix("\n")
 
 

@@ -22,8 +22,8 @@ from leastnoise.local import load_plan, local_plan, save_plan
 from leastnoise.local.randomized_response import Choice, Odds
 from leastnoise.local.state import State
 from leastnoise.mechanisms.stream.journal import JOURNAL
-from leastnoise.mechanisms.tree import Tree, cascade_plan
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import Tree, tree_plan
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Table
 from tests.shell import call
 
@@ -55,14 +55,18 @@ class Kind:
 
 MECHANISMS = {
     "plan": Kind("plan", lambda budget: ln.plan(WORK, budget), 1000),
-    "release": Kind("release of tables", lambda budget: ln.plan(WORK, budget).run(DATA, bits=SeededBits(1)), 1000),
-    "matrix": Kind("matrix release", lambda budget: ln.factorize(np.tri(4), budget)),
+    "release": Kind(
+        "release of tables", lambda budget: ln.plan(WORK, budget).run(DATA, random_source=SeededRandomSource(1)), 1000
+    ),
+    "matrix": Kind("matrix release", lambda budget: ln.matrix_plan(np.tri(4), budget)),
     "stream": Kind("stream", lambda budget: ln.stream_plan(np.tri(4), budget)),
-    "tree": Kind("cascade", lambda budget: cascade_plan(TREE, budget=budget), rounds=True),
-    "trees": Kind("cascade", lambda budget: cascade_plan(TREES, budget=budget), rounds=True),
-    "exact": Kind("cascade", lambda budget: cascade_plan(TREE, budget=budget, exact_level=1), rounds=True),
-    "survey": Kind("adaptive release", lambda budget: ln.adapt(SMALL, budget), 200, 0.95),
-    "choice": Kind("adaptive release", lambda budget: ln.adapt(SMALL, budget, select="choice", rounds=3), 200, 0.95),
+    "tree": Kind("cascade", lambda budget: tree_plan(TREE, budget=budget), rounds=True),
+    "trees": Kind("cascade", lambda budget: tree_plan(TREES, budget=budget), rounds=True),
+    "exact": Kind("cascade", lambda budget: tree_plan(TREE, budget=budget, exact_level=1), rounds=True),
+    "survey": Kind("adaptive release", lambda budget: ln.adaptive_plan(SMALL, budget), 200, 0.95),
+    "choice": Kind(
+        "adaptive release", lambda budget: ln.adaptive_plan(SMALL, budget, select="choice", rounds=3), 200, 0.95
+    ),
 }
 CHANGES = {
     "add a row": {},
@@ -110,8 +114,8 @@ def halved(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("name", "change"), CASES)
 def test_honest_noise_passes(name, change):
     """A false alarm has a rate of 1% (adaptive releases, single rows of cascades: 5%) at most."""
-    made, runs, confidence = case(name, change)
-    honest = audit(made, runs // 2, confidence, seed=1)
+    result, runs, confidence = case(name, change)
+    honest = audit(result, runs // 2, confidence, seed=1)
     assert honest.ok, honest
     assert honest.kind == MECHANISMS[name].kind
     assert 0.7 * honest.claimed_mu < honest.pair_mu <= honest.claimed_mu * (1 + 1e-9)
@@ -122,9 +126,9 @@ def test_honest_noise_passes(name, change):
 @pytest.mark.parametrize(("name", "change"), CASES)
 def test_half_of_the_noise_is_refuted(name, change, monkeypatch):
     """It is noticed with probability 0.99 (adaptive releases, single rows of cascades: 0.95) at least."""
-    made, runs, confidence = case(name, change)
+    result, runs, confidence = case(name, change)
     halved(monkeypatch)
-    broken = audit(made, runs, confidence, seed=1)
+    broken = audit(result, runs, confidence, seed=1)
     assert broken.noticed_mu < (2 if not MECHANISMS[name].rounds else 1.73 if "row" in change else 1.9) * broken.pair_mu
     assert broken.verdict.startswith("VIOLATION: mu is at least"), broken
 
@@ -142,9 +146,9 @@ def test_twice_the_epsilon_of_devices_is_refuted(randomizer, layout, monkeypatch
     halved(monkeypatch)
     positions = Choice.positions
 
-    def likelier(choice, bits, count):
+    def likelier(choice, random_source, count):
         epsilon = Fraction(log(choice.odds.ratio)).limit_denominator(10**6)
-        return positions(replace(choice, odds=Odds.within(2 * epsilon)), bits, count)
+        return positions(replace(choice, odds=Odds.within(2 * epsilon)), random_source, count)
 
     monkeypatch.setattr(Choice, "positions", likelier)
     broken = audit(plan, 4000, 0.99, seed=3)
@@ -176,14 +180,16 @@ def saved(path: Path) -> dict[str, tuple[Path, str]]:
     """Everything that can be audited as a file or folder, and its kind."""
     (path / "spec.yaml").write_text(SPEC)
     (path / "adaptive.yaml").write_text(SPEC + "method: adaptive\n")
-    budget, bits = ln.Budget(mu=1), SeededBits(1)
-    plan, matrix, devices = ln.plan(WORK, budget), ln.factorize(np.tri(3), budget), local_plan(WORK, 1)
+    budget, random_source = ln.Budget(mu=1), SeededRandomSource(1)
+    plan, matrix, devices = ln.plan(WORK, budget), ln.matrix_plan(np.tri(3), budget), local_plan(WORK, 1)
     plan.save(path / "tables.plan")
-    plan.run(DATA, bits=bits, out=path / "tables")
-    ln.adapt(SMALL, budget).run(Table(SMALL.domain, np.full((2, 2), 9)), bits=bits, out=path / "adaptive")
-    matrix.run([1, 2, 3], bits=bits, out=path / "matrix")
-    cascade_plan(TREE, budget=budget).run([5] * 6, bits=bits, out=path / "cascade")
-    with ln.Stream(matrix, folder=path / "stream", bits=bits) as stream:
+    plan.run(DATA, random_source=random_source, out=path / "tables")
+    ln.adaptive_plan(SMALL, budget).run(
+        Table(SMALL.domain, np.full((2, 2), 9)), random_source=random_source, out=path / "adaptive"
+    )
+    matrix.run([1, 2, 3], random_source=random_source, out=path / "matrix")
+    tree_plan(TREE, budget=budget).run([5] * 6, random_source=random_source, out=path / "cascade")
+    with ln.mechanisms.Stream(matrix, folder=path / "stream", random_source=random_source) as stream:
         stream.add(3)
     save_plan(devices, path / "devices.plan")
     State.start(path / "devices.plan").save(path / "devices.state")
@@ -233,7 +239,7 @@ def test_a_violation_has_its_exit_code(shelf, capsys, monkeypatch):
 @pytest.mark.long
 def test_streams_are_not_touched(shelf):
     folder = shelf["stream"][0]
-    with ln.Stream.load(folder) as stream:  # somebody has its journal open
+    with ln.mechanisms.Stream.load(folder) as stream:  # somebody has its journal open
         before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.iterdir()}
         result = audit(folder, 100, 0.999, seed=1)
         assert audit(stream, 100, 0.999, seed=1) == result  # a stream in memory is not touched either
@@ -244,7 +250,7 @@ def test_streams_are_not_touched(shelf):
 
 @pytest.mark.long
 def test_releases_in_memory_are_audited_as_their_plans(shelf):
-    for name, plan in (("matrix", ln.factorize(np.tri(3), ln.Budget(mu=1))), ("devices", None)):
+    for name, plan in (("matrix", ln.matrix_plan(np.tri(3), ln.Budget(mu=1))), ("devices", None)):
         opened = load_plan(shelf[name][0]) if plan is None else ln.load(shelf[name][0])
         plan = plan or local_plan(WORK, 1)
         assert audit(opened, 100, seed=1) == audit(plan, 100, seed=1)
@@ -258,15 +264,15 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
         "other.npz": "is no plan, and no spec either; give one of them, or the folder of a release",
         "empty": "has no release.json",
     }
-    for name, said in cases.items():
+    for name, text in cases.items():
         code, out, err = call(capsys, "audit", tmp_path / name)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert said in err, err
+        assert text in err, err
     with pytest.raises(LeastnoiseError) as error:
         subject_of(7)
     assert str(error.value) == (
-        "a int cannot be audited; give a spec, a file, a folder, or one of Plan, Adaptive, StreamPlan, MatrixPlan, "
-        "CascadePlan, TableRelease, MatrixRelease, CascadeRelease, Stream, LocalPlan"
+        "a int cannot be audited; give a spec, a file, a folder, or one of Plan, AdaptivePlan, StreamPlan, MatrixPlan, "
+        "TreePlan, TableRelease, MatrixRelease, TreeRelease, Stream, LocalPlan"
     )
     with pytest.raises(LeastnoiseError, match="all 200,000 rows of a person, which are too many"):
         audit(ln.plan(WORK, ln.Budget(mu=1, rows_per_person=200_000)))

@@ -16,27 +16,27 @@ from bench.qs_table3 import LARGEST
 from bench.releases import BUDGET, Task, made_up, plain, shares
 from bench.wff_figure1 import lemma
 from leastnoise import Budget, Domain, Workload, sized
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Codes
 from tests.benches import run
 
 TINY = {
     "qs_table2": "--datasets CPS --ways 1 2",
-    "qs_table3": "--datasets CPS --workloads affine --prior uniform --gap 1e-3",
+    "qs_table3": "--datasets CPS --workloads affine --baseline uniform --gap 1e-3",
     "qs_table4": "--sizes 10 --workloads marginal prefix range circular affine abs_diff random",
-    "qs_table5": "--sizes 10 --dims 10 --prior uniform",
+    "qs_table5": "--sizes 10 --dims 10 --baseline uniform",
     "qs_table6": "--sizes 10 --dims 10 50",
     "qs_table8": "--sizes 10 --workloads marginal prefix",
     "wff_figure1": "--ways 1 2 --sizes 2 3 --dims 2 5",
     "scaling_d": "--dims 10 200 --size 6",
-    "release_adult": "--ways 1 --rows 500 --workloads hybrid --prior uniform",
+    "release_adult": "--ways 1 --rows 500 --workloads hybrid --baseline uniform",
     "adult_tv": "--dataset titanic --attributes 4 --rows 2000 --epsilons 1 --seeds 1 2 --triples 2",
     "release_wide": "--dims 5 --size 4 --rows 500",
-    "large_sums": "--pairs 8 70 --triple 4 --prior uniform",
+    "large_sums": "--pairs 8 70 --triple 4 --baseline uniform",
     "rounding": "--only n=10",
 }
 
-OTHERS = {  # no choice of a --prior
+OTHERS = {  # no choice of a --baseline
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "continual": "--levels 1 4 11",
@@ -69,10 +69,10 @@ def test_help(name, capsys):
     with pytest.raises(SystemExit) as end:
         importlib.import_module(f"bench.{name}").main(["--help"])
     assert end.value.code == 0
-    assert "--prior" in capsys.readouterr().out
+    assert "--baseline" in capsys.readouterr().out
 
 
-# Certified optima with the uniform prior, known from independent computations.
+# Certified optima with the uniform baseline, known from independent computations.
 OPTIMA = {
     ("marginal", 10): 23.48,
     ("prefix", 10): 33.69,
@@ -324,7 +324,7 @@ def test_expected_error_of_a_batch_is_that_of_the_standard_errors_of_its_release
     domain = Domain.of(a=3, b=2, c=3, d=5)
     task = aim_tradeoff.Task(Codes(domain, made_up(domain, 300)), (2, 3), 1.0)
     batch = aim_tradeoff.Batch.of(task)
-    release = batch.plan.run(task.source, bits=SeededBits(1))
+    release = batch.plan.run(task.source, random_source=SeededRandomSource(1))
     sums = [release.std_errors(*(domain.names[a] for a in s)).sum() for s in task.sets]
     assert batch.error(task) == pytest.approx(sqrt(2 / pi) * np.mean(sums) / 300)
     assert batch.numbers(task) == 1 + 9 + (2 + 4 + 8 + 2 + 4 + 8) + (4 + 8 + 16 + 8)
@@ -344,14 +344,14 @@ FOUND = {"batch": {"told_ratio": 1.01, "slack": 0.02}, "best": {"ratio": 0.99, "
     ],
 )
 def test_adaptive_answers_that_lose_to_a_batch_fail(report, epsilon, changes, failures):
-    found = {method: figure | changes.get(method, {}) for method, figure in FOUND.items()}
-    aim_tradeoff.check(report, "acs", epsilon, found)
+    entries = {method: figure | changes.get(method, {}) for method, figure in FOUND.items()}
+    aim_tradeoff.check(report, "acs", epsilon, entries)
     assert len(report.failures) == failures
 
 
 def test_completed_tables_that_lose_to_a_batch_are_told(report, capsys):
-    found = {"batch": FOUND["batch"], "survey": FOUND["best"] | {"ratio": 1.03}}
-    aim_tradeoff.check(report, "adult", 1.0, found)
+    entries = {"batch": FOUND["batch"], "survey": FOUND["best"] | {"ratio": 1.03}}
+    aim_tradeoff.check(report, "adult", 1.0, entries)
     assert report.failures == []
     assert "error of survey / batch: 1.03 times, below 1 times: MISSED" in capsys.readouterr().out
 

@@ -31,25 +31,25 @@ CASCADE_ROWS = {
 @pytest.mark.parametrize("bits", [2, 4])
 @pytest.mark.parametrize("name", CASCADE_ROWS)
 def test_errors_of_cascades_and_peers_match_all_queries(name, bits, rng):
-    asked, rows = cascade_utility.WORKLOADS[name](bits), CASCADE_ROWS[name](bits)
+    queries, rows = cascade_utility.WORKLOADS[name](bits), CASCADE_ROWS[name](bits)
     n, plain = 2**bits, PlainTree((2,) * bits)
-    assert asked.count == len(rows)
-    np.testing.assert_allclose(asked.gram_rows().T @ asked.gram_rows(), rows.T @ rows, atol=1e-9)
-    for strategy in cascade_utility.peers(asked).values():
-        assert strategy.variances(asked.alike).sum() == pytest.approx(strategy.variances(rows).sum())
-    assert asked.plain_total == pytest.approx(plain.variances(rows).sum())
+    assert queries.count == len(rows)
+    np.testing.assert_allclose(queries.gram_rows().T @ queries.gram_rows(), rows.T @ rows, atol=1e-9)
+    for strategy in cascade_utility.peers(queries).values():
+        assert strategy.variances(queries.alike).sum() == pytest.approx(strategy.variances(rows).sum())
+    assert queries.plain_total == pytest.approx(plain.variances(rows).sum())
     noise = rng.normal(size=(20, n))
-    np.testing.assert_allclose(asked.worst(noise), np.abs(noise @ rows.T).max(axis=1))
+    np.testing.assert_allclose(queries.worst(noise), np.abs(noise @ rows.T).max(axis=1))
     levels = [rng.normal(size=(20, 2**k)) for k in range(bits + 1)]
     answers = sum(x @ part.T for x, part in zip(levels, plain.parts(rows), strict=True))
-    np.testing.assert_allclose(asked.plain_worst(levels), np.abs(answers).max(axis=1))
+    np.testing.assert_allclose(queries.plain_worst(levels), np.abs(answers).max(axis=1))
 
 
 @pytest.mark.parametrize("name", CASCADE_ROWS)
 def test_rows_that_are_answered_are_all_queries(name):
     task, rows = cascade_runtime.Task.of(name, 3), CASCADE_ROWS[name](3)
     np.testing.assert_array_equal(task.rows[np.lexsort(task.rows.T)], rows[np.lexsort(rows.T)])
-    assert cascade_utility.peers(task.asked)["branching"].variances(rows).sum() == pytest.approx(
+    assert cascade_utility.peers(task.requested)["branching"].variances(rows).sum() == pytest.approx(
         min(LevelStrategy.nodes(regular_arities(8, m)).variances(rows).sum() for m in (2, 4, 8))
     )
 
@@ -81,30 +81,30 @@ def test_runtimes_are_compared_with_the_cascade(capsys):
 
 
 def test_calibrations_of_cascades():
-    found = cascade_utility.calibrations()
-    assert found["paper"] == pytest.approx(2 * 100 * np.log(2e9))
-    budget = Budget(mu=found["exact"] ** -0.5)
+    calibrations = cascade_utility.calibrations()
+    assert calibrations["paper"] == pytest.approx(2 * 100 * np.log(2e9))
+    budget = Budget(mu=calibrations["exact"] ** -0.5)
     assert budget.epsilon_at(1e-9) == pytest.approx(0.1, rel=1e-9)
 
 
 def test_a_tilt_of_targets_is_chosen_by_the_worst_error(rng):
-    asked, normals = cascade_utility.nodes(6), rng.normal(size=(64, 200))
-    chosen = cascade_utility.tilted(asked.demand, normals, asked.worst)
+    queries, normals = cascade_utility.nodes(6), rng.normal(size=(64, 200))
+    chosen = cascade_utility.tilted(queries.demand, normals, queries.worst)
 
     def worst(cascade) -> float:
-        return asked.worst(from_normals(cascade, normals).T).mean()
+        return queries.worst(from_normals(cascade, normals).T).mean()
 
     assert chosen.cost == 1
-    assert worst(chosen) <= worst(best_cascade(asked.demand))
+    assert worst(chosen) <= worst(best_cascade(queries.demand))
     assert worst(chosen) < worst(Cascade.by_level(Tree.binary(6), 1).scaled(1))
 
 
 def test_sums_of_levels_on_a_grid(rng):
     table = rng.integers(0, 100, (8, 8))
-    found = cascade_levels.level_sums(table)
-    assert [x.shape for x in found] == [(1, 1), (2, 2), (4, 4), (8, 8)]
-    assert found[0][0, 0] == table.sum()
-    assert found[1][1, 0] == table[4:, :4].sum()
+    level_sums = cascade_levels.level_sums(table)
+    assert [x.shape for x in level_sums] == [(1, 1), (2, 2), (4, 4), (8, 8)]
+    assert level_sums[0][0, 0] == table.sum()
+    assert level_sums[1][1, 0] == table[4:, :4].sum()
 
 
 def test_levels_are_measured_on_tables_that_are_read(tmp_path, capsys):

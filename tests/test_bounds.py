@@ -57,10 +57,10 @@ def test_root_traces_match_the_dense_root(name, skew, alpha):
     D = np.diag(sigma)
     K = square_root(M @ D @ H @ D @ M)
     along = float(sigma @ K @ sigma)
-    found = root_trace(H, s, alpha)
+    result = root_trace(H, s, alpha)
     # the root of an eigenvalue that is rounding (1e-16) is 1e-8
-    assert found.constant == pytest.approx(along / alpha, rel=1e-6, abs=1e-7 * np.trace(K))
-    assert found.rest == pytest.approx(np.trace(K) - along, rel=1e-6, abs=1e-7 * np.trace(K))
+    assert result.constant == pytest.approx(along / alpha, rel=1e-6, abs=1e-7 * np.trace(K))
+    assert result.rest == pytest.approx(np.trace(K) - along, rel=1e-6, abs=1e-7 * np.trace(K))
 
 
 @pytest.mark.parametrize("n", [20, 200])
@@ -68,11 +68,11 @@ def test_rounding_errors_do_not_count_as_trace(n):
     """One query has one singular value: |w s^1/2|, whatever the number of values."""
     row = generator(n).normal(size=n)
     s = skewed(n)
-    found = root_trace(np.outer(row, row), s)
+    result = root_trace(np.outer(row, row), s)
     exact = float(np.linalg.norm(row * np.sqrt(s)))
     along = exact * float((row * np.sqrt(s) / exact) @ np.sqrt(s)) ** 2
-    assert found.constant + found.rest == pytest.approx(exact, rel=1e-9)
-    assert found.constant == pytest.approx(along, rel=1e-6)
+    assert result.constant + result.rest == pytest.approx(exact, rel=1e-9)
+    assert result.constant == pytest.approx(along, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["prefix", "range", "random", "matrix", "weighted prefix"])
@@ -140,7 +140,7 @@ def test_every_floor_is_below_the_optimum(name, solver):
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_full_gram_is_that_of_the_explicit_matrix(name):
-    plan = ln.plan(WORKLOADS[name], BUDGET, prior="uniform")
+    plan = ln.plan(WORKLOADS[name], BUDGET, baseline="uniform")
     W = plan.factorization().W
     expected = (W.T * row_weights(plan.workload)) @ W
     assert_allclose(certificate.full_gram(plan.design.question), expected, atol=1e-9 * np.trace(expected))
@@ -175,8 +175,8 @@ def weighted_workloads(draw: st.DrawFn) -> Workload:
 @pytest.mark.long
 @given(work=weighted_workloads(), prior=st.sampled_from(["uniform", "search"]))
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
-def test_floors_of_random_workloads(work, prior):
-    plan = ln.plan(work, BUDGET, prior=prior)
+def test_floors_of_random_workloads(work, baseline):
+    plan = ln.plan(work, BUDGET, baseline=baseline)
     W = plan.factorization().W
     best = least_sum((W.T * row_weights(work)) @ W)
     for floor in floors_of(plan):
@@ -221,7 +221,7 @@ def test_theorem_5_15_recomputed(sizes, flags, picks, seed):
         p[S] = weight * cells  # WFF spreads p(S) over the queries of S
         families = {work.domain.names[j]: "prefix" if j in numerical else "marginal" for j in S}
         work = work.add(families, weight=weight) if S else work.total(weight=weight)
-    plan = ln.plan(work, BUDGET, prior="uniform")
+    plan = ln.plan(work, BUDGET, baseline="uniform")
     floor = certificate._fourier_floor(plan.design.question)
     assert sqrt(floor.value) == pytest.approx(extended(tuple(sizes), numerical, p, lower=True), rel=1e-9)
     if not numerical:
@@ -232,7 +232,7 @@ def test_theorem_5_15_recomputed(sizes, flags, picks, seed):
 def test_prefix_floor_on_forty_attributes():
     """The closed form on a domain far too large for matrices, set by set."""
     domain = ln.Domain.of({f"x{i}": range(10) for i in range(40)})
-    plan = ln.plan(Workload(domain).prefix(ways=[1, 2]), BUDGET, prior="uniform")
+    plan = ln.plan(Workload(domain).prefix(ways=[1, 2]), BUDGET, baseline="uniform")
     m, c, z = 10, 11 / 20, even_sines(10) / 2  # constant and rest of one attribute, over the root of m queries
     per_set = {1: m, 2: m * m}  # queries of a set: weight 1 each is p(S) = queries
     total = sqrt(40 * per_set[1] * c**2 + 780 * per_set[2] * c**4)
@@ -248,7 +248,7 @@ def test_any_weights_and_tilts_give_a_floor(name):
     """The search for better weights may end anywhere, so every point it can reach must be a valid bound."""
     base = Workload(ordered(4, 3))
     work = base.affine("a", "b").prefix(ways=1) if name == "affine" else base.add(name, ways=[1, 2])
-    plan, rng = ln.plan(work, BUDGET, prior="uniform"), generator(2)
+    plan, rng = ln.plan(work, BUDGET, baseline="uniform"), generator(2)
     structure, W = plan.design.structure, plan.factorization().W
     best = least_sum(W.T @ W)
     for _ in range(30):

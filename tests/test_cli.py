@@ -48,7 +48,7 @@ KEYS = {
     "seconds": float,
     "peak_memory_mb": float,
     "solver": str,
-    "prior": str,
+    "baseline": str,
 }
 GROUP_KEYS = {"attributes", "family", "ways", "tables", "queries", "rmse", "max_std_error", "weight"}
 PLAN = {
@@ -86,7 +86,7 @@ PLAN = {
     "seconds": 2.345,
     "peak_memory_mb": 1234.0,
     "solver": "optimal",
-    "prior": "search",
+    "baseline": "search",
     "objective": {"lr": 4.0},
 }
 
@@ -138,10 +138,10 @@ def test_plan_json_has_what_the_design_promises(spec):
 
 def test_plan_json_is_the_plan(spec):
     work = ln.Workload(ln.Domain.of(age=range(5), sex=["F", "M"])).hybrid(ways=[1, 2]).prefix("age", weight=2)
-    made = ln.plan(work, ln.Budget(epsilon=1, delta=1e-9)).to_json()
-    told = json.loads(invoke("plan", spec, "--json").stdout)
+    fields = ln.plan(work, ln.Budget(epsilon=1, delta=1e-9)).to_json()
+    message = json.loads(invoke("plan", spec, "--json").stdout)
     for key in ("rmse", "weighted_rmse", "max_std_error", "class_floor", "gap"):
-        assert told[key] == pytest.approx(made[key], rel=1e-9), key
+        assert message[key] == pytest.approx(fields[key], rel=1e-9), key
 
 
 def test_plan_prints_a_table(spec):
@@ -157,13 +157,13 @@ def test_plan_prints_a_table(spec):
         "proven to be within",
     ):
         assert word in result.stdout
-    assert "solver optimal, prior search, objective sum; " in result.stdout
+    assert "solver optimal, baseline search, objective sum; " in result.stdout
 
 
 def test_options_override_the_spec(spec):
-    plain = json.loads(invoke("plan", spec, "--json", "--prior", "uniform").stdout)
-    largest = json.loads(invoke("plan", spec, "--json", "--prior", "uniform", "--objective", "max").stdout)
-    assert (largest["prior"], largest["objective"]) == ("uniform", "max")
+    plain = json.loads(invoke("plan", spec, "--json", "--baseline", "uniform").stdout)
+    largest = json.loads(invoke("plan", spec, "--json", "--baseline", "uniform", "--objective", "max").stdout)
+    assert (largest["baseline"], largest["objective"]) == ("uniform", "max")
     assert largest["max_std_error"] < plain["max_std_error"]
     assert largest["rmse"] > plain["rmse"]
     identity = json.loads(invoke("plan", spec, "--json", "--solver", "identity").stdout)
@@ -172,13 +172,15 @@ def test_options_override_the_spec(spec):
 
 
 def test_uniform_prior_is_never_better(spec):
-    searched, uniform = (json.loads(invoke("plan", spec, "--json", "--prior", p).stdout) for p in ("search", "uniform"))
+    searched, uniform = (
+        json.loads(invoke("plan", spec, "--json", "--baseline", p).stdout) for p in ("search", "uniform")
+    )
     assert searched["weighted_rmse"] <= uniform["weighted_rmse"] * (1 + 1e-9)
 
 
 def test_out_saves_the_plan(spec, tmp_path):
-    told = json.loads(invoke("plan", spec, "--json", "--out", tmp_path / "small.plan").stdout)
-    assert ln.Plan.load(tmp_path / "small.plan").rmse == pytest.approx(told["rmse"], rel=1e-12)
+    message = json.loads(invoke("plan", spec, "--json", "--out", tmp_path / "small.plan").stdout)
+    assert ln.Plan.load(tmp_path / "small.plan").rmse == pytest.approx(message["rmse"], rel=1e-12)
 
 
 @pytest.mark.long
@@ -257,21 +259,21 @@ def test_json_goes_to_stdout_alone(spec):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["--objective", "mean"], "unknown objective 'mean'; use sum, max or lr=4"),
         (["--out", "nowhere/plan.json"], "there is no folder 'nowhere' to save the plan in; create it first"),
     ],
 )
-def test_bad_options(spec, capsys, arguments, said):
-    assert fail(capsys, "plan", spec, *arguments) == f"leastnoise: {said}\n"
+def test_bad_options(spec, capsys, arguments, text):
+    assert fail(capsys, "plan", spec, *arguments) == f"leastnoise: {text}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--solver", "optimall"], ["--prior", "serach"]])
+@pytest.mark.parametrize("arguments", [["--solver", "optimall"], ["--baseline", "serach"]])
 def test_bad_names_are_one_line(spec, capsys, arguments):
-    said = fail(capsys, "plan", spec, *arguments)
-    assert arguments[1] in said
-    assert said.count("\n") == 1
+    text = fail(capsys, "plan", spec, *arguments)
+    assert arguments[1] in text
+    assert text.count("\n") == 1
 
 
 def test_directories_and_memory(tmp_path, capsys, monkeypatch, spec):
@@ -281,8 +283,8 @@ def test_directories_and_memory(tmp_path, capsys, monkeypatch, spec):
         raise MemoryError("Unable to allocate 9 TiB")
 
     monkeypatch.setattr(import_module("leastnoise.cli.commands.plan"), "plan_spec", full)
-    said = "leastnoise: out of memory (Unable to allocate 9 TiB); use coarser values or fewer ways\n"
-    assert fail(capsys, "plan", spec) == said
+    text = "leastnoise: out of memory (Unable to allocate 9 TiB); use coarser values or fewer ways\n"
+    assert fail(capsys, "plan", spec) == text
 
 
 def fail(capsys, *arguments: object) -> str:
@@ -309,7 +311,7 @@ def test_the_table_shows_every_figure():
         "weighted_rmse 13; no factorization mechanism can go below 12 (exact)\n"
         "proven to be within 2.9% of the best plan of its kind\n"
     )
-    assert text.endswith("solver optimal, prior search, objective lr 4; 2.3 s, 1,234 MB\n")
+    assert text.endswith("solver optimal, baseline search, objective lr 4; 2.3 s, 1,234 MB\n")
     assert row(text, "tables") == "queries attributes ways tables count weight RMSE".split() + ["largest std error"]
     assert row(text, "prefix") == ["prefix [x]", "q1, q2, ... q40 (40)", "2", "780", "78,000", "1", "32.69", "50.1"]
 
@@ -352,14 +354,14 @@ def test_no_bar_without_a_terminal(capsys):
 
 
 def test_plain_lines_where_asked_without_a_terminal(capsys):
-    with ProgressBar(asked=True, delay=0) as bar:
+    with ProgressBar(requested=True, delay=0) as bar:
         bar(1, 4, "solving")
         bar(0, 0, "searching")
     assert capsys.readouterr() == ("", "solving 25%\nsearching\n")
 
 
 def test_short_work_prints_no_line(capsys):
-    with ProgressBar(asked=True, delay=60) as bar:
+    with ProgressBar(requested=True, delay=60) as bar:
         bar(1, 4, "solving")
     assert capsys.readouterr() == ("", "")
 
@@ -377,12 +379,12 @@ print("result")
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("asked", "delay", "sleep", "drawn"),
+    ("query", "delay", "sleep", "drawn"),
     [(None, 0.1, 0.6, True), (None, 60, 0.0, False), (False, 0.1, 0.6, False)],
     ids=["long", "short", "not asked"],
 )
-def test_the_bar_on_a_terminal(asked, delay, sleep, drawn):
-    text = on_a_terminal(WORK.format(asked=asked, delay=delay, sleep=sleep))
+def test_the_bar_on_a_terminal(query, delay, sleep, drawn):
+    text = on_a_terminal(WORK.format(asked=query, delay=delay, sleep=sleep))
     assert ("solving" in text) == drawn
     assert bool(re.search(r"25%", text)) == drawn
     assert text.rstrip().endswith("result")

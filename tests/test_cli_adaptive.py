@@ -12,9 +12,9 @@ import pytest
 import leastnoise as ln
 from leastnoise.cli.commands.table import COMPLETED
 from leastnoise.cli.show import percent
-from leastnoise.mechanisms.adaptive import Adaptive
+from leastnoise.mechanisms.adaptive import AdaptivePlan
 from leastnoise.mechanisms.adaptive.surveyed import START
-from tests.report.samples import QuietBits
+from tests.report.samples import QuietRandomSource
 from tests.shell import call
 
 SPEC = """\
@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def out() -> str:
     """A release with the same noise every time."""
-    ln.plan_spec(ln.load_spec("adaptive.yaml")).run("people.parquet", out="out", bits=QuietBits(1))
+    ln.plan_spec(ln.load_spec("adaptive.yaml")).run("people.parquet", out="out", random_source=QuietRandomSource(1))
     return "out"
 
 
@@ -64,17 +64,22 @@ def missing(out) -> tuple[str, ...]:
 def test_plan_says_what_will_happen(capsys):
     code, out, err = call(capsys, "plan", "adaptive.yaml")
     assert (code, err) == (0, "")
-    first, asked, one_way, compared, measured, last = out.splitlines()
+    first, question, one_way, compared, measured, last = out.splitlines()
     assert first == "adaptive, as the spec says 'method: adaptive'"
-    assert asked.startswith("314 queries in 10 tables at epsilon 1 and delta 1e-09")
+    assert question.startswith("314 queries in 10 tables at epsilon 1 and delta 1e-09")
     assert one_way == f"first the total and the one-way tables, for {percent(float(START))} of the budget"
     assert compared.startswith("then 20 sets of two or more attributes are compared with what those suggest, all at")
     assert measured == "and the best of them are measured, for the rest"
     assert last.startswith("what is measured, and so its noise, is decided by noisy looks at the data")
     Path("choice.yaml").write_text(ADAPTIVE + "adaptive: {select: choice, rounds: 20}\n")
     assert "then rounds choose one of 20 sets" in call(capsys, "plan", "choice.yaml")[1]
-    told = json.loads(call(capsys, "plan", "choice.yaml", "--json")[1])
-    assert (told["method"], told["select"], told["rounds"], told["tables"]) == ("adaptive", "choice", 20, 10)
+    message = json.loads(call(capsys, "plan", "choice.yaml", "--json")[1])
+    assert (message["method"], message["select"], message["rounds"], message["tables"]) == (
+        "adaptive",
+        "choice",
+        20,
+        10,
+    )
 
 
 def test_plan_tells_what_auto_chose(capsys):
@@ -83,12 +88,12 @@ def test_plan_tells_what_auto_chose(capsys):
     out = call(capsys, "plan", "planned.yaml")[1]
     assert out.startswith("a plan, as the errors of a plan would add up to ")
     assert "no factorization mechanism can go below" in out
-    told = json.loads(call(capsys, "plan", "planned.yaml", "--json", "--prior", "uniform")[1])
-    assert (told["method"], told["prior"]) == ("plan", "uniform")
-    assert told["reason"].endswith("which is no more than 10%")
+    message = json.loads(call(capsys, "plan", "planned.yaml", "--json", "--baseline", "uniform")[1])
+    assert (message["method"], message["baseline"]) == ("plan", "uniform")
+    assert message["reason"].endswith("which is no more than 10%")
 
 
-@pytest.mark.parametrize("option", [["--solver", "fourier"], ["--prior", "search"], ["--out", "p"]], ids=str)
+@pytest.mark.parametrize("option", [["--solver", "fourier"], ["--baseline", "search"], ["--out", "p"]], ids=str)
 def test_plan_refuses_what_steers_only_plans(capsys, option):
     code, out, err = call(capsys, "plan", "adaptive.yaml", *option)
     assert (code, out) == (2, "")
@@ -109,9 +114,9 @@ def test_a_release_is_saved_paid_for_and_told(capsys, select):
     more = ["--ledger", "people.ledger", "--note", "first", "--tables", "csv"]
     code, out, err = call(capsys, "release", "adaptive.yaml", "--data", "people.parquet", "--out", "out", *more)
     assert (code, err) == (0, "")
-    made = ln.Release.load("out")
-    rounds = len(made.origins[0].adaptive.rounds)
-    errors = made.complete().errors()
+    release = ln.Release.load("out")
+    rounds = len(release.origins[0].adaptive.rounds)
+    errors = release.complete().errors()
     first, second, third, fourth, last = out.splitlines()
     assert first == f"released 10 tables of people to out, adaptively in {rounds} rounds"
     measured = errors["measured"].sum()
@@ -121,21 +126,26 @@ def test_a_release_is_saved_paid_for_and_told(capsys, select):
     assert last == "look at it with: leastnoise report out"
     (entry,) = book.entries()
     assert (entry.status, entry.note) == ("finished", "first")
-    assert made.cost.mu_squared <= entry.cost.mu_squared
+    assert release.cost.mu_squared <= entry.cost.mu_squared
     assert Path("out/tables/1-a.csv").is_file()
     assert call(capsys, "ledger", "show", "people.ledger")[0] == 0
 
 
 def test_a_release_as_json(capsys):
     more = ["--data", "people.parquet", "--json"]
-    told = json.loads(call(capsys, "release", "auto.yaml", "--out", "out", *more)[1])
+    message = json.loads(call(capsys, "release", "auto.yaml", "--out", "out", *more)[1])
     errors = ln.Release.load("out").complete().errors()
-    assert (told["method"], told["select"], told["queries"], told["tables"]) == ("adaptive", "survey", 314, 10)
-    assert told["tables_measured"] == errors["measured"].sum()
-    assert told["expected_l1"] == pytest.approx(errors["expected_l1"].mean())
-    told = json.loads(call(capsys, "release", "planned.yaml", "--out", "two", *more)[1])
-    assert (told["method"], told["queries"]) == ("plan", 314)
-    assert told["rmse"] > 0
+    assert (message["method"], message["select"], message["queries"], message["tables"]) == (
+        "adaptive",
+        "survey",
+        314,
+        10,
+    )
+    assert message["tables_measured"] == errors["measured"].sum()
+    assert message["expected_l1"] == pytest.approx(errors["expected_l1"].mean())
+    message = json.loads(call(capsys, "release", "planned.yaml", "--out", "two", *more)[1])
+    assert (message["method"], message["queries"]) == ("plan", 314)
+    assert message["rmse"] > 0
 
 
 def test_progress_tells_the_rounds(capsys, monkeypatch):
@@ -146,11 +156,11 @@ def test_progress_tells_the_rounds(capsys, monkeypatch):
 
 
 class Recorder:
-    """Stands for a progress bar and keeps what it is told."""
+    """Stands for a progress bar and keeps what it is reported."""
 
     said: ClassVar[list[str]] = []
 
-    def __init__(self, asked: bool | None) -> None:
+    def __init__(self, requested: bool | None) -> None:
         self.said.clear()
 
     def __enter__(self):
@@ -177,7 +187,7 @@ def test_ctrl_c_after_the_debit_tells_what_it_cost(capsys, monkeypatch):
     def stopped(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Adaptive, "measure", stopped)
+    monkeypatch.setattr(AdaptivePlan, "measure", stopped)
     ln.Ledger.create("people.ledger", ln.Budget(epsilon=2, delta=1e-9), "people")
     more = ["--data", "people.parquet", "--out", "out", "--ledger", "people.ledger"]
     code, out, err = call(capsys, "release", "adaptive.yaml", *more)
@@ -200,15 +210,15 @@ def test_too_few_rounds_are_told_before_anything_is_spent(capsys):
 
 def test_what_was_not_measured_says_how_to_complete_it(capsys, out, missing):
     how = f"; for a biased guess: leastnoise table out {' '.join(missing)} --complete\n"
-    code, said, err = call(capsys, "table", out, *missing)
-    assert (code, said) == (2, "")
+    code, text, err = call(capsys, "table", out, *missing)
+    assert (code, text) == (2, "")
     assert err.startswith("leastnoise: this needs ")
     assert err.endswith(how)
     release = ln.Release.load(out)
     values = [release.domain[n].value(0) for n in missing]
     question = " and ".join(f"{n} = {v!r}" for n, v in zip(missing, values, strict=True))
-    code, said, err = call(capsys, "ask", out, "*", question)
-    assert (code, said) == (2, "")
+    code, text, err = call(capsys, "ask", out, "*", question)
+    assert (code, text) == (2, "")
     assert err.endswith(how)
 
 
@@ -220,23 +230,23 @@ def test_other_mistakes_are_told_as_ever(capsys, out, missing):
 
 @pytest.mark.long
 def test_completed_tables_are_labelled(capsys, out, missing):
-    code, said, err = call(capsys, "table", out, *missing, "--complete")
+    code, text, err = call(capsys, "table", out, *missing, "--complete")
     assert (code, err) == (0, "")
-    label, head, *rows = said.splitlines()
+    label, head, *rows = text.splitlines()
     assert label == f"{COMPLETED}; this table was not measured"
     assert head.split() == [*missing, "count"]
     frame = ln.Release.load(out).complete().table(*missing)
     assert [float(row.split()[-1].replace(",", "")) for row in rows] == pytest.approx(frame["count"], abs=0.051)
-    told = json.loads(call(capsys, "table", out, *missing, "--complete", "--json")[1])
-    assert (told["completed"], told["note"], told["attributes"]) == (True, label, list(missing))
-    assert [row["count"] for row in told["rows"]] == pytest.approx(frame["count"])
+    message = json.loads(call(capsys, "table", out, *missing, "--complete", "--json")[1])
+    assert (message["completed"], message["note"], message["attributes"]) == (True, label, list(missing))
+    assert [row["count"] for row in message["rows"]] == pytest.approx(frame["count"])
     label = call(capsys, "table", out, "a", "--complete")[1].splitlines()[0]
     assert label == f"{COMPLETED}; this table was measured: without --complete it is unbiased"
 
 
 def test_completed_tables_as_files(capsys, out, missing):
-    code, said, _ = call(capsys, "table", out, *missing, "--complete", "--csv", "t.csv", "--parquet", "t.parquet")
-    assert (code, said) == (0, "")
+    code, text, _ = call(capsys, "table", out, *missing, "--complete", "--csv", "t.csv", "--parquet", "t.parquet")
+    assert (code, text) == (0, "")
     assert list(pd.read_csv("t.csv")) == [*missing, "count"]
     assert pd.read_parquet("t.parquet").attrs["note"] == f"{COMPLETED}; this table was not measured"
 
@@ -246,9 +256,9 @@ def test_tables_asked_for_are_listed_with_their_errors(capsys, out):
     head, *rows = call(capsys, "table", out, "--complete")[1].splitlines()
     assert head.split() == ["table", "how", "expected_l1"]
     assert [row.split()[3] for row in rows] == ["measured" if m else "completed" for m in errors["measured"]]
-    told = json.loads(call(capsys, "table", out, "--complete", "--json")[1])
-    assert [row["expected_l1"] for row in told["tables"]] == errors["expected_l1"].tolist()
-    assert told["tables"][0]["table"] == ["a", "b", "c"]
+    message = json.loads(call(capsys, "table", out, "--complete", "--json")[1])
+    assert [row["expected_l1"] for row in message["tables"]] == errors["expected_l1"].tolist()
+    assert message["tables"][0]["table"] == ["a", "b", "c"]
 
 
 def test_other_releases_have_exact_errors(capsys):
@@ -266,9 +276,9 @@ def test_the_rest_of_the_commands(capsys, out):
     assert call(capsys, "ask", out, "a < 2", "b = 'x'")[0] == 0
     assert call(capsys, "synth", out, "--rows", "50", "--out", "rows.csv")[0] == 0
     assert len(pd.read_csv("rows.csv")) == 50
-    code, said, _ = call(capsys, "report", out)
-    assert (code, said.split(":")[0]) == (0, "wrote report.html")
-    code, said, err = call(capsys, "audit", "adaptive.yaml", "--runs", "100", "--seed", "1", "--json")
+    code, text, _ = call(capsys, "report", out)
+    assert (code, text.split(":")[0]) == (0, "wrote report.html")
+    code, text, err = call(capsys, "audit", "adaptive.yaml", "--runs", "100", "--seed", "1", "--json")
     assert (code, err) == (0, "")
-    told = json.loads(said)
-    assert (told["runs"], told["verdict"]) == (100, "consistent with the claim")
+    message = json.loads(text)
+    assert (message["runs"], message["verdict"]) == (100, "consistent with the claim")

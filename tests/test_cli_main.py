@@ -51,20 +51,20 @@ def test_a_release_is_saved_paid_for_and_told(capsys):
     assert third.endswith("for adding or removing one row")
     assert fourth.startswith("left in the ledger: mu 1773 (entry 1)")
     assert last == "look at it with: leastnoise report out"
-    made = ln.Release.load("out")
-    assert made.dataset == "people"
-    assert made.table("age", "sex")["count"].round().tolist() == counted(people())
+    new_release = ln.Release.load("out")
+    assert new_release.dataset == "people"
+    assert new_release.table("age", "sex")["count"].round().tolist() == counted(people())
     (entry,) = book.entries()
-    assert (entry.status, entry.note, entry.cost) == ("finished", "first", made.cost)
+    assert (entry.status, entry.note, entry.cost) == ("finished", "first", new_release.cost)
 
 
 def test_a_release_as_json(capsys):
     people().to_parquet("people.parquet")
     code, out, err = release(capsys, "people.parquet", "--dataset", "them", "--json")
     assert (code, err) == (0, NO_LEDGER + "\n")
-    told = json.loads(out)
+    message = json.loads(out)
     header = json.loads(Path("out/release.json").read_text())
-    assert {key: told[key] for key in ("release", "id", "dataset", "queries", "insecure", "ledger")} == {
+    assert {key: message[key] for key in ("release", "id", "dataset", "queries", "insecure", "ledger")} == {
         "release": "out",
         "id": header["id"],
         "dataset": "them",
@@ -72,7 +72,7 @@ def test_a_release_as_json(capsys):
         "insecure": False,
         "ledger": None,
     }
-    assert told["privacy"] == header["privacy"]
+    assert message["privacy"] == header["privacy"]
     ledger()
     code, out, _ = call(
         capsys, *"release small.yaml --data people.parquet --out two --ledger people.ledger --json".split()
@@ -102,8 +102,8 @@ def test_the_rules_and_the_unit_of_the_spec(capsys):
     Path("small.yaml").write_text(rules + "unit: {id: person, max_rows: 1}\n")
     Path("people.csv").write_text("person,years,sex\n1,7,F\n1,9,F\n2,,F\n3,-5,M\n4,2,M\n")
     assert release(capsys, "people.csv")[0] == 0
-    found = ln.Release.load("out").table("age", "sex")["count"].round().tolist()
-    assert found == [0, 1, 0, 0, 0, 1, 0, 0, 1, 0]
+    results = ln.Release.load("out").table("age", "sex")["count"].round().tolist()
+    assert results == [0, 1, 0, 0, 0, 1, 0, 0, 1, 0]
 
 
 @pytest.mark.long
@@ -200,15 +200,15 @@ def test_init_marks_what_it_read_and_what_it_looked_up_plans(capsys, kind):
 
 def test_init_as_json(capsys):
     varied().to_parquet("x.parquet")
-    told = json.loads(call(capsys, "init", "x.parquet", "--look", "--sample", "100", "--json")[1])
-    assert told["attributes"] == ["age", "in come", "zip", "ok"]
-    assert told["left_out"] == ["id", "name", "empty"]
-    assert (told["spec"], told["looked"]) == (None, True)
-    assert told["text"] == draft("x.parquet", look=True, sample=100).text
+    message = json.loads(call(capsys, "init", "x.parquet", "--look", "--sample", "100", "--json")[1])
+    assert message["attributes"] == ["age", "in come", "zip", "ok"]
+    assert message["left_out"] == ["id", "name", "empty"]
+    assert (message["spec"], message["looked"]) == (None, True)
+    assert message["text"] == draft("x.parquet", look=True, sample=100).text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["x.csv"], "there is no file 'x.csv'; check the path"),
         (["small.yaml"], "cannot tell what kind of file ends in '.yaml'; give one that ends in .csv, .parquet, .pq"),
@@ -217,9 +217,9 @@ def test_init_as_json(capsys):
         (["y.csv", "--out", "small.yaml"], "small.yaml exists already; choose another name"),
     ],
 )
-def test_init_says_what_is_wrong(capsys, arguments, said):
+def test_init_says_what_is_wrong(capsys, arguments, text):
     Path("y.csv").write_text("a\n1\n")
-    assert call(capsys, "init", *arguments) == (2, "", f"leastnoise: {said}\n")
+    assert call(capsys, "init", *arguments) == (2, "", f"leastnoise: {text}\n")
 
 
 # --- demo -------------------------------------------------------------------------------------------------------------
@@ -229,27 +229,27 @@ def test_init_says_what_is_wrong(capsys, arguments, said):
 def test_the_demo(capsys, folder):
     code, out, err = call(capsys, "demo", "demo", "--json")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert told["seconds"] < 60
-    assert {name: Path(path).name for name, path in told["files"].items()} == {
+    message = json.loads(out)
+    assert message["seconds"] < 60
+    assert {name: Path(path).name for name, path in message["files"].items()} == {
         "data": "survey.parquet",
         "spec": "survey.yaml",
         "ledger": "survey.ledger",
         "release": "release",
         "report": "report.html",
     }
-    assert all(Path(path).exists() for path in told["files"].values())
-    assert told["answers"][0]["truth"] == 50_000
-    for answer in told["answers"]:  # false alarms: 5 answers at 6 standard errors, 1e-8
+    assert all(Path(path).exists() for path in message["files"].values())
+    assert message["answers"][0]["truth"] == 50_000
+    for answer in message["answers"]:  # false alarms: 5 answers at 6 standard errors, 1e-8
         assert abs(answer["value"] - answer["truth"]) < 6 * answer["std_error"], answer
-    frame = pd.read_parquet(told["files"]["data"])
-    assert told["answers"][1]["truth"] == (frame.age.between(18, 30) & (frame.sex == "F")).sum()
-    assert told["ledger"]["entry"] == 1
-    show(told)
+    frame = pd.read_parquet(message["files"]["data"])
+    assert message["answers"][1]["truth"] == (frame.age.between(18, 30) & (frame.sex == "F")).sum()
+    assert message["ledger"]["entry"] == 1
+    show(message)
     shown = capsys.readouterr().out
     assert "people who do not exist, so its true counts may be shown" in shown
-    assert all(path in shown for path in told["files"].values())
-    assert all(answer["question"] in shown and f"{answer['truth']:,.0f}" in shown for answer in told["answers"])
+    assert all(path in shown for path in message["files"].values())
+    assert all(answer["question"] in shown and f"{answer['truth']:,.0f}" in shown for answer in message["answers"])
     code, out, err = call(capsys, "demo", "demo")
     assert (code, out, err) == (2, "", "leastnoise: demo exists already; choose a new folder\n")
 
@@ -286,13 +286,15 @@ def test_help_has_an_example_and_json(command):
 @pytest.mark.long
 def test_shells_complete_commands():
     script = Path(sys.executable).parent / "leastnoise"
-    asked = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": "leastnoise re", "COMP_CWORD": "1"}
-    found = subprocess.run([script], env=os.environ | asked, capture_output=True, text=True, check=False, timeout=60)
-    assert set(found.stdout.split()) == {"release", "report"}
+    requests = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": "leastnoise re", "COMP_CWORD": "1"}
+    process = subprocess.run(
+        [script], env=os.environ | requests, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert set(process.stdout.split()) == {"release", "report"}
 
 
 def test_long_work_has_a_rate(capsys):
-    with ProgressBar(asked=True, delay=0) as bar:
+    with ProgressBar(requested=True, delay=0) as bar:
         bar(0, 5000, "measuring")
         time.sleep(0.01)
         bar(2500, 5000, "measuring")

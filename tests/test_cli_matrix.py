@@ -13,7 +13,7 @@ from scipy.io import mmwrite
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release.statement import INSECURE
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.spec import parse_spec
@@ -79,13 +79,13 @@ def saved(kind):
 
 @pytest.mark.parametrize("kind", ["csv with names", "plain csv", "npy", "npz", "sparse", "mtx"])
 def test_files_and_arrays_are_planned_alike(kind, capsys):
-    found = read_matrix(saved(kind))
-    assert (np.asarray(found.queries) == W).all()
+    matrix = read_matrix(saved(kind))
+    assert (np.asarray(matrix.queries) == W).all()
     named = kind in ("csv with names", "npz")
-    assert (found.items, found.names) == ((PAGES, NAMES) if named else (None, None))
+    assert (matrix.items, matrix.names) == ((PAGES, NAMES) if named else (None, None))
     code, out, _ = call(capsys, "plan", spec(f"{{matrix: {saved(kind)}}}", privacy="epsilon: 1, delta: 1e-9"))
     assert code == 0
-    assert out == f"{ln.factorize(W, ln.Budget(epsilon=1, delta=1e-9))}\n"
+    assert out == f"{ln.matrix_plan(W, ln.Budget(epsilon=1, delta=1e-9))}\n"
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_files_and_arrays_are_planned_alike(kind, capsys):
 )
 def test_names_in_text_files_are_found(text, items, names, folder):
     (folder / "a.csv").write_text(text)
-    found = read_matrix("a.csv")
-    assert found.queries.tolist() == [[1, 0], [1, 1]]
-    assert (found.items, found.names) == (items, names)
+    matrix = read_matrix("a.csv")
+    assert matrix.queries.tolist() == [[1, 0], [1, 1]]
+    assert (matrix.items, matrix.names) == (items, names)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "text"),
     [
         ("a.csv", b"", "'a.csv' is empty; write a line for each query"),
         ("a.csv", b"1,2\n3\n", "the lines of 'a.csv' have different lengths; give each query an entry per item"),
@@ -119,11 +119,11 @@ def test_names_in_text_files_are_found(text, items, names, folder):
         ("b.csv", None, "cannot read the matrix 'b.csv': No such file or directory"),
     ],
 )
-def test_bad_files_are_told(name, content, said, capsys, folder):
+def test_bad_files_are_told(name, content, text, capsys, folder):
     if content is not None:
         (folder / name).write_bytes(content)
     message = fail(capsys, "plan", spec(f"{{matrix: {name}}}"))
-    assert message.startswith(f"spec.yaml line 2: {said}")
+    assert message.startswith(f"spec.yaml line 2: {text}")
 
 
 def test_archives_need_one_matrix(capsys):
@@ -151,17 +151,17 @@ def test_names_and_items_are_checked():
         ({"items": {"a": 4, "b": 4}}, 'items are the values of one column; write {"page": ["home", "shop"]}'),
     ]:
         with pytest.raises(LeastnoiseError) as error:
-            ln.factorize(W, ln.Budget(mu=1), **options)
+            ln.matrix_plan(W, ln.Budget(mu=1), **options)
         assert str(error.value) == message
     with pytest.raises(LeastnoiseError, match=r"^a 10,000 x 2,000 matrix is too large"):
-        ln.factorize(sparse.coo_array((10_000, 2_000)), ln.Budget(mu=1))
+        ln.matrix_plan(sparse.coo_array((10_000, 2_000)), ln.Budget(mu=1))
 
 
 def test_data_frames_bring_their_names():
-    plan = ln.factorize(pd.DataFrame(W, index=NAMES, columns=PAGES), ln.Budget(mu=1))
+    plan = ln.matrix_plan(pd.DataFrame(W, index=NAMES, columns=PAGES), ln.Budget(mu=1))
     assert plan.names == tuple(NAMES)
     assert plan.domain == ln.Domain.of(item=PAGES)
-    bare = ln.factorize(pd.DataFrame(W), ln.Budget(mu=1))
+    bare = ln.matrix_plan(pd.DataFrame(W), ln.Budget(mu=1))
     assert bare.names is None
 
 
@@ -192,40 +192,40 @@ def test_questions(capsys):
     assert code == 0
     assert [line.split(" (")[0] for line in out.splitlines()] == ["all: 498.0", "sales - info: -116.0", "2: 197.0"]
     _, out, _ = call(capsys, "ask", "out", "all", "sales - sales", "--simultaneous", "--json")
-    told = json.loads(out)
-    assert told["simultaneous"]
-    assert told["answers"][1]["std_error"] == 0
+    message = json.loads(out)
+    assert message["simultaneous"]
+    assert message["answers"][1]["std_error"] == 0
     assert fail(capsys, "ask", "out", "sale") == "'sale': no query is named 'sale'; did you mean 'sales'?"
     assert fail(capsys, "ask", "out", "zz") == "'zz': no query is named 'zz'; queries are numbered from 0 to 2"
     assert fail(capsys, "ask", "out", "3").startswith("'3': queries are numbered from 0 to 2")
 
 
 def test_answers_of_sums_have_their_covariance():
-    release = ln.factorize(W, ln.Budget(mu=1), names=NAMES).run(COUNTS, bits=SeededBits(1))
-    asked, joint = release.ask("all - sales + info"), release.asks(["all", "sales", "info"])
-    assert asked.value == pytest.approx(joint.combine([1, -1, 1]).value)
-    assert asked.std_error == pytest.approx(joint.combine([1, -1, 1]).std_error)
+    release = ln.matrix_plan(W, ln.Budget(mu=1), names=NAMES).run(COUNTS, random_source=SeededRandomSource(1))
+    answer, joint = release.ask("all - sales + info"), release.ask_many(["all", "sales", "info"])
+    assert answer.value == pytest.approx(joint.combine([1, -1, 1]).value)
+    assert answer.std_error == pytest.approx(joint.combine([1, -1, 1]).std_error)
     assert release.ask("sales") == release.ask(1)
     assert release.ask("item = 1").value == pytest.approx(release.ask("sales").value)
     assert release.ask("").value == pytest.approx(release.ask("all").value)
-    (wide, _), narrow = release.asks(["all", "info"], simultaneous=True), release.ask("all")
+    (wide, _), narrow = release.ask_many(["all", "info"], simultaneous=True), release.ask("all")
     assert wide.high > narrow.high
 
 
 def test_tables(capsys):
     made(capsys)
     code, out, _ = call(capsys, "table", "out", "page", "--json")
-    told = json.loads(out)
-    assert (code, told["attributes"]) == (0, ["page"])
-    home, shop, help_, blog = (row["count"] for row in told["rows"])
+    message = json.loads(out)
+    assert (code, message["attributes"]) == (0, ["page"])
+    home, shop, help_, blog = (row["count"] for row in message["rows"])
     assert (round(home), round(shop), round(help_ + blog)) == (
         220,
         81,
         197,
     )  # the queries hardly tell the last two apart
     assert call(capsys, "table", "out")[1] == "page\n"
-    told = json.loads(call(capsys, "table", "out", "--queries", "--json")[1])
-    assert [round(row["answer"]) for row in told["rows"]] == [498, 81, 197]
+    message = json.loads(call(capsys, "table", "out", "--queries", "--json")[1])
+    assert [round(row["answer"]) for row in message["rows"]] == [498, 81, 197]
     assert call(capsys, "table", "out", "--queries", "--parquet", "all.parquet")[0] == 0
     frame = pd.read_parquet("all.parquet")
     assert frame["query"].tolist() == NAMES
@@ -240,9 +240,11 @@ def test_show_tells_what_a_folder_holds(capsys):
     assert kind.startswith("matrix release of visits, measured 20")
     assert holds.startswith("3 queries on 4 values of page: rmse ")
     assert privacy == ln.load("out").privacy.statement
-    told = json.loads(call(capsys, "show", "out", "--json")[1])
-    assert (told["kind"], told["names"], told["insecure"]) == ("matrix release", NAMES, False)
-    ln.plan(ln.Workload(ln.Domain.of(a=3)).marginals(), ln.Budget(mu=1)).run([1, 2, 3], bits=SeededBits(1)).save("b")
+    message = json.loads(call(capsys, "show", "out", "--json")[1])
+    assert (message["kind"], message["names"], message["insecure"]) == ("matrix release", NAMES, False)
+    ln.plan(ln.Workload(ln.Domain.of(a=3)).marginals(), ln.Budget(mu=1)).run(
+        [1, 2, 3], random_source=SeededRandomSource(1)
+    ).save("b")
     _, out, err = call(capsys, "show", "b")
     assert out.splitlines()[1] == "3 statistics of a"
     assert err == f"{INSECURE}\n"
@@ -307,8 +309,8 @@ def test_mistakes_are_told(capsys):
     assert fail(capsys, "plan", spec(more="method: stream")) == (
         "these queries need all items before any is answered; use run, or order the queries"
     )
-    assert fail(capsys, "plan", spec(more="method: matrix\nprior: uniform")) == (
-        "spec.yaml line 5: 'prior' is for plans; leave it out with 'method: matrix'"
+    assert fail(capsys, "plan", spec(more="method: matrix\nbaseline: uniform")) == (
+        "spec.yaml line 5: 'baseline' is for plans; leave it out with 'method: matrix'"
     )
     assert fail(capsys, "plan", spec(), "--out", "plan.zip") == (
         "--out is for plans, but this spec has method 'matrix', as the spec says 'method: matrix'"
@@ -326,7 +328,9 @@ method: matrix
 """
     plan = ln.plan_spec(parse_spec(text))
     rows = [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    other = ln.factorize(rows, ln.Budget(mu=1), weights=[4, 1, 2], items={"page": PAGES}, names=["web", "help", "blog"])
+    other = ln.matrix_plan(
+        rows, ln.Budget(mu=1), weights=[4, 1, 2], items={"page": PAGES}, names=["web", "help", "blog"]
+    )
     assert plan.names == other.names
     np.testing.assert_allclose(plan.std_errors, other.std_errors)
 
@@ -351,8 +355,8 @@ def test_streams(capsys, monkeypatch, folder):
     assert again[1] == out
     monkeypatch.setattr("sys.stdin", io.StringIO("0\n7\n"))
     code, out, _ = call(capsys, "stream", "days", "-", "--json")
-    told = json.loads(out)
-    assert (code, told["stream"], [round(a["value"]) for a in told["answers"]]) == (
+    message = json.loads(out)
+    assert (code, message["stream"], [round(a["value"]) for a in message["answers"]]) == (
         0,
         {"steps": 3, "items": 3},
         [4, 11],

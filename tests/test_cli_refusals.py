@@ -50,21 +50,21 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_bad_files_cost_nothing(capsys, case):
-    expected, name, content, said = BAD_FILES[case]
+    expected, name, content, text = BAD_FILES[case]
     if isinstance(content, dict):
         pd.DataFrame(content).to_parquet(name)
     elif content is not None:
         Path(name).write_bytes(content)
-    check_refused(capsys, expected, said, name)
+    check_refused(capsys, expected, text, name)
 
 
-def check_refused(capsys, expected: int, said: str, data: str, *more: object) -> None:
+def check_refused(capsys, expected: int, text: str, data: str, *more: object) -> None:
     """One line, nothing spent, nothing written, nothing of the data told."""
     book = ledger()
     code, out, err = release(capsys, data, "--ledger", "people.ledger", *more)
     assert (code, out, err.count("\n")) == (expected, "", 1), err
     assert err.startswith("leastnoise: ")
-    assert said in err
+    assert text in err
     assert not any(word in err for word in (SECRET, ZEBRA, str(COUNT), "Traceback"))
     assert (book.entries(), list(Path().glob("*out*"))) == ([], [])
 
@@ -82,8 +82,8 @@ def test_a_table_name_with_a_quote(capsys):
     uri = f"duckdb:///{Path('x.db').absolute()}"
     assert release(capsys, uri, "--table", "pe\"op'le")[0] == 0
     Path("out").rename("done")
-    said = "there is no table 'people\"; DROP TABLE x' in the database 'x.db'"
-    check_refused(capsys, 2, said, uri, "--table", 'people"; DROP TABLE x')
+    text = "there is no table 'people\"; DROP TABLE x' in the database 'x.db'"
+    check_refused(capsys, 2, text, uri, "--table", 'people"; DROP TABLE x')
 
 
 def test_a_database_that_is_down(capsys):
@@ -99,7 +99,7 @@ def test_a_wrong_password(capsys):
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"),
+    ("uri", "text"),
     [
         (f"mysql://me:{SECRET}@host/db", "unknown kind of source 'mysql'"),
         (f"postgresql://me:{SECRET}@host:port/db?table=x", "the port in the postgresql URI is no number"),
@@ -107,8 +107,8 @@ def test_a_wrong_password(capsys):
         (f"postgresql://me:{SECRET}@host/db?tabel=x", "unknown option 'tabel'"),
     ],
 )
-def test_bad_uris(capsys, uri, said):
-    check_refused(capsys, 2, said, uri)
+def test_bad_uris(capsys, uri, text):
+    check_refused(capsys, 2, text, uri)
 
 
 def test_misplaced_arguments_do_not_show_a_password(capsys):
@@ -163,8 +163,8 @@ def test_interrupted_after_the_debit(capsys, monkeypatch):
     people().to_parquet("people.parquet")
     book = ledger()
     monkeypatch.setattr(import_module("leastnoise.mechanisms.tables.plan"), "measure", interrupted)
-    said = "leastnoise: stopped after the debit; the ledger keeps its cost (entry 1)\n"
-    assert release(capsys, "people.parquet", "--ledger", "people.ledger") == (130, "", said)
+    text = "leastnoise: stopped after the debit; the ledger keeps its cost (entry 1)\n"
+    assert release(capsys, "people.parquet", "--ledger", "people.ledger") == (130, "", text)
     assert ([entry.status for entry in book.entries()], list(Path().glob("*out*"))) == (["debited"], [])
     assert release(capsys, "people.parquet") == (130, "", f"{NO_LEDGER}\nleastnoise: stopped\n")
 
@@ -210,15 +210,15 @@ def test_nothing_private_gets_out(capsys, folder, make):
         ["release", "small.yaml", "--data", uri, "--out", "out"],
         ["init", uri + "2"],
     ]
-    said = ""
+    text = ""
     for command in commands + failing:
         code, out, err = call(capsys, *command)
         assert (code == 0) == (command in commands), err
-        said += out + err
+        text += out + err
     files = [p for p in folder.rglob("*") if p.is_file() and p.name not in ("people.db", "secret")]
     assert len(files) > 8
     for word in (ZEBRA, SECRET, password, quote(password, safe="")):
-        assert word not in said
+        assert word not in text
         assert not [p.name for p in files if word.encode() in p.read_bytes()]
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import leastnoise as ln
 from leastnoise.cli import app
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release.statement import INSECURE
 from leastnoise.sources import Table
 from tests.shell import fail
@@ -39,7 +39,7 @@ def release(out: Path) -> ln.Release:
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("seeded") / "out"
-    PLAN.run(DATA, out=folder, bits=SeededBits(1))
+    PLAN.run(DATA, out=folder, random_source=SeededRandomSource(1))
     return folder
 
 
@@ -55,9 +55,9 @@ def test_ask_prints_a_line_per_question(out, release):
 
 def test_ask_prints_json(out, release):
     questions = ["age < 3", "sex = 'M'"]
-    told = json.loads(invoke("ask", out, *questions, "--json", "--confidence", 0.9).stdout)
-    assert (told["insecure"], told["simultaneous"]) == (False, False)
-    assert told["answers"] == [{"question": q, **release.ask(q, 0.9).to_json()} for q in questions]
+    message = json.loads(invoke("ask", out, *questions, "--json", "--confidence", 0.9).stdout)
+    assert (message["insecure"], message["simultaneous"]) == (False, False)
+    assert message["answers"] == [{"question": q, **release.ask(q, 0.9).to_json()} for q in questions]
 
 
 def test_simultaneous_intervals_are_wider(out):
@@ -72,7 +72,7 @@ def test_simultaneous_intervals_are_wider(out):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (
             ["*", "agee < 3"],
@@ -82,8 +82,8 @@ def test_simultaneous_intervals_are_wider(out):
         (["age < 3", "--confidence", "2"], "confidence 2.0 is not between 0 and 1; a usual one is 0.95"),
     ],
 )
-def test_ask_says_what_is_wrong(out, capsys, arguments, said):
-    assert fail(capsys, "ask", out, *arguments) == said
+def test_ask_says_what_is_wrong(out, capsys, arguments, text):
+    assert fail(capsys, "ask", out, *arguments) == text
 
 
 def test_ask_names_what_was_not_measured(out, capsys):
@@ -97,8 +97,8 @@ def test_table_without_attributes_lists_what_is_in_reach(out):
     result = invoke("table", out)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == "age\nsex\nincome\nage sex\n"
-    told = json.loads(invoke("table", out, "--json").stdout)
-    assert told == {"insecure": False, "tables": [["age"], ["sex"], ["income"], ["age", "sex"]]}
+    message = json.loads(invoke("table", out, "--json").stdout)
+    assert message == {"insecure": False, "tables": [["age"], ["sex"], ["income"], ["age", "sex"]]}
 
 
 def test_table_prints_the_table(out, release):
@@ -114,10 +114,10 @@ def test_table_prints_the_table(out, release):
 
 
 def test_table_prints_json(out, release):
-    told = json.loads(invoke("table", out, "income", "--json", "--confidence", 0.9).stdout)
-    assert (told["attributes"], told["confidence"], told["insecure"]) == (["income"], 0.9, False)
-    found = pd.DataFrame(told["rows"])
-    pd.testing.assert_frame_equal(found, release.table("income", confidence=0.9), check_dtype=False)
+    message = json.loads(invoke("table", out, "income", "--json", "--confidence", 0.9).stdout)
+    assert (message["attributes"], message["confidence"], message["insecure"]) == (["income"], 0.9, False)
+    frame = pd.DataFrame(message["rows"])
+    pd.testing.assert_frame_equal(frame, release.table("income", confidence=0.9), check_dtype=False)
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
@@ -127,8 +127,8 @@ def test_table_writes_files(out, release, tmp_path, format):
     result = invoke("table", out, "age", "sex", f"--{format}", path)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == [path]
-    found = pd.read_csv(path) if format == "csv" else pd.read_parquet(path)
-    pd.testing.assert_frame_equal(found, release.table("age", "sex"), check_dtype=False)
+    frame = pd.read_csv(path) if format == "csv" else pd.read_parquet(path)
+    pd.testing.assert_frame_equal(frame, release.table("age", "sex"), check_dtype=False)
 
 
 def test_table_says_what_is_wrong(out, capsys, tmp_path):

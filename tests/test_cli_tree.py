@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.mechanisms.tree import CascadeRelease, cascade_release
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import TreeRelease, tree_release
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release.statement import INSECURE
 from tests.shell import call, fail
 
@@ -49,18 +49,18 @@ def test_without_data_it_is_a_plan(capsys):
 
 def test_plan_as_json(capsys):
     _, out, _ = call(capsys, "plan", spec("tree: {targets: 5, exact_level: 0}"), "--json")
-    told = json.loads(out)
-    assert told["trees"] == ["geo"]
-    assert [row["nodes"] for row in told["levels"]] == [1, 2, 5]
-    assert told["levels"][2]["std_error"] == pytest.approx(5)
-    assert told["privacy"]["neighbours"] == "replace"
-    assert told["exact"] == "the root (all)"
+    message = json.loads(out)
+    assert message["trees"] == ["geo"]
+    assert [row["nodes"] for row in message["levels"]] == [1, 2, 5]
+    assert message["levels"][2]["std_error"] == pytest.approx(5)
+    assert message["privacy"]["neighbours"] == "replace"
+    assert message["exact"] == "the root (all)"
 
 
 def test_budget_and_weights(capsys):
-    told = json.loads(call(capsys, "plan", spec("privacy: {rho: 0.1}", "tree: {weights: [1, 1, 3]}"), "--json")[1])
-    assert told["privacy"]["mu_squared"] == "1/5"
-    assert told["levels"][0]["target"] is None
+    message = json.loads(call(capsys, "plan", spec("privacy: {rho: 0.1}", "tree: {weights: [1, 1, 3]}"), "--json")[1])
+    assert message["privacy"]["mu_squared"] == "1/5"
+    assert message["levels"][0]["target"] is None
 
 
 @pytest.mark.long
@@ -68,13 +68,13 @@ def test_release_and_ledger(capsys):
     ln.Ledger.create("people.ledger", ln.Budget(rho=1), "people")
     out, err = made(capsys, "--ledger", "people.ledger", "--note", "first", "--json")
     assert err == ""
-    told = json.loads(out)
-    release = CascadeRelease.load("out")
-    assert told["method"] == "tree"
-    assert told["dataset"] == release.dataset == "people"
-    assert told["ledger"]["entry"] == release.origins[0].ledger_entry == 1
+    message = json.loads(out)
+    release = TreeRelease.load("out")
+    assert message["method"] == "tree"
+    assert message["dataset"] == release.dataset == "people"
+    assert message["ledger"]["entry"] == release.origins[0].ledger_entry == 1
     (entry,) = ln.Ledger.open("people.ledger").entries()
-    assert entry.release == told["id"]
+    assert entry.release == message["id"]
     assert entry.cost == release.cost
     # standard errors of 5: 60 is twelve of them
     assert np.abs(release.leaves - [120, 80, 0, 0, 210]).max() < 60
@@ -90,7 +90,7 @@ def test_two_trees(capsys):
     two = spec("tree: {targets: {geo: [3, 4, 5], hour: 2}}", attributes=f"{GEO}, hour: {{hierarchy: hours.csv}}")
     code, _, err = call(capsys, "release", two, "--data", "people.csv", "--out", "two")
     assert code == 0, err
-    release = CascadeRelease.load("two")
+    release = TreeRelease.load("two")
     assert release.names == ("geo", "hour")
     assert release.leaves.shape == (5, 2)
     out = call(capsys, "ask", "two", "north and pm", "all and am")[1]
@@ -102,17 +102,17 @@ def test_two_trees(capsys):
 
 def test_ask_by_node(capsys):
     made(capsys)
-    release = CascadeRelease.load("out")
+    release = TreeRelease.load("out")
     out = call(capsys, "ask", "out", "north", "e")[1]
     assert out.splitlines() == [f"north: {release.node('north')}", f"e: {release.node('e')}"]
-    told = json.loads(call(capsys, "ask", "out", "south", "--json", "--confidence", "0.9")[1])
-    assert told["answers"] == [{"question": "south", **release.ask("south", confidence=0.9).to_json()}]
-    assert told["insecure"] is False
+    message = json.loads(call(capsys, "ask", "out", "south", "--json", "--confidence", "0.9")[1])
+    assert message["answers"] == [{"question": "south", **release.ask("south", confidence=0.9).to_json()}]
+    assert message["insecure"] is False
 
 
 def test_tables_by_level(capsys):
     made(capsys)
-    release = CascadeRelease.load("out")
+    release = TreeRelease.load("out")
     for level in ("1", "region"):
         out = call(capsys, "table", "out", "geo", "--level", f"geo={level}")[1]
         assert out.split()[:5] == ["geo", "count", "std_error", "low", "high"]
@@ -120,8 +120,8 @@ def test_tables_by_level(capsys):
     call(capsys, "table", "out", "geo", "--csv", "leaves.csv")
 
     assert pd.read_csv("leaves.csv")["count"].tolist() == release.leaves.tolist()
-    told = json.loads(call(capsys, "table", "out", "geo", "--level", "geo=0", "--json")[1])
-    assert told["rows"][0]["count"] == release.leaves.sum()
+    message = json.loads(call(capsys, "table", "out", "geo", "--level", "geo=0", "--json")[1])
+    assert message["rows"][0]["count"] == release.leaves.sum()
 
 
 def test_report(capsys):
@@ -129,13 +129,15 @@ def test_report(capsys):
     code, out, _ = call(capsys, "report", "out")
     assert code == 0
     assert out == "wrote report.html: 8 nodes; open it in a browser\n"
-    told = json.loads(call(capsys, "report", "out", "--json", "--out", "other.html")[1])
-    assert told["nodes"] == 8
-    assert told["left_out"] == 0
+    message = json.loads(call(capsys, "report", "out", "--json", "--out", "other.html")[1])
+    assert message["nodes"] == 8
+    assert message["left_out"] == 0
 
 
 def test_seeded_noise_is_told(capsys):
-    cascade_release(np.arange(5), ln.hierarchy("regions.csv"), targets=5, bits=SeededBits(1), out="seeded")
+    tree_release(
+        np.arange(5), ln.hierarchy("regions.csv"), targets=5, random_source=SeededRandomSource(1), out="seeded"
+    )
     assert INSECURE in call(capsys, "ask", "seeded", "north")[2]
 
 
@@ -186,12 +188,12 @@ def test_refusals_of_questions(capsys):
 
 def test_conditions_and_nodes_are_the_same(capsys):
     made(capsys)
-    release = CascadeRelease.load("out")
+    release = TreeRelease.load("out")
     assert release.ask("geo under 'north'") == release.ask("north")
     assert release.ask("geo in ('a', 'b', 'c')").value == release.node("north").value
-    (wide,), narrow = release.asks(["north"], simultaneous=True), release.ask("north")
+    (wide,), narrow = release.ask_many(["north"], simultaneous=True), release.ask("north")
     assert wide == narrow
-    both, _ = release.asks(["north", "south"], simultaneous=True)
+    both, _ = release.ask_many(["north", "south"], simultaneous=True)
     assert both.high > narrow.high
 
 

@@ -41,26 +41,26 @@ def test_matches_the_dense_inverse(name, count, weight):
     base = bases(rng)[name]
     P = project(base.shape)
     rows = rng.normal(size=(count, base.cells)) @ P
-    found = Combined(base, weight, rows)
+    combined = Combined(base, weight, rows)
     V = weight * base.matrix().T @ base.matrix() + rows.T @ rows
     inverse = np.linalg.pinv(V, rcond=1e-12, hermitian=True)
     scale = np.abs(inverse).max()
     queries = (rng.normal(size=(5, base.cells)) @ P).reshape(5, *base.shape)
     flat = queries.reshape(5, -1)
 
-    assert_allclose(found.matrix().T @ found.matrix(), V, atol=1e-10)
-    assert_allclose(found.inverse(), inverse, atol=1e-8 * scale)
-    assert_allclose(found.back(found.half(queries)), flat @ inverse, atol=1e-8 * scale)
-    assert_allclose(found.variances(queries), np.einsum("qx,xy,qy->q", flat, inverse, flat), rtol=1e-7)
-    assert_allclose(found.cost().ravel(), np.diagonal(V), atol=1e-10)
-    assert found.full_rank
+    assert_allclose(combined.matrix().T @ combined.matrix(), V, atol=1e-10)
+    assert_allclose(combined.inverse(), inverse, atol=1e-8 * scale)
+    assert_allclose(combined.back(combined.half(queries)), flat @ inverse, atol=1e-8 * scale)
+    assert_allclose(combined.variances(queries), np.einsum("qx,xy,qy->q", flat, inverse, flat), rtol=1e-7)
+    assert_allclose(combined.cost().ravel(), np.diagonal(V), atol=1e-10)
+    assert combined.full_rank
 
     axes = [rng.normal(size=(2 + i, n)) @ centred(n) for i, n in enumerate(base.shape)]
     expected = [q @ inverse @ q for q in products(axes)]
-    assert_allclose(found.product_variances(axes).ravel(), expected, rtol=1e-7, atol=1e-9 * scale)
+    assert_allclose(combined.product_variances(axes).ravel(), expected, rtol=1e-7, atol=1e-9 * scale)
 
     for gram in grams(rng, base.shape, P):
-        assert_allclose(found.error(gram), np.vdot(gram.dense(), inverse), rtol=1e-7)
+        assert_allclose(combined.error(gram), np.vdot(gram.dense(), inverse), rtol=1e-7)
 
 
 def products(axes):

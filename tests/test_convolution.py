@@ -19,8 +19,8 @@ def product(a, b) -> list[int]:
     """First terms of the product in Python's integers: both series packed into one number each, and multiplied."""
     width = 8 * (max(a.max(), b.max(), 1).item().bit_length() // 4 + 8)  # more than twice the bits, and 24 for the sum
     packed = [int.from_bytes(b"".join(int(x).to_bytes(width // 8, "little") for x in s), "little") for s in (a, b)]
-    found = (packed[0] * packed[1]).to_bytes(2 * len(a) * width // 8, "little")
-    return [int.from_bytes(found[i * width // 8 : (i + 1) * width // 8], "little") for i in range(len(a))]
+    data = (packed[0] * packed[1]).to_bytes(2 * len(a) * width // 8, "little")
+    return [int.from_bytes(data[i * width // 8 : (i + 1) * width // 8], "little") for i in range(len(a))]
 
 
 def one(n, place, value):
@@ -30,12 +30,12 @@ def one(n, place, value):
 
 
 def check(a, b):
-    found = exact_convolution(a, b)
-    assert found.tolist() == product(a, b)
+    values = exact_convolution(a, b)
+    assert values.tolist() == product(a, b)
     most = int(a.max()) * sum(b.tolist())
-    assert found.dtype == (np.int64 if most < 2**62 else object)
-    if found.dtype == object:
-        assert all(type(x) is int for x in found)
+    assert values.dtype == (np.int64 if most < 2**62 else object)
+    if values.dtype == object:
+        assert all(type(x) is int for x in values)
 
 
 def test_the_twin_is_right():
@@ -129,10 +129,10 @@ def test_transforms_are_values_at_all_roots_of_unity(size):
     prime = PRIMES[2]
     p, w = prime.modulus, prime.root(size)
     values = np.random.default_rng(size).integers(0, 2**62, size // 2 + 1)
-    found = Transform(prime, size).forward(values)
+    forward = Transform(prime, size).forward(values)
     expected = [sum(x * pow(w, j * k, p) for j, x in enumerate(values.tolist())) % p for k in range(size)]
-    assert sorted(found.tolist()) == sorted(expected)
-    back = Transform(prime, size).backward(found)
+    assert sorted(forward.tolist()) == sorted(expected)
+    back = Transform(prime, size).backward(forward)
     assert back[: len(values)].tolist() == [x * size % p for x in values.tolist()]
     assert not back[len(values) :].any()
 
@@ -151,8 +151,8 @@ class Watched:
 def test_uses_integers_only(largest, monkeypatch):
     monkeypatch.setattr(convolution, "np", Watched())
     a, b = np.random.default_rng(0).integers(0, largest, (2, 700))
-    found = exact_convolution(a, b.view(OnlyIntegers))
-    assert found.tolist() == product(a, b)
+    values = exact_convolution(a, b.view(OnlyIntegers))
+    assert values.tolist() == product(a, b)
     with pytest.raises(AssertionError, match="floats"):
         Watched().zeros(3, dtype=np.uint64) * np.ones(3, dtype=np.int64)  # what NumPy makes floats of
 
@@ -177,6 +177,6 @@ def test_sums_are_exact(kind):
 def test_the_longest_series_are_exact():
     n = LONGEST
     a, b = np.full(n, 2**30), np.full(n, 2**62 - 1)
-    found = exact_convolution(a, b)
+    values = exact_convolution(a, b)
     for t in (0, 1, 2**20 + 7, n - 1):
-        assert found[t] == 2**30 * (2**62 - 1) * (t + 1)
+        assert values[t] == 2**30 * (2**62 - 1) * (t + 1)

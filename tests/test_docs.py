@@ -50,11 +50,11 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    found = []
+    results = []
     for match in FENCE.finditer(text):
         language, *words = match["info"].split() or [""]
-        found.append(Block(language, tuple(words), match["body"], text[: match.start()].count("\n") + 1))
-    return found
+        results.append(Block(language, tuple(words), match["body"], text[: match.start()].count("\n") + 1))
+    return results
 
 
 def name(page: Path) -> str:

@@ -45,7 +45,7 @@ def repeats(texts: dict[str, str]) -> list[str]:
         lines = list(code(text))
         for window in (lines[i : i + LINES] for i in range(len(lines) - LINES + 1)):
             places[tuple(line for _, line in window)].append(f"{name}:{window[0][0]}")
-    return [" = ".join(found) for found in places.values() if len(found) > 1]
+    return [" = ".join(results) for results in places.values() if len(results) > 1]
 
 
 def test_no_six_lines_stand_twice():

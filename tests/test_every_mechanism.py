@@ -30,14 +30,14 @@ def least_worst_error(epsilon: float, most: int) -> float:
     whole = np.kron(np.eye(counts), np.ones(outputs))
     cost = np.zeros(table.size + 1)
     cost[-1] = 1.0
-    found = linprog(
+    optimize_result_highs = linprog(
         cost,
         A_ub=np.vstack([private.toarray(), error.toarray()]),
         b_ub=np.zeros(private.shape[0] + counts),
         A_eq=np.hstack([whole, np.zeros((counts, 1))]),
         b_eq=np.ones(counts),
     )
-    return sqrt(found.fun)
+    return sqrt(optimize_result_highs.fun)
 
 
 @pytest.mark.parametrize(("epsilon", "most"), [(0.3, 4), (0.3, 16), (1.0, 4), (1.0, 16), (2.0, 10)])
@@ -113,6 +113,6 @@ def test_plans_state_it() -> None:
     replaced = ln.plan(work, ln.Budget(mu=0.5, neighbours="replace"))
     assert replaced.worst_case_floor == 0  # no floor is known there
     assert "on all data" not in replaced.explain()
-    matrix = ln.factorize(np.tri(4), ln.Budget(mu=0.5))
+    matrix = ln.matrix_plan(np.tri(4), ln.Budget(mu=0.5))
     assert matrix.worst_case_floor == pytest.approx(plan.worst_case_floor, rel=1e-3)  # the same queries
     assert matrix.to_json()["worst_case_floor"] == matrix.worst_case_floor

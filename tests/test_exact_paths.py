@@ -14,10 +14,10 @@ import leastnoise as ln
 from leastnoise.mechanisms.adaptive import select, survey
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.stream.stream import Stream
-from leastnoise.mechanisms.tree import CascadePlan, Tree, cascade_plan
+from leastnoise.mechanisms.tree import Tree, TreePlan, tree_plan
 from leastnoise.mechanisms.tree import integer as cascade_integer
 from leastnoise.mechanisms.tree.integer import integer_noise
-from leastnoise.noise import SeededBits, rounded_gaussian
+from leastnoise.noise import SeededRandomSource, rounded_gaussian
 from leastnoise.sources import Codes, Marginals, Table, source
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
@@ -39,7 +39,7 @@ WATCHED = [
     *[Centring.apply, Rows.apply, IntegerStrategy.apply, Contrasts.apply],
     *[Toeplitz.apply, Toeplitz.row, Measured.apply, Measured.row],
     *[MatrixPlan.measure, Stream.add, Stream._exact, Stream._noise],
-    *[CascadePlan.measure, cascade_integer.integer_noise, cascade_integer.assemble],
+    *[TreePlan.measure, cascade_integer.integer_noise, cascade_integer.assemble],
     *[cascade_integer._answer_kinds, cascade_integer._blocks, cascade_integer._runs, cascade_integer._per_axis],
     *[cascade_integer._tree_leaves],
     *[cascade_integer._integer_children, cascade_integer._halves, cascade_integer._shares, cascade_integer._below],
@@ -94,7 +94,7 @@ def test_the_source_text_has_no_division_and_no_float():
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "result"),
     [
         ("return x / 2", ["/"]),
         ("x /= 2", ["/"]),
@@ -105,8 +105,8 @@ def test_the_source_text_has_no_division_and_no_float():
         ("y: float = x", []),
     ],
 )
-def test_floats_are_seen(line, found):
-    assert list(floats_in(f"def f(x: float) -> float:\n    {line}")) == found
+def test_floats_are_seen(line, result):
+    assert list(floats_in(f"def f(x: float) -> float:\n    {line}")) == result
 
 
 def test_everything_that_reads_counts_is_watched():
@@ -151,20 +151,20 @@ def test_systems_use_integers_only(name, most, rng):
     if isinstance(system, Contrasts):
         counts = rng.integers(0, most, 4)
         strategy = IntegerStrategy((system,))
-        found = strategy.apply(counts.view(OnlyIntegers)[None], sum(counts.tolist()))[0]
+        result = strategy.apply(counts.view(OnlyIntegers)[None], sum(counts.tolist()))[0]
         rows = system.matrix()
     else:
         counts = rng.integers(0, most, 3)
-        found = system.apply(counts.view(OnlyIntegers))
+        result = system.apply(counts.view(OnlyIntegers))
         rows = [[*system.row(t), *[0] * (2 - t)] for t in range(3)]
-    assert np.asarray(found).tolist() == (whole(rows) @ whole(counts)).tolist()
+    assert np.asarray(result).tolist() == (whole(rows) @ whole(counts)).tolist()
 
 
 def test_distances_use_integers_only(rng):
     for rows in (30, 2**58):
         counts = rng.integers(0, rows, 6)
-        found = select.difference(counts.view(OnlyIntegers), select.rounded(rng.normal(size=6) * rows))
-        assert np.asarray(found).dtype == (np.int64 if rows == 30 else object)
+        difference = select.difference(counts.view(OnlyIntegers), select.rounded(rng.normal(size=6) * rows))
+        assert np.asarray(difference).dtype == (np.int64 if rows == 30 else object)
 
 
 # --- as many rows as sources take -------------------------------------------------------------------------------------
@@ -185,19 +185,19 @@ def test_sources_take_no_more():
 
 @pytest.mark.parametrize("items", [5, 1_500])  # any matrix, and long running totals
 def test_huge_counts_in_matrices(items):
-    plan = ln.factorize(ln.running_totals(items), ln.Budget(mu=1))
+    plan = ln.matrix_plan(ln.running_totals(items), ln.Budget(mu=1))
     counts, system = huge(items), plan.system
-    found = plan.run(counts, bits=SeededBits(1)).measured
-    noise = rounded_gaussian(SeededBits(1), plan.variance, items).tolist()
+    measured = plan.run(counts, random_source=SeededRandomSource(1)).measured
+    noise = rounded_gaussian(SeededRandomSource(1), plan.variance, items).tolist()
     for t in (0, items // 2 - 1, items // 2, items - 1):
         exact_answer = sum(a * x for a, x in zip(system.row(t).tolist(), counts.tolist(), strict=False))
-        assert found[t] == exact_answer + noise[t]
-    assert found.dtype == object
+        assert measured[t] == exact_answer + noise[t]
+    assert measured.dtype == object
 
 
 def test_huge_counts_in_streams():
-    plan = ln.factorize(ln.running_totals(4), ln.Budget(mu=1))
-    stream = ln.Stream(plan, bits=SeededBits(1))
+    plan = ln.matrix_plan(ln.running_totals(4), ln.Budget(mu=1))
+    stream = ln.mechanisms.Stream(plan, random_source=SeededRandomSource(1))
     counts = [MOST, MOST, 0, MOST]  # they come one by one, and together are more
     for t, count in enumerate(counts):
         stream.add(count)
@@ -207,17 +207,17 @@ def test_huge_counts_in_streams():
 @pytest.mark.parametrize("mu", [1e-4, 1, 100])
 def test_huge_counts_in_cascades(mu):
     tree = Tree.regular([3, 4])
-    plan = cascade_plan(tree, budget=ln.Budget(mu=mu))
+    plan = tree_plan(tree, budget=ln.Budget(mu=mu))
     counts = huge(12)
-    found = plan.run(counts, bits=SeededBits(1)).leaves
-    noise = integer_noise(SeededBits(1), *plan.noise_cascades)
-    assert found.tolist() == [x + e for x, e in zip(counts.tolist(), noise.tolist(), strict=True)]
+    leaves = plan.run(counts, random_source=SeededRandomSource(1)).leaves
+    noise = integer_noise(SeededRandomSource(1), *plan.noise_cascades)
+    assert leaves.tolist() == [x + e for x, e in zip(counts.tolist(), noise.tolist(), strict=True)]
 
 
 @pytest.mark.parametrize("method", ["survey", "choice"])
 def test_huge_counts_in_adaptive_releases(method):
     domain = ln.Domain.of(a=3, b=2, c=4)
     counts = huge(24).reshape(3, 2, 4)
-    plan = ln.adapt(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), select=method)
-    release = plan.run(Table(domain, counts), bits=SeededBits(1))
+    plan = ln.adaptive_plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), select=method)
+    release = plan.run(Table(domain, counts), random_source=SeededRandomSource(1))
     assert float(release.table("a")["count"].sum()) == pytest.approx(MOST, rel=1e-12)

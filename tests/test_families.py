@@ -72,15 +72,15 @@ def test_wrapped_diagonal_and_spectrum_match_the_dense_transform(name, n):
 @everywhere
 def test_intervals_tell_lengths_and_counts(name, n):
     family = FAMILIES[name](n)
-    found = family.intervals(n)
-    if found is None:
+    intervals = family.intervals(n)
+    if intervals is None:
         assert name not in {"total", "marginal", "prefix", "suffix", "range", "circular"}
         return
     rows = family.rows(n)
     assert set(np.unique(rows)) <= {0.0, 1.0}
     starts = np.sum((rows == 1) & (np.roll(rows, 1, axis=1) == 0), axis=1)  # one start on the cycle, none if full
     assert (starts + (rows.sum(axis=1) == n) == 1).all()
-    stated = {int(length): int(count) for length, count in zip(*found, strict=True)}
+    stated = {int(length): int(count) for length, count in zip(*intervals, strict=True)}
     assert stated == dict(Counter(rows.sum(axis=1).astype(int).tolist()))
 
 
@@ -167,13 +167,13 @@ def test_keys_agree_when_content_agrees(name):
 @pytest.mark.parametrize("family", [Total(), Marginal(), Prefix(), Suffix(), Range(), Circular()], ids=lambda f: f.name)
 def test_impossible_arrays_are_refused_but_spectra_are_not(family):
     n = DENSE_LIMIT + 1
-    said = (
+    text = (
         f"{family.name} on 12,001 values needs a dense 12,001 x 12,001 array (1 GB); "
-        "use solver 'fourier' with prior 'uniform', or coarser values"
+        "use solver 'fourier' with baseline 'uniform', or coarser values"
     )
     with pytest.raises(LeastnoiseError) as error:
         family.gram(n)
-    assert str(error.value) == said
+    assert str(error.value) == text
     spectrum = family.spectrum(n)
     assert spectrum.shape == (n,)
     # the trace of the Gram is the number of ones in all rows
@@ -182,16 +182,16 @@ def test_impossible_arrays_are_refused_but_spectra_are_not(family):
 
 
 @pytest.mark.parametrize(
-    ("family", "said"),
+    ("family", "text"),
     [
         (Matrix(np.eye(3)), "matrix has 3 columns but the attribute has 4 values; give one column per value"),
         (Cyclic(np.ones(3)), "phi has 3 values but the attribute has 4; give one per value"),
     ],
 )
-def test_wrong_widths_are_refused(family, said):
+def test_wrong_widths_are_refused(family, text):
     with pytest.raises(LeastnoiseError) as error:
         family.rows(4)
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 def test_wrong_numbers_of_weights_are_refused():

@@ -14,10 +14,10 @@ import pytest
 import leastnoise as ln
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.mechanisms.adaptive import adapt
+from leastnoise.mechanisms.adaptive import adaptive_plan
 from leastnoise.mechanisms.gate import Counts, check_promise, checked_count
-from leastnoise.mechanisms.tree import cascade_plan
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import tree_plan
+from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table
 from leastnoise.sources.convert import Prepared
@@ -28,11 +28,11 @@ DOMAIN = ln.Domain.of(item=range(4))
 BUDGET = ln.Budget(mu=1)
 MECHANISMS = {
     "plan": lambda budget=BUDGET: ln.plan(ln.Workload(DOMAIN).prefix("item"), budget),
-    "survey": lambda budget=BUDGET: adapt(ln.Workload(DOMAIN).marginals(ways=1), budget),
-    "choice": lambda budget=BUDGET: adapt(ln.Workload(DOMAIN).marginals(ways=1), budget, select="choice"),
-    "matrix": lambda budget=BUDGET: ln.factorize(np.tri(4), budget, items={"item": range(4)}),
-    "cascade": lambda budget=BUDGET: cascade_plan({"item": Tree.binary(2)}, budget=budget),
-    "exact": lambda budget=BUDGET: cascade_plan({"item": Tree.binary(2)}, budget=budget, exact_level=1),
+    "survey": lambda budget=BUDGET: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), budget),
+    "choice": lambda budget=BUDGET: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), budget, select="choice"),
+    "matrix": lambda budget=BUDGET: ln.matrix_plan(np.tri(4), budget, items={"item": range(4)}),
+    "cascade": lambda budget=BUDGET: tree_plan({"item": Tree.binary(2)}, budget=budget),
+    "exact": lambda budget=BUDGET: tree_plan({"item": Tree.binary(2)}, budget=budget, exact_level=1),
 }
 BAD = {
     "fractions and negative": np.array([1.5, -7.25, 100, 3]),
@@ -78,7 +78,7 @@ class NoBits:
 def test_counts_are_checked(kind, bad):
     """Every mechanism gets whole counts of its shape that add up, or stops before any noise is drawn."""
     with pytest.raises(DataError) as error:
-        MECHANISMS[kind]().run(Custom(BAD[bad]), bits=NoBits())
+        MECHANISMS[kind]().run(Custom(BAD[bad]), random_source=NoBits())
     assert str(error.value).startswith("the source ")
     assert not any(character.isdigit() for character in str(error.value).replace("2**62", ""))
 
@@ -102,7 +102,7 @@ def test_errors_of_sources_do_not_get_out(kind, early, caplog):
                 raise RuntimeError("patient 4711 is expected")
 
     with pytest.raises(DataError) as error:
-        MECHANISMS[kind]().run(Raising(None), bits=NoBits())
+        MECHANISMS[kind]().run(Raising(None), random_source=NoBits())
     assert "4711" not in repr(error.value)
     assert error.value.__cause__ is error.value.__context__ is None
     assert "4711" not in caplog.text  # and warnings are errors
@@ -110,13 +110,13 @@ def test_errors_of_sources_do_not_get_out(kind, early, caplog):
 
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_good_counts_pass(kind):
-    MECHANISMS[kind]().run(Custom(np.array([1, 2, 3, 4])), bits=SeededBits(1))
+    MECHANISMS[kind]().run(Custom(np.array([1, 2, 3, 4])), random_source=SeededRandomSource(1))
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_only_the_gate_calls_a_source(kind):
     source = Custom(np.array([1, 2, 3, 4]))
-    MECHANISMS[kind]().run(source, bits=SeededBits(1))
+    MECHANISMS[kind]().run(source, random_source=SeededRandomSource(1))
     assert source.callers == {"mechanisms/gate.py"}
 
 
@@ -191,14 +191,14 @@ DROP = {"item": {"outside": "drop"}}
 
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_dropped_rows_are_refused_where_their_number_is_public(kind):
-    made = MECHANISMS[kind](ln.Budget(mu=1, neighbours="replace"))
+    mechanism = MECHANISMS[kind](ln.Budget(mu=1, neighbours="replace"))
     if kind == "exact":  # which publishes the number of rows: whoever changes it is not hidden
-        assert "[" in made.run(ROWS, rules=DROP, bits=SeededBits(1)).cost.change
+        assert "[" in mechanism.run(ROWS, rules=DROP, random_source=SeededRandomSource(1)).cost.change
         return
     with pytest.raises(LeastnoiseError, match=r"the rules drop rows.*; plan with size='private'"):
-        made.run(ROWS, rules=DROP, bits=NoBits())
+        mechanism.run(ROWS, rules=DROP, random_source=NoBits())
     private = MECHANISMS[kind](ln.Budget(mu=1, neighbours="replace", size="private"))
-    private.run(ROWS, rules=DROP, bits=SeededBits(1))
+    private.run(ROWS, rules=DROP, random_source=SeededRandomSource(1))
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
@@ -206,12 +206,15 @@ def test_dropped_rows_are_refused_where_their_number_is_public(kind):
 def test_people_are_refused_where_rows_are_promised(kind, neighbours):
     unit = {"id": "who", "max_rows": 1}
     for rows in (None, 1):
-        made = MECHANISMS[kind](ln.Budget(mu=1, neighbours=neighbours, rows_per_person=rows))
+        mechanism = MECHANISMS[kind](ln.Budget(mu=1, neighbours=neighbours, rows_per_person=rows))
         if rows is None:
             with pytest.raises(LeastnoiseError, match="the plan protects single rows; plan with rows_per_person=1"):
-                made.run(ROWS[:5], unit=unit, bits=NoBits())
+                mechanism.run(ROWS[:5], unit=unit, random_source=NoBits())
         else:
-            assert "one person with at most 1 row" in made.run(ROWS[:5], unit=unit, bits=SeededBits(1)).cost.change
+            assert (
+                "one person with at most 1 row"
+                in mechanism.run(ROWS[:5], unit=unit, random_source=SeededRandomSource(1)).cost.change
+            )
 
 
 @pytest.mark.parametrize("source", [Table(DOMAIN, np.array([1, 2, 3, 4])), Custom(np.array([1, 2, 3, 4]))])

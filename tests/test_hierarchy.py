@@ -17,14 +17,14 @@ PATHS = [("north", "a"), ("north", "b"), ("south", "coast", "c"), ("south", "hil
 def paths_of(values: Hierarchy) -> list[tuple[str, ...]]:
     """Labels from below the root to each leaf, by climbing."""
     tree = values.tree
-    found = []
+    results = []
     for leaf in tree.leaves.tolist():
         path: list[str] = []
         while leaf > 0:
             path.insert(0, str(values.labels[leaf]))
             leaf = int(tree.parent[leaf])
-        found.append(tuple(path))
-    return found
+        results.append(tuple(path))
+    return results
 
 
 def test_leaves_are_the_values():

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.factorization import workload_matrix
-from leastnoise.planning.integer_plan_store import recipe_data, recipe_from
+from leastnoise.planning.integer_plan_store import integer_plan_data, integer_plan_from
 from leastnoise.sources import Table
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.workload import Workload
@@ -82,28 +82,36 @@ def test_trees_are_close_to_the_optimum_and_say_how_close(work):
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_recipes_cost_no_more_than_brute_force_says(work, neighbours):
     budget = ln.Budget(mu=1, neighbours=neighbours)
-    recipe = ln.plan(work, budget, solver="tree").recipe
-    assert any(isinstance(p, Contrasts) for probes in recipe.probes for q in probes for p in q.strategy.parts)
+    integer_plan = ln.plan(work, budget, solver="tree").integer_plan
+    assert any(
+        isinstance(p, Contrasts)
+        for noisy_queries in integer_plan.noisy_queries
+        for q in noisy_queries
+        for p in q.strategy.parts
+    )
     total = 0.0
-    for members, probes in zip(recipe.structure.members, recipe.probes, strict=True):
-        for probe in probes:
-            z = probe.strategy.matrix().reshape(-1, max(1, int(np.prod(probe.strategy.shape))))
+    for members, noisy_queries in zip(integer_plan.structure.members, integer_plan.noisy_queries, strict=True):
+        for noisy_query in noisy_queries:
+            z = noisy_query.strategy.matrix().reshape(-1, max(1, int(np.prod(noisy_query.strategy.shape))))
             far = z[:, :, None] - z[:, None, :] if neighbours == "replace" else z[:, :, None]
             moved = float((far**2).sum(axis=0).max())
-            total += members * moved / float(probe.variance) if moved else 0.0
-    assert total <= float(recipe.cost.mu_squared) * (1 + 1e-9)
-    assert float(recipe.cost.mu_squared) <= 1
+            total += members * moved / float(noisy_query.variance) if moved else 0.0
+    assert total <= float(integer_plan.cost.mu_squared) * (1 + 1e-9)
+    assert float(integer_plan.cost.mu_squared) <= 1
     if neighbours == "add-remove":
-        assert total >= float(recipe.cost.mu_squared) * (1 - 1e-9)
+        assert total >= float(integer_plan.cost.mu_squared) * (1 - 1e-9)
 
 
 @always
 def test_recipes_come_back(work):
-    recipe = ln.plan(work, BUDGET, solver="tree").recipe
-    back = recipe_from(*recipe_data(recipe))
-    assert back.cost == recipe.cost
-    assert_allclose(back.rmse, recipe.rmse, rtol=1e-12)
-    assert all(p.tree is None or f"prior{c}" not in recipe_data(recipe)[1] for c, p in enumerate(recipe.priors))
+    integer_plan = ln.plan(work, BUDGET, solver="tree").integer_plan
+    back = integer_plan_from(*integer_plan_data(integer_plan))
+    assert back.cost == integer_plan.cost
+    assert_allclose(back.rmse, integer_plan.rmse, rtol=1e-12)
+    assert all(
+        p.tree is None or f"prior{c}" not in integer_plan_data(integer_plan)[1]
+        for c, p in enumerate(integer_plan.baselines)
+    )
 
 
 @always
@@ -112,7 +120,7 @@ def test_plans_come_back(work, tmp_path):
     plan.save(tmp_path / "plan")
     back = ln.Plan.load(tmp_path / "plan")
     assert (back.rmse, back.max_std_error, back.floor_value) == (plan.rmse, plan.max_std_error, plan.floor_value)
-    assert back.recipe.cost == plan.recipe.cost
+    assert back.integer_plan.cost == plan.integer_plan.cost
 
 
 @always
@@ -120,7 +128,7 @@ def test_releases_without_noise_are_exact(work):
     """With next to no noise every query of the workload is its count: decoding along the tree inverts measuring."""
     plan = ln.plan(work, ln.Budget(mu=1e6), solver="tree")
     x = counts()
-    release = plan.run(Table(DOMAIN, x), bits=SeededBits(1))
+    release = plan.run(Table(DOMAIN, x), random_source=SeededRandomSource(1))
     answers = release.answer(work)
     assert_allclose(answers["answer"], workload_matrix(work) @ x.ravel(), atol=1e-3)
 
@@ -131,7 +139,7 @@ def test_releases_have_the_stated_errors(work):
     x, W = counts(), workload_matrix(work)
     z = []
     for seed in range(40):
-        answers = plan.run(Table(DOMAIN, x), bits=SeededBits(seed)).answer(work)
+        answers = plan.run(Table(DOMAIN, x), random_source=SeededRandomSource(seed)).answer(work)
         z.append((answers["answer"] - W @ x.ravel()) / answers["std_error"])
     z = np.array(z)
     # squares of standard normal numbers, of which at most all in a release depend on each other: the mean of 40
@@ -143,16 +151,16 @@ def test_releases_have_the_stated_errors(work):
 def test_joint_errors_are_those_of_the_explicit_plan():
     work = WORKLOADS["by sex"]
     plan = ln.plan(work, ln.Budget(mu=0.7), solver="tree")
-    release = plan.run(Table(DOMAIN, counts()), bits=SeededBits(1))
+    release = plan.run(Table(DOMAIN, counts()), random_source=SeededRandomSource(1))
     texts = ["geo under 'north'", "geo under 'south' and sex = 'F'", "geo in ('a', 'g') and sex = 'M'", ""]
-    joint = release.asks(texts).covariance
+    joint = release.ask_many(texts).covariance
     explicit = plan.factorization()
     V = np.linalg.pinv(explicit.B.T @ np.linalg.inv(explicit.Sigma) @ explicit.B)
     q = np.array([np.broadcast_to(_weights(release.query(t)), DOMAIN.shape).ravel() for t in texts])
     assert_allclose(joint, q @ V @ q.T, rtol=2e-3, atol=1e-6)  # rounding to integers
 
 
-def _weights(query: ln.Linear) -> Array:
+def _weights(query: ln.LinearQuery) -> Array:
     out = np.zeros(DOMAIN.shape)
     for term in query.terms:
         out = out + term.weights.reshape([n if a in term.attributes else 1 for a, n in enumerate(DOMAIN.shape)])
@@ -160,27 +168,31 @@ def _weights(query: ln.Linear) -> Array:
 
 
 def test_tables_by_level():
-    release = ln.plan(WORKLOADS["by sex"], BUDGET, solver="tree").run(Table(DOMAIN, counts()), bits=SeededBits(2))
+    release = ln.plan(WORKLOADS["by sex"], BUDGET, solver="tree").run(
+        Table(DOMAIN, counts()), random_source=SeededRandomSource(2)
+    )
     table = release.table("geo", "sex", levels={"geo": "district"})
     assert table["geo"].tolist()[::2] == ["a", "b", "coast", "hills", "g"]
     for row in table.itertuples():
-        asked = release.ask(f"geo under '{row.geo}' and sex = '{row.sex}'")
-        assert_allclose(row.std_error, asked.std_error, rtol=1e-9)
-        assert_allclose((row.low + row.high) / 2, asked.value)
+        answer = release.ask(f"geo under '{row.geo}' and sex = '{row.sex}'")
+        assert_allclose(row.std_error, answer.std_error, rtol=1e-9)
+        assert_allclose((row.low + row.high) / 2, answer.value)
     assert_allclose(table["count"].sum(), release.total().value)
     assert_allclose(release.table("geo", levels={"geo": 0})["count"], [release.total().value])
     assert len(release.table("sex", "geo", levels={"geo": "place"})) == 2 * GEO.size
 
 
 def test_answers_name_the_nodes():
-    release = ln.plan(WORKLOADS["nodes"], BUDGET, solver="tree").run(Table(DOMAIN, counts()), bits=SeededBits(2))
+    release = ln.plan(WORKLOADS["nodes"], BUDGET, solver="tree").run(
+        Table(DOMAIN, counts()), random_source=SeededRandomSource(2)
+    )
     labels = release.answer(WORKLOADS["nodes"])["query"].tolist()
     assert labels[:4] == ["geo under all", "geo under north", "geo under south", "geo under west"]
 
 
 def test_releases_come_back_and_merge(tmp_path):
     plan = ln.plan(WORKLOADS["by sex"], BUDGET, solver="tree")
-    one, two = (plan.run(Table(DOMAIN, counts()), bits=SeededBits(s)) for s in (3, 4))
+    one, two = (plan.run(Table(DOMAIN, counts()), random_source=SeededRandomSource(s)) for s in (3, 4))
     one.save(tmp_path / "one")
     back = ln.Release.load(tmp_path / "one")
     text = "geo under 'south' and sex = 'F'"
@@ -195,13 +207,13 @@ def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
     monkeypatch.setattr(import_module("leastnoise.planning.request"), "TREE_DISTANCE", 1.3)
     work = WORK.nodes("geo", by="sex", weights={"region": 7})
     plan = ln.plan(work, BUDGET)
-    assert plan.prior == "tree"
+    assert plan.baseline == "tree"
     assert plan.value == ln.plan(work, BUDGET, solver="tree").value
     assert "spread evenly" in plan.explain()
     mixed = ln.plan(work.prefix("age"), BUDGET)
-    assert mixed.prior == "search"  # the others still have their priors searched
-    uniform = ln.plan(work, BUDGET, prior="uniform")
-    assert uniform.prior == "uniform"
+    assert mixed.baseline == "search"  # the others still have their baselines searched
+    uniform = ln.plan(work, BUDGET, baseline="uniform")
+    assert uniform.baseline == "uniform"
 
 
 def test_trees_that_serve_badly_are_not_followed(monkeypatch):
@@ -210,7 +222,7 @@ def test_trees_that_serve_badly_are_not_followed(monkeypatch):
     tree = ln.hierarchy([(*[f"n{j}" for j in range(k)], f"leaf{k}") for k in range(30)])
     work = Workload(ln.Domain.of(geo=tree)).nodes("geo")
     plan = ln.plan(work, BUDGET)
-    assert plan.prior != "tree"
+    assert plan.baseline != "tree"
     assert plan.value < 0.8 * ln.plan(work, BUDGET, solver="tree").value
 
 
@@ -218,7 +230,7 @@ def test_other_queries_on_the_leaves_are_planned_as_before(monkeypatch):
     monkeypatch.setattr(import_module("leastnoise.planning.request"), "TREE_LEAVES", 3)
     rows = np.eye(GEO.size)[:2]
     plan = ln.plan(WORK.nodes("geo").matrix(rows, "geo"), BUDGET)
-    assert plan.prior != "tree"
+    assert plan.baseline != "tree"
 
 
 @pytest.mark.long
@@ -269,7 +281,7 @@ def test_mistakes_are_one_line(make, message):
 
 
 def test_a_level_outside_the_table_is_refused():
-    release = ln.plan(WORKLOADS["by sex"], BUDGET).run(Table(DOMAIN, counts()), bits=SeededBits(2))
+    release = ln.plan(WORKLOADS["by sex"], BUDGET).run(Table(DOMAIN, counts()), random_source=SeededRandomSource(2))
     with pytest.raises(LeastnoiseError, match="a level is given for 'geo', which is not in the table"):
         release.table("sex", levels={"geo": "region"})
     with pytest.raises(LeastnoiseError, match="no level 'town' in this hierarchy; its levels are all, region"):
@@ -280,10 +292,10 @@ def test_large_hierarchies_beside_other_queries_are_refused():
     geo = ln.hierarchy([(f"s{i // 500}", f"t{i}") for i in range(13_000)])
     work = Workload(ln.Domain.of(geo=geo)).nodes("geo")
     with pytest.raises(LeastnoiseError) as error:
-        ln.plan(work, BUDGET, prior="uniform")
+        ln.plan(work, BUDGET, baseline="uniform")
     assert str(error.value) == (
         "nodes of 13,000 leaves need a dense 13,000 x 13,000 array (1 GB) here; "
-        "ask only for nodes, marginal and total there, and plan with prior 'search' or solver 'tree'"
+        "ask only for nodes, marginal and total there, and plan with baseline 'search' or solver 'tree'"
     )
 
 
@@ -297,7 +309,7 @@ def test_twenty_thousand_leaves_in_a_blink():
     assert plan.gap < 1e-6  # all nodes of a level are alike, so the plan is the best there is in its class
     assert abs(plan.rounding_loss) < 1e-3
     x = np.random.default_rng(0).integers(0, 9, domain.shape)
-    release = plan.run(Table(domain, x), bits=SeededBits(1))
-    asked = release.ask("geo under 's7' and sex = 'F'")
-    assert abs(asked.value - x[3500:4000, 0].sum()) < 6 * asked.std_error  # false alarms: 2e-9
+    release = plan.run(Table(domain, x), random_source=SeededRandomSource(1))
+    answer = release.ask("geo under 's7' and sex = 'F'")
+    assert abs(answer.value - x[3500:4000, 0].sum()) < 6 * answer.std_error  # false alarms: 2e-9
     assert len(release.table("geo", "sex", levels={"geo": "county"})) == 1600

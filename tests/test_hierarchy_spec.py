@@ -41,17 +41,17 @@ def test_codes(tmp_path):
     (tmp_path / "codes.csv").write_text("code\n0111\n0112\n0211\n")
     rest = "workload: [{queries: nodes, on: geo}]\nprivacy: {mu: 1}"
     for attribute in ("{hierarchy: codes.csv, digits: [2, 4]}", "{hierarchy: [0111, '0112', 0211], digits: [2, 4]}"):
-        found = parse_spec(spec(attribute, rest), folder=tmp_path)
-        assert found.workload.domain["geo"].values.items == ("0111", "0112", "0211")
-        assert found.workload.queries == 6
+        loaded = parse_spec(spec(attribute, rest), folder=tmp_path)
+        assert loaded.workload.domain["geo"].values.items == ("0111", "0112", "0211")
+        assert loaded.workload.queries == 6
     numbers = parse_spec(spec("{hierarchy: [111, 112, 211], digits: [1, 3]}", rest))
     assert numbers.workload.domain["geo"].values.items == ("111", "112", "211")
 
 
 def test_numbers_are_numbers():
     rest = "workload: [{queries: nodes, on: geo}]\nprivacy: {mu: 1}"
-    found = parse_spec(spec("{hierarchy: {old: [1, 2], new: ['3']}}", rest))
-    assert found.workload.domain["geo"].values.items == (1, 2, "3")
+    loaded = parse_spec(spec("{hierarchy: {old: [1, 2], new: ['3']}}", rest))
+    assert loaded.workload.domain["geo"].values.items == (1, 2, "3")
 
 
 MISTAKES = {

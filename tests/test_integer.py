@@ -52,9 +52,9 @@ def test_answers_are_exact_integers(strategy, seed):
     counts = rng.integers(0, 100, (3, *strategy.shape))
     expected = twin.whole(counts.reshape(3, -1)) @ twin.dense(strategy).T
     for total in (int(counts.sum(axis=tuple(range(1, counts.ndim))).max()), 2**62):  # 64 bits, and Python's integers
-        found = strategy.apply(counts, total)
-        assert found.shape == (3, *strategy.answers)
-        assert found.reshape(3, -1).tolist() == expected.tolist()
+        result = strategy.apply(counts, total)
+        assert result.shape == (3, *strategy.answers)
+        assert result.reshape(3, -1).tolist() == expected.tolist()
     assert strategy.matrix().tolist() == twin.dense(strategy).astype(float).tolist()
 
 
@@ -77,9 +77,9 @@ def test_decode_is_the_pseudo_inverse(chosen, seed):
     strategy = IntegerStrategy(tuple(chosen), 3)
     answers = np.random.default_rng(seed).normal(size=(2, *strategy.answers))
     inverse = np.linalg.pinv(twin.dense(strategy).astype(float), rcond=1e-10)
-    found = strategy.decode(answers).reshape(2, -1)
+    values = strategy.decode(answers).reshape(2, -1)
     B = twin.dense(strategy).astype(float)  # tables are known up to what no row sees
-    assert_allclose(found @ B.T, answers.reshape(2, -1) @ inverse.T @ B.T, atol=1e-8)
+    assert_allclose(values @ B.T, answers.reshape(2, -1) @ inverse.T @ B.T, atol=1e-8)
 
 
 @pytest.mark.long
@@ -103,9 +103,9 @@ def test_intermediate_numbers_fit_where_64_bits_are_used(rng):
     for total in (most, most + 1):
         counts = np.zeros((1, 2, 3, 2), dtype=np.int64)
         counts[0, 0, 0, 0] = total
-        found = strategy.apply(counts, total)
-        assert (found.dtype == object) == (total > most)
-        assert found.ravel().tolist() == (twin.dense(strategy) @ twin.whole(counts.ravel())).tolist()
+        values = strategy.apply(counts, total)
+        assert (values.dtype == object) == (total > most)
+        assert values.ravel().tolist() == (twin.dense(strategy) @ twin.whole(counts.ravel())).tolist()
 
 
 # columns that are nearly alike, and norms beyond what floats can tell

@@ -1,4 +1,6 @@
-"""Recipes: what is measured, in integers, against explicit matrices and an independent computation of the cost."""
+"""Integer plans: what is measured, in integers, against explicit matrices and an independent computation of the
+cost.
+"""
 
 import re
 from dataclasses import replace
@@ -11,8 +13,8 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from bench.workloads import hybrid, one_and_two_way
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.integer_plan import Probe, decode, together
-from leastnoise.planning.integer_plan_store import fingerprint, recipe_data, recipe_from
+from leastnoise.planning.integer_plan import NoisyQuery, decode, together
+from leastnoise.planning.integer_plan_store import fingerprint, integer_plan_data, integer_plan_from
 from leastnoise.planning.request import clear_cache
 from leastnoise.strategies import SOLVERS
 from leastnoise.strategies import solvers as solvers_module
@@ -59,40 +61,40 @@ def options(solver, work):
 def test_equals_an_independent_fraction_computation(name, budget):
     if name == "total" and budget == "replace":
         return  # costs nothing
-    check_recipe(ln.plan(ALL[name], BUDGETS[budget], gap=1e-4).recipe)
+    check_recipe(ln.plan(ALL[name], BUDGETS[budget], gap=1e-4).integer_plan)
 
 
 @pytest.mark.parametrize("name", slowly(ALL, FEW))
 @for_every(solver=SOLVERS)
 def test_every_solver_can_be_measured(solver, name):
-    check_recipe(ln.plan(ALL[name], EPSILON, prior="uniform", **options(solver, ALL[name])).recipe)
+    check_recipe(ln.plan(ALL[name], EPSILON, baseline="uniform", **options(solver, ALL[name])).integer_plan)
 
 
 @pytest.mark.parametrize("name", slowly(ALL, {*FEW, *LOW}))
 @for_every(solver=["optimal", "fourier", "identity"])
 def test_given_priors(name, solver):
-    prior = {a.name: skewed(a.size) for a in ALL[name].domain if a.name != "b"}
-    check_recipe(ln.plan(ALL[name], EPSILON, prior=prior, solver=solver).recipe)
+    baseline = {a.name: skewed(a.size) for a in ALL[name].domain if a.name != "b"}
+    check_recipe(ln.plan(ALL[name], EPSILON, baseline=baseline, solver=solver).integer_plan)
 
 
 @pytest.mark.parametrize("name", slowly(ALL, FEW))
 def test_other_objectives(name):
-    check_recipe(ln.plan(ALL[name], EPSILON, objective="max", prior="uniform", gap=1e-4).recipe)
+    check_recipe(ln.plan(ALL[name], EPSILON, objective="max", baseline="uniform", gap=1e-4).integer_plan)
 
 
 @pytest.mark.long
 def test_targets():
     work = Workload(ordered(4, 3)).prefix("a", within=5).marginals("a", "b", within=20)
-    check_recipe(ln.plan(work).recipe)
+    check_recipe(ln.plan(work).integer_plan)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("prior", ["search", "uniform"])
+@pytest.mark.parametrize("baseline", ["search", "uniform"])
 @pytest.mark.parametrize("name", slowly(ALL, {"row weights 2-way", "random 2-way", "two contrasts", "one x one"}))
-def test_sums_too_large_to_be_dense(name, prior, monkeypatch):
+def test_sums_too_large_to_be_dense(name, baseline, monkeypatch):
     monkeypatch.setattr(solvers_module, "DENSE_CELLS", 3)
     clear_cache()
-    check_recipe(ln.plan(ALL[name], EPSILON, prior=prior).recipe)
+    check_recipe(ln.plan(ALL[name], EPSILON, baseline=baseline).integer_plan)
     clear_cache()
 
 
@@ -110,7 +112,7 @@ def test_random_plans(seed):
         neighbours=str(rng.choice(["add-remove", "replace"])),
         rows_per_person=[None, 1, 3][rng.integers(3)],
     )
-    check_recipe(ln.plan(work, budget, gap=1e-4).recipe)
+    check_recipe(ln.plan(work, budget, gap=1e-4).integer_plan)
 
 
 # cost
@@ -118,20 +120,23 @@ def test_random_plans(seed):
 
 @pytest.mark.parametrize("mu", [1e-5, 1e-2, 10.0, 1e4])
 def test_cost_is_at_most_the_budget(mu):
-    check_cost(ln.plan(WORKLOADS["hybrid"], ln.Budget(mu=mu)).recipe)
+    check_cost(ln.plan(WORKLOADS["hybrid"], ln.Budget(mu=mu)).integer_plan)
 
 
 def test_the_total_alone_costs_nothing_where_one_row_replaces_another():
-    recipe = ln.plan(WORKLOADS["total"], BUDGETS["replace"]).recipe
-    assert recipe.cost.mu_squared == 0
-    assert [p.variance for probes in recipe.probes for p in probes] == [0]
+    integer_plan = ln.plan(WORKLOADS["total"], BUDGETS["replace"]).integer_plan
+    assert integer_plan.cost.mu_squared == 0
+    assert [p.variance for noisy_queries in integer_plan.noisy_queries for p in noisy_queries] == [0]
 
 
 def test_measuring_a_person_without_noise_is_refused():
-    recipe = ln.plan(WORKLOADS["prefix 5"], EPSILON).recipe
-    silent = tuple(tuple(Probe(p.strategy, Fraction(0)) for p in probes) for probes in recipe.probes)
+    integer_plan = ln.plan(WORKLOADS["prefix 5"], EPSILON).integer_plan
+    silent = tuple(
+        tuple(NoisyQuery(p.strategy, Fraction(0)) for p in noisy_queries)
+        for noisy_queries in integer_plan.noisy_queries
+    )
     with pytest.raises(LeastnoiseError, match="must not measure what a person changes without noise"):
-        _ = replace(recipe, probes=silent).cost
+        _ = replace(integer_plan, noisy_queries=silent).cost
 
 
 @pytest.mark.parametrize(("low", "high", "mu"), [(1e-30, 1e30, 1.0), (1.0, 1.0, 1e-15)])
@@ -142,13 +147,13 @@ def test_noise_that_cannot_be_drawn_is_refused(low, high, mu):
     )
     none = "weights that differ so much leave nothing for some answers; use weights closer together"
     with pytest.raises(LeastnoiseError, match=f"^({far}, or tables of fewer attributes|{none})$"):
-        _ = ln.plan(work, ln.Budget(mu=mu)).recipe
+        _ = ln.plan(work, ln.Budget(mu=mu)).integer_plan
 
 
 def test_embedding_is_refused():
     message = "solver 'embedding' is for comparison and cannot be measured; plan with 'fourier'"
     with pytest.raises(LeastnoiseError, match=f"^{re.escape(message)}$"):
-        _ = ln.plan(WORKLOADS["prefix 5"], EPSILON, solver="embedding").recipe
+        _ = ln.plan(WORKLOADS["prefix 5"], EPSILON, solver="embedding").integer_plan
 
 
 # decoding
@@ -156,62 +161,62 @@ def test_embedding_is_refused():
 
 @pytest.mark.parametrize("name", [*LOW, "affine", "low rank only", "random of 3", "prefix 2-way"])
 def test_decoding_is_least_squares(name, rng):
-    recipe = ln.plan(ALL[name], EPSILON).recipe
-    for probes in filter(None, recipe.probes):
-        matrices = [dense(p.strategy).astype(float) for p in probes]
+    integer_plan = ln.plan(ALL[name], EPSILON).integer_plan
+    for noisy_queries in filter(None, integer_plan.noisy_queries):
+        matrices = [dense(p.strategy).astype(float) for p in noisy_queries]
         answers = [1e3 * rng.normal(size=(3, len(m))) for m in matrices]
-        scales = [np.sqrt(float(p.variance) + 1 / 12) for p in probes]
+        scales = [np.sqrt(float(p.variance) + 1 / 12) for p in noisy_queries]
         A = np.concatenate([m / s for m, s in zip(matrices, scales, strict=True)])
         y = np.concatenate([a / s for a, s in zip(answers, scales, strict=True)], axis=1)
         best = y @ np.linalg.pinv(A, rcond=1e-10).T
-        found = decode(probes, answers).reshape(3, -1)
-        assert_allclose(found @ A.T, best @ A.T, atol=1e-6 * np.abs(best @ A.T).max())
+        values = decode(noisy_queries, answers).reshape(3, -1)
+        assert_allclose(values @ A.T, best @ A.T, atol=1e-6 * np.abs(best @ A.T).max())
 
 
-def repeated(probes, rng):
+def repeated(noisy_queries, rng):
     """The same strategies measured in three rounds, each with its own scale and noise."""
-    found = []
+    results = []
     for _ in range(3):
-        for p in probes:
+        for p in noisy_queries:
             scale = int(rng.integers(1, 5))
             strategy = replace(p.strategy, multiplier=p.strategy.multiplier * scale)
-            found.append(Probe(strategy, p.variance * scale**2 * Fraction(int(rng.integers(1, 90)), 10)))
-    return found
+            results.append(NoisyQuery(strategy, p.variance * scale**2 * Fraction(int(rng.integers(1, 90)), 10)))
+    return results
 
 
 @pytest.mark.parametrize("name", [*LOW, "affine", "low rank only", "prefix 2-way", "marginals 2-way"])
 def test_averaged_rounds_are_least_squares(name, rng):
     """Several measurements of one residual: estimates and variances of all of them together."""
-    recipe = ln.plan(ALL[name], EPSILON).recipe
-    for once in filter(None, recipe.probes):
-        probes = repeated(once, rng)
-        matrices = [dense(p.strategy).astype(float) for p in probes]
-        scales = [np.sqrt(float(p.variance) + 1 / 12) for p in probes]
+    integer_plan = ln.plan(ALL[name], EPSILON).integer_plan
+    for once in filter(None, integer_plan.noisy_queries):
+        noisy_queries = repeated(once, rng)
+        matrices = [dense(p.strategy).astype(float) for p in noisy_queries]
+        scales = [np.sqrt(float(p.variance) + 1 / 12) for p in noisy_queries]
         A = np.concatenate([m / s for m, s in zip(matrices, scales, strict=True)])
         answers = [1e3 * rng.normal(size=(3, len(m))) for m in matrices]
         y = np.concatenate([a / s for a, s in zip(answers, scales, strict=True)], axis=1)
         best = y @ np.linalg.pinv(A, rcond=1e-10).T
-        found = decode(probes, answers).reshape(3, -1)
-        assert_allclose(found @ A.T, best @ A.T, atol=1e-6 * np.abs(best @ A.T).max())
+        values = decode(noisy_queries, answers).reshape(3, -1)
+        assert_allclose(values @ A.T, best @ A.T, atol=1e-6 * np.abs(best @ A.T).max())
         queries = rng.normal(size=(4, len(matrices[0]))) @ matrices[0]
-        noise, strategy = together(probes)
+        noise, strategy = together(noisy_queries)
         variances = noise * strategy.variances(queries.reshape(4, *once[0].strategy.shape))
         assert_allclose(variances, ((queries @ np.linalg.pinv(A, rcond=1e-10)) ** 2).sum(axis=1), rtol=1e-5)
 
 
 def test_a_measurement_without_noise_decides():
     """Where nobody changes the answers, other rounds do not matter."""
-    exact, noisy = Probe(IntegerStrategy((), 3), Fraction(0)), Probe(IntegerStrategy((), 2), Fraction(10**6))
+    exact, noisy = NoisyQuery(IntegerStrategy((), 3), Fraction(0)), NoisyQuery(IntegerStrategy((), 2), Fraction(10**6))
     assert decode([noisy, exact], [np.array([[999]]), np.array([[21]])]).tolist() == [7]
     assert together([noisy, exact])[0] == 0
 
 
 def test_choosing_is_part_of_the_cost_and_of_the_fingerprint():
-    recipe = ln.plan(ALL["hybrid"], EPSILON).recipe
-    paid = replace(recipe, selection=Fraction(1, 7))
-    assert paid.cost.mu_squared == recipe.cost.mu_squared + Fraction(1, 7)
-    assert fingerprint(paid) != fingerprint(recipe)
-    assert recipe_from(*recipe_data(paid)).selection == Fraction(1, 7)
+    integer_plan = ln.plan(ALL["hybrid"], EPSILON).integer_plan
+    paid = replace(integer_plan, selection=Fraction(1, 7))
+    assert paid.cost.mu_squared == integer_plan.cost.mu_squared + Fraction(1, 7)
+    assert fingerprint(paid) != fingerprint(integer_plan)
+    assert integer_plan_from(*integer_plan_data(paid)).selection == Fraction(1, 7)
 
 
 # files
@@ -219,13 +224,13 @@ def test_choosing_is_part_of_the_cost_and_of_the_fingerprint():
 
 @pytest.mark.parametrize("name", ["prefix 2-way", "affine", "low rank only", "hybrid"])
 def test_plain_data_round_trip(name):
-    recipe = ln.plan(ALL[name], EPSILON).recipe
-    again = recipe_from(*recipe_data(recipe))
-    assert again.cost == recipe.cost
-    assert again.rmse == pytest.approx(recipe.rmse, rel=1e-12)
-    assert fingerprint(again) == fingerprint(recipe)
-    other = ln.plan(ALL[name], ln.Budget(epsilon=1.01, delta=1e-9)).recipe
-    assert fingerprint(other) != fingerprint(recipe)
+    integer_plan = ln.plan(ALL[name], EPSILON).integer_plan
+    again = integer_plan_from(*integer_plan_data(integer_plan))
+    assert again.cost == integer_plan.cost
+    assert again.rmse == pytest.approx(integer_plan.rmse, rel=1e-12)
+    assert fingerprint(again) == fingerprint(integer_plan)
+    other = ln.plan(ALL[name], ln.Budget(epsilon=1.01, delta=1e-9)).integer_plan
+    assert fingerprint(other) != fingerprint(integer_plan)
 
 
 # what rounding costs
@@ -243,10 +248,10 @@ SLOW = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("prior", ["uniform", "search"])
+@pytest.mark.parametrize("baseline", ["uniform", "search"])
 @pytest.mark.parametrize("name", slowly(QUICK | SLOW, QUICK))
-def test_rounding_costs_less_than_a_thousandth(name, prior):
-    assert ln.plan((QUICK | SLOW)[name](), EPSILON, prior=prior).rounding_loss < 1e-3
+def test_rounding_costs_less_than_a_thousandth(name, baseline):
+    assert ln.plan((QUICK | SLOW)[name](), EPSILON, baseline=baseline).rounding_loss < 1e-3
 
 
 MIXED = {
@@ -266,6 +271,6 @@ def test_small_mixed_domains_lose_less_than_a_percent(name):
 @pytest.mark.long
 def test_strategies_too_large_to_write_down_are_refused():
     work = ln.Workload(ln.Domain.of(age=ln.sized(100_000, ordered=True))).prefix("age")
-    plan = ln.plan(work, ln.Budget(mu=1), solver="fourier", prior="uniform")
+    plan = ln.plan(work, ln.Budget(mu=1), solver="fourier", baseline="uniform")
     with pytest.raises(LeastnoiseError, match="100,000 cells by a Fourier strategy, which has no integer form"):
-        _ = plan.recipe
+        _ = plan.integer_plan

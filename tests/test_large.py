@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning import variance
 from leastnoise.planning.factorization import workload_matrix
 from leastnoise.planning.variance import interval_variances, largest_sum_of_products, pareto
@@ -93,10 +93,10 @@ def test_interval_variances_are_those_of_the_rows(n, seed):
     """Every arc of the cycle, from every start, has the variance of its length."""
     strategy = CirculantStrategy(np.abs(np.fft.fft(generator(seed).normal(size=n))) ** 2 + 0.1)
     lengths = np.arange(1, n + 1)
-    found = interval_variances(strategy, lengths.astype(float))
+    values = interval_variances(strategy, lengths.astype(float))
     for start in {0, n // 2}:
         rows = ((np.arange(n) - start) % n < lengths[:, None]).astype(float)
-        assert_allclose(found, strategy.variances(rows), rtol=1e-8, atol=1e-10)
+        assert_allclose(values, strategy.variances(rows), rtol=1e-8, atol=1e-10)
 
 
 def test_two_large_attributes():
@@ -145,7 +145,7 @@ def test_circulant_queries_have_a_closed_form_that_is_the_optimum(family):
     plan = ln.plan(one(60, family), BUDGET)
     assert plan.rmse == pytest.approx(dense.rmse, rel=1e-9)
     assert plan.gap == 0
-    assert plan.prior == "uniform"
+    assert plan.baseline == "uniform"
 
 
 @pytest.mark.long
@@ -155,7 +155,7 @@ def test_a_table_of_a_million_values_is_planned_and_released():
     assert plan.gap == 0
     counts = np.zeros(MILLION, dtype=np.int64)
     counts[7] = 10**6
-    release = plan.run(counts, bits=SeededBits(3))
+    release = plan.run(counts, random_source=SeededRandomSource(3))
     errors = release.std_errors("a")
     assert errors == pytest.approx(plan.rmse, rel=1e-4)
     # six standard errors: false alarm 2e-9
@@ -168,7 +168,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str]] = {
     "optimal prefix": (
         lambda: ln.plan(one(20_000, "prefix"), BUDGET),
         "prefix on 20,000 values needs a dense 20,000 x 20,000 array (3 GB); "
-        "use solver 'fourier' with prior 'uniform', or coarser values",
+        "use solver 'fourier' with baseline 'uniform', or coarser values",
     ),
     "affine": (
         lambda: ln.plan(Workload(ln.Domain.of(a=range(2000), b=range(2000))).affine("a", "b"), BUDGET),
@@ -191,10 +191,10 @@ REFUSALS: dict[str, tuple[Callable[[], object], str]] = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_impossible_arrays_are_refused(name):
     """The message names the size and the fix, and comes before the memory is taken."""
-    make, said = REFUSALS[name]
+    make, text = REFUSALS[name]
     with traced_memory() as work, pytest.raises(LeastnoiseError) as error:
         make()
-    assert str(error.value) == said
+    assert str(error.value) == text
     assert work.peak < 500 * 2**20
 
 
@@ -202,7 +202,7 @@ def test_impossible_arrays_are_refused(name):
 @pytest.mark.parametrize("solver", ["fourier", "optimal"])
 def test_the_largest_error_of_ranges_needs_no_list_of_ranges(solver):
     """A list of all ranges of 300 values takes 108 MB, of 3,000 values 108 GB; V^+ takes a hundredth of that."""
-    plan = ln.plan(one(300, "range"), BUDGET, solver=solver, prior="uniform")
+    plan = ln.plan(one(300, "range"), BUDGET, solver=solver, baseline="uniform")
     with traced_memory() as work:
         assert plan.max_std_error >= plan.rmse
     assert work.peak < 30 * 2**20

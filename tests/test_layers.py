@@ -143,7 +143,7 @@ def test_files_are_short():
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
+    ("code", "result"),
     [
         ("import leastnoise.domain", ["leastnoise.domain"]),
         ("import numpy", []),
@@ -157,6 +157,6 @@ def test_files_are_short():
         ("TABLE = {'mark': 'leastnoise.release.release:Release'}", ["leastnoise.release.release"]),
     ],
 )
-def test_imports_are_seen(code, found):
+def test_imports_are_seen(code, result):
     path = SOURCE / "privacy" / "gaussian.py"
-    assert list(imported(path, "leastnoise.privacy.gaussian", ast.parse(code))) == found
+    assert list(imported(path, "leastnoise.privacy.gaussian", ast.parse(code))) == result

@@ -110,11 +110,11 @@ def bounded():
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_are_short_in_every_way(name, bounded):
-    text, said = REFUSED[name]
+    text, line = REFUSED[name]
     with pytest.raises(LeastnoiseError) as error:
         plan_spec(parse_spec(text, "s.yaml"))
     message = str(error.value)
-    assert said in message
+    assert line in message
     assert "\n" not in message
     assert message.startswith("s.yaml")
     assert len(message) <= LONGEST
@@ -129,7 +129,7 @@ def test_long_files_are_not_read_to_their_end(tmp_path, bounded):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "text"),
     [
         (lambda: ln.Domain.of(a=10**27), "attribute 'a': about 10^27 values are more than 1,000,000,000"),
         (lambda: ln.Domain.of(a=range(10**12)), "attribute 'a': 1000000000000 values are more than"),
@@ -141,10 +141,10 @@ def test_long_files_are_not_read_to_their_end(tmp_path, bounded):
         (lambda: ln.hierarchy([10**5 * "1", *map(str, range(9))], digits=[1, 2]), "must have 2 characters"),
     ],
 )
-def test_python_has_the_same_limits(call, said, bounded):
+def test_python_has_the_same_limits(call, text, bounded):
     with pytest.raises(LeastnoiseError) as error:
         call()
-    assert said in str(error.value)
+    assert text in str(error.value)
     assert len(str(error.value)) <= LONGEST
 
 

@@ -17,8 +17,8 @@ from leastnoise.cli import app
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
 from leastnoise.local import Collector, local_plan, save_plan, simulate
-from leastnoise.mechanisms.tree import cascade_plan
-from leastnoise.noise import Bits, SecureBits, SeededBits
+from leastnoise.mechanisms.tree import tree_plan
+from leastnoise.noise import RandomSource, SecureRandomSource, SeededRandomSource
 from leastnoise.release.files.export import cell, harmless, write_table
 
 PLACES: dict[str, Any] = {}  # what commands ask of the kind of release at hand
@@ -36,8 +36,8 @@ def run(*arguments: object) -> str:
 
 def told(*arguments: object) -> bool:
     """What the JSON of a command says."""
-    found = json.loads(run(*arguments, "--json"))
-    return bool(found["insecure"] if "insecure" in found else found["all"]["insecure"])
+    result = json.loads(run(*arguments, "--json"))
+    return bool(result["insecure"] if "insecure" in result else result["all"]["insecure"])
 
 
 def in_csv(path: Path) -> bool:
@@ -60,32 +60,34 @@ def in_page(path: Path) -> bool:
     return 'class="banner" role="alert"' in path.read_text("utf-8")
 
 
-def _tables(folder: Path, bits: Bits) -> Any:
-    return ln.plan(WORK, BUDGET).run(ROWS, bits=bits, out=folder / "out")
+def _tables(folder: Path, random_source: RandomSource) -> Any:
+    return ln.plan(WORK, BUDGET).run(ROWS, random_source=random_source, out=folder / "out")
 
 
-def _adaptive(folder: Path, bits: Bits) -> Any:
-    return ln.adapt(WORK, BUDGET).run(ROWS, bits=bits, out=folder / "out")
+def _adaptive(folder: Path, random_source: RandomSource) -> Any:
+    return ln.adaptive_plan(WORK, BUDGET).run(ROWS, random_source=random_source, out=folder / "out")
 
 
-def _matrix(folder: Path, bits: Bits) -> Any:
-    return ln.factorize(np.tri(3), BUDGET).run(np.arange(3), bits=bits, out=folder / "out")
+def _matrix(folder: Path, random_source: RandomSource) -> Any:
+    return ln.matrix_plan(np.tri(3), BUDGET).run(np.arange(3), random_source=random_source, out=folder / "out")
 
 
-def _cascade(folder: Path, bits: Bits) -> Any:
-    return cascade_plan(TREE, budget=BUDGET).run(np.arange(3), bits=bits, out=folder / "out")
+def _cascade(folder: Path, random_source: RandomSource) -> Any:
+    return tree_plan(TREE, budget=BUDGET).run(np.arange(3), random_source=random_source, out=folder / "out")
 
 
-def _stream(folder: Path, bits: Bits) -> Any:
-    with ln.Stream(ln.factorize(ln.running_totals(3), BUDGET), folder=folder / "days", bits=bits) as stream:
+def _stream(folder: Path, random_source: RandomSource) -> Any:
+    with ln.mechanisms.Stream(
+        ln.matrix_plan(ln.running_totals(3), BUDGET), folder=folder / "days", random_source=random_source
+    ) as stream:
         stream.add(4)
         return stream
 
 
-def _local(folder: Path, bits: Bits) -> Any:
+def _local(folder: Path, random_source: RandomSource) -> Any:
     plan = local_plan(ln.Workload(ln.Domain.of(a=3)).marginals(ways=1), 1)
     save_plan(plan, folder / "plan")
-    (folder / "reports.bin").write_bytes(simulate(plan, np.arange(300)[:, None] % 3, bits))
+    (folder / "reports.bin").write_bytes(simulate(plan, np.arange(300)[:, None] % 3, random_source))
     run("local", "collect", folder / "plan", folder / "reports.bin", "-o", folder / "state")
     return plan
 
@@ -187,7 +189,7 @@ LOCAL = {
     "answers table --csv": written(in_csv, "t.csv", "local", "answers", "{f}/state", "a", "--csv"),
     "answers --html": written(in_page, "t.html", "local", "answers", "{f}/state", "--html"),
 }
-KINDS: dict[str, tuple[Callable[[Path, Bits], Any], list[str], str, dict[str, Any]]] = {
+KINDS: dict[str, tuple[Callable[[Path, RandomSource], Any], list[str], str, dict[str, Any]]] = {
     "tables": (_tables, ["a"], "a = 1", EVERY | OF_TABLES),
     "adaptive": (_adaptive, ["a"], "a = 1", EVERY | OF_TABLES),
     "matrix": (_matrix, ["item"], "1", EVERY),
@@ -206,7 +208,10 @@ def made(tmp_path_factory) -> Callable[[str, bool], tuple[Path, Any]]:
     def make(kind: str, seeded: bool) -> tuple[Path, Any]:
         if (kind, seeded) not in known:
             folder = tmp_path_factory.mktemp("marks")
-            known[kind, seeded] = folder, KINDS[kind][0](folder, SeededBits(1) if seeded else SecureBits())
+            known[kind, seeded] = (
+                folder,
+                KINDS[kind][0](folder, SeededRandomSource(1) if seeded else SecureRandomSource()),
+            )
         return known[kind, seeded]
 
     return make
@@ -225,7 +230,9 @@ def test_outputs_say_whether_noise_was_seeded(kind, output, seeded, made, monkey
 def test_reports_from_a_seed_are_counted(made):
     _, plan = made("local", True)
     records = np.zeros((5, 1), dtype=np.int64)
-    secure, seeded = (simulate(plan, records, bits) for bits in (SecureBits(), SeededBits(2)))
+    secure, seeded = (
+        simulate(plan, records, random_source) for random_source in (SecureRandomSource(), SeededRandomSource(2))
+    )
     collector, other = Collector(plan), Collector(plan)
     collector.add_block(secure)
     assert (collector.reports, collector.seeded, collector.insecure) == (5, 0, False)
@@ -242,7 +249,7 @@ def test_reports_from_a_seed_are_counted(made):
 def test_reports_from_a_seed_differ_in_their_first_byte_alone(made):
     """The mark changes nothing in what is answered."""
     _, plan = made("local", True)
-    seeded = simulate(plan, np.arange(60)[:, None] % 3, SeededBits(3))
+    seeded = simulate(plan, np.arange(60)[:, None] % 3, SeededRandomSource(3))
     rows = np.frombuffer(seeded, np.uint8).reshape(60, -1).copy()
     rows[:, 0] = plan.prefix[0]
     marked, unmarked = Collector(plan), Collector(plan)
@@ -266,17 +273,17 @@ STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def test_cells_that_spreadsheets_run_are_made_harmless():
     texts = [f"{quotes}{start}1+1" for quotes in ("", "'", "''") for start in (*STARTS, "x", "1", " ", "")]
-    found = [cell(text) for text in texts]
-    assert not any(text.startswith(STARTS) for text in found)
-    assert len(set(found)) == len(set(texts)), "different texts stay different"
-    assert all(one == other or one == f"'{other}" for one, other in zip(found, texts, strict=True))
+    results = [cell(text) for text in texts]
+    assert not any(text.startswith(STARTS) for text in results)
+    assert len(set(results)) == len(set(texts)), "different texts stay different"
+    assert all(one == other or one == f"'{other}" for one, other in zip(results, texts, strict=True))
     assert [cell(value) for value in (-5, -0.5, None, True)] == [-5, -0.5, None, True]
 
 
 def test_csv_files_are_harmless_in_cells_and_heads(tmp_path):
     domain = ln.Domain.of({"=cmd": ["@x", "+y", "-5", "plain"], "n": range(-2, 1)})
     release = ln.plan(ln.Workload(domain).marginals(ways=[1, 2]), BUDGET).run(
-        np.zeros((4, 3), dtype=int), bits=SeededBits(1)
+        np.zeros((4, 3), dtype=int), random_source=SeededRandomSource(1)
     )
     release.export(tmp_path / "t", format="csv")
     for file in (tmp_path / "t").glob("*.csv"):

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.matrix.plan import factorize, running_totals
+from leastnoise.mechanisms.matrix.plan import matrix_plan, running_totals
 from leastnoise.privacy.budget import Budget
 from leastnoise.strategies.differences import difference_floor, largest_difference
 from leastnoise.strategies.norms import gamma_2, gamma_F
@@ -40,14 +40,14 @@ MATRICES = matrices()
 @pytest.mark.parametrize("objective", ["sum", "max"])
 def test_answers_are_unbiased(name, objective):
     W = MATRICES[name]
-    system = factorize(W, BUDGET, objective=objective).system
+    system = matrix_plan(W, BUDGET, objective=objective).system
     x = np.random.default_rng(0).integers(0, 1000, W.shape[1])
     assert_allclose(system.solve(system.apply(x)), W @ x, rtol=1e-9, atol=1e-6 * np.abs(W).max())
 
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_covariances_match_brute_force(name):
-    plan = factorize(MATRICES[name], BUDGET)
+    plan = matrix_plan(MATRICES[name], BUDGET)
     A = plan.system.strategy.astype(float)
     expected = (
         MATRICES[name] @ np.linalg.pinv(A.T @ A, rcond=1e-14) @ MATRICES[name].T * (float(plan.variance) + 1 / 12)
@@ -63,7 +63,7 @@ def test_covariances_match_brute_force(name):
 )
 @pytest.mark.parametrize("name", ["prefix", "low rank", "tall"])
 def test_cost_is_at_most_the_budget(name, budget):
-    plan = factorize(MATRICES[name], budget)
+    plan = matrix_plan(MATRICES[name], budget)
     A = plan.system.strategy.astype(object)
     columns = [A[:, j] for j in range(A.shape[1])]
     moved = max(int(c @ c) for c in columns)
@@ -77,7 +77,7 @@ def test_cost_is_at_most_the_budget(name, budget):
 @pytest.mark.parametrize("name", MATRICES)
 @pytest.mark.parametrize("objective", ["sum", "max"])
 def test_the_plan_is_on_its_floor(name, objective):
-    plan = factorize(MATRICES[name], BUDGET, objective=objective)
+    plan = matrix_plan(MATRICES[name], BUDGET, objective=objective)
     assert plan.floor <= plan.value <= plan.floor * 1.0003  # solved to 1e-4, rounded to less
 
 
@@ -85,7 +85,7 @@ def test_the_plan_is_on_its_floor(name, objective):
 @pytest.mark.parametrize("objective", ["sum", "max"])
 def test_floors_are_below_every_factorization(name, objective):
     budget = Budget(mu=1, neighbours="replace")
-    plan = factorize(MATRICES[name], budget, objective=objective)
+    plan = matrix_plan(MATRICES[name], budget, objective=objective)
     W, n = MATRICES[name], MATRICES[name].shape[1]
     rng = np.random.default_rng(3)
     values = [plan.value]
@@ -117,7 +117,7 @@ def test_differences_of_products_match_brute_force():
 
 
 def test_weights_move_accuracy():
-    plain, weighted = factorize(np.tri(8), BUDGET), factorize(np.tri(8), BUDGET, weights=[100.0] + [1.0] * 7)
+    plain, weighted = matrix_plan(np.tri(8), BUDGET), matrix_plan(np.tri(8), BUDGET, weights=[100.0] + [1.0] * 7)
     assert weighted.std_errors[0] < 0.75 * plain.std_errors[0]
     assert weighted.floor == 0  # none is stated in the units of the errors
 
@@ -128,7 +128,7 @@ def test_weights_move_accuracy():
 @pytest.mark.parametrize("T", [1, 2, 16, 64])
 @pytest.mark.parametrize("objective", ["sum", "max"])
 def test_running_totals_are_between_known_constants(T, objective):
-    plan = factorize(running_totals(T), Budget(mu=1), objective=objective)
+    plan = matrix_plan(running_totals(T), Budget(mu=1), objective=objective)
     trace = np.sum(0.5 / np.sin(np.pi * (2 * np.arange(1, T + 1) - 1) / (4 * T + 2))) / T
     assert trace <= plan.value * (1 + 1e-9)
     assert plan.value <= 1 + (log(T) + 0.35) / pi + 1e-3  # of the square root; Henzinger, Upadhyay and others
@@ -136,7 +136,7 @@ def test_running_totals_are_between_known_constants(T, objective):
 
 
 def test_the_square_root_is_close_to_the_best():
-    best = factorize(running_totals(128), Budget(mu=1), objective="max").max_std_error
+    best = matrix_plan(running_totals(128), Budget(mu=1), objective="max").max_std_error
     root = Toeplitz.root(128)
     assert 1 < np.sqrt(root.largest_square * root.variances[-1]) / best < 1.14
 
@@ -161,7 +161,7 @@ def test_series_are_inverted():
 
 
 def test_long_horizons_are_near_their_floor():
-    plan = factorize(running_totals(100_000), Budget(mu=1))
+    plan = matrix_plan(running_totals(100_000), Budget(mu=1))
     assert plan.floor < plan.rmse < 1.05 * plan.floor
     assert_allclose(plan.max_std_error, 1 + (log(100_000) + 0.2) / pi, rtol=0.01)
     assert plan.cost.mu_squared <= 1
@@ -178,7 +178,7 @@ def test_a_million_steps_are_exact():
 
 
 def test_matrices_that_are_not_triangular_do_not_stream():
-    assert not factorize([[1, 1], [0, 1]], BUDGET).streams
+    assert not matrix_plan([[1, 1], [0, 1]], BUDGET).streams
     assert is_lower(np.tri(3))
     assert not is_lower(np.tri(3) - np.eye(3))
 
@@ -198,34 +198,34 @@ def test_matrices_that_are_not_triangular_do_not_stream():
 )
 def test_bad_matrices_are_refused(queries, message):
     with pytest.raises(LeastnoiseError) as error:
-        factorize(queries, BUDGET)
+        matrix_plan(queries, BUDGET)
     assert str(error.value) == message
 
 
 def test_other_mistakes_are_told():
     for call, message in [
-        (lambda: factorize(np.eye(2), BUDGET, objective="mean"), "unknown objective 'mean'; use 'sum' or 'max'"),
-        (lambda: factorize(np.eye(2), 1.0), "a budget is needed, got 1.0; give Budget(epsilon=1, delta=1e-9)"),
+        (lambda: matrix_plan(np.eye(2), BUDGET, objective="mean"), "unknown objective 'mean'; use 'sum' or 'max'"),
+        (lambda: matrix_plan(np.eye(2), 1.0), "a budget is needed, got 1.0; give Budget(epsilon=1, delta=1e-9)"),
         (lambda: running_totals(0), "running totals need a whole number of items, got 0; give 1 or more"),
         (
-            lambda: factorize(running_totals(10**7), BUDGET),
+            lambda: matrix_plan(running_totals(10**7), BUDGET),
             "running totals of 10,000,000 items are out of reach; use 1 to 4,194,304",
         ),
         (
-            lambda: factorize(running_totals(2000), BUDGET, weights=np.ones(2000)),
+            lambda: matrix_plan(running_totals(2000), BUDGET, weights=np.ones(2000)),
             "running totals of more than 1,024 items have no weights; leave them out",
         ),
         (
-            lambda: factorize([[1, 1]], Budget(mu=1, neighbours="replace")),
+            lambda: matrix_plan([[1, 1]], Budget(mu=1, neighbours="replace")),
             "replacing a row changes no answer, so no noise is needed; publish the answers as they are",
         ),
-        (lambda: factorize(np.eye(2), Budget(mu=1e6)), "mu 1e+06 leaves hardly any noise; use a smaller budget"),
+        (lambda: matrix_plan(np.eye(2), Budget(mu=1e6)), "mu 1e+06 leaves hardly any noise; use a smaller budget"),
         (
-            lambda: factorize(np.eye(2), Budget(mu=1e-12)),
+            lambda: matrix_plan(np.eye(2), Budget(mu=1e-12)),
             "mu 1e-12 needs noise beyond 1e16, which cannot be drawn; use a larger budget",
         ),
         (
-            lambda: factorize(np.eye(2), BUDGET).covariance([2]),
+            lambda: matrix_plan(np.eye(2), BUDGET).covariance([2]),
             "queries are numbered from 0 to 1; give a list of such numbers",
         ),
         (

@@ -10,7 +10,7 @@ import leastnoise.mechanisms.measurement as measure_module
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.noise import SeededBits, rounded_gaussian
+from leastnoise.noise import SeededRandomSource, rounded_gaussian
 from leastnoise.sources import Codes, Table
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
 from tests.catalogue import WORKLOADS, ordered
@@ -34,15 +34,15 @@ def table_for(workload, rng, largest=50) -> Table:
     return Table(workload.domain, rng.integers(0, largest, workload.domain.shape))
 
 
-def exact_answers(recipe, source, bits) -> Iterator[list[list[int]]]:
-    """Orbit by orbit, then batch, probe and set: strategy x counts in Python integers, plus the same noise."""
-    for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True):
-        sets = [tuple(s) for s in recipe.structure.sets(orbit).tolist()]
+def exact_answers(integer_plan, source, random_source) -> Iterator[list[list[int]]]:
+    """Orbit by orbit, then batch, noisy query and set: strategy x counts in Python integers, plus the same noise."""
+    for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True):
+        sets = [tuple(s) for s in integer_plan.structure.sets(orbit).tolist()]
         counts = [whole(t.ravel()) for t in source.count(sets)]
-        for probe in probes:
-            answers = np.array([dense(probe.strategy) @ c for c in counts], dtype=object)
-            if probe.variance:
-                answers = answers + whole(rounded_gaussian(bits, probe.variance, answers.shape))
+        for noisy_query in noisy_queries:
+            answers = np.array([dense(noisy_query.strategy) @ c for c in counts], dtype=object)
+            if noisy_query.variance:
+                answers = answers + whole(rounded_gaussian(random_source, noisy_query.variance, answers.shape))
             yield answers.tolist()
 
 
@@ -50,32 +50,35 @@ def exact_answers(recipe, source, bits) -> Iterator[list[list[int]]]:
 @pytest.mark.parametrize("name", SOME)
 def test_answers_minus_noise_are_exact(name, neighbours, rng):
     work = WORKLOADS[name]
-    recipe = ln.plan(work, ln.Budget(mu=0.7, neighbours=neighbours)).recipe
+    integer_plan = ln.plan(work, ln.Budget(mu=0.7, neighbours=neighbours)).integer_plan
     source = table_for(work, rng)
-    found = measure(recipe, Counts(source), SeededBits(5))
-    assert [a.tolist() for answers in found.answers for a in answers] == list(
-        exact_answers(recipe, source, SeededBits(5))
+    measurements = measure(integer_plan, Counts(source), SeededRandomSource(5))
+    assert [a.tolist() for answers in measurements.answers for a in answers] == list(
+        exact_answers(integer_plan, source, SeededRandomSource(5))
     )
-    assert found.insecure
-    assert all(a.dtype in (np.int16, np.int32, np.int64) for answers in found.answers for a in answers)
+    assert measurements.insecure
+    assert all(a.dtype in (np.int16, np.int32, np.int64) for answers in measurements.answers for a in answers)
 
 
-def all_answers(recipe, source):
-    return [a.tolist() for answers in measure(recipe, Counts(source), SeededBits(3)).answers for a in answers]
+def all_answers(integer_plan, source):
+    return [
+        a.tolist() for answers in measure(integer_plan, Counts(source), SeededRandomSource(3)).answers for a in answers
+    ]
 
 
 @pytest.mark.parametrize("cells", [1, 7, 30, 10**9])
 @pytest.mark.parametrize("cores", [1, 5])
 def test_same_noise_for_any_number_of_threads(cells, cores, rng, monkeypatch):
     work = WORKLOADS["range of 3"]
-    recipe, source = ln.plan(work, BUDGET).recipe, table_for(work, rng)
-    exact = all_answers(recipe, source)
+    integer_plan, source = ln.plan(work, BUDGET).integer_plan, table_for(work, rng)
+    exact = all_answers(integer_plan, source)
     monkeypatch.setattr("os.cpu_count", lambda: cores)
-    assert all_answers(recipe, source) == exact
+    assert all_answers(integer_plan, source) == exact
     monkeypatch.setattr(measure_module, "BATCH_CELLS", cells)
-    # smaller batches draw the noise of an orbit's probes in turns, so only orbits with one probe are the same
-    assert all(len(p) == 1 for p in recipe.probes)
-    assert all_answers(recipe, source) == exact
+    # smaller batches draw the noise of an orbit's noisy queries in turns, so only orbits with one noisy query are the
+    # same
+    assert all(len(p) == 1 for p in integer_plan.noisy_queries)
+    assert all_answers(integer_plan, source) == exact
 
 
 STRATEGIES = [
@@ -101,10 +104,12 @@ def test_large_counts_stay_exact(rng):
     work = WORKLOADS["prefix 2-way"]
     counts = np.zeros(work.domain.shape, dtype=np.int64)
     counts[1, 2], counts[0, 0], counts[2, 1] = 2**61 + 12345, 2**60 - 1, 3
-    recipe, source = ln.plan(work, BUDGET).recipe, Table(work.domain, counts)
-    found = measure(recipe, Counts(source), SeededBits(5)).answers
-    assert [a.tolist() for answers in found for a in answers] == list(exact_answers(recipe, source, SeededBits(5)))
-    wide = [a for answers in found for a in answers if a.dtype == object]
+    integer_plan, source = ln.plan(work, BUDGET).integer_plan, Table(work.domain, counts)
+    result = measure(integer_plan, Counts(source), SeededRandomSource(5)).answers
+    assert [a.tolist() for answers in result for a in answers] == list(
+        exact_answers(integer_plan, source, SeededRandomSource(5))
+    )
+    wide = [a for answers in result for a in answers if a.dtype == object]
     assert wide
     assert all(type(x) is int for a in wide for x in a.ravel())
 
@@ -112,15 +117,17 @@ def test_large_counts_stay_exact(rng):
 def test_no_rows_at_all():
     work = WORKLOADS["hybrid"]
     source = Codes(work.domain, np.zeros((0, 3), dtype=np.int64))
-    recipe = ln.plan(work, BUDGET).recipe
-    found = measure(recipe, Counts(source), SeededBits(5)).answers
-    assert [a.tolist() for answers in found for a in answers] == list(exact_answers(recipe, source, SeededBits(5)))
+    integer_plan = ln.plan(work, BUDGET).integer_plan
+    result = measure(integer_plan, Counts(source), SeededRandomSource(5)).answers
+    assert [a.tolist() for answers in result for a in answers] == list(
+        exact_answers(integer_plan, source, SeededRandomSource(5))
+    )
 
 
 def test_another_domain_is_refused(rng):
-    recipe = ln.plan(WORKLOADS["prefix 2-way"], BUDGET).recipe
+    integer_plan = ln.plan(WORKLOADS["prefix 2-way"], BUDGET).integer_plan
     with pytest.raises(LeastnoiseError, match=r"^the counts are of other attributes than the plan's; "):
-        measure(recipe, Counts(table_for(WORKLOADS["prefix full"], rng)), SeededBits(1))
+        measure(integer_plan, Counts(table_for(WORKLOADS["prefix full"], rng)), SeededRandomSource(1))
 
 
 class NoBits:
@@ -169,9 +176,9 @@ SUMS = "^the source gives tables that do not add up to the same number of rows; 
 def test_broken_sources_are_refused_before_noise_is_drawn(change, message, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 64)  # everything is counted before the first noise
     work = ln.Workload(ordered(3, 4)).marginals(ways=2)
-    recipe = ln.plan(work, BUDGET).recipe
+    integer_plan = ln.plan(work, BUDGET).integer_plan
     with pytest.raises(LeastnoiseError, match=message):
-        measure(recipe, Counts(Broken(work.domain, change)), NoBits())
+        measure(integer_plan, Counts(Broken(work.domain, change)), NoBits())
 
 
 def test_broken_totals_are_refused():
@@ -185,6 +192,6 @@ def test_missing_tables_are_refused():
     source = Broken(ordered(3, 3), lambda t: t)
     whole_count = source.count
     source.count = lambda sets: iter(list(whole_count(sets))[: max(len(sets) - 1, 1)])
-    recipe = ln.plan(ln.Workload(ordered(3, 3)).prefix(ways=[1, 2]), BUDGET).recipe
+    integer_plan = ln.plan(ln.Workload(ordered(3, 3)).prefix(ways=[1, 2]), BUDGET).integer_plan
     with pytest.raises(LeastnoiseError, match=WHOLE):
-        measure(recipe, Counts(source), NoBits())
+        measure(integer_plan, Counts(source), NoBits())

@@ -85,42 +85,42 @@ def least_eigenvalue(p: Array, U: Array, s: Array) -> float:
     return float(np.linalg.eigvalsh(np.block([[np.diag(p), U], [U.T, np.diag(s)]]))[0])
 
 
-def check_norm(W: Array, found: Norm, r: float, weights: Array | None = None) -> None:
+def check_norm(W: Array, norm: Norm, r: float, weights: Array | None = None) -> None:
     """certificates_hold: W = R A attains the upper bound, U proves the lower one."""
-    (part,) = found.parts
+    (part,) = norm.parts
     w = np.ones(len(W)) if weights is None else weights
     c = np.sqrt(w) if r == inf else w ** (0.5 / r)
-    assert np.abs(found.R @ found.A - W).max() <= FEASIBLE * np.abs(W).max()
-    assert np.linalg.norm(found.A, axis=0).max() == pytest.approx(1, rel=FEASIBLE)
-    variances = np.sum(found.R**2, axis=1)
-    assert np.sqrt(np.linalg.norm(c**2 * variances, r)) == pytest.approx(found.upper, rel=FEASIBLE)
-    assert np.vdot(W, found.U) == pytest.approx(found.lower, rel=FEASIBLE)
+    assert np.abs(norm.R @ norm.A - W).max() <= FEASIBLE * np.abs(W).max()
+    assert np.linalg.norm(norm.A, axis=0).max() == pytest.approx(1, rel=FEASIBLE)
+    variances = np.sum(norm.R**2, axis=1)
+    assert np.sqrt(np.linalg.norm(c**2 * variances, r)) == pytest.approx(norm.upper, rel=FEASIBLE)
+    assert np.vdot(W, norm.U) == pytest.approx(norm.lower, rel=FEASIBLE)
     assert np.linalg.norm(part.queries / c**2, conjugate(r)) <= 1 + FEASIBLE
     assert part.cells.sum() <= 1 + FEASIBLE
     assert min(part.queries.min(), part.cells.min()) >= 0
     scale = part.queries.max()  # the same statement for p / scale, U / scale^1/2
-    assert least_eigenvalue(part.queries / scale, found.U / sqrt(scale), part.cells) >= -FEASIBLE
+    assert least_eigenvalue(part.queries / scale, norm.U / sqrt(scale), part.cells) >= -FEASIBLE
 
 
-def check_approximate(W: Array, found: ApproximateNorm) -> None:
-    assert np.abs(found.approximation - W).max() <= found.alpha + FEASIBLE * np.abs(W).max()
-    assert np.linalg.norm(found.A, axis=0).max() == pytest.approx(1, rel=FEASIBLE)
-    assert np.linalg.norm(found.R, axis=1).max() == pytest.approx(found.upper, rel=FEASIBLE)
-    proven = np.vdot(W, found.U) - found.alpha * np.abs(found.U).sum()
-    assert found.lower <= proven + FEASIBLE * np.abs(W).max()
-    assert found.queries.sum() <= 1 + FEASIBLE
-    assert found.cells.sum() <= 1 + FEASIBLE
-    assert least_eigenvalue(found.queries, found.U, found.cells) >= -FEASIBLE
+def check_approximate(W: Array, approximate_norm: ApproximateNorm) -> None:
+    assert np.abs(approximate_norm.approximation - W).max() <= approximate_norm.alpha + FEASIBLE * np.abs(W).max()
+    assert np.linalg.norm(approximate_norm.A, axis=0).max() == pytest.approx(1, rel=FEASIBLE)
+    assert np.linalg.norm(approximate_norm.R, axis=1).max() == pytest.approx(approximate_norm.upper, rel=FEASIBLE)
+    proven = np.vdot(W, approximate_norm.U) - approximate_norm.alpha * np.abs(approximate_norm.U).sum()
+    assert approximate_norm.lower <= proven + FEASIBLE * np.abs(W).max()
+    assert approximate_norm.queries.sum() <= 1 + FEASIBLE
+    assert approximate_norm.cells.sum() <= 1 + FEASIBLE
+    assert least_eigenvalue(approximate_norm.queries, approximate_norm.U, approximate_norm.cells) >= -FEASIBLE
 
 
-def check_dual(U: Array, found: DualNorm) -> None:
-    (part,) = found.parts
-    assert np.vdot(U, found.V) == pytest.approx(found.lower, rel=FEASIBLE)
+def check_dual(U: Array, dual_norm: DualNorm) -> None:
+    (part,) = dual_norm.parts
+    assert np.vdot(U, dual_norm.V) == pytest.approx(dual_norm.lower, rel=FEASIBLE)
     lengths = np.concatenate([np.linalg.norm(part.left, axis=1), np.linalg.norm(part.right, axis=1)])
     assert lengths.max() <= 1 + FEASIBLE  # so that gamma_2(V) <= 1
     assert part.queries.sum() <= 1 + FEASIBLE
     assert part.cells.sum() <= 1 + FEASIBLE
-    assert least_eigenvalue(part.queries, U / found.upper, part.cells) >= -FEASIBLE
+    assert least_eigenvalue(part.queries, U / dual_norm.upper, part.cells) >= -FEASIBLE
 
 
 def check_against_cone_solver(seed: int, largest: int) -> None:
@@ -154,9 +154,9 @@ def test_200_norms_match_a_cone_solver(block):
 @pytest.mark.parametrize("r", [1.5, 2, 4])
 def test_norms_between_match_a_cone_solver(r, rng):
     W, w = rng.normal(size=(6, 5)), rng.uniform(0.3, 3, 6)
-    found = gamma_r(W, r=r, weights=w)
-    check_norm(W, found, r, w)
-    assert found.value == pytest.approx(sqrt(oracles.least_norm(W, r, w)), rel=1e-5)
+    norm = gamma_r(W, r=r, weights=w)
+    check_norm(W, norm, r, w)
+    assert norm.value == pytest.approx(sqrt(oracles.least_norm(W, r, w)), rel=1e-5)
 
 
 @pytest.mark.parametrize("r", [1, 3, inf])
@@ -164,18 +164,18 @@ def test_norms_between_match_a_cone_solver(r, rng):
 def test_certificates_hold_with_weights(seed, r, rng):
     W = random_matrix(seed, 15)
     w = rng.uniform(0.2, 5, len(W))
-    found = gamma_r(W, r=r, weights=w)
-    check_norm(W, found, r, w)
-    assert found.gap <= 2e-6
+    norm = gamma_r(W, r=r, weights=w)
+    check_norm(W, norm, r, w)
+    assert norm.gap <= 2e-6
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_dual_norms_match_a_cone_solver(seed):
     U = random_matrix(seed, 9)
-    found = gamma_2_dual(U)
-    check_dual(U, found)
-    assert found.gap <= 1e-6
-    assert found.value == pytest.approx(dual_oracle(U), rel=1e-5)
+    dual_norm = gamma_2_dual(U)
+    check_dual(U, dual_norm)
+    assert dual_norm.gap <= 1e-6
+    assert dual_norm.value == pytest.approx(dual_oracle(U), rel=1e-5)
 
 
 def test_gamma_F_is_the_optimum_of_the_planner():
@@ -206,9 +206,9 @@ def test_distinct_parities(k, rng):
     W = hadamard(32).astype(float)[rng.permutation(32)[:k]]
     assert gamma_2(W).value == pytest.approx(sqrt(k))
     for alpha in (0.1, 0.6):  # ENU section 3.6, with the constant: W itself is the witness, (1 - alpha) W the answer
-        found = gamma_2_approximate(W, alpha)
-        check_approximate(W, found)
-        assert found.value == pytest.approx((1 - alpha) * sqrt(k), rel=1e-4)
+        approximate_norm = gamma_2_approximate(W, alpha)
+        check_approximate(W, approximate_norm)
+        assert approximate_norm.value == pytest.approx((1 - alpha) * sqrt(k), rel=1e-4)
 
 
 def test_smallest_prefix():
@@ -219,9 +219,9 @@ def test_smallest_prefix():
 def test_block_diagonal_is_the_larger_block(c):
     """Where one block decides, the other's weights vanish; its factorization must not."""
     T = prefix(20) / gamma_2(prefix(20)).value
-    found = gamma_2(block_diag([[1.0]], c * T))
-    assert found.value == pytest.approx(max(1, c), rel=3e-6)
-    assert found.gap <= 2e-6
+    norm = gamma_2(block_diag([[1.0]], c * T))
+    assert norm.value == pytest.approx(max(1, c), rel=3e-6)
+    assert norm.gap <= 2e-6
 
 
 def check_prefix(T: int, gap: float) -> Array:
@@ -258,9 +258,9 @@ def test_prefix_up_to_1024():
 def test_half_of_every_prefix_is_free():
     """ENU section 3.6 prints gamma_2(W, 1/2) = Omega(log T); but 1/2 everywhere is within 1/2 (docs/errata.md)."""
     for T in (8, 32):
-        found = gamma_2_approximate(prefix(T), 0.5)
-        check_approximate(prefix(T), found)
-        assert found.value == pytest.approx(0.5, rel=1e-4)
+        approximate_norm = gamma_2_approximate(prefix(T), 0.5)
+        check_approximate(prefix(T), approximate_norm)
+        assert approximate_norm.value == pytest.approx(0.5, rel=1e-4)
     assert gamma_2_approximate(prefix(32), 0.25).value > 1.05 * gamma_2_approximate(prefix(8), 0.25).value
 
 
@@ -290,43 +290,43 @@ def test_dual_norms_of_kronecker_products_multiply(rng):
 def test_equal_factors_are_solved_once_and_products_are_not_formed(monkeypatch):
     solved = []
     monkeypatch.setattr(norms, "climb", lambda *a: solved.append(a[0].shape) or climb(*a))
-    found = gamma_2(prefix(40), prefix(40), np.eye(3), prefix(40), gap=1e-4)  # 192,000 x 192,000 written out
+    norm = gamma_2(prefix(40), prefix(40), np.eye(3), prefix(40), gap=1e-4)  # 192,000 x 192,000 written out
     assert sorted(solved) == [(3, 3), (40, 40)]
-    assert found.value == pytest.approx(gamma_2(prefix(40)).value ** 3, rel=1e-4)
-    assert found.gap <= 1e-4
+    assert norm.value == pytest.approx(gamma_2(prefix(40)).value ** 3, rel=1e-4)
+    assert norm.gap <= 1e-4
 
 
 def test_approximate_norms_fall_in_alpha(rng):
     W = rng.normal(size=(12, 9))
     alphas = np.abs(W).max() * np.array([0, 1e-6, 0.05, 0.1, 0.3, 0.6, 0.9, 0.999, 1.0])
-    found = [gamma_2_approximate(W, a) for a in alphas]
-    for before, after in pairwise(found):
+    results = [gamma_2_approximate(W, a) for a in alphas]
+    for before, after in pairwise(results):
         assert after.value <= before.value * (1 + 1e-4)
         assert after.lower <= before.upper
-    assert found[0].value == pytest.approx(found[1].value, rel=2e-4)
-    assert found[-1].zero
-    for one in found[1:-1]:
+    assert results[0].value == pytest.approx(results[1].value, rel=2e-4)
+    assert results[-1].zero
+    for one in results[1:-1]:
         check_approximate(W, one)
 
 
 def test_curves_fall_in_alpha(rng):
     W = rng.normal(size=(9, 9))
     alphas = np.abs(W).max() * np.array([0.5, 0.501, 1.0, 0.0, 0.502, 0.5, 1e-4])
-    found = gamma_2_curve(W, alphas.tolist(), gap=0.05)  # so loose that single answers would cross
-    assert [f.alpha for f in found] == alphas.tolist()
-    for before, after in pairwise(sorted(found, key=lambda f: f.alpha)):
+    results = gamma_2_curve(W, alphas.tolist(), gap=0.05)  # so loose that single answers would cross
+    assert [f.alpha for f in results] == alphas.tolist()
+    for before, after in pairwise(sorted(results, key=lambda f: f.alpha)):
         assert after.upper <= before.upper
         assert after.lower <= before.lower
         assert before.lower <= before.upper
-    for one in found:
+    for one in results:
         if not one.zero:
             check_approximate(W, one)
 
 
 @pytest.mark.parametrize("alpha", [1e-12, 1e-8, 1e-3])
 def test_approximation_is_within_alpha(alpha):
-    found = gamma_2_approximate(prefix(10), alpha)
-    assert np.abs(found.approximation - prefix(10)).max() <= alpha + 1e-14
+    approximate_norm = gamma_2_approximate(prefix(10), alpha)
+    assert np.abs(approximate_norm.approximation - prefix(10)).max() <= alpha + 1e-14
 
 
 def test_norms_between_fall_in_r(rng):
@@ -341,8 +341,8 @@ def test_the_norms_are_dual(rng):
     for _ in range(10):
         W, U = rng.normal(size=(2, 6, 5))
         assert np.vdot(W, U) <= gamma_2(W).value * gamma_2_dual(U).value
-    found = gamma_2(W)
-    assert gamma_2_dual(found.U).value == pytest.approx(1, rel=1e-5)
+    norm = gamma_2(W)
+    assert gamma_2_dual(norm.U).value == pytest.approx(1, rel=1e-5)
     assert gamma_2(gamma_2_dual(U).V).value <= 1 + 1e-6
 
 
@@ -357,14 +357,14 @@ def test_dual_norm_is_between_grothendieck_bounds(rng):
 def test_rows_are_hard_to_tell_apart_on_average(seed):
     """ENU Lemma 15 with constant 1 (docs/norms.md): convex in f, so signs are enough."""
     U = np.random.default_rng(seed).normal(size=(9, 8)) * 10.0 ** np.random.default_rng(seed).uniform(-1, 1, (9, 1))
-    found = gamma_2_dual(U)
+    dual_norm = gamma_2_dual(U)
     pi_v = np.abs(U).sum(axis=1) / np.abs(U).sum()
-    weights = pi_v**2 / found.parts[0].queries
+    weights = pi_v**2 / dual_norm.parts[0].queries
     assert weights.sum() >= 1
     signs = np.array(np.meshgrid(*[[-1, 1]] * 8)).reshape(8, -1)
     means = (weights / weights.sum()) @ ((U / pi_v[:, None]) @ signs) ** 2
-    assert sqrt(means.max()) <= found.upper
-    assert sqrt(means.max()) >= 0.5 * found.upper  # and not by far
+    assert sqrt(means.max()) <= dual_norm.upper
+    assert sqrt(means.max()) >= 0.5 * dual_norm.upper  # and not by far
 
 
 @pytest.mark.parametrize("r", [1, 3, inf])
@@ -383,11 +383,11 @@ def test_repeated_negated_and_zero_lines(r, rng):
     small = rng.normal(size=(4, 5))
     W = np.vstack([small, -small[1], np.zeros(5), small[1], -small[0]])
     W = np.hstack([W, -W[:, :2], np.zeros((8, 1)), W[:, 2:3]])
-    found = gamma_r(W, r=r)
-    check_norm(W, found, r)
+    norm = gamma_r(W, r=r)
+    check_norm(W, norm, r)
     counts = np.array([2.0, 3.0, 1.0, 1.0])
     expected = gamma_2(small) if r == inf else gamma_r(small, r=r, weights=counts)
-    assert found.value == pytest.approx(expected.value, rel=2e-6)
+    assert norm.value == pytest.approx(expected.value, rel=2e-6)
     approximate = gamma_2_approximate(W, 0.2)
     check_approximate(W, approximate)
     assert approximate.value == pytest.approx(gamma_2_approximate(small, 0.2).value, rel=2e-4)
@@ -399,8 +399,8 @@ def test_any_scale(scale):
     W = prefix(6)
     for norm in (gamma_2, gamma_F, gamma_2_dual):
         assert norm(scale * W).value == pytest.approx(scale * norm(W).value, rel=1e-5)
-    found = gamma_2_approximate(scale * W, 0.2 * scale)
-    assert found.value == pytest.approx(scale * gamma_2_approximate(W, 0.2).value, rel=2e-4)
+    approximate_norm = gamma_2_approximate(scale * W, 0.2 * scale)
+    assert approximate_norm.value == pytest.approx(scale * gamma_2_approximate(W, 0.2).value, rel=2e-4)
 
 
 def test_kinds_of_numbers_and_one_query():
@@ -474,12 +474,17 @@ def test_bad_calls(call, message):
 @pytest.mark.parametrize("alpha", [2.0, 2.5, inf])
 def test_alpha_above_all_entries_is_the_zero_answer_and_says_so(alpha):
     W = np.array([[1.0, -2.0], [0.5, 2.0], [0, 0]])
-    found = gamma_2_approximate(W, alpha)
-    assert (found.value, found.lower, found.gap, found.zero) == (0, 0, 0, True)
-    assert_allclose(found.approximation, np.zeros((3, 2)))
-    assert found.U.shape == (3, 2)
+    approximate_norm = gamma_2_approximate(W, alpha)
+    assert (approximate_norm.value, approximate_norm.lower, approximate_norm.gap, approximate_norm.zero) == (
+        0,
+        0,
+        0,
+        True,
+    )
+    assert_allclose(approximate_norm.approximation, np.zeros((3, 2)))
+    assert approximate_norm.U.shape == (3, 2)
     expected = f"0: no entry exceeds alpha = {alpha:g}, so answering 0 to every query is accurate enough"
-    assert str(found) == expected
+    assert str(approximate_norm) == expected
 
 
 def test_what_is_printed():

@@ -31,10 +31,10 @@ def test_search_stops_on_the_gap():
 
 def test_approximate_search_cut_short_says_so():
     W = prefix(12)
-    found = gamma_2_approximate(W, 0.4, max_steps=20)
-    check_approximate(W, found)
-    assert found.gap > 1e-3
-    assert gamma_2_approximate(W, 0.4, max_steps=1).gap >= found.gap
+    approximate_norm = gamma_2_approximate(W, 0.4, max_steps=20)
+    check_approximate(W, approximate_norm)
+    assert approximate_norm.gap > 1e-3
+    assert gamma_2_approximate(W, 0.4, max_steps=1).gap >= approximate_norm.gap
 
 
 @pytest.mark.parametrize("r", [2, inf])
@@ -45,8 +45,8 @@ def test_quick_factors_are_the_factors(r, rng):
     quick, exact = search._quick_factors(p, s / s.sum()), search._factors(p, s / s.sum())
     assert quick is not None
     assert quick[2] == pytest.approx(exact[2], rel=1e-10)
-    for found, expected, axis in zip(quick, exact, (1, 0), strict=False):
-        assert_allclose(np.linalg.norm(found, axis=axis), np.linalg.norm(expected, axis=axis), rtol=1e-8)
+    for result, expected, axis in zip(quick, exact, (1, 0), strict=False):
+        assert_allclose(np.linalg.norm(result, axis=axis), np.linalg.norm(expected, axis=axis), rtol=1e-8)
     assert_allclose(quick[0] @ quick[1], W, atol=1e-11)
     assert search._quick_factors(np.where(np.arange(len(W)) == 3, 1e-15, p), s / s.sum()) is None  # rounding wins
     assert not search.quick
@@ -130,12 +130,12 @@ def test_moved_towards_the_middle_is_within_alpha(alpha, rng):
 
 @pytest.mark.parametrize("alpha", [0.5, 0.6, 0.99])
 def test_one_constant_is_enough_from_one_half_on(alpha):
-    found = gamma_2_approximate(prefix(9), alpha, gap=1e-9)
-    check_approximate(prefix(9), found)
-    assert found.value == pytest.approx(1 - alpha, rel=1e-9)
-    found = gamma_2_approximate(-prefix(9), alpha, gap=1e-9)
-    check_approximate(-prefix(9), found)
-    assert found.value == pytest.approx(1 - alpha, rel=1e-9)
+    approximate_norm = gamma_2_approximate(prefix(9), alpha, gap=1e-9)
+    check_approximate(prefix(9), approximate_norm)
+    assert approximate_norm.value == pytest.approx(1 - alpha, rel=1e-9)
+    approximate_norm = gamma_2_approximate(-prefix(9), alpha, gap=1e-9)
+    check_approximate(-prefix(9), approximate_norm)
+    assert approximate_norm.value == pytest.approx(1 - alpha, rel=1e-9)
 
 
 def test_cut_witnesses_are_witnesses(rng):
@@ -162,11 +162,11 @@ def test_symmetry_is_used_and_changes_nothing(alpha, rng):
     for W, flipped in [(prefix(12), True), (toeplitz + toeplitz.T, False)]:
         start = Start.of(W)
         assert (start.symmetric, start.flipped) == (True, flipped)
-        found = gamma_2_approximate(W, alpha)
-        check_approximate(W, found)
+        approximate_norm = gamma_2_approximate(W, alpha)
+        check_approximate(W, approximate_norm)
         mixed = W[rng.permutation(12)]
         assert not Start.of(mixed).symmetric
-        assert gamma_2_approximate(mixed, alpha).value == pytest.approx(found.value, rel=2e-4)
+        assert gamma_2_approximate(mixed, alpha).value == pytest.approx(approximate_norm.value, rel=2e-4)
 
 
 # ------------------------------------------------------------------------------------------------------- sizes
@@ -180,16 +180,16 @@ def large_matrices(T: int) -> dict[str, Array]:
 def processor_seconds(work: Callable[[], Norm | ApproximateNorm]) -> tuple[Norm | ApproximateNorm, float]:
     """Of this process: other work on the machine does not count."""
     started = process_time()
-    found = work()
-    return found, process_time() - started
+    result = work()
+    return result, process_time() - started
 
 
 @pytest.mark.parametrize("name", ["prefix", "sign", "gauss"])
 def test_approximate_norms_of_100(name):
     W = large_matrices(100)[name]
-    found = gamma_2_approximate(W, 0.1, gap=1e-2)
-    check_approximate(W, found)
-    assert found.gap <= 1e-2
+    approximate_norm = gamma_2_approximate(W, 0.1, gap=1e-2)
+    check_approximate(W, approximate_norm)
+    assert approximate_norm.gap <= 1e-2
 
 
 @pytest.mark.slow
@@ -197,9 +197,9 @@ def test_approximate_norms_of_100(name):
 @pytest.mark.parametrize("name", ["prefix", "sign", "gauss"])
 def test_large_approximate_norms(name, size, alpha, most):
     W = large_matrices(size)[name]
-    found, seconds = processor_seconds(lambda: gamma_2_approximate(W, alpha, gap=1e-2))
-    check_approximate(W, found)
-    assert found.gap <= 1e-2
+    result, seconds = processor_seconds(lambda: gamma_2_approximate(W, alpha, gap=1e-2))
+    check_approximate(W, result)
+    assert result.gap <= 1e-2
     assert seconds < most
 
 
@@ -207,9 +207,9 @@ def test_large_approximate_norms(name, size, alpha, most):
 @pytest.mark.parametrize("name", ["prefix", "sign", "gauss"])
 def test_gamma_2_of_1024(name):
     W = large_matrices(1024)[name]
-    found, seconds = processor_seconds(lambda: gamma_2(W, gap=1e-3))
-    check_norm(W, found, inf)
-    assert found.gap <= 1e-3
+    result, seconds = processor_seconds(lambda: gamma_2(W, gap=1e-3))
+    check_norm(W, result, inf)
+    assert result.gap <= 1e-3
     assert seconds < 120
 
 
@@ -219,7 +219,7 @@ def test_low_rank_tall_and_wide(norm):
     rng = np.random.default_rng(3)
     low = rng.normal(size=(2000, 20)) @ rng.normal(size=(20, 2000))
     for W, most in [(low, 5), (rng.normal(size=(300, 2000)), 10), (rng.normal(size=(50_000, 300)), 60)]:
-        found, seconds = processor_seconds(lambda: norm(W, gap=1e-3))  # noqa: B023
-        assert found.gap <= 1e-3
-        assert np.abs(found.R @ found.A - W).max() <= FEASIBLE * np.abs(W).max()
+        result, seconds = processor_seconds(lambda: norm(W, gap=1e-3))  # noqa: B023
+        assert result.gap <= 1e-3
+        assert np.abs(result.R @ result.A - W).max() <= FEASIBLE * np.abs(W).max()
         assert seconds < most

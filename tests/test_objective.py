@@ -93,7 +93,7 @@ def test_max_on_forty_attributes():
 def test_floors_and_values_bracket_the_optimum(name, norm):
     """floor <= least norm over all factorizations <= value, by a semidefinite program on the full domain."""
     r = NORMS[norm]
-    plan = ln.plan(WORKLOADS[name], BUDGET, objective=objective_of(r), prior="uniform")
+    plan = ln.plan(WORKLOADS[name], BUDGET, objective=objective_of(r), baseline="uniform")
     weights = np.ones(plan.queries) if r == inf else row_weights(plan.workload)
     best = sqrt(least_norm(plan.factorization().W, r, weights))
     assert plan.floor_value <= best * (1 + SDP)
@@ -103,11 +103,11 @@ def test_floors_and_values_bracket_the_optimum(name, norm):
 
 @pytest.mark.parametrize("name", ["prefix 5", "range 5", "prefix 2-way"])
 def test_search_comes_closer_to_gamma_2_than_uniform(name):
-    found, uniform = (ln.plan(WORKLOADS[name], BUDGET, objective="max", prior=p) for p in ("search", "uniform"))
-    best = gamma_2(found.factorization().W)
-    assert found.max_std_error < uniform.max_std_error
-    assert best * (1 - SDP) <= found.max_std_error
-    assert found.floor_value <= best * (1 + SDP)
+    plan, uniform = (ln.plan(WORKLOADS[name], BUDGET, objective="max", baseline=p) for p in ("search", "uniform"))
+    best = gamma_2(plan.factorization().W)
+    assert plan.max_std_error < uniform.max_std_error
+    assert best * (1 - SDP) <= plan.max_std_error
+    assert plan.floor_value <= best * (1 + SDP)
 
 
 def test_two_forms_of_gamma_2_agree():
@@ -118,7 +118,7 @@ def test_two_forms_of_gamma_2_agree():
 
 @pytest.mark.parametrize("name", SMALL)
 def test_max_is_no_worse_than_sum_for_the_largest_error(name):
-    best, plain = (ln.plan(WORKLOADS[name], BUDGET, objective=o, prior="uniform") for o in ("max", "sum"))
+    best, plain = (ln.plan(WORKLOADS[name], BUDGET, objective=o, baseline="uniform") for o in ("max", "sum"))
     assert best.max_std_error <= plain.max_std_error * (1 + 1e-9)
     assert plain.weighted_rmse <= best.weighted_rmse * (1 + 1e-5)
 
@@ -133,10 +133,10 @@ def test_large_norms_approach_the_maximum(name):
     """For N queries of weight 1 the r-norm of the variances lies between the largest and N^(1/r) times it."""
     work = Workload(WORKLOADS[name].domain, tuple(b for b in WORKLOADS[name].blocks if b.weight == 1) or ())
     work = work if work.blocks else Workload(WORKLOADS[name].domain).prefix("a").marginals("a", "b")
-    top = ln.plan(work, BUDGET, objective="max", prior="uniform")
+    top = ln.plan(work, BUDGET, objective="max", baseline="uniform")
     previous = inf
     for r in (2, 8, 64):
-        plan = ln.plan(work, BUDGET, objective={"lr": r}, prior="uniform")
+        plan = ln.plan(work, BUDGET, objective={"lr": r}, baseline="uniform")
         spread = plan.queries ** (1 / (2 * r))
         assert top.class_floor <= plan.max_std_error * (1 + 1e-9)
         assert plan.value <= top.value * spread * (1 + 1e-4)
@@ -146,7 +146,7 @@ def test_large_norms_approach_the_maximum(name):
 
 
 def test_weights_of_statements_do_not_matter_to_the_maximum():
-    base, options = Workload(ordered(4, 3)), {"objective": "max", "prior": "uniform"}
+    base, options = Workload(ordered(4, 3)), {"objective": "max", "baseline": "uniform"}
     one = ln.plan(base.prefix("a").marginals("a", "b"), BUDGET, **options)
     other = ln.plan(base.prefix("a", weight=100).marginals("a", "b", weight=0.1), BUDGET, **options)
     assert other.max_std_error == pytest.approx(one.max_std_error, rel=1e-4)  # the search stops at a gap of 5e-5
@@ -161,16 +161,16 @@ def test_weights_of_statements_do_not_matter_to_the_maximum():
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradient_of_the_multipliers_matches_finite_differences(name, norm):
     r = NORMS[norm]
-    plan = ln.plan(WORKLOADS[name], BUDGET, prior="uniform")
+    plan = ln.plan(WORKLOADS[name], BUDGET, baseline="uniform")
     multipliers = Multipliers(plan.design.question, r, query_weights(plan.design.structure, Objective(r)))
-    solver, priors = Solver("optimal", 1e-10), plan.design.priors
+    solver, baselines = Solver("optimal", 1e-10), plan.design.baselines
 
     def log_total(x: np.ndarray) -> float:
-        return 2 * float(np.log(solve_design(multipliers.question_at(x), priors, solver).root_total))
+        return 2 * float(np.log(solve_design(multipliers.question_at(x), baselines, solver).root_total))
 
     rng = generator(21)
     x = rng.normal(size=len(multipliers.start()))
-    gradient = np.subtract(*multipliers.shares(x, solve_design(multipliers.question_at(x), priors, solver)))
+    gradient = np.subtract(*multipliers.shares(x, solve_design(multipliers.question_at(x), baselines, solver)))
     for _ in range(3):
         step = 1e-4 * rng.normal(size=len(x))
         change = log_total(x + step) - log_total(x - step)
@@ -182,20 +182,20 @@ def test_gradient_of_the_multipliers_matches_finite_differences(name, norm):
 def test_any_multipliers_bound_the_norm_from_below(name, norm):
     """Multipliers are normalized: the weighted sum they stand for never exceeds the norm, whatever the mechanism."""
     r = NORMS[norm]
-    plan = ln.plan(WORKLOADS[name], BUDGET, prior="uniform", objective=objective_of(r))
+    plan = ln.plan(WORKLOADS[name], BUDGET, baseline="uniform", objective=objective_of(r))
     multipliers = Multipliers(plan.design.question, r, query_weights(plan.design.structure, Objective(r)))
     for seed in range(3):
         x = 2 * generator(seed).normal(size=len(multipliers.start()))
-        floor = solve_design(multipliers.question_at(x), plan.design.priors, Solver("optimal", 1e-6)).root_floor
+        floor = solve_design(multipliers.question_at(x), plan.design.baselines, Solver("optimal", 1e-6)).root_floor
         assert floor <= norm_of(plan, variances_of(plan)) * (1 + 1e-6)
 
 
 def test_multipliers_that_lose_a_query_are_not_taken():
     """A row whose multiplier vanishes is no longer measured: its error would look like none at all."""
     work = Workload(ordered(4)).matrix([[1, 1, 0, 0], [0, 0.01, 0, 0]], "a")
-    plan = ln.plan(work, BUDGET, prior="uniform")
+    plan = ln.plan(work, BUDGET, baseline="uniform")
     multipliers = Multipliers(plan.design.question, inf, query_weights(plan.design.structure, Objective(inf)))
-    search = _DualSearch(multipliers, plan.design.priors, Solver("optimal", 1e-6), Objective(inf), lambda *_: None)
+    search = _DualSearch(multipliers, plan.design.baselines, Solver("optimal", 1e-6), Objective(inf), lambda *_: None)
     first = search.evaluate(multipliers.start())
     lost = search.evaluate(np.array([0.0, 0.0, -80.0]))
     ranks = [[s.strategy.measurements for s in d.solutions if s is not None] for d in (first, lost)]
@@ -232,7 +232,7 @@ def test_targets_are_met(name):
             assert sqrt(mine.max()) <= block.target * (1 + 1e-9)
             assert group["met"]
             tables = [t for t in plan.design.structure.tables if t.block == b]
-            largest = max(plan.recipe.errors.table_maximum(t) for t in tables)
+            largest = max(plan.integer_plan.errors.table_maximum(t) for t in tables)
             worst = max(worst, sqrt(largest) / block.target)
     # some target is just met by what is measured: nothing is spent for nothing
     assert 1 - 1e-5 < worst <= 1 + 1e-9
@@ -248,8 +248,8 @@ def test_the_budget_is_the_least_to_within_the_certified_gap(name):
             for b in plan.workload.blocks
         ]
     )
-    asked = plan.factorization().W[scale > 0] * np.sqrt(scale[scale > 0])[:, None]
-    least = gamma_2(asked)  # mu that any factorization needs for the groups with a target
+    query = plan.factorization().W[scale > 0] * np.sqrt(scale[scale > 0])[:, None]
+    least = gamma_2(query)  # mu that any factorization needs for the groups with a target
     assert plan.budget.mu >= least * (1 - SDP)
     assert plan.budget.mu * plan.floor_value <= least * (1 + SDP)
 
@@ -283,7 +283,7 @@ def test_within_is_a_normal_quantile(confidence):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"within": 0}, "within 0 is not positive; give the half-width of the interval"),
         ({"within": -1}, "within -1 is not positive; give the half-width of the interval"),
@@ -291,7 +291,7 @@ def test_within_is_a_normal_quantile(confidence):
         ({"within": 3, "confidence": 1}, "confidence 1 is not between 0 and 1; use for example 0.95"),
     ],
 )
-def test_bad_targets_are_one_line(options, said):
+def test_bad_targets_are_one_line(options, text):
     with pytest.raises(LeastnoiseError) as error:
         Workload(ordered(4)).prefix("a", **options)
-    assert str(error.value) == said
+    assert str(error.value) == text

@@ -88,8 +88,8 @@ def test_the_steps_of_the_image_give_a_command_that_runs(tmp_path):
     container = Container(tmp_path)
     container.build()
     assert "COMMAND [ARGS]" in container.run(*container.entry, *container.arguments)
-    told = json.loads(container.run(*container.entry, "demo", "demo", "--json"))
-    assert Path(container.here, told["files"]["report"]).is_file()
+    message = json.loads(container.run(*container.entry, "demo", "demo", "--json"))
+    assert Path(container.here, message["files"]["report"]).is_file()
     size = sum(file.lstat().st_size for file in (tmp_path / "python").rglob("*"))
     assert size < MOST_MB * 2**20, f"{size / 2**20:,.0f} MB"
 

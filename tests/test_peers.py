@@ -84,7 +84,7 @@ def test_products_of_peers_match_dense(rng):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "text"),
     [
         (lambda: LevelStrategy((1,), (1, 1)), "arities [1] must be at least 2; leave out levels of single children"),
         (lambda: PlainTree((0,)), "arities [0] must be at least 2; leave out levels of single children"),
@@ -105,17 +105,17 @@ def test_products_of_peers_match_dense(rng):
         ),
     ],
 )  # fmt: skip
-def test_bad_trees_are_refused(make, said):
+def test_bad_trees_are_refused(make, text):
     with pytest.raises(LeastnoiseError) as error:
         make()
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 @pytest.mark.parametrize(
-    ("n", "b", "found"), [(1, 2, ()), (8, 2, (2, 2, 2)), (8, 4, (4, 2)), (8, 9, (8,)), (36, 6, (6, 6))]
+    ("n", "b", "result"), [(1, 2, ()), (8, 2, (2, 2, 2)), (8, 4, (4, 2)), (8, 9, (8,)), (36, 6, (6, 6))]
 )
-def test_regular_arities(n, b, found):
-    assert regular_arities(n, b) == found
+def test_regular_arities(n, b, result):
+    assert regular_arities(n, b) == result
 
 
 # Plain trees
@@ -153,11 +153,11 @@ def test_branchings_reach_every_height_once(n):
     def height(b: int) -> int:
         return next(h for h in range(20) if b**h >= n)
 
-    found = branchings(n)
+    results = branchings(n)
     every = {height(b) for b in range(2, max(n, 2) + 1)}
-    assert {height(b) for b in found} == every
-    assert len(found) == len({height(b) for b in found})
-    for b in found:  # none fewer has the same height
+    assert {height(b) for b in results} == every
+    assert len(results) == len({height(b) for b in results})
+    for b in results:  # none fewer has the same height
         assert b == 2 or height(b - 1) > height(b)
 
 
@@ -166,30 +166,30 @@ def test_branchings_reach_every_height_once(n):
 def test_branching_is_the_best_of_all_trees(name, skew):
     n = 9
     gram = Kron((factor(name, n, skew),))
-    prior = skewed(n) if skew else np.full(n, 1 / n)
+    baseline = skewed(n) if skew else np.full(n, 1 / n)
     errors = []
     for b in branchings(n):
         rows = hierarchical_rows(n, b)
-        moved = rows - (rows @ prior)[:, None]
+        moved = rows - (rows @ baseline)[:, None]
         B = moved / np.linalg.norm(moved, axis=0).max()
         errors.append(float(np.trace(gram.dense() @ np.linalg.pinv(B.T @ B, rcond=1e-9))))
-    found = solve_branching(gram, [prior])
-    assert found.error == pytest.approx(min(errors), rel=1e-8)
-    assert found.strategy.error(gram) == pytest.approx(found.error)
+    solution = solve_branching(gram, [baseline])
+    assert solution.error == pytest.approx(min(errors), rel=1e-8)
+    assert solution.strategy.error(gram) == pytest.approx(solution.error)
 
 
 def test_branching_of_sums_improves_one_attribute_after_the_other():
     a, b = (Kron((factor(x, 9), factor(y, 8))) for x, y in (("prefix", "range"), ("marginal", "marginal")))
     gram = Sum(((1.0, a), (3.0, b)))
-    priors = [np.full(9, 1 / 9), np.full(8, 1 / 8)]
+    baselines = [np.full(9, 1 / 9), np.full(8, 1 / 8)]
 
     def tree(i: int, branching: int) -> MatrixStrategy:
-        return from_rows(lambda n: hierarchical_rows(n, branching))(priors[i])
+        return from_rows(lambda n: hierarchical_rows(n, branching))(baselines[i])
 
     error = {(x, y): KronStrategy((tree(0, x), tree(1, y))).error(gram) for x in branchings(9) for y in branchings(8)}
     first = min(branchings(9), key=lambda x: error[x, 2])
     expected = min(error[first, y] for y in branchings(8))
-    assert solve_branching(gram, priors).error == pytest.approx(expected, rel=1e-9)
+    assert solve_branching(gram, baselines).error == pytest.approx(expected, rel=1e-9)
     assert expected < error[2, 2]
 
 
@@ -209,7 +209,7 @@ def test_plans_with_peers_have_the_errors_of_their_rows(solver):
     """One attribute: the total and the residual share the budget in proportion to the roots of their errors."""
     n = 9
     domain = ln.Domain.of(a=ln.sized(n, ordered=True))
-    plan = ln.plan(ln.Workload(domain).ranges("a"), ln.Budget(mu=1), solver=solver, prior="uniform", gap=1e-7)
+    plan = ln.plan(ln.Workload(domain).ranges("a"), ln.Budget(mu=1), solver=solver, baseline="uniform", gap=1e-7)
     W = np.array([[low <= i <= high for i in range(n)] for low in range(n) for high in range(low, n)], dtype=float)
     centred = W - W.mean(axis=1, keepdims=True)
     gram, axes = factor_gram(centred.T @ centred), (Axis(np.full(n, 1 / n), "a"),)
@@ -222,5 +222,5 @@ def test_plans_with_peers_have_the_errors_of_their_rows(solver):
 def test_the_best_branching_is_never_worse_in_a_plan():
     domain = ln.Domain.of(a=ln.sized(16, ordered=True), b=ln.sized(9, ordered=True))
     work = ln.Workload(domain).ranges("a").prefix("a", "b")
-    rmse = {s: ln.plan(work, ln.Budget(mu=1), solver=s, prior="uniform").rmse for s in ("hierarchical", "branching")}
+    rmse = {s: ln.plan(work, ln.Budget(mu=1), solver=s, baseline="uniform").rmse for s in ("hierarchical", "branching")}
     assert rmse["branching"] < rmse["hierarchical"]

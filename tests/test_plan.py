@@ -61,15 +61,15 @@ def test_embedding_obeys_the_laws(name):
 @for_every(solver=["optimal", "fourier", "identity", "basis"])
 def test_given_priors_and_bases_obey_the_laws(solver, name):
     work = WORKLOADS[name]
-    prior = {a.name: skewed(a.size) for a in work.domain if a.name != "b"}
+    baseline = {a.name: skewed(a.size) for a in work.domain if a.name != "b"}
     bases = bases_for(work) if solver == "basis" else None
-    check_plan(ln.plan(work, BUDGET, solver=solver, prior=prior, bases=bases))
+    check_plan(ln.plan(work, BUDGET, solver=solver, baseline=baseline, bases=bases))
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("objective", ["max", {"lr": 3}], ids=str)
 def test_every_objective_obeys_the_laws(objective, name):
-    check_plan(ln.plan(WORKLOADS[name], BUDGET, objective=objective, prior="uniform", gap=1e-4))
+    check_plan(ln.plan(WORKLOADS[name], BUDGET, objective=objective, baseline="uniform", gap=1e-4))
 
 
 SEARCHED = ["prefix 5", "hybrid", "families by set", "row weights", "affine", "matrix 1-way", "contrasts"]
@@ -78,9 +78,9 @@ SEARCHED = ["prefix 5", "hybrid", "families by set", "row weights", "affine", "m
 @pytest.mark.parametrize("name", [n if n in SEARCHED else pytest.param(n, marks=pytest.mark.slow) for n in WORKLOADS])
 @pytest.mark.parametrize("objective", ["max", {"lr": 3}], ids=str)
 def test_every_objective_with_a_search_obeys_the_laws(objective, name):
-    found = ln.plan(WORKLOADS[name], BUDGET, objective=objective, gap=1e-4)
-    check_plan(found)
-    assert found.value <= ln.plan(WORKLOADS[name], BUDGET, objective=objective, prior="uniform", gap=1e-4).value
+    plan = ln.plan(WORKLOADS[name], BUDGET, objective=objective, gap=1e-4)
+    check_plan(plan)
+    assert plan.value <= ln.plan(WORKLOADS[name], BUDGET, objective=objective, baseline="uniform", gap=1e-4).value
 
 
 LARGE = [
@@ -108,7 +108,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 @pytest.mark.usefixtures("everything_is_large")
 def test_large_sums_obey_the_laws(name, objective, tmp_path):
-    plan = ln.plan(WORKLOADS[name], BUDGET, objective=objective, prior="search" if objective == "sum" else "uniform")
+    plan = ln.plan(WORKLOADS[name], BUDGET, objective=objective, baseline="search" if objective == "sum" else "uniform")
     check_plan(plan)
     plan.save(tmp_path / "plan")
     check_plan(ln.Plan.load(tmp_path / "plan"))
@@ -154,23 +154,23 @@ def _statement(draw: st.DrawFn, work: Workload) -> Workload:
 
 
 solvers = st.sampled_from(SOLVERS)
-priors = st.sampled_from(["uniform", "search", "given"])
+baselines = st.sampled_from(["uniform", "search", "given"])
 
 
 @pytest.mark.long
-@given(work=workloads(), solver=solvers, prior=priors)
+@given(work=workloads(), solver=solvers, prior=baselines)
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
-def test_random_workloads_obey_the_laws(work, solver, prior):
-    given_prior = {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if prior == "given" else prior
-    check_plan(ln.plan(work, BUDGET, solver=solver, prior=given_prior))
+def test_random_workloads_obey_the_laws(work, solver, baseline):
+    given_prior = {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
+    check_plan(ln.plan(work, BUDGET, solver=solver, baseline=given_prior))
 
 
 @pytest.mark.long
-@given(work=workloads(), objective=st.sampled_from(["max", {"lr": 2}, {"lr": 6}]), prior=priors)
+@given(work=workloads(), objective=st.sampled_from(["max", {"lr": 2}, {"lr": 6}]), prior=baselines)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-def test_random_objectives_obey_the_laws(work, objective, prior):
-    given_prior = {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if prior == "given" else prior
-    check_plan(ln.plan(work, BUDGET, solver="optimal", prior=given_prior, objective=objective, gap=1e-4))
+def test_random_objectives_obey_the_laws(work, objective, baseline):
+    given_prior = {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
+    check_plan(ln.plan(work, BUDGET, solver="optimal", baseline=given_prior, objective=objective, gap=1e-4))
 
 
 @pytest.mark.long
@@ -178,20 +178,20 @@ def test_random_objectives_obey_the_laws(work, objective, prior):
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_covariances_of_ad_hoc_queries(work, solver, seed):
     """Any combination of the queries on a table is in reach, and covaries with others as L Sigma L^T says."""
-    plan, rng = ln.plan(work, BUDGET, solver=solver, prior="uniform"), generator(seed)
+    plan, rng = ln.plan(work, BUDGET, solver=solver, baseline="uniform"), generator(seed)
     f = plan.factorization()
-    row, combos, asked = 0, [], []
+    row, combos, queries = 0, [], []
     for i, block in enumerate(work.blocks):
         for subset, variances in zip(block.subsets(), plan.group_variances(i).values(), strict=True):
             mix = np.zeros(len(f.W))
             mix[row : row + len(variances)] = rng.normal(size=len(variances))
             row += len(variances)
             combos.append(mix)
-            asked.append(_ad_hoc(work, mix @ f.W, subset, rng.permutation(len(subset))))
+            queries.append(_ad_hoc(work, mix @ f.W, subset, rng.permutation(len(subset))))
     C = np.array(combos) @ f.L
     expected = C @ f.Sigma @ C.T
-    assert_allclose(plan.covariance(asked), expected, atol=1e-6 * np.abs(expected).max())
-    assert plan.variance(*asked[0]) == pytest.approx(expected[0, 0], rel=1e-6)
+    assert_allclose(plan.covariance(queries), expected, atol=1e-6 * np.abs(expected).max())
+    assert plan.variance(*queries[0]) == pytest.approx(expected[0, 0], rel=1e-6)
 
 
 def _ad_hoc(
@@ -209,7 +209,7 @@ def _ad_hoc(
 @pytest.mark.parametrize("name", sorted(UNIFORM_IS_BEST))
 def test_uniform_problems_spend_the_budget_in_every_cell(name):
     plan = ln.plan(WORKLOADS[name], BUDGET)
-    assert plan.prior == "uniform"
+    assert plan.baseline == "uniform"
     assert_allclose(privacy_cost(plan), 1, rtol=1e-9)
 
 
@@ -221,8 +221,8 @@ def test_two_attributes_of_equal_size_but_other_families(families):
     work = Workload(ln.Domain.of(a=range(4), b=range(4), c=range(4)))
     work = work.add(first, on="a").add(first, on="b")
     work = work.affine("b", "c") if second == "affine" else work.add(second, on=["b"]).add(second, on=["b", "c"])
-    for prior in ("uniform", "search"):
-        plan = ln.plan(work, BUDGET, prior=prior)
+    for baseline in ("uniform", "search"):
+        plan = ln.plan(work, BUDGET, baseline=baseline)
         check_plan(plan)
         # every residual measures some cell at its full cost, and the costs of all residuals add up to the budget
         assert sum(plan.design.members / plan.noise_variances) == pytest.approx(1, rel=1e-9)
@@ -265,7 +265,7 @@ def test_floors_lie_below_the_optimum_over_all_mechanisms(name):
 
 @pytest.mark.parametrize("name", ["prefix 5", "range 5", "prefix 2-way", "prefix full", "range 2-way"])
 def test_prefixes_and_ranges_on_two_attributes_reach_the_optimum(name):
-    """With the best prior, nothing is lost against any factorization mechanism."""
+    """With the best baseline, nothing is lost against any factorization mechanism."""
     plan = ln.plan(WORKLOADS[name], BUDGET)
     assert plan.value**2 * plan.queries == pytest.approx(optimum(name), rel=1e-3)
 
@@ -298,28 +298,28 @@ def test_weights_of_queries_are_weights_of_groups():
         each = base.add("prefix", on=names, weights=np.full(count, 2.5)).marginals("b")
         group = base.add("prefix", on=names, weight=2.5).marginals("b")
         one, other = ln.plan(each, BUDGET), ln.plan(group, BUDGET)
-        assert one.value == pytest.approx(other.value, rel=1e-4)  # the gap of the prior search on tensors
+        assert one.value == pytest.approx(other.value, rel=1e-4)  # the gap of the baseline search on tensors
         assert one.weighted_rmse == pytest.approx(other.weighted_rmse, rel=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"solver": "best"}, "unknown solver 'best'; use one of optimal, fourier, subtraction, basis, identity, "
                              "hierarchical, branching, wavelet, eigen, kronecker, tree, embedding"),
-        ({"prior": "flat"}, "unknown prior 'flat'; use search, uniform or one vector per attribute"),
-        ({"prior": {"a": [0.5, 0.5]}}, "prior of 'a' must be 3 numbers that sum to 1"),
-        ({"prior": {"a": [0.5, 0.5, 0.5]}}, "prior of 'a' must be 3 numbers that sum to 1"),
-        ({"prior": {"z": [1.0]}}, "no attribute 'z' in this domain (a, b)"),
+        ({"baseline": "flat"}, "unknown baseline 'flat'; use search, uniform or one vector per attribute"),
+        ({"baseline": {"a": [0.5, 0.5]}}, "baseline of 'a' must be 3 numbers that sum to 1"),
+        ({"baseline": {"a": [0.5, 0.5, 0.5]}}, "baseline of 'a' must be 3 numbers that sum to 1"),
+        ({"baseline": {"z": [1.0]}}, "no attribute 'z' in this domain (a, b)"),
         ({"objective": "mean"}, "unknown objective 'mean'; use sum, max or {lr: 4} with a number of at least 1"),
         ({"objective": {"lr": 0.5}},
          "unknown objective {'lr': 0.5}; use sum, max or {lr: 4} with a number of at least 1"),
     ],
 )  # fmt: skip
-def test_bad_options_are_one_line(options, said):
+def test_bad_options_are_one_line(options, text):
     with pytest.raises(LeastnoiseError) as error:
         ln.plan(Workload(ln.Domain.of(a=range(3), b=range(2))).prefix("a"), BUDGET, **options)
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 def test_no_budget_and_no_target_is_refused():
@@ -329,7 +329,7 @@ def test_no_budget_and_no_target_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("attributes", "query", "said"),
+    ("attributes", "query", "text"),
     [
         ("c", [1, 0], "the query needs c, which the workload does not; add that table to it"),
         (["a", "c"], np.eye(4)[:, :2], "the query needs c, which the workload does not; add that table to it"),
@@ -339,11 +339,11 @@ def test_no_budget_and_no_target_is_refused():
          "the query asks more of a x b than the workload measures there; add its table to the workload"),
     ],
 )  # fmt: skip
-def test_queries_out_of_reach_are_refused(attributes, query, said):
+def test_queries_out_of_reach_are_refused(attributes, query, text):
     work = Workload(ln.Domain.of(a=range(4), b=range(4), c=range(2))).prefix("a").marginals("b").affine("a", "b")
     with pytest.raises(LeastnoiseError) as error:
         ln.plan(work, BUDGET).variance(attributes, query)
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 @pytest.mark.parametrize("objective", ["sum", "max"])

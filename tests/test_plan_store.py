@@ -54,8 +54,10 @@ def check_same(plan: ln.Plan, loaded: ln.Plan) -> None:
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("objective", ["sum", "max", {"lr": 3}], ids=str)
 def test_every_solver_and_objective_comes_back(solver, objective, tmp_path):
-    prior = "search" if objective == "sum" else "uniform"
-    plan = ln.plan(Workload(ordered(3, 2)).prefix(ways=[1, 2]), BUDGET, solver=solver, objective=objective, prior=prior)
+    baseline = "search" if objective == "sum" else "uniform"
+    plan = ln.plan(
+        Workload(ordered(3, 2)).prefix(ways=[1, 2]), BUDGET, solver=solver, objective=objective, baseline=baseline
+    )
     check_same(plan, there_and_back(plan, tmp_path))
 
 
@@ -78,11 +80,11 @@ def test_given_priors_bases_targets_and_row_weights_come_back(tmp_path):
     rng = generator(1)
     basis = {"a": np.eye(4) + 0.1 * rng.normal(size=(4, 4))}
     plans = [
-        ln.plan(WORK, BUDGET, prior={"a": skewed(4)}),
+        ln.plan(WORK, BUDGET, baseline={"a": skewed(4)}),
         ln.plan(WORK, BUDGET, solver="basis", bases=basis),
         ln.plan(Workload(ordered(4, 3)).prefix("a", within=3).marginals("b", within=9, confidence=0.9)),
-        ln.plan(WORKLOADS["row weights"], BUDGET, objective="max", prior="uniform"),
-        ln.plan(WORKLOADS["row weights affine"], BUDGET, objective={"lr": 2}, prior="uniform"),
+        ln.plan(WORKLOADS["row weights"], BUDGET, objective="max", baseline="uniform"),
+        ln.plan(WORKLOADS["row weights affine"], BUDGET, objective={"lr": 2}, baseline="uniform"),
     ]
     for i, plan in enumerate(plans):
         (tmp_path / str(i)).mkdir()
@@ -212,11 +214,11 @@ def test_replanning_solves_nothing(monkeypatch):
 @pytest.mark.parametrize(
     "other",
     [
-        {"prior": "uniform"},
+        {"baseline": "uniform"},
         {"solver": "fourier"},
         {"objective": "max"},
         {"objective": {"lr": 2}},
-        {"prior": {"a": skewed(4)}},
+        {"baseline": {"a": skewed(4)}},
         {"solver": "basis", "bases": {"a": np.tril(np.ones((4, 4)))}},
         {"gap": 1e-2},
     ],

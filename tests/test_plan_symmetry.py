@@ -26,7 +26,7 @@ SYMMETRIC = {
 
 
 def nearly_uniform(n: int, seed: int) -> np.ndarray:
-    """A uniform prior that differs from it in the last digits: another content, the same plan."""
+    """A uniform baseline that differs from it in the last digits: another content, the same plan."""
     p = np.full(n, 1 / n) + 1e-13 * np.random.default_rng(seed).normal(size=n)
     return p / p.sum()
 
@@ -34,14 +34,14 @@ def nearly_uniform(n: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("solver", ["optimal", "fourier", "subtraction", "hierarchical", "kronecker"])
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_counting_equals_listing(name, solver):
-    """Tiny differences between the priors put every attribute into a class of its own.
+    """Tiny differences between the baselines put every attribute into a class of its own.
 
     Solver 'eigen' is left out: where eigenvalues coincide, the last digits choose the eigenvectors and thus the error.
     """
     work = SYMMETRIC[name]
     apart = {a.name: nearly_uniform(a.size, i) for i, a in enumerate(work.domain)}
-    counted = ln.plan(work, BUDGET, solver=solver, prior="uniform")
-    listed = ln.plan(work, BUDGET, solver=solver, prior=apart)
+    counted = ln.plan(work, BUDGET, solver=solver, baseline="uniform")
+    listed = ln.plan(work, BUDGET, solver=solver, baseline=apart)
     assert len(counted.design.structure.classes) < len(listed.design.structure.classes) == len(work.domain)
     assert sum(counted.design.members) == len(listed.design.members)
     for field in ("rmse", "weighted_rmse", "max_std_error", "value"):
@@ -58,8 +58,8 @@ def test_counting_equals_listing(name, solver):
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_one_given_prior_breaks_the_symmetry_of_one_attribute(name):
     work = SYMMETRIC[name]
-    counted = ln.plan(work, BUDGET, prior="uniform")
-    given = ln.plan(work, BUDGET, prior={"a": np.full(work.domain["a"].size, 1 / work.domain["a"].size)})
+    counted = ln.plan(work, BUDGET, baseline="uniform")
+    given = ln.plan(work, BUDGET, baseline={"a": np.full(work.domain["a"].size, 1 / work.domain["a"].size)})
     assert given.design.structure.classes[given.design.structure.class_of(0)].members == (0,)
     assert given.value == pytest.approx(counted.value, rel=3e-5)
     check_plan(given)
@@ -94,7 +94,7 @@ def test_order_of_attributes_does_not_matter(name, solver):
     work = WORKLOADS[name]
     turned = reordered(work, list(range(len(work.domain)))[::-1])
     one, other = (ln.plan(w, BUDGET, solver=solver) for w in (work, turned))
-    assert other.value == pytest.approx(one.value, rel=2e-4)  # two prior searches stop at two points of one valley
+    assert other.value == pytest.approx(one.value, rel=2e-4)  # two baseline searches stop at two points of one valley
     assert other.queries == one.queries
     check_plan(other)
 
@@ -103,7 +103,7 @@ def test_priors_and_bases_belong_to_names_not_positions():
     """A remembered plan must not be handed out for another attribute of the same size."""
     skew = np.array([0.4, 0.3, 0.2, 0.1])
     basis = np.tril(np.ones((4, 4)))
-    for options in ({"prior": {"a": skew}}, {"solver": "basis", "bases": {"a": basis}}):
+    for options in ({"baseline": {"a": skew}}, {"solver": "basis", "bases": {"a": basis}}):
         plans = [
             ln.plan(Workload(ln.Domain.of({n: range(4) for n in names})).prefix(ways=[1, 2]), BUDGET, **options)
             for names in ("ab", "ba")

@@ -26,16 +26,16 @@ def wide(family: str, ways: int | list[int]) -> Workload:
     return work.add(family, ways=ways)
 
 
-# With and without the prior search
+# With and without the baseline search
 
 
 def test_two_prefix_attributes_of_size_ten():
     work = Workload(ordered(10, 10)).prefix(ways=[1, 2])
-    found, uniform = (ln.plan(work, BUDGET, prior=p) for p in ("search", "uniform"))
-    assert found.rmse == pytest.approx(2.4491, abs=1e-4)
+    plan, uniform = (ln.plan(work, BUDGET, baseline=p) for p in ("search", "uniform"))
+    assert plan.rmse == pytest.approx(2.4491, abs=1e-4)
     assert uniform.rmse == pytest.approx(2.6123, abs=1e-4)
-    assert found.floor_value == pytest.approx(found.rmse, rel=1e-3)
-    check_plan(found)
+    assert plan.floor_value == pytest.approx(plan.rmse, rel=1e-3)
+    check_plan(plan)
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_two_prefix_attributes_by_brute_force():
 
 
 @pytest.mark.parametrize(
-    ("family", "uniform", "found"),
+    ("family", "uniform", "result"),
     [
         ("marginal", 23.48, 23.48),
         ("prefix", 33.69, 32.69),
@@ -57,10 +57,10 @@ def test_two_prefix_attributes_by_brute_force():
         ("abs_diff", 30.10, 30.10),
     ],
 )
-def test_one_and_two_way_on_forty_attributes(family, uniform, found):
-    plain, best = (ln.plan(wide(family, [1, 2]), BUDGET, prior=p) for p in ("uniform", "search"))
+def test_one_and_two_way_on_forty_attributes(family, uniform, result):
+    plain, best = (ln.plan(wide(family, [1, 2]), BUDGET, baseline=p) for p in ("uniform", "search"))
     assert plain.rmse == pytest.approx(uniform, abs=0.005)
-    assert best.rmse <= found + 0.005
+    assert best.rmse <= result + 0.005
     for plan in (plain, best):
         assert plan.gap <= 2e-5
         assert plan.floor_value <= plan.rmse
@@ -72,7 +72,7 @@ def test_fourier_on_forty_attributes(family, rmse):
 
 
 def test_three_way_prefix_on_forty_attributes():
-    plain, best = (ln.plan(wide("prefix", 3), BUDGET, prior=p) for p in ("uniform", "search"))
+    plain, best = (ln.plan(wide("prefix", 3), BUDGET, baseline=p) for p in ("uniform", "search"))
     assert plain.rmse == pytest.approx(133.3, abs=0.05)
     assert best.rmse <= 127.3 + 0.05
 
@@ -135,14 +135,14 @@ def test_theorem_4_8_for_mixes(name):
 
 def test_embedding_refuses_what_it_does_not_know():
     work = Workload(ordered(3, 3))
-    for bad, said in (
+    for bad, text in (
         (work.prefix("a").ranges("a"), "solver 'embedding' knows marginal, prefix and suffix queries, not 'range'; "
                                        "use solver 'fourier'"),
         (work.affine("a", "b"), "solver 'embedding' knows products only, not affine; use solver 'fourier'"),
     ):  # fmt: skip
         with pytest.raises(LeastnoiseError) as error:
             ln.plan(bad, BUDGET, solver="embedding")
-        assert str(error.value) == said
+        assert str(error.value) == text
     with pytest.raises(LeastnoiseError, match=r"^ad-hoc queries are not defined on the doubled domain of solver"):
         ln.plan(work.prefix("a"), BUDGET, solver="embedding").variance("a", [1, 0, 0])
 

@@ -5,25 +5,27 @@ import ast
 from tests.reach import Module, Package
 
 # Definitions that are used in a way that cannot be seen in the source, each with its reason.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "leastnoise.noise.random_source.BoundRandomSource.words": "runs and streams draw from it as a RandomSource",
+}
 
 
 def test_every_definition_is_reached():
-    unreached = [found.label for found in Package().unreached()]
+    unreached = [definition.label for definition in Package().unreached()]
     assert sorted(unreached) == sorted(EXCEPTIONS), "delete what nothing uses, or use it"
 
 
 def package(text: str, **others: str) -> Package:
     """A package of these files alone."""
-    made = Package.__new__(Package)
+    new = Package.__new__(Package)
     texts = {"leastnoise.one": text} | {f"leastnoise.{name}": other for name, other in others.items()}
-    made.modules = {name: Module(name, ast.parse(text)) for name, text in texts.items()}
-    made.outside = set()
-    return made
+    new.modules = {name: Module(name, ast.parse(text)) for name, text in texts.items()}
+    new.outside = set()
+    return new
 
 
-def labels(made: Package) -> list[str]:
-    return [found.label.removeprefix("leastnoise.") for found in made.unreached()]
+def labels(package: Package) -> list[str]:
+    return [definition.label.removeprefix("leastnoise.") for definition in package.unreached()]
 
 
 def test_unreached_definitions_are_seen():

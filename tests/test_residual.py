@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from bench.grem_figure3 import sub, unsub
-from leastnoise.algebra.residual import join, pieces, residual, split, split_gradient, subsets, uniform_priors
+from leastnoise.algebra.residual import join, pieces, residual, split, split_gradient, subsets, uniform_baselines
 from leastnoise.errors import LeastnoiseError
 from tests.dense import (
     dense_marginal_matrix,
@@ -21,8 +21,8 @@ SHAPES = [(), (1,), (4,), (2, 3), (3, 1, 2), (2, 3, 4), (2, 2, 3, 2)]
 
 def random_priors(rng, shape):
     """Sum to 1, not uniform, now and then negative: nothing here needs a distribution."""
-    priors = [rng.normal(1, 0.7, n) + 1.5 for n in shape]
-    return [prior / prior.sum() for prior in priors]
+    baselines = [rng.normal(1, 0.7, n) + 1.5 for n in shape]
+    return [baseline / baseline.sum() for baseline in baselines]
 
 
 @pytest.fixture(params=SHAPES, ids=str)
@@ -32,119 +32,119 @@ def case(request, rng):
 
 
 def test_split_matches_dense(case):
-    q, _, priors = case
+    q, _, baselines = case
     for keep in subsets(q.ndim):
-        piece = split(q, priors, keep)
+        piece = split(q, baselines, keep)
         assert piece.shape == tuple(q.shape[axis] for axis in keep)
-        assert_allclose(piece.ravel(), q.ravel() @ dense_split_matrix(priors, keep), atol=1e-12)
+        assert_allclose(piece.ravel(), q.ravel() @ dense_split_matrix(baselines, keep), atol=1e-12)
 
 
 def test_residual_and_smear_match_dense(case):
-    _, x, priors = case
+    _, x, baselines = case
     for keep in subsets(x.ndim):
-        part = residual(x, priors, keep)
-        assert_allclose(part.ravel(), dense_residual_matrix(priors, keep) @ x.ravel(), atol=1e-12)
-        spread = smear(part, priors, keep)
+        part = residual(x, baselines, keep)
+        assert_allclose(part.ravel(), dense_residual_matrix(baselines, keep) @ x.ravel(), atol=1e-12)
+        spread = smear(part, baselines, keep)
         assert spread.shape == x.shape
-        assert_allclose(spread.ravel(), dense_smear_matrix(priors, keep) @ part.ravel(), atol=1e-12)
+        assert_allclose(spread.ravel(), dense_smear_matrix(baselines, keep) @ part.ravel(), atol=1e-12)
 
 
 def test_pieces_are_all_the_splits(case):
-    q, _, priors = case
-    parts = pieces(q, priors)
+    q, _, baselines = case
+    parts = pieces(q, baselines)
     assert list(parts) == list(subsets(q.ndim))
     for keep, piece in parts.items():
-        assert_allclose(piece, split(q, priors, keep), atol=1e-12)
+        assert_allclose(piece, split(q, baselines, keep), atol=1e-12)
 
 
 def test_pieces_sum_back_to_the_query(case):
-    q, _, priors = case
+    q, _, baselines = case
     total = np.zeros(q.shape)
-    for keep, piece in pieces(q, priors).items():
+    for keep, piece in pieces(q, baselines).items():
         total += piece.reshape([n if axis in keep else 1 for axis, n in enumerate(q.shape)])
     assert_allclose(total, q, atol=1e-12)
 
 
 def test_pieces_answer_the_query(case):
     """q.x is the sum of q[A].x_A over marginals, and equally over centred parts."""
-    q, x, priors = case
+    q, x, baselines = case
     answer = float(np.sum(q * x))
     by_marginals, by_residuals = 0.0, 0.0
-    for keep, piece in pieces(q, priors).items():
+    for keep, piece in pieces(q, baselines).items():
         by_marginals += piece.ravel() @ dense_marginal_matrix(x.shape, keep) @ x.ravel()
-        by_residuals += float(np.sum(piece * residual(x, priors, keep)))
+        by_residuals += float(np.sum(piece * residual(x, baselines, keep)))
     assert by_marginals == pytest.approx(answer, abs=1e-11)
     assert by_residuals == pytest.approx(answer, abs=1e-11)
 
 
 def test_join_undoes_residual(case):
-    _, x, priors = case
-    parts = {keep: residual(x, priors, keep) for keep in subsets(x.ndim)}
-    assert_allclose(join(parts, priors, x.shape), x, atol=1e-11)
+    _, x, baselines = case
+    parts = {keep: residual(x, baselines, keep) for keep in subsets(x.ndim)}
+    assert_allclose(join(parts, baselines, x.shape), x, atol=1e-11)
 
 
 def test_join_centres_marginals_itself(case):
-    _, x, priors = case
+    _, x, baselines = case
     marginals = {
         keep: x.sum(axis=tuple(axis for axis in range(x.ndim) if axis not in keep)) for keep in subsets(x.ndim)
     }
-    assert_allclose(join(marginals, priors, x.shape), x, atol=1e-11)
+    assert_allclose(join(marginals, baselines, x.shape), x, atol=1e-11)
 
 
 def test_join_fills_missing_parts_with_the_prior(rng):
-    priors = random_priors(rng, (3, 4))
-    assert_allclose(join({(): 10.0}, priors, (3, 4)), 10 * np.outer(*priors), atol=1e-12)
+    baselines = random_priors(rng, (3, 4))
+    assert_allclose(join({(): 10.0}, baselines, (3, 4)), 10 * np.outer(*baselines), atol=1e-12)
     part = rng.normal(size=3)
-    expected = (part - priors[0] * part.sum())[:, None] * priors[1]
-    assert_allclose(join({(0,): part}, priors, (3, 4)), expected, atol=1e-12)
-    assert_allclose(join({}, priors, (3, 4)), np.zeros((3, 4)))
+    expected = (part - baselines[0] * part.sum())[:, None] * baselines[1]
+    assert_allclose(join({(0,): part}, baselines, (3, 4)), expected, atol=1e-12)
+    assert_allclose(join({}, baselines, (3, 4)), np.zeros((3, 4)))
 
 
 def test_pieces_see_nothing_of_the_prior(case):
-    q, _, priors = case
-    for keep, piece in pieces(q, priors).items():
+    q, _, baselines = case
+    for keep, piece in pieces(q, baselines).items():
         for position, axis in enumerate(keep):
-            assert_allclose(np.tensordot(piece, priors[axis], axes=(position, 0)), 0, atol=1e-12)
+            assert_allclose(np.tensordot(piece, baselines[axis], axes=(position, 0)), 0, atol=1e-12)
 
 
 def test_residuals_of_other_residuals_vanish(rng):
-    priors = random_priors(rng, (2, 3, 4))
+    baselines = random_priors(rng, (2, 3, 4))
     for source in subsets(3):
-        part = smear(residual(rng.normal(size=(2, 3, 4)), priors, source), priors, source)
+        part = smear(residual(rng.normal(size=(2, 3, 4)), baselines, source), baselines, source)
         for target in subsets(3):
             if target != source:
-                assert_allclose(residual(part, priors, target), 0, atol=1e-11)
+                assert_allclose(residual(part, baselines, target), 0, atol=1e-11)
 
 
 @pytest.mark.long
 @given(st.lists(st.integers(1, 4), max_size=4), st.lists(st.integers(1, 3), max_size=2), st.integers(0, 10**6))
 def test_leading_axes_are_a_batch(shape, batch, seed):
     rng = np.random.default_rng(seed)
-    priors = random_priors(rng, shape)
+    baselines = random_priors(rng, shape)
     arrays = rng.normal(size=(*batch, *shape))
-    joined = join({keep: residual(arrays, priors, keep) for keep in subsets(len(shape))}, priors, shape)
+    joined = join({keep: residual(arrays, baselines, keep) for keep in subsets(len(shape))}, baselines, shape)
     assert_allclose(joined, arrays, atol=1e-9)
-    all_pieces = pieces(arrays, priors)
+    all_pieces = pieces(arrays, baselines)
     for keep in subsets(len(shape)):
-        piece, part = split(arrays, priors, keep), residual(arrays, priors, keep)
+        piece, part = split(arrays, baselines, keep), residual(arrays, baselines, keep)
         assert_allclose(all_pieces[keep], piece, atol=1e-10)
-        spread = smear(part, priors, keep)
+        spread = smear(part, baselines, keep)
         for index in np.ndindex(*batch):
-            assert_allclose(piece[index], split(arrays[index], priors, keep), atol=1e-10)
-            assert_allclose(part[index], residual(arrays[index], priors, keep), atol=1e-10)
-            assert_allclose(spread[index], smear(part[index], priors, keep), atol=1e-10)
+            assert_allclose(piece[index], split(arrays[index], baselines, keep), atol=1e-10)
+            assert_allclose(part[index], residual(arrays[index], baselines, keep), atol=1e-10)
+            assert_allclose(spread[index], smear(part[index], baselines, keep), atol=1e-10)
 
 
 @pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)
 def test_split_gradient_matches_finite_differences(rng, batch):
     shape, step = (2, 3, 4), 1e-6
-    q, priors = rng.normal(size=(*batch, *shape)), random_priors(rng, shape)
+    q, baselines = rng.normal(size=(*batch, *shape)), random_priors(rng, shape)
     for keep in subsets(3):
-        upstream = rng.normal(size=split(q, priors, keep).shape)
-        gradients = split_gradient(q, priors, keep, upstream)
+        upstream = rng.normal(size=split(q, baselines, keep).shape)
+        gradients = split_gradient(q, baselines, keep, upstream)
         for axis, n in enumerate(shape):
             for entry in range(n):
-                moved = [[p.copy() for p in priors] for _ in range(2)]
+                moved = [[p.copy() for p in baselines] for _ in range(2)]
                 moved[0][axis][entry] += step
                 moved[1][axis][entry] -= step
                 up, down = (np.sum(upstream * split(q, p, keep)) for p in moved)
@@ -152,16 +152,16 @@ def test_split_gradient_matches_finite_differences(rng, batch):
 
 
 def test_split_gradient_broadcasts_a_scalar(rng):
-    q, priors = rng.normal(size=(2, 3)), random_priors(rng, (2, 3))
+    q, baselines = rng.normal(size=(2, 3)), random_priors(rng, (2, 3))
     for keep in subsets(2):
-        full = split_gradient(q, priors, keep, np.ones(split(q, priors, keep).shape))
-        for one, other in zip(full, split_gradient(q, priors, keep, 1.0), strict=True):
+        full = split_gradient(q, baselines, keep, np.ones(split(q, baselines, keep).shape))
+        for one, other in zip(full, split_gradient(q, baselines, keep, 1.0), strict=True):
             assert_allclose(one, other)
 
 
 def test_query_smasher_figures_1_and_2():
     q = np.array([[0, 1, 1], [0, 0, 1]])
-    parts = pieces(q, uniform_priors(q.shape))
+    parts = pieces(q, uniform_baselines(q.shape))
     assert parts[()] == pytest.approx(1 / 2)
     assert_allclose(parts[(0,)], [1 / 6, -1 / 6])
     assert_allclose(parts[(1,)], [-1 / 2, 0, 1 / 2], atol=1e-15)
@@ -192,9 +192,9 @@ def test_aim_grem_appendix_a_differences():
 
 def test_aim_grem_appendix_a_components():
     mu = AGE_BY_EDUCATION
-    priors = uniform_priors(mu.shape)
+    baselines = uniform_baselines(mu.shape)
     for keep, component in COMPONENTS.items():
-        assert_allclose(12 * smear(residual(mu, priors, keep), priors, keep), component, atol=1e-12)
+        assert_allclose(12 * smear(residual(mu, baselines, keep), baselines, keep), component, atol=1e-12)
     assert_allclose(sum(COMPONENTS.values()) / 12, mu, atol=1e-12)
 
 
@@ -216,16 +216,16 @@ def test_kron_all_of_nothing_is_one():
 @pytest.mark.parametrize("keep", [[2], [-1], [0, 0]])
 def test_bad_axes_are_refused(keep):
     with pytest.raises(LeastnoiseError, match="must differ and lie between 0 and 1"):
-        split(np.ones((2, 3)), uniform_priors((2, 3)), keep)
+        split(np.ones((2, 3)), uniform_baselines((2, 3)), keep)
 
 
 def test_bad_shapes_are_refused():
-    priors = uniform_priors((2, 3))
-    with pytest.raises(LeastnoiseError, match=r"shape \(3, 2\) does not end with the prior sizes \(2, 3\)"):
-        split(np.ones((3, 2)), priors, [])
+    baselines = uniform_baselines((2, 3))
+    with pytest.raises(LeastnoiseError, match=r"shape \(3, 2\) does not end with the baseline sizes \(2, 3\)"):
+        split(np.ones((3, 2)), baselines, [])
     with pytest.raises(LeastnoiseError, match="does not end"):
-        residual(np.ones(3), priors, [])
-    with pytest.raises(LeastnoiseError, match="does not fit priors"):
-        join({}, priors, (2, 2))
+        residual(np.ones(3), baselines, [])
+    with pytest.raises(LeastnoiseError, match="does not fit baselines"):
+        join({}, baselines, (2, 2))
     with pytest.raises(LeastnoiseError, match="ascending"):
-        join({(1, 0): np.ones((3, 2))}, priors, (2, 3))
+        join({(1, 0): np.ones((3, 2))}, baselines, (2, 3))

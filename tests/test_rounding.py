@@ -1,4 +1,4 @@
-"""Rounding to integers: priors vanish exactly, ranks are kept, lattices stay the same, and every search ends."""
+"""Rounding to integers: baselines vanish exactly, ranks are kept, lattices stay the same, and every search ends."""
 
 from math import gcd
 
@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose
 
 from leastnoise.strategies.integer import Centring, Rows
 from leastnoise.strategies.rounding import (
-    PRIOR,
+    BASELINE,
     Lattice,
     _coins,
     free_rows,
+    integer_baseline,
     integer_levels,
-    integer_prior,
     joint_rows,
     lll,
     reaches,
@@ -26,7 +26,7 @@ NORM = 2.0**12
 
 
 @st.composite
-def priors(draw, sizes=(2, 3, 4, 5, 6, 8, 9, 12, 40)):
+def baselines(draw, sizes=(2, 3, 4, 5, 6, 8, 9, 12, 40)):
     """Sum 1; few distinct values, zeros and negative entries included."""
     n = draw(st.sampled_from(sizes))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -43,68 +43,68 @@ def priors(draw, sizes=(2, 3, 4, 5, 6, 8, 9, 12, 40)):
     return p / p.sum()
 
 
-def random_rows(prior, count, seed=0):
-    rows = np.random.default_rng(seed).normal(size=(count, len(prior)))
-    return rows - (rows @ prior)[:, None]
+def random_rows(baseline, count, seed=0):
+    rows = np.random.default_rng(seed).normal(size=(count, len(baseline)))
+    return rows - (rows @ baseline)[:, None]
 
 
 @pytest.mark.long
-@given(priors())
+@given(baselines())
 @settings(max_examples=30)
-def test_integer_priors_are_close_coprime_and_have_a_sum(prior):
-    p = integer_prior(prior)
+def test_integer_priors_are_close_coprime_and_have_a_sum(baseline):
+    p = integer_baseline(baseline)
     assert p.dtype == np.int64
     assert gcd(*p.tolist()) == 1
     assert p.sum() > 0
-    assert np.abs(p).max() <= 2 * PRIOR
-    assert np.abs(p / p.sum() - prior).max() < 0.03 * np.abs(prior).max()
+    assert np.abs(p).max() <= 2 * BASELINE
+    assert np.abs(p / p.sum() - baseline).max() < 0.03 * np.abs(baseline).max()
 
 
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=9))
 def test_integer_priors_stay_what_they_are(p):
     p = np.array(p) // gcd(*p)
-    assert integer_prior(p / p.sum()).tolist() == p.tolist()
+    assert integer_baseline(p / p.sum()).tolist() == p.tolist()
 
 
 @pytest.mark.long
-@given(priors())
+@given(baselines())
 @settings(max_examples=30)
-def test_lattice_rows_vanish_exactly_and_keep_their_rank(prior):
-    p = integer_prior(prior)
+def test_lattice_rows_vanish_exactly_and_keep_their_rank(baseline):
+    p = integer_baseline(baseline)
     n = len(p)
-    planned = random_rows(prior, n - 1)
-    found = Lattice(p).round(planned, NORM)
-    assert not (found.rows @ p).any()
-    assert np.linalg.matrix_rank(found.rows) == n - 1
+    planned = random_rows(baseline, n - 1)
+    rows = Lattice(p).round(planned, NORM)
+    assert not (rows.rows @ p).any()
+    assert np.linalg.matrix_rank(rows.rows) == n - 1
 
 
 @pytest.mark.long
-@given(priors(sizes=(3, 4, 5, 8, 12)))
-def test_lattice_rows_are_near_the_planned_ones(prior):
-    p = integer_prior(prior)
+@given(baselines(sizes=(3, 4, 5, 8, 12)))
+def test_lattice_rows_are_near_the_planned_ones(baseline):
+    p = integer_baseline(baseline)
     moved = random_rows(p / p.sum(), len(p) + 2)
-    found = Lattice(p).round(moved, 2.0**20).rows
+    rows = Lattice(p).round(moved, 2.0**20).rows
     scaled = moved * 2.0**20 / np.sqrt((moved**2).sum(axis=0).max())
-    assert np.abs(found - scaled).max() < 4 * np.sqrt((short_basis(p) ** 2).sum(axis=1).max()) + 2
+    assert np.abs(rows - scaled).max() < 4 * np.sqrt((short_basis(p) ** 2).sum(axis=1).max()) + 2
 
 
 @pytest.mark.long
 @settings(max_examples=30)
-@given(priors(), st.sampled_from([2.0**8, 2.0**12, 2.0**20]))
-def test_low_rank_rows_are_guarded(prior, norm):
-    p = integer_prior(prior, norm)
+@given(baselines(), st.sampled_from([2.0**8, 2.0**12, 2.0**20]))
+def test_low_rank_rows_are_guarded(baseline, norm):
+    p = integer_baseline(baseline, norm)
     lattice = Lattice(p)
-    found = lattice.guarded(lattice.round(random_rows(prior, 1), norm), norm)
-    assert not (found.rows @ p).any()
-    assert np.linalg.matrix_rank(found.rows) == len(p) - 1
-    assert found.rows[0].any()
+    guarded = lattice.guarded(lattice.round(random_rows(baseline, 1), norm), norm)
+    assert not (guarded.rows @ p).any()
+    assert np.linalg.matrix_rank(guarded.rows) == len(p) - 1
+    assert guarded.rows[0].any()
 
 
 @pytest.mark.long
-@given(priors())
+@given(baselines())
 @settings(max_examples=30)
-def test_whole_reaches_everything(prior):
-    p = integer_prior(prior)
+def test_whole_reaches_everything(baseline):
+    p = integer_baseline(baseline)
     part = Lattice(p).whole(2.0**9)
     assert not (part.matrix() @ p).any()
     assert np.linalg.matrix_rank(part.matrix()) == len(p) - 1
@@ -112,10 +112,10 @@ def test_whole_reaches_everything(prior):
 
 
 @pytest.mark.long
-@given(priors())
+@given(baselines())
 @settings(max_examples=30)
-def test_short_bases_are_bases_of_the_lattice(prior):
-    p = integer_prior(prior)
+def test_short_bases_are_bases_of_the_lattice(baseline):
+    p = integer_baseline(baseline)
     basis = short_basis(p)
     assert basis.shape == (len(p) - 1, len(p))
     assert not (basis @ p).any()
@@ -126,28 +126,28 @@ def test_short_bases_are_bases_of_the_lattice(prior):
 
 
 @pytest.mark.long
-@given(priors(sizes=(2, 3, 5)), priors(sizes=(2, 4, 9)))
+@given(baselines(sizes=(2, 3, 5)), baselines(sizes=(2, 4, 9)))
 @settings(max_examples=20)
 def test_joint_rows_vanish_along_every_axis(first, second):
-    p, q = integer_prior(first), integer_prior(second)
+    p, q = integer_baseline(first), integer_baseline(second)
     shape = (len(p), len(q))
     planned = np.random.default_rng(1).normal(size=((shape[0] - 1) * (shape[1] - 1), shape[0] * shape[1]))
-    found = joint_rows(planned, shape, [p, q], [short_basis(p), short_basis(q)], 2.0**22)
-    tensor = found.rows.reshape(-1, *shape)
+    rows = joint_rows(planned, shape, [p, q], [short_basis(p), short_basis(q)], 2.0**22)
+    tensor = rows.rows.reshape(-1, *shape)
     assert not (tensor @ q).any()
     assert not np.tensordot(tensor, p, axes=(1, 0)).any()
-    assert np.linalg.matrix_rank(found.rows.astype(float)) == (shape[0] - 1) * (shape[1] - 1)
-    assert reaches(found.rows, [first, second])
-    assert not reaches(found.rows[:-1], [first, second])
+    assert np.linalg.matrix_rank(rows.rows.astype(float)) == (shape[0] - 1) * (shape[1] - 1)
+    assert reaches(rows.rows, [first, second])
+    assert not reaches(rows.rows[:-1], [first, second])
 
 
 @settings(max_examples=30)
-@given(priors(), st.sampled_from([2.0**8, 2.0**12]))
-def test_kernel_of_free_rows_is_their_prior(prior, norm):
-    rows, kernel = free_rows(random_rows(prior, len(prior) - 1), norm)
+@given(baselines(), st.sampled_from([2.0**8, 2.0**12]))
+def test_kernel_of_free_rows_is_their_prior(baseline, norm):
+    rows, kernel = free_rows(random_rows(baseline, len(baseline) - 1), norm)
     assert rows.largest_square <= norm**2
     assert abs(kernel.sum() - 1) < 1e-9 * np.abs(kernel).max()
-    assert np.abs(rows.rows @ kernel).max() < 1e-10 * norm * np.abs(kernel).max() * len(prior)
+    assert np.abs(rows.rows @ kernel).max() < 1e-10 * norm * np.abs(kernel).max() * len(baseline)
 
 
 def test_free_rows_spend_their_norm():
@@ -197,16 +197,16 @@ def test_levels():
 
 def test_two_values_with_any_prior():
     for p in ([1, 1023], [1000, -999], [1, 0]):
-        found = Lattice(np.array(p)).round(np.array([[0.3, -0.1], [1e-9, 0.0]]), NORM)
-        assert isinstance(found, Rows)
-        assert not (found.rows @ np.array(p)).any()
+        rows = Lattice(np.array(p)).round(np.array([[0.3, -0.1], [1e-9, 0.0]]), NORM)
+        assert isinstance(rows, Rows)
+        assert not (rows.rows @ np.array(p)).any()
 
 
 @pytest.mark.parametrize("n", [100, 300])
 def test_many_values(n):
-    prior = np.linspace(1, 3, n) / np.linspace(1, 3, n).sum()
-    p = integer_prior(prior)
-    found = Lattice(p).round(random_rows(prior, n - 1), NORM)
-    assert not (found.rows @ p).any()
-    assert np.linalg.matrix_rank(found.rows.astype(float)) == n - 1
+    baseline = np.linspace(1, 3, n) / np.linspace(1, 3, n).sum()
+    p = integer_baseline(baseline)
+    rows = Lattice(p).round(random_rows(baseline, n - 1), NORM)
+    assert not (rows.rows @ p).any()
+    assert np.linalg.matrix_rank(rows.rows.astype(float)) == n - 1
     assert len(short_basis(p)) == n - 1

@@ -21,8 +21,8 @@ DOCS = ROOT / "docs"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    said = site_build.build(folder)
-    assert not said, said
+    text = site_build.build(folder)
+    assert not text, text
     return folder
 
 
@@ -128,16 +128,16 @@ def test_a_dead_link_or_a_page_outside_the_navigation_stops_the_build(
     settings = (ROOT / "mkdocs.yml").read_text().split("nav:\n  - Home")[0]
     (tmp_path / "mkdocs.yml").write_text(f"{settings}nav: [Home: index.md, Project: [contributing.md]]\n")
     monkeypatch.setattr(site_build, "ROOT", tmp_path)
-    said = site_build.build(tmp_path / "site")
+    text = site_build.build(tmp_path / "site")
     for complaint in ("'gone.md'", "'#there'", "lost.md"):
-        assert complaint in said
+        assert complaint in text
 
 
 @pytest.mark.parametrize("module", [site_pages, site_docstrings], ids=lambda m: m.__name__)
 def test_examples_of_the_tools(module: ModuleType) -> None:
-    found = doctest.testmod(module)
-    assert found.attempted
-    assert not found.failed
+    testmod = doctest.testmod(module)
+    assert testmod.attempted
+    assert not testmod.failed
 
 
 def test_links_are_moved_with_their_pages() -> None:

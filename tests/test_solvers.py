@@ -173,7 +173,7 @@ def test_kronecker_brackets_the_optimum(name):
 def test_large_sums_bracket_the_optimum(name):
     """What is done for sums too large to be dense, on sums that are not."""
     p = PROBLEMS[name]
-    solution = best_structured(p.gram, tuple(axis.prior for axis in p.axes), GAP)
+    solution = best_structured(p.gram, tuple(axis.baseline for axis in p.axes), GAP)
     B, G = solution.strategy.matrix(), p.gram.dense()
     assert solution.floor <= optimum(name) * (1 + SDP)
     assert optimum(name) * (1 - SDP) <= solution.error <= solve("kronecker", name).error * (1 + 1e-9)
@@ -233,10 +233,10 @@ def test_eigen_is_between_optimal_and_subtraction(name):
 
 @pytest.mark.parametrize("skew", [False, True], ids=["uniform", "skewed"])
 def test_subtraction_is_the_projection(skew):
-    prior = skewed(5) if skew else np.full(5, 0.2)
+    baseline = skewed(5) if skew else np.full(5, 0.2)
     p = problem(Kron((factor("prefix", 5, skew),)), skew)
     V = (lambda B: B.T @ B)(Solver("subtraction").solve(p.gram, p.axes).strategy.matrix())
-    projection = np.eye(5) - np.outer(prior, prior) / (prior @ prior)
+    projection = np.eye(5) - np.outer(baseline, baseline) / (baseline @ baseline)
     assert_allclose(V, projection / projection.diagonal().max(), atol=1e-12)
 
 
@@ -249,16 +249,16 @@ def test_basis_measures_the_users_rows():
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "text"),
     [
         (np.eye(3), "basis for an attribute of 4 values has shape (3, 3); give rows of length 4"),
         (np.eye(4)[:2], "basis of 2 rows cannot reconstruct all 4 values; add independent rows"),
     ],
 )
-def test_bad_bases_are_refused(rows, said):
+def test_bad_bases_are_refused(rows, text):
     with pytest.raises(LeastnoiseError) as error:
         Solver("basis").solve(Kron((factor("prefix", 4),)), (Axis(np.full(4, 0.25), "k", rows),))
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 def test_unknown_solvers_are_refused():

@@ -116,8 +116,8 @@ def test_repeat_makes_numbered_copies():
 def test_lines_are_calls_of_add(line, meant):
     if meant is None:
         meant = BASE.add({"age": {"random": {"count": 3}}, "sex": {"matrix": [[1, 1]]}})
-    found = blocks(line)
-    assert [_facts(block) for block in found] == [_facts(block) for block in meant.blocks]
+    result = blocks(line)
+    assert [_facts(block) for block in result] == [_facts(block) for block in meant.blocks]
 
 
 def _facts(block):
@@ -142,8 +142,8 @@ def test_defaults():
 
 
 def test_choices():
-    found = parse_spec(spec(more="objective: {lr: 4}\nprior: uniform\nsolver: fourier\n"))
-    assert (found.objective, found.prior, found.solver) == ({"lr": 4.0}, "uniform", "fourier")
+    loaded = parse_spec(spec(more="objective: {lr: 4}\nbaseline: uniform\nsolver: fourier\n"))
+    assert (loaded.objective, loaded.baseline, loaded.solver) == ({"lr": 4.0}, "uniform", "fourier")
     assert parse_spec(spec(more="objective: max\n")).objective == "max"
 
 
@@ -159,9 +159,9 @@ def test_choices():
     ],
 )
 def test_privacy_is_what_a_budget_takes(text, fields):
-    found = parse_spec(spec(privacy=f"privacy: {text}\n")).budget_fields
-    assert found == fields
-    assert Budget(**found) == Budget(**fields)
+    loaded = parse_spec(spec(privacy=f"privacy: {text}\n")).budget_fields
+    assert loaded == fields
+    assert Budget(**loaded) == Budget(**fields)
 
 
 def test_rules():
@@ -181,9 +181,9 @@ def test_rules():
 
 
 def test_a_unit_sets_the_rows_per_person():
-    found = parse_spec(spec(more="unit: {id: person, max_rows: 3}\n"))
-    assert found.unit_fields == {"id": "person", "max_rows": 3}
-    assert found.budget_fields == {"epsilon": 1, "delta": 1e-9, "rows_per_person": 3}
+    loaded = parse_spec(spec(more="unit: {id: person, max_rows: 3}\n"))
+    assert loaded.unit_fields == {"id": "person", "max_rows": 3}
+    assert loaded.budget_fields == {"epsilon": 1, "delta": 1e-9, "rows_per_person": 3}
     more = "unit: {id: person, max_rows: 3, missing: drop, secret: env:KEY}\n"
     same = parse_spec(spec(privacy="privacy: {mu: 1, rows_per_person: 3}\n", more=more))
     assert same.unit_fields == {"id": "person", "max_rows": 3, "missing": "drop", "secret": "env:KEY"}
@@ -191,7 +191,7 @@ def test_a_unit_sets_the_rows_per_person():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line"),
     [
         ("unit: person", "unit is 'person'; write for example {id: person, max_rows: 3}"),
         ("unit: {id: person}", "unit needs 'max_rows'; write for example {id: person, max_rows: 3}"),
@@ -201,8 +201,8 @@ def test_a_unit_sets_the_rows_per_person():
         ("unit: {id: p, max_row: 3}", "unknown key 'max_row' in unit; did you mean 'max_rows'?"),
     ],
 )
-def test_bad_units(text, said):
-    assert message(spec(more=f"{text}\n")) == f"s.yaml line 7: {said}"
+def test_bad_units(text, line):
+    assert message(spec(more=f"{text}\n")) == f"s.yaml line 7: {line}"
 
 
 def test_units_and_budgets_agree():
@@ -217,9 +217,9 @@ def test_units_and_budgets_agree():
 
 
 def test_targets_may_stand_without_privacy():
-    found = parse_spec(spec(workload="workload: [{queries: total, within: 20}, {queries: marginal}]\n", privacy=""))
-    assert found.budget_fields == {}
-    assert [block.target is None for block in found.workload.blocks] == [False, True]
+    loaded = parse_spec(spec(workload="workload: [{queries: total, within: 20}, {queries: marginal}]\n", privacy=""))
+    assert loaded.budget_fields == {}
+    assert [block.target is None for block in loaded.workload.blocks] == [False, True]
 
 
 def test_aliases_and_json_are_yaml():
@@ -242,7 +242,7 @@ def test_matrix_files_lie_beside_the_spec(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "text"),
     [
         (
             "rows.csv",
@@ -261,12 +261,12 @@ def test_matrix_files_lie_beside_the_spec(tmp_path):
         ("rows.txt", b"1,2\n", "cannot read a matrix from 'rows.txt'; use a file that ends in .csv, .npy, .npz, .mtx"),
     ],
 )
-def test_bad_matrix_files(tmp_path, name, content, said):
+def test_bad_matrix_files(tmp_path, name, content, text):
     (tmp_path / name).write_bytes(content)
     (tmp_path / "s.yaml").write_text(second_line(f"{{queries: {{matrix: {name}}}, on: sex}}"))
     with pytest.raises(LeastnoiseError) as error:
         load_spec(tmp_path / "s.yaml")
-    assert str(error.value) == f"s.yaml line 6: {said}"
+    assert str(error.value) == f"s.yaml line 6: {text}"
 
 
 @pytest.mark.parametrize("array", [np.array([[1j, 0]]), np.array([["a", "b"]])], ids=["complex", "text"])

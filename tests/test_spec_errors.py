@@ -13,7 +13,7 @@ NO_WORKLOAD = "1: the spec needs 'workload'; write for example - {queries: margi
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line"),
     [
         ("", "s.yaml is empty; begin with attributes:"),
         ("# only a comment\n", "s.yaml is empty; begin with attributes:"),
@@ -30,12 +30,12 @@ NO_WORKLOAD = "1: the spec needs 'workload'; write for example - {queries: margi
         ("a: &a {b: *a}\n", "s.yaml: nested too deeply, or within itself; write it out flat"),
     ],
 )
-def test_not_a_spec(text, said):
-    assert message(text) == said
+def test_not_a_spec(text, line):
+    assert message(text) == line
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line"),
     [
         (
             spec(privacy=""),
@@ -57,17 +57,17 @@ def test_not_a_spec(text, said):
             spec(more="objective: {lr: 0.5}\n"),
             "7: lr 0.5 is below 1; 1 is the sum, large numbers come close to max",
         ),
-        (spec(more="prior: serach\n"), "7: unknown prior 'serach'; did you mean 'search'?"),
-        (spec(more="prior: [uniform]\n"), "7: prior is a list; use search or uniform"),
+        (spec(more="baseline: serach\n"), "7: unknown baseline 'serach'; did you mean 'search'?"),
+        (spec(more="baseline: [uniform]\n"), "7: baseline is a list; use search or uniform"),
         (spec(more="solver: [optimal]\n"), "7: solver is a list, not a name"),
     ],
 )
-def test_bad_top_level(text, said):
-    assert message(text) == f"s.yaml line {said}"
+def test_bad_top_level(text, line):
+    assert message(text) == f"s.yaml line {line}"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line"),
     [
         ("10", "an attribute is '10'; write for example {size: 10} or {range: [0, 99]}"),
         ("{}", "a needs 'size'; write for example {size: 10} or {range: [0, 99]}"),
@@ -113,8 +113,8 @@ def test_bad_top_level(text, said):
         ("{size: 4, repeat: 0}", "repeat 0 is not between 1 and 100000"),
     ],
 )
-def test_bad_attributes(text, said):
-    assert message(one_attribute(text)) == f"s.yaml line 2: {said}"
+def test_bad_attributes(text, line):
+    assert message(one_attribute(text)) == f"s.yaml line 2: {line}"
 
 
 def test_copies_may_not_clash():
@@ -126,7 +126,7 @@ NAMES = "total, marginal, prefix, suffix, range, circular, nodes, hybrid, affine
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "text"),
     [
         ("marginal", "a workload line is 'marginal'; write for example {queries: marginal, ways: 2}"),
         ("{ways: 2}", "workload needs 'queries'; write for example marginal or {age: prefix, sex: marginal}"),
@@ -193,12 +193,12 @@ NAMES = "total, marginal, prefix, suffix, range, circular, nodes, hybrid, affine
         ("{queries: {phi: [1]}, on: sex}", "phi has 1 values but the attribute has 2; give one per value"),
     ],
 )
-def test_bad_lines(line, said):
-    assert message(second_line(line)) == f"s.yaml line 6: {said}"
+def test_bad_lines(line, text):
+    assert message(second_line(line)) == f"s.yaml line 6: {text}"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line"),
     [
         ("{epsilon: 0, delta: 1e-9}", "epsilon 0 is not positive; use a finite number above 0"),
         ("{epsilon: -1, delta: 1e-9}", "epsilon -1 is not positive; use a finite number above 0"),
@@ -222,12 +222,12 @@ def test_bad_lines(line, said):
         ("{mu: 1, neighbours: replaced}", "unknown neighbours 'replaced'; did you mean 'replace'?"),
     ],
 )
-def test_bad_privacy(text, said):
-    assert message(spec(privacy=f"privacy: {text}\n")) == f"s.yaml line 6: {said}"
+def test_bad_privacy(text, line):
+    assert message(spec(privacy=f"privacy: {text}\n")) == f"s.yaml line 6: {line}"
 
 
 def test_the_first_error_in_the_file_is_told():
-    text = spec(more="prior: serach\n").replace("marginal", "margnal").replace("range", "rnge")
+    text = spec(more="baseline: serach\n").replace("marginal", "margnal").replace("range", "rnge")
     assert message(text) == "s.yaml line 2: unknown key 'rnge' in an attribute; did you mean 'range'?"
 
 
@@ -264,7 +264,7 @@ JUNK = st.recursive(
 
 
 @pytest.mark.long
-@given(st.sampled_from(["attributes", "workload", "privacy", "objective", "prior", "solver", "line", "age"]), JUNK)
+@given(st.sampled_from(["attributes", "workload", "privacy", "objective", "baseline", "solver", "line", "age"]), JUNK)
 def test_junk_anywhere_is_a_one_line_error(place, junk):
     data = yaml.safe_load(spec())
     if place == "line":
@@ -273,6 +273,6 @@ def test_junk_anywhere_is_a_one_line_error(place, junk):
         data["attributes"]["age"] = junk
     else:
         data[place] = junk
-    said = error_of(yaml.safe_dump(data))
-    assert said == "" or said.startswith("spec line ")
-    assert "\n" not in said
+    text = error_of(yaml.safe_dump(data))
+    assert text == "" or text.startswith("spec line ")
+    assert "\n" not in text

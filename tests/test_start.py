@@ -19,8 +19,8 @@ HEAVY = {"altair", "cryptography", "duckdb", "numpy", "pandas", "pyarrow", "pyda
 PACKAGES = [name for name, path in MODULES.items() if path.name == "__init__.py" and "__all__" in path.read_text()]
 
 
-def heavy(found: list[str]) -> set[str]:
-    return {module.split(".")[0] for module in found} & HEAVY
+def heavy(results: list[str]) -> set[str]:
+    return {module.split(".")[0] for module in results} & HEAVY
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_package_imports_no_library():
-    found = modules("import leastnoise")
-    assert heavy(found) == set()
-    assert {name for name in found if name.startswith("leastnoise")} == {
+    results = modules("import leastnoise")
+    assert heavy(results) == set()
+    assert {name for name in results if name.startswith("leastnoise")} == {
         "leastnoise",
         "leastnoise._lazy",
         "leastnoise.errors",
@@ -41,22 +41,22 @@ def test_the_package_imports_no_library():
 
 
 def test_help_imports_no_command():
-    found = modules(COMMAND, "--help")
-    assert heavy(found) == set()
-    ours = {name for name in found if name.startswith("leastnoise.")}
+    results = modules(COMMAND, "--help")
+    assert heavy(results) == set()
+    ours = {name for name in results if name.startswith("leastnoise.")}
     assert ours == {"leastnoise._lazy", "leastnoise.errors", "leastnoise.cli", "leastnoise.cli.registry"}
 
 
 def test_plans_need_no_data_libraries(folder):
-    found = modules(COMMAND, "plan", "spec.yaml")
-    assert heavy(found) == {"cryptography", "numpy", "pydantic", "scipy", "yaml"}
-    assert not {"scipy.stats", "leastnoise.sources.convert"} & set(found)
+    results = modules(COMMAND, "plan", "spec.yaml")
+    assert heavy(results) == {"cryptography", "numpy", "pydantic", "scipy", "yaml"}
+    assert not {"scipy.stats", "leastnoise.sources.convert"} & set(results)
 
 
 def test_answers_need_no_data_libraries(folder):
-    found = modules("import leastnoise as ln; ln.load('release').ask('age < 5')")
-    assert heavy(found) == {"cryptography", "numpy", "pydantic", "scipy"}
-    assert not {"scipy.stats", "leastnoise.sources.convert"} & set(found)
+    results = modules("import leastnoise as ln; ln.load('release').ask('age < 5')")
+    assert heavy(results) == {"cryptography", "numpy", "pydantic", "scipy"}
+    assert not {"scipy.stats", "leastnoise.sources.convert"} & set(results)
 
 
 def test_counts_from_arrays_need_no_engine():
@@ -90,9 +90,9 @@ def test_modules_never_hide_the_objects_that_have_their_names():
         "import leastnoise.mechanisms.tables.plan, leastnoise.domain.hierarchies, leastnoise.strategies.norms\n"
         "import leastnoise.release.merging\n"
         "import leastnoise as ln\n"
-        "assert all(callable(f) for f in (ln.plan, ln.hierarchy, ln.factorize, ln.merge))\n"
+        "assert all(callable(f) for f in (ln.plan, ln.hierarchy, ln.matrix_plan, ln.merge))\n"
         "from leastnoise.mechanisms.tables.plan import plan\n"
-        "assert plan is ln.plan and ln.estimate.fit and ln.noise.SeededBits and ln.cascade.Tree\n"
+        "assert plan is ln.plan and ln.estimate.fit and ln.noise.SeededRandomSource and ln.mechanisms.tree.Tree\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -110,18 +110,20 @@ def test_unknown_names_are_refused_as_python_does():
 
 def test_the_list_of_commands_says_what_each_says_itself():
     for entry in COMMANDS:
-        found = resolve(entry.target)
+        result = resolve(entry.target)
         assert entry.example.startswith(f"leastnoise {entry.name}")
-        if isinstance(found, typer.Typer):
-            assert (found.info.help, found.info.epilog) == (entry.help, f"Example: {entry.example}")
+        if isinstance(result, typer.Typer):
+            assert (result.info.help, result.info.epilog) == (entry.help, f"Example: {entry.example}")
         else:
-            first, _, _ = (found.__doc__ or "").partition("\n\n")
+            first, _, _ = (result.__doc__ or "").partition("\n\n")
             assert " ".join(first.split()) == entry.help
 
 
 def test_options_of_commands_are_completed():
-    asked = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": "leastnoise plan --so", "COMP_CWORD": "2"}
+    requests = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": "leastnoise plan --so", "COMP_CWORD": "2"}
     code = "import sys; sys.argv[0] = 'leastnoise'; from leastnoise.cli import main; main()"
     command = [sys.executable, "-c", code]
-    found = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False, timeout=60)
-    assert found.stdout.split() == ["--solver"]
+    process = subprocess.run(
+        command, env=os.environ | requests, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert process.stdout.split() == ["--solver"]

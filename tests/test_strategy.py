@@ -187,6 +187,6 @@ def test_circulant_strategy_is_circulant(shape, seed, drop):
 
 def test_matrix_strategy_scales_rows_and_their_inverse_alike():
     rows = np.array([[3.0, 0, 1], [0, 4.0, 0]])
-    plain, told = MatrixStrategy(rows, (3,)), MatrixStrategy(rows, (3,), np.linalg.pinv(rows))
+    plain, matrix_strategy = MatrixStrategy(rows, (3,)), MatrixStrategy(rows, (3,), np.linalg.pinv(rows))
     assert_allclose(plain.rows, rows / 4)
-    assert_allclose(plain.pseudo_inverse, told.pseudo_inverse, atol=1e-12)
+    assert_allclose(plain.pseudo_inverse, matrix_strategy.pseudo_inverse, atol=1e-12)

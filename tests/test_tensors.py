@@ -140,7 +140,7 @@ def test_wrong_widths_and_weights_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("family", "shape", "said"),
+    ("family", "shape", "text"),
     [
         (Affine(), (1000, 1000),
          "affine on 1000 x 1000 values needs an array of 1,999,000,000 numbers (16 GB); "
@@ -150,7 +150,7 @@ def test_wrong_widths_and_weights_are_refused():
          "use coarser values or fewer queries"),
     ],
 )  # fmt: skip
-def test_impossible_arrays_are_refused(family, shape, said):
+def test_impossible_arrays_are_refused(family, shape, text):
     with pytest.raises(LeastnoiseError) as error:
         family.rows(shape)
-    assert str(error.value) == said
+    assert str(error.value) == text

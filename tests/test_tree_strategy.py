@@ -14,7 +14,7 @@ from leastnoise.domain.attributes import Attribute, Hierarchy
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree import Demand, best_cascade, least_error
-from leastnoise.planning.residual_workload import Prior, SlotData
+from leastnoise.planning.residual_workload import Baseline, SlotData
 from leastnoise.strategies import TreeStrategy
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows, largest_difference
@@ -107,17 +107,17 @@ def test_nodes_are_the_leaves_below(tree):
     ids=["nodes", "marginal", "total", "weighted marginal", "weighted nodes"],
 )
 def test_loads_are_those_of_the_dense_queries(tree, family):
-    asked: Family = family(tree)
-    load = load_of(asked, tree)
-    n, prior = tree.leaf_count, even_by_climbing(tree)
-    assert_allclose(even_shares(tree), prior)
-    rows = asked.rows(n) * np.sqrt(asked.weights(n))[:, None]
-    assert_allclose(load.mean_square, np.sum((rows @ prior) ** 2))
+    result: Family = family(tree)
+    load = load_of(result, tree)
+    n, baseline = tree.leaf_count, even_by_climbing(tree)
+    assert_allclose(even_shares(tree), baseline)
+    rows = result.rows(n) * np.sqrt(result.weights(n))[:, None]
+    assert_allclose(load.mean_square, np.sum((rows @ baseline) ** 2))
     strategy = strategy_of(tree)
-    residual = rows - (rows @ prior)[:, None]
+    residual = rows - (rows @ baseline)[:, None]
     expected = np.linalg.norm(residual @ np.linalg.pinv(strategy.matrix())) ** 2
     assert_allclose(load.own @ strategy.own, expected, rtol=1e-9)
-    assert_allclose(node_matrix(tree)[node_places(asked, tree)], asked.rows(n))
+    assert_allclose(node_matrix(tree)[node_places(result, tree)], result.rows(n))
 
 
 def test_other_families_are_no_nodes():
@@ -127,8 +127,8 @@ def test_other_families_are_no_nodes():
 
 def test_weights_by_level_and_node():
     values = Hierarchy.of(TREES["ragged"], ["all", "n", "s", "w", "a", "b", "x", "y", "c", "d", "e"])
-    asked = nodes_of(Attribute("geo", values), {"w": 9, "level 1": 2, "all": 0, "level 3": 0.5})
-    assert_allclose(asked.node_weights, [0, 2, 2, 9, 1, 1, 1, 1, 0.5, 0.5, 0.5])
+    nodes = nodes_of(Attribute("geo", values), {"w": 9, "level 1": 2, "all": 0, "level 3": 0.5})
+    assert_allclose(nodes.node_weights, [0, 2, 2, 9, 1, 1, 1, 1, 0.5, 0.5, 0.5])
 
 
 # --- strategies -------------------------------------------------------------------------------------------------------
@@ -137,21 +137,21 @@ def test_weights_by_level_and_node():
 @always
 def test_strategy_equals_its_dense_twin(tree):
     strategy, rng = strategy_of(tree), np.random.default_rng(tree.nodes)
-    B, prior = strategy.matrix(), even_by_climbing(tree)
+    B, baseline = strategy.matrix(), even_by_climbing(tree)
     assert strategy.measurements == len(B)
-    assert_allclose(B @ prior, 0, atol=1e-12)
+    assert_allclose(B @ baseline, 0, atol=1e-12)
     assert np.linalg.matrix_rank(B) == tree.leaf_count - 1
     assert_allclose(strategy.cost(), (B**2).sum(axis=0))
     assert_allclose(strategy.cost().max(), 1)
     q = rng.normal(size=(3, tree.leaf_count))
-    q -= (q @ prior)[:, None]
+    q -= (q @ baseline)[:, None]
     assert_allclose(strategy.half(q), q @ np.linalg.pinv(B), atol=1e-9)
     h = rng.normal(size=(3, len(B)))
-    # up to multiples of the prior, which queries of the residual do not see
+    # up to multiples of the baseline, which queries of the residual do not see
     assert_allclose(strategy.back(h) @ q.T, (h @ np.linalg.pinv(B).T) @ q.T, atol=1e-8)
     V = np.linalg.pinv(B.T @ B)
     nodes = node_matrix(tree)
-    nodes = nodes - (nodes @ prior)[:, None]
+    nodes = nodes - (nodes @ baseline)[:, None]
     assert_allclose(strategy.node_variances(), np.einsum("qa,ab,qb->q", nodes, V, nodes), atol=1e-9)
 
 
@@ -159,16 +159,16 @@ def test_strategy_equals_its_dense_twin(tree):
 def test_best_scales_equal_the_best_cascade(tree):
     """The total has its own residual, so its share of the budget is taken out of the cascade."""
     w = weights_of(tree)
-    load, asked = load_of(Nodes(tree, w), tree), Demand.nodes(tree, w)
+    load, demand = load_of(Nodes(tree, w), tree), Demand.nodes(tree, w)
     solution = solve_tree(load)
     total = (np.sqrt(load.mean_square) + np.sqrt(solution.error)) ** 2
-    assert_allclose(total, least_error(asked), rtol=1e-9)
-    assert_allclose(total, asked.error(best_cascade(asked)), rtol=1e-8)
+    assert_allclose(total, least_error(demand), rtol=1e-9)
+    assert_allclose(total, demand.error(best_cascade(demand)), rtol=1e-8)
     assert_allclose(solution.error, solution.strategy.error(_gram(Nodes(tree, w), tree)), rtol=1e-12)
 
 
 def _gram(family: Family, tree: Tree) -> Kron:
-    return Kron((SlotData(family, Prior.along(tree)).factor,))
+    return Kron((SlotData(family, Baseline.along(tree)).factor,))
 
 
 @always
@@ -190,9 +190,9 @@ def test_floors_are_below_the_optimum(tree, blind):
     load = load_of(Nodes(tree, w), tree)
     gram = _gram(Nodes(tree, w), tree)
     best = solve_optimal(Dense(gram.shape, "x", gram.dense), 1e-7)
-    found = solve_tree(load)
-    assert found.floor <= best.error * (1 + 1e-6)
-    assert found.error >= best.floor * (1 - 1e-6)
+    solution = solve_tree(load)
+    assert solution.floor <= best.error * (1 + 1e-6)
+    assert solution.error >= best.floor * (1 - 1e-6)
     rows = np.sqrt(w)[:, None] * node_matrix(tree)
     whole = solve_optimal(Dense(gram.shape, "y", lambda: rows.T @ rows), 1e-7)
     trace = Witness.of(load).trace(load)
@@ -205,8 +205,8 @@ def test_floors_are_below_the_optimum(tree, blind):
 def test_regular_trees_reach_the_floor(name):
     tree = TREES[name]
     w = np.repeat(1.0 + np.arange(tree.depth + 1), np.diff(tree.ends, prepend=0))
-    found = solve_tree(load_of(Nodes(tree, w), tree))
-    assert_allclose(found.error, found.floor, rtol=1e-9)
+    solution = solve_tree(load_of(Nodes(tree, w), tree))
+    assert_allclose(solution.error, solution.floor, rtol=1e-9)
 
 
 @always
@@ -231,12 +231,12 @@ def test_the_test_matrix_has_norm_one_and_the_stated_traces(tree):
             direction = direction - np.sqrt(s[node] / s[up]) * v * below[up] / np.sqrt(s[up])
         Y += np.outer(y, direction)
     assert np.linalg.norm(Y, 2) <= 1 + 1e-9
-    for asked in (load, second):
-        X = np.sqrt(asked.weights)[:, None] * below * v
+    for result in (load, second):
+        X = np.sqrt(result.weights)[:, None] * below * v
         along = float(v @ Y.T @ X @ v)
-        found = witness.trace(asked)
-        assert_allclose(found.constant, along, rtol=1e-9)
-        assert_allclose(found.rest, np.trace(Y.T @ X) - along, rtol=1e-9)
+        trace = witness.trace(result)
+        assert_allclose(trace.constant, along, rtol=1e-9)
+        assert_allclose(trace.rest, np.trace(Y.T @ X) - along, rtol=1e-9)
     assert_allclose(witness.trace(load).rest + witness.trace(load).constant, _nuclear(load, v), rtol=1e-9)
     marginal = witness.trace_of(Marginal())
     assert_allclose([marginal.constant, marginal.rest], [np.sum(v**3), np.sum(v) - np.sum(v**3)])
@@ -262,13 +262,13 @@ def test_distance_is_at_least_that_from_the_optimum(tree):
 def test_sums_of_products_along_a_tree():
     tree = TREES["ragged"]
     one, two = _gram(Nodes(tree, weights_of(tree)), tree).factors[0], _gram(Marginal(), tree).factors[0]
-    table, prefix = (SlotData(f, Prior(3)).factor for f in (Marginal(), Prefix()))
+    table, prefix = (SlotData(f, Baseline(3)).factor for f in (Marginal(), Prefix()))
     gram = Sum(((1.0, Kron((one, table))), (0.7, Kron((two, prefix)))))
-    found = solve_along_trees(gram, 1e-7)
+    solution = solve_along_trees(gram, 1e-7)
     best = solve_optimal(Dense(gram.shape, "both", gram.dense), 1e-6)
-    assert_allclose(found.error, np.vdot(gram.dense(), found.strategy.inverse()), rtol=1e-9)
-    assert found.floor <= best.error * (1 + 1e-6) <= found.error * (1 + 2e-6)
-    assert found.error <= 1.3 * best.error
+    assert_allclose(solution.error, np.vdot(gram.dense(), solution.strategy.inverse()), rtol=1e-9)
+    assert solution.floor <= best.error * (1 + 1e-6) <= solution.error * (1 + 2e-6)
+    assert solution.error <= 1.3 * best.error
 
 
 # --- integers ---------------------------------------------------------------------------------------------------------
@@ -298,9 +298,9 @@ def test_contrasts_equal_their_dense_rows(tree, seed):
     inner = part.matrix().T @ part.matrix()
     assert (part.inner(x, y) == inner[x, y]).all()
     answers = rng.normal(size=(2, part.measurements))
-    prior = even_by_climbing(tree)
+    baseline = even_by_climbing(tree)
     expected = answers @ np.linalg.pinv(part.matrix().astype(float)).T
-    expected -= expected.sum(axis=1, keepdims=True) * prior
+    expected -= expected.sum(axis=1, keepdims=True) * baseline
     assert_allclose(part.decode(answers), expected, atol=1e-9)
 
 
@@ -342,7 +342,7 @@ def test_any_tree(leaves, arity, seed):
     assert part.largest_difference == columns_apart(part.matrix())
     x = np.random.default_rng(seed).integers(0, 9, (1, leaves))
     decoded = part.decode(part.apply(x, 1).astype(float))
-    assert_allclose(decoded + x.sum() * even_by_climbing(tree), x, atol=1e-8)  # a residual, and the prior fills it
+    assert_allclose(decoded + x.sum() * even_by_climbing(tree), x, atol=1e-8)  # a residual, and the baseline fills it
 
 
 @pytest.mark.parametrize(

@@ -275,10 +275,10 @@ MISTAKES: dict[str, tuple[Callable[[], Workload], str]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_are_one_line(name):
-    make, said = MISTAKES[name]
+    make, text = MISTAKES[name]
     with pytest.raises(LeastnoiseError) as error:
         make()
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 def test_empty_workloads_cannot_be_planned():

@@ -76,8 +76,8 @@ def _dead(link: str, file: Path, pages: dict[Path, Page]) -> str:
     target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
     if target not in pages:
         return "" if target.is_file() else "leads nowhere"
-    found = not parts.fragment or unquote(parts.fragment) in pages[target].anchors
-    return "" if found else "has no such anchor"
+    holds = not parts.fragment or unquote(parts.fragment) in pages[target].anchors
+    return "" if holds else "has no such anchor"
 
 
 def main(site: Path) -> int:

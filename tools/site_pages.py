@@ -31,8 +31,8 @@ def on_config(config: Any) -> Any:
     for section in config.nav:
         for title, pages in section.items():
             if title == "Project":
-                found = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-                pages.append({"Decisions": [f"decisions/{path.name}" for path in found]})
+                results = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+                pages.append({"Decisions": [f"decisions/{path.name}" for path in results]})
     return config
 
 
@@ -58,18 +58,18 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def moved(text: str, source: str, place: str) -> str:
     """The links of a text that is `source` in the repository and `place` in the site.
 
-    >>> moved("[plan](docs/planning.md#priors), [web](https://x.org)", "README.md", "overview.md")
-    '[plan](planning.md#priors), [web](https://x.org)'
+    >>> moved("[plan](docs/planning.md#baselines), [web](https://x.org)", "README.md", "overview.md")
+    '[plan](planning.md#baselines), [web](https://x.org)'
     >>> moved("[changes](../../CHANGELOG.md)", "docs/howto/several.md", "howto/several.md")
     '[changes](../changelog.md)'
     """
 
-    def link(found: re.Match[str]) -> str:
-        if ":" in found[1]:
-            return found[0]
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
+    def link(match: re.Match[str]) -> str:
+        if ":" in match[1]:
+            return match[0]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[1]))
         there = PLACES.get(target, target.removeprefix("docs/"))
-        return f"]({posixpath.relpath(there, posixpath.dirname(place) or '.')}{found[2] or ''})"
+        return f"]({posixpath.relpath(there, posixpath.dirname(place) or '.')}{match[2] or ''})"
 
     return LINK.sub(link, text)
 

@@ -4,7 +4,7 @@ LONGEST = 600  # characters of a message: values from outside may have any lengt
 
 
 class LeastnoiseError(ValueError):
-    """A user's mistake, told in one line that names the value and the fix.
+    """A user's mistake, reported in one line that names the value and the fix.
 
     >>> str(LeastnoiseError("no attribute " + 999 * "x" + "; did you mean 'age'?"))[-40:]
     "xxxxxxxxxxxxxxxxxxx; did you mean 'age'?"

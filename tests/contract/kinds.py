@@ -13,7 +13,7 @@ import leastnoise as ln
 from leastnoise._types import IntArray
 from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.mechanism import Mechanism
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release import Release
 from leastnoise.sources import Table
 from leastnoise.workload.spec import Spec, parse_spec
@@ -64,7 +64,7 @@ class Kind:
 
     def run(self, seed: int = 1, **options: Any) -> Release:
         """A release of those counts."""
-        return self.mechanism().run(self.data(), bits=SeededBits(seed), **options)
+        return self.mechanism().run(self.data(), random_source=SeededRandomSource(seed), **options)
 
 
 AGES = ("age = 2 and sex = 'F'", ("age", "sex"))

@@ -12,10 +12,10 @@ import leastnoise as ln
 from leastnoise._lazy import resolve
 from leastnoise.audit.subjects import audit
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SecureBits, SeededBits
+from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from leastnoise.release import Release, merge
 from leastnoise.release.kinds import KINDS as REGISTRY
-from leastnoise.release.queries.linear import Linear
+from leastnoise.release.queries.linear import LinearQuery
 from leastnoise.report.pages import count, write
 from leastnoise.workload.families import Marginal
 from tests.contract.kinds import KINDS, ledger_for, released
@@ -74,7 +74,9 @@ def test_ask_equals_table_sums(name):
     cells = list(product(*(range(release.domain[n].size) for n in kind.names)))[:40]
     units = [np.eye(release.domain[n].size) for n in kind.names]
     picks = [[rows[code] for rows, code in zip(units, cell, strict=True)] for cell in cells]
-    joint = release.asks([Linear.product(release.domain, dict(zip(kind.names, p, strict=True))) for p in picks])
+    joint = release.ask_many(
+        [LinearQuery.product(release.domain, dict(zip(kind.names, p, strict=True))) for p in picks]
+    )
     assert_allclose(frame["count"][: len(cells)], joint.values, rtol=1e-7, atol=1e-5)
     assert_allclose(frame["std_error"][: len(cells)], joint.std_errors, rtol=1e-6, atol=1e-9)
     assert_allclose(frame["count"].sum(), release.total().value, rtol=1e-7, atol=1e-4)
@@ -107,13 +109,13 @@ def test_questions(name):
     release, kind = released(name), KINDS[name]
     answer = release.ask(kind.question)
     assert answer.low <= answer.value <= answer.high
-    joint = release.asks([kind.question, kind.question])
+    joint = release.ask_many([kind.question, kind.question])
     assert joint.combine([1, -1]).value == pytest.approx(0, abs=1e-6)
     with pytest.raises(LeastnoiseError) as error:
         release.ask("nonsense ((")
     assert "\n" not in str(error.value)
     with pytest.raises(LeastnoiseError, match="another domain"):
-        release.ask(Linear.total(ln.Domain.of(other=2)))
+        release.ask(LinearQuery.total(ln.Domain.of(other=2)))
 
 
 def test_intervals_cover(name):
@@ -124,20 +126,20 @@ def test_intervals_cover(name):
     truth = query.evaluate(kind.counts())
     covered = 0
     for seed in range(200 if "adaptive" not in name else 60):
-        answer = mechanism.run(data, bits=SeededBits(seed)).ask(query)
+        answer = mechanism.run(data, random_source=SeededRandomSource(seed)).ask(query)
         covered += answer.low <= truth <= answer.high
     assert covered >= (172 if "adaptive" not in name else 45)  # 60 runs: fewer has probability below 1e-6
 
 
 def test_ledger_is_debited_first(name, tmp_path):
-    class Failing(SecureBits):
+    class Failing(SecureRandomSource):
         def words(self, size):
             raise RuntimeError("no bits")
 
     kind = KINDS[name]
     ledger = ledger_for(kind, tmp_path / "people.ledger")
     with pytest.raises(RuntimeError, match="no bits"):
-        kind.mechanism().run(kind.data(), ledger=ledger, bits=Failing())
+        kind.mechanism().run(kind.data(), ledger=ledger, random_source=Failing())
     (entry,) = ledger.entries()
     assert entry.cost == kind.mechanism().cost
     with pytest.raises(ln.BudgetError):
@@ -160,7 +162,12 @@ def test_nothing_is_spent_on_bad_input(name, tmp_path):
     kind = KINDS[name]
     ledger = ledger_for(kind, tmp_path / "people.ledger")
     (tmp_path / "taken").mkdir()
-    for options in ({"out": tmp_path / "taken"}, {"dataset": "others"}, {"tables": "csv"}, {"bits": SeededBits(1)}):
+    for options in (
+        {"out": tmp_path / "taken"},
+        {"dataset": "others"},
+        {"tables": "csv"},
+        {"random_source": SeededRandomSource(1)},
+    ):
         with pytest.raises(LeastnoiseError):
             kind.mechanism().run(kind.data(), ledger=ledger, **options)
     for bad in (-kind.counts() - 1, kind.counts() * 0.5, kind.counts()[:-1]):

@@ -16,8 +16,8 @@ QUOTED = "s3cret%40pass%2Fword"
 
 def binaries() -> Path | None:
     """Where initdb and pg_ctl are, if PostgreSQL is installed."""
-    if found := shutil.which("initdb"):
-        return Path(found).parent
+    if which := shutil.which("initdb"):
+        return Path(which).parent
     return max((path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")), default=None)
 
 
@@ -38,8 +38,8 @@ class Server:
 @cache
 def server() -> Server:
     """Started once; stopped when the process ends."""
-    found = binaries()
-    assert found is not None
+    path = binaries()
+    assert path is not None
     folder = Path(tempfile.mkdtemp(prefix="leastnoise-postgres-"))
     secret = folder / "password"
     secret.write_text(PASSWORD)
@@ -47,13 +47,13 @@ def server() -> Server:
     if os.getuid() == 0:
         shutil.chown(folder, "postgres")
         shutil.chown(secret, "postgres")
-    _run(found / "initdb", "-D", data, "-U", "tester", f"--pwfile={secret}", "-A", "scram-sha-256", "-E", "UTF8")
+    _run(path / "initdb", "-D", data, "-U", "tester", f"--pwfile={secret}", "-A", "scram-sha-256", "-E", "UTF8")
     port = _free_port()
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
-    _run(found / "pg_ctl", "-D", data, "-o", options, "-l", folder / "log", "-w", "start")
+    _run(path / "pg_ctl", "-D", data, "-o", options, "-l", folder / "log", "-w", "start")
 
     def stop() -> None:
-        _run(found / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        _run(path / "pg_ctl", "-D", data, "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(stop)

@@ -34,6 +34,6 @@ def session(master: str = "local-cluster[2,1,1024]") -> Any:
         builder = builder.config(key, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = builder.getOrCreate()
-    atexit.register(found.stop)
-    return found
+        spark_session = builder.getOrCreate()
+    atexit.register(spark_session.stop)
+    return spark_session

@@ -13,9 +13,9 @@ from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.noise import SeededBits
-from leastnoise.planning.integer_plan import Probe, Recipe
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.noise import SeededRandomSource
+from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import build_structure
 from leastnoise.release import TableRelease
 from leastnoise.sources import Table, source_of
@@ -47,21 +47,27 @@ def random_mixture(shape: tuple[int, ...], components: int, rng: np.random.Gener
 
 def released(work: ln.Workload, table: Array, seed: int = 1, **budget: float) -> ln.Release:
     plan = ln.plan(work, ln.Budget(**(budget or {"epsilon": 1, "delta": 1e-9})))
-    return plan.run(Table(work.domain, table.astype(np.int64)), bits=SeededBits(seed))
+    return plan.run(Table(work.domain, table.astype(np.int64)), random_source=SeededRandomSource(seed))
 
 
 def in_rounds(domain: ln.Domain, data: Any, rounds: list[list[tuple[int, ...]]], seed: int = 1) -> ln.Release:
     """Tables measured in several rounds, as adaptive releases are: no two attributes alike, every set its own noise."""
-    source, bits, parts = source_of(data, domain), SeededBits(seed), []
+    source, random_source, parts = source_of(data, domain), SeededRandomSource(seed), []
     for sets in rounds:
         work = ln.Workload(domain)
         for attributes in sets:
             work = work.marginals(*(domain.names[a] for a in attributes))
         structure = build_structure(work, lambda a: a)
-        probes = []
+        noisy_queries = []
         for k, orbit in enumerate(structure.orbits):
             parts_of = tuple(Centring(domain.shape[c]) for c in orbit)
-            probes.append((Probe(IntegerStrategy(parts_of), Fraction((64 + k) ** 2)),))
-        priors = tuple(Prior(c.size) for c in structure.classes)
-        parts.append(measure(Recipe(work, ln.Budget(mu=10), structure, priors, tuple(probes)), Counts(source), bits))
+            noisy_queries.append((NoisyQuery(IntegerStrategy(parts_of), Fraction((64 + k) ** 2)),))
+        baselines = tuple(Baseline(c.size) for c in structure.classes)
+        parts.append(
+            measure(
+                IntegerPlan(work, ln.Budget(mu=10), structure, baselines, tuple(noisy_queries)),
+                Counts(source),
+                random_source,
+            )
+        )
     return TableRelease(tuple(parts))

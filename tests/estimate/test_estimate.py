@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.estimate import Estimate
-from leastnoise.release import Linear
+from leastnoise.release import LinearQuery
 from tests.estimate.models import dense, random_mixture, released
 from tests.shell import call
 
@@ -37,23 +37,23 @@ def test_asks_the_same_language_also_out_of_reach(estimate, release):
     whole = estimate.counts(*DOMAIN.names)
     for question in ("age < 23 and sex = 'F'", "income < 4000 and flag = true", "2 * (sex = 'M') - (age = 20)", "*"):
         assert estimate.ask(question).value == pytest.approx(release.query(question).evaluate(whole))
-    query = Linear.of(DOMAIN, ["sex", "income"], np.arange(8))
+    query = LinearQuery.of(DOMAIN, ["sex", "income"], np.arange(8))
     assert estimate.ask(query).value == pytest.approx(query.evaluate(whole))
     with pytest.raises(ln.LeastnoiseError, match="was not measured"):
         release.ask("income < 4000 and flag = true")
 
 
 def test_answers_say_that_they_are_biased(estimate, replicated):
-    plain, told = estimate.ask("sex = 'F'"), replicated.ask("sex = 'F'", confidence=0.9)
+    plain, message = estimate.ask("sex = 'F'"), replicated.ask("sex = 'F'", confidence=0.9)
     assert plain.std_error is None
     assert str(plain).endswith("(biased; a model fitted to the release)")
-    assert told.low < told.value < told.high
-    assert told.to_json()["confidence"] == 0.9
-    assert "approximate" in told.note
-    assert "s.e. about" in str(told)
+    assert message.low < message.value < message.high
+    assert message.to_json()["confidence"] == 0.9
+    assert "approximate" in message.note
+    assert "s.e. about" in str(message)
     wider = replicated.ask("sex = 'F'", confidence=0.99)
-    assert wider.high > told.high
-    assert wider.value == told.value
+    assert wider.high > message.high
+    assert wider.value == message.value
 
 
 def test_tables(estimate, replicated):
@@ -149,8 +149,8 @@ def test_synth_writes_rows(folder, capsys):
     code, out, err = call(capsys, "synth", "out", "--rows", 200, "--out", "rows.parquet", "--json")
     assert code == 0
     assert "INSECURE" in err.upper()
-    told = json.loads(out)
-    assert (told["file"], told["rows"], told["insecure"]) == ("rows.parquet", 200, True)
+    message = json.loads(out)
+    assert (message["file"], message["rows"], message["insecure"]) == ("rows.parquet", 200, True)
     frame = pd.read_parquet("rows.parquet")
     assert frame.shape == (200, 5)
     assert frame.attrs["synthetic"] is True

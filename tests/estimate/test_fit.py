@@ -129,7 +129,7 @@ def test_never_reads_data_and_repeats_by_its_seed():
 
 @pytest.mark.long
 def test_components_stay_near_each_other_where_nothing_speaks_against_it(monkeypatch):
-    """The prior: without signal, independent attributes, and closer than without it."""
+    """The baseline: without signal, independent attributes, and closer than without it."""
     table = 20 * np.ones(SHAPE)
     release = released(ln.Workload(WIDE).marginals(ways=2), table, epsilon=0.05, delta=1e-9)
 
@@ -158,7 +158,7 @@ def test_releases_in_rounds_are_fitted():
     sizes = [2 + a % 4 for a in range(12)]
     domain = ln.Domain.of({f"x{a}": n for a, n in enumerate(sizes)})
     codes = np.random.default_rng(3).integers(0, 100, (5_000, 12)) % sizes
-    source = ln.source_of({f"x{a}": codes[:, a] for a in range(12)}, domain)
+    source = ln.sources.source_of({f"x{a}": codes[:, a] for a in range(12)}, domain)
     pairs = list(combinations(range(12), 2))
     release = in_rounds(domain, source, [pairs, pairs[::3]])
     freedom = sum(n - 1 for n in sizes) + sum((sizes[a] - 1) * (sizes[b] - 1) for a, b in pairs)
@@ -168,13 +168,13 @@ def test_releases_in_rounds_are_fitted():
 @pytest.mark.long
 def test_any_number_of_threads_gives_the_same(monkeypatch):
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(7))
-    found = []
+    results = []
     for cores, least in ((1, 0), (2, 0), (7, 0), (2, 10**9)):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
         monkeypatch.setattr(descent, "LEAST_PRODUCT", least)
         estimate = release.fit(mixtures=3, replicates=3)
-        found.append((estimate.misfits, estimate.counts("a", "b").tobytes(), estimate.std_errors("c", "d").tobytes()))
-    assert found == 4 * found[:1]
+        results.append((estimate.misfits, estimate.counts("a", "b").tobytes(), estimate.std_errors("c", "d").tobytes()))
+    assert results == 4 * results[:1]
 
 
 @pytest.mark.long
@@ -205,9 +205,11 @@ def test_small_domains(shape, ways):
 
 
 def test_tells_which_components_it_fits():
-    said = []
-    released(ln.Workload(WIDE).marginals(ways=1), drawn(10)).fit(mixtures=1, progress=lambda *told: said.append(told))
-    assert said[0] == (0, 0, "fitting 8 components")
+    items = []
+    released(ln.Workload(WIDE).marginals(ways=1), drawn(10)).fit(
+        mixtures=1, progress=lambda *message: items.append(message)
+    )
+    assert items[0] == (0, 0, "fitting 8 components")
 
 
 def test_totals_below_one_are_one():
@@ -237,5 +239,5 @@ def test_many_attributes_and_large_ones_fit_in_memory():
     rows = np.random.default_rng(1).integers(0, 4, (5_000, 60))
     rows[:, 1::2] = rows[:, ::2]  # pairs of attributes that are the same
     plan = ln.plan(ln.Workload(many).marginals(ways=2), ln.Budget(epsilon=1, delta=1e-9))
-    release = plan.run(ln.source_of({f"x{i}": rows[:, i] for i in range(60)}, many))
+    release = plan.run(ln.sources.source_of({f"x{i}": rows[:, i] for i in range(60)}, many))
     assert release.fit().misfit < 1.2

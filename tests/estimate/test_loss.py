@@ -28,7 +28,7 @@ RELEASES = {
     "pairs of like attributes": lambda: alike(2),
     "triples of like attributes": lambda: alike(3),
     "rounds": lambda: in_rounds(DOMAIN, TABLE, [[(0,), (1,)], [(0, 1), (1, 2)], [(0, 1)], [(0, 1, 2)]]),
-    "searched prior": lambda: releases("search", [ln.Workload(DOMAIN).prefix(ways=2)])[0],
+    "searched baseline": lambda: releases("search", [ln.Workload(DOMAIN).prefix(ways=2)])[0],
 }
 
 
@@ -133,7 +133,7 @@ def test_tables_that_share_axes_are_one_target():
     domain = ln.Domain.of({f"x{a}": n for a, n in enumerate(sizes)})
     codes = np.random.default_rng(3).integers(0, 100, (500, 30)) % sizes
     sets = list(combinations(range(30), 2))
-    release = in_rounds(domain, ln.source_of({f"x{a}": codes[:, a] for a in range(30)}, domain), [sets])
+    release = in_rounds(domain, ln.sources.source_of({f"x{a}": codes[:, a] for a in range(30)}, domain), [sets])
     assert len(release.state.known) == 1 + 30 + len(sets)
     targets = targets_of(release.state, 500.0, 1.0)
     assert len(targets.targets) < 10

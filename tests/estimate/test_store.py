@@ -98,14 +98,14 @@ def test_refuses_to_replace(estimate, file, tmp_path):
     assert str(refusal.value) == f"{file} exists already; choose another name, or replace it with overwrite=True"
     estimate.save(file, overwrite=True)
     same(Estimate.load(file), estimate)
-    (tmp_path / "letter").write_text("dear reader")
+    (tmp_path / "letter").write_text("costly reader")
     (tmp_path / "link").symlink_to(file)
     (tmp_path / "folder").mkdir()
     for name in ("letter", "link", "folder"):
         with pytest.raises(LeastnoiseError) as refusal:
             estimate.save(tmp_path / name, overwrite=True)
         assert str(refusal.value) == f"{tmp_path / name} is no estimate and is not replaced; choose another name"
-    assert (tmp_path / "letter").read_text() == "dear reader"
+    assert (tmp_path / "letter").read_text() == "costly reader"
     with pytest.raises(LeastnoiseError) as refusal:
         estimate.save(tmp_path / "no" / "e")
     assert str(refusal.value) == f"there is no folder {str(tmp_path / 'no')!r} to write in; create it first"

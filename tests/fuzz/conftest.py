@@ -7,6 +7,6 @@ from tests.fuzz.launcher import Launcher
 
 @pytest.fixture(scope="session")
 def launcher() -> Iterator[Launcher]:
-    made = Launcher()
-    yield made
-    made.close()
+    result = Launcher()
+    yield result
+    result.close()

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 import leastnoise as ln
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.noise.quantile import quantile_table
 from leastnoise.sources import Codes, Table, source_of
 from leastnoise.workload.spec import Spec, parse_spec
@@ -64,7 +64,7 @@ def spec(age: int, income: int, unit: bool) -> Spec:
 @cache
 def plan(age: int, income: int, unit: bool) -> Plan:
     """What is run on the data."""
-    return ln.plan_spec(spec(age, income, unit), prior="uniform")
+    return ln.plan_spec(spec(age, income, unit), baseline="uniform")
 
 
 def prepare() -> None:
@@ -72,7 +72,7 @@ def prepare() -> None:
     for age in range(len(_RULES)):
         for income in range(len(_RULES)):
             for unit in (False, True):
-                str(plan(age, income, unit).recipe)
+                str(plan(age, income, unit).integer_plan)
     quantile_table()
 
 
@@ -103,33 +103,33 @@ def columns(rng: Random) -> Columns:
 
 def odd_columns(trial: Trial) -> Columns:
     """The same with something odd in it: values, a whole column, lengths, names."""
-    rng, made = trial.rng, columns(trial.rng)
+    rng, fields = trial.rng, columns(trial.rng)
     for _ in range(rng.choice([1, 1, 2, 3])):
-        name = rng.choice(list(made))
+        name = rng.choice(list(fields))
         action = rng.choice(["value", "value", "value", "column", "length", "name", "drop", "texts"])
         odd = rng.choice(ODD)
         trial.note(f"{action} {name} {odd!r:.60}")
-        if action == "value" and made[name]:
-            made[name][rng.randrange(len(made[name]))] = odd
+        if action == "value" and fields[name]:
+            fields[name][rng.randrange(len(fields[name]))] = odd
         elif action == "column":
-            made[name] = [odd] * len(made[name])
+            fields[name] = [odd] * len(fields[name])
         elif action == "length":
-            made[name] = made[name][1:]
+            fields[name] = fields[name][1:]
         elif action == "name":
-            made[rng.choice([name.upper(), f" {name}", "", "x" * 3000, "é", 'a"b', "a\nb"])] = made.pop(name)
+            fields[rng.choice([name.upper(), f" {name}", "", "x" * 3000, "é", 'a"b', "a\nb"])] = fields.pop(name)
         elif action == "texts":
-            made[name] = [str(v) if rng.random() < 0.7 else v for v in made[name]]
+            fields[name] = [str(v) if rng.random() < 0.7 else v for v in fields[name]]
         else:
-            del made[name]
-        if not made:
+            del fields[name]
+        if not fields:
             break
-    return made
+    return fields
 
 
-def _equal(made: Columns) -> Columns:
+def _equal(fields: Columns) -> Columns:
     """The same with columns of one length, for makers that refuse anything else."""
-    least = min((len(v) for v in made.values()), default=0)
-    return {name: values[:least] for name, values in made.items()}
+    least = min((len(v) for v in fields.values()), default=0)
+    return {name: values[:least] for name, values in fields.items()}
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -137,12 +137,12 @@ def _equal(made: Columns) -> Columns:
 
 def csv_bytes(trial: Trial) -> bytes:
     """A CSV file, broken in some way or not."""
-    rng, made = trial.rng, _equal(odd_columns(trial))
+    rng, fields = trial.rng, _equal(odd_columns(trial))
 
     def quote(value: Any) -> str:
         return "" if value is None else f'"{value}"' if rng.random() < 0.1 else str(value)[:20000]
 
-    lines = [",".join(map(str, made)), *(",".join(map(quote, row)) for row in zip(*made.values(), strict=True))]
+    lines = [",".join(map(str, fields)), *(",".join(map(quote, row)) for row in zip(*fields.values(), strict=True))]
     if rng.random() < 0.3:
         place = rng.randrange(len(lines))
         lines[place] = rng.choice(
@@ -197,9 +197,9 @@ VALUES = (
 
 def arrow(trial: Trial) -> pa.Table:
     """An Arrow table in which some columns have odd types."""
-    rng, made = trial.rng, _equal(columns(trial.rng))
-    count = len(made["age"])
-    arrays: dict[str, Any] = {name: pa.array(values) for name, values in made.items()}
+    rng, fields = trial.rng, _equal(columns(trial.rng))
+    count = len(fields["age"])
+    arrays: dict[str, Any] = {name: pa.array(values) for name, values in fields.items()}
     for name in rng.sample(list(arrays), rng.choice([0, 1, 1, 2])):
         kind, value = rng.choice(TYPES), rng.choice(VALUES)
         try:
@@ -217,8 +217,8 @@ def arrow(trial: Trial) -> pa.Table:
 
 def pandas(trial: Trial) -> Any:
     """A data frame with object columns, categories of mixed types, or odd types."""
-    rng, made = trial.rng, _equal(odd_columns(trial))
-    frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in made.items()})
+    rng, fields = trial.rng, _equal(odd_columns(trial))
+    frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in fields.items()})
     for name in list(frame.columns):
         how = rng.choice(["object", "object", "guess", "category", "string", "double"])
         try:
@@ -236,13 +236,13 @@ def pandas(trial: Trial) -> Any:
 
 def polars(trial: Trial) -> Any:
     """A Polars frame; columns that it does not make are texts."""
-    rng, found = trial.rng, {}
+    rng, entries = trial.rng, {}
     for name, values in _equal(odd_columns(trial)).items():
         try:
-            found[name] = pl.Series(name, values, strict=rng.random() < 0.5)
+            entries[name] = pl.Series(name, values, strict=rng.random() < 0.5)
         except Exception:  # what Polars itself refuses cannot be given to us
-            found[name] = pl.Series(name, [WORD] * len(values), dtype=rng.choice([pl.String, pl.Categorical]))
-    return pl.DataFrame(found)
+            entries[name] = pl.Series(name, [WORD] * len(values), dtype=rng.choice([pl.String, pl.Categorical]))
+    return pl.DataFrame(entries)
 
 
 def mapping(trial: Trial) -> Any:
@@ -254,14 +254,14 @@ def mapping(trial: Trial) -> Any:
         lambda v: np.array([str(x)[:50] for x in v]), lambda v: v[0] if v else WORD, iter, lambda v: {WORD: v}, set,
         lambda v: np.ma.masked_array(range(len(v)), [1] * len(v)), lambda v: [v, v], lambda v: str(v)[:100],
     )  # fmt: skip
-    found = {}
+    result = {}
     for name, values in odd_columns(trial).items():
         maker = rng.choice(makers) if rng.random() < 0.4 else list
         try:
-            found[name] = maker(values)
+            result[name] = maker(values)
         except Exception:  # what NumPy or pandas itself refuses cannot be given to us
-            found[name] = values
-    return found
+            result[name] = values
+    return result
 
 
 def array(trial: Trial) -> Any:
@@ -270,12 +270,12 @@ def array(trial: Trial) -> Any:
     shape = rng.choice([(3, 3), (5, 2, 4), (0, 3), (3, 4), (2,), (), (5, 2, 4, 1)])
     numbers = np.random.default_rng(rng.randrange(1000)).integers(0, 2, shape)
     kind = rng.choice([np.int64, np.float64, object, str, np.uint64, np.complex128, "M8[s]", bool])
-    made = numbers.astype(kind)
-    if made.size and rng.random() < 0.6:
+    result = numbers.astype(kind)
+    if result.size and rng.random() < 0.6:
         with suppress(ValueError, TypeError, OverflowError):
-            made.reshape(-1)[0] = rng.choice([NUMBER, -1, float(NUMBER), WORD, None])
+            result.reshape(-1)[0] = rng.choice([NUMBER, -1, float(NUMBER), WORD, None])
     trial.note(f"{shape} of {kind}")
-    return made.tolist() if rng.random() < 0.2 else made
+    return result.tolist() if rng.random() < 0.2 else result
 
 
 MAKERS: dict[str, tuple[Callable[[Trial], Any], int]] = {
@@ -318,13 +318,13 @@ def attempt(trial: Trial) -> None:
         path.write_bytes(data)
         data = str(path)
     rules = (rng.randrange(len(_RULES)), rng.randrange(len(_RULES)), rng.random() < 0.3 and what != "array")
-    wanted = spec(*rules)
-    options: dict[str, Any] = {} if what == "array" else {"rules": wanted.rules, "unit": wanted.unit_fields}
-    domain = wanted.workload.domain
+    loaded = spec(*rules)
+    options: dict[str, Any] = {} if what == "array" else {"rules": loaded.rules, "unit": loaded.unit_fields}
+    domain = loaded.workload.domain
     if what == "array" and rng.random() < 0.5:
         data = rng.choice([Codes, Table])(domain, data)
     if rng.random() < 0.15:
-        plan(*rules).run(data, bits=SeededBits(1), **options)
+        plan(*rules).run(data, random_source=SeededRandomSource(1), **options)
     else:
         list(source_of(data, domain, **options).count([(0,), (1, 2), ()]))
 

@@ -37,16 +37,16 @@ def attempt(trial: Trial) -> None:
 def _plans() -> list[bytes]:
     domain = ln.Domain.of(a=range(3), b=["x", "y"])
     tree = ln.Domain.of(place=ln.hierarchy({"north": ["n1", "n2"], "south": ["s1"]}), b=2)
-    budget, found = ln.Budget(mu=1), []
-    for made in (
-        ln.plan(ln.Workload(domain).marginals(ways=2).prefix("a"), budget, prior="uniform"),
+    budget, results = ln.Budget(mu=1), []
+    for plan in (
+        ln.plan(ln.Workload(domain).marginals(ways=2).prefix("a"), budget, baseline="uniform"),
         ln.plan(ln.Workload(domain).ranges("a", by="b"), budget, objective="max"),
         ln.plan(ln.Workload(tree).add("nodes", on=["place"]).marginals(ways=1), budget),
     ):
         with tempfile.TemporaryDirectory() as folder:
-            made.save(Path(folder) / "plan")
-            found.append(_undated((Path(folder) / "plan").read_bytes()))
-    return found
+            plan.save(Path(folder) / "plan")
+            results.append(_undated((Path(folder) / "plan").read_bytes()))
+    return results
 
 
 def _undated(archive: bytes) -> bytes:
@@ -72,8 +72,8 @@ def _plan(trial: Trial) -> None:
         data = mutate.archived(members | {"header.json": in_json(trial, members["header.json"])})
     path = trial.folder / "plan"
     path.write_bytes(data)
-    made = ln.Plan.load(path)
-    rng.choice([lambda: str(made), lambda: made.to_json(), lambda: made.recipe, lambda: made.rmse])()
+    plan = ln.Plan.load(path)
+    rng.choice([lambda: str(plan), lambda: plan.to_json(), lambda: plan.integer_plan, lambda: plan.rmse])()
 
 
 # --- ledgers ----------------------------------------------------------------------------------------------------------
@@ -173,9 +173,9 @@ def _matrix(trial: Trial) -> None:
     path = trial.folder / f"rows{suffix}"
     path.write_bytes(data)
     trial.note(f"{suffix} {data[:300]!r}")
-    found = read_matrix(path)
-    if np.size(found.queries) < 50 and rng.random() < 0.05:
-        str(ln.factorize(found.queries, ln.Budget(mu=1), items=found.items, names=found.names))
+    matrix = read_matrix(path)
+    if np.size(matrix.queries) < 50 and rng.random() < 0.05:
+        str(ln.matrix_plan(matrix.queries, ln.Budget(mu=1), items=matrix.items, names=matrix.names))
 
 
 _TREES = (
@@ -193,8 +193,8 @@ def _tree(trial: Trial) -> None:
     path.write_bytes(data)
     trial.note(data[:500])
     digits = rng.choice([None, None, None, [2, 4], [0], [1, 1], [10**9]])
-    found = ln.hierarchy(path, digits=digits)
-    str(found), found.to_json()
+    hierarchy = ln.hierarchy(path, digits=digits)
+    str(hierarchy), hierarchy.to_json()
 
 
 def _loop(rng: Random) -> bytes:

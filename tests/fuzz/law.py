@@ -76,11 +76,11 @@ def generator(kind: str, seed: int) -> Random:
 def judged(kind: Kind, seed: int, folder: Path, notes: list[str] | None = None) -> Finding | None:
     """Make and read one input; what breaks the law, if anything does."""
     trial = Trial(generator(kind.name, seed), folder)
-    said, log = io.StringIO(), _Log()
+    string_i_o, log = io.StringIO(), _Log()
     logging.getLogger().addHandler(log)
     error: BaseException | None = None
     try:
-        with redirect_stdout(said), redirect_stderr(said), warnings.catch_warnings():
+        with redirect_stdout(string_i_o), redirect_stderr(string_i_o), warnings.catch_warnings():
             warnings.simplefilter("error")
             kind.attempt(trial)
     except Exception as raised:
@@ -89,7 +89,7 @@ def judged(kind: Kind, seed: int, folder: Path, notes: list[str] | None = None) 
         logging.getLogger().removeHandler(log)
         if notes is not None:
             notes += trial.notes
-    broken = _broken(error) or _told(error, [said.getvalue(), *log.lines], trial.secrets)
+    broken = _broken(error) or _summary(error, [string_i_o.getvalue(), *log.lines], trial.secrets)
     return None if broken is None else Finding(kind.name, seed, *broken)
 
 
@@ -114,11 +114,11 @@ def _broken(error: BaseException | None) -> tuple[str, str, str] | None:
     return None
 
 
-def _told(error: BaseException | None, said: list[str], secrets: set[str]) -> tuple[str, str, str] | None:
+def _summary(error: BaseException | None, items: list[str], secrets: set[str]) -> tuple[str, str, str] | None:
     """Which secret can be read in a message, in one behind it, in a log or on the screen."""
     carried = chain(error) if error and secrets else ()
     texts = [(type(e).__name__, f"{e!s} {e!r}") for e in carried]
-    for place, text in (*texts, *(("output", text) for text in said)):
+    for place, text in (*texts, *(("output", text) for text in items)):
         for secret in sorted(secrets):
             if secret in text:
                 return "secret", f"{place}: {text[:200]!r}", _where(error) if error else ""

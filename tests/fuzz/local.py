@@ -10,7 +10,7 @@ from typing import Any
 from leastnoise.local import Collector, Device, load_plan
 from leastnoise.local.files import load_collector
 from leastnoise.local.reports import read_reports
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.fuzz import mutate, samples
 from tests.fuzz.law import Kind, Trial, command
 from tests.fuzz.releases import in_json
@@ -45,10 +45,10 @@ def _changed(rng: Random, name: str, good: bytes, size: int) -> bytes:
     """Reports with a few bytes changed, mostly of a right length."""
     if rng.random() < 0.2:
         return mutate.in_bytes(rng, good[: size * rng.randrange(40)])
-    found = bytearray(good[: size * rng.randrange(1, 40)])
+    result = bytearray(good[: size * rng.randrange(1, 40)])
     for _ in range(rng.choice([1, 3, 20])):
-        found[rng.randrange(len(found))] = rng.randrange(256)
-    return bytes(found)
+        result[rng.randrange(len(result))] = rng.randrange(256)
+    return bytes(result)
 
 
 def _random(rng: Random, name: str, good: bytes, size: int) -> bytes:
@@ -147,7 +147,7 @@ def _record(trial: Trial) -> None:
     else:
         record[f"{name}x"] = record.pop(name)
     trial.note(record)
-    Device(plan, SeededBits(1)).report(record)
+    Device(plan, SeededRandomSource(1)).report(record)
 
 
 def _prepare() -> None:

@@ -35,10 +35,10 @@ def scalar(rng: Random) -> Any:
 def nested(rng: Random) -> Any:
     """Something odd, now and then deep."""
     if rng.random() < 0.05:
-        found: Any = scalar(rng)
+        result: Any = scalar(rng)
         for _ in range(rng.choice([3, 30, 300])):
-            found = [found] if rng.random() < 0.7 else {"a": found}
-        return found
+            result = [result] if rng.random() < 0.7 else {"a": result}
+        return result
     return rng.choice([[], {}, [scalar(rng)], {"a": scalar(rng)}, [[scalar(rng)]], scalar(rng), scalar(rng)])
 
 
@@ -47,10 +47,10 @@ def nested(rng: Random) -> Any:
 
 def in_bytes(rng: Random, data: bytes) -> bytes:
     """A few changes of bytes: flipped, cut, doubled, moved, overwritten."""
-    found = bytearray(data)
+    result = bytearray(data)
     for _ in range(rng.choice([1, 1, 1, 2, 4, 16])):
-        rng.choice(_BYTES)(rng, found)
-    return bytes(found)
+        rng.choice(_BYTES)(rng, result)
+    return bytes(result)
 
 
 def _place(rng: Random, data: bytearray) -> int:

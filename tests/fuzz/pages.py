@@ -60,21 +60,21 @@ def _local(trial: Trial) -> None:
 
 def mild(trial: Trial, files: Files) -> Files:
     """Other names, labels and numbers in a release, with all seals renewed."""
-    rng, found = trial.rng, dict(files)
+    rng, entries = trial.rng, dict(files)
     data = json.loads(files[HEADER])
     if rng.random() < 0.6:
         trial.note(_renamed(rng, data))
     if NAMES in files and rng.random() < 0.5:
         names = json.loads(files[NAMES])
         trial.note(_renamed(rng, names))
-        found[NAMES] = json.dumps(names).encode("utf-8", "surrogatepass")
+        entries[NAMES] = json.dumps(names).encode("utf-8", "surrogatepass")
     if rng.random() < 0.4:
         members = mutate.members_of(files[ARRAYS])
         name = rng.choice(list(members))
         members[name] = _in_numbers(rng, members[name])
         trial.note(f"numbers of {name}")
-        found[ARRAYS] = mutate.archived(members)
-    return samples.resealed(found, data)
+        entries[ARRAYS] = mutate.archived(members)
+    return samples.resealed(entries, data)
 
 
 def _renamed(rng: Random, data: Any) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 import leastnoise as ln
 from leastnoise.estimate import Estimate
 from leastnoise.local.state import State
-from leastnoise.mechanisms.tree import CascadeRelease
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import TreeRelease
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release.files.folders import ARRAYS, HEADER
 from leastnoise.storage.records import NAMES
 from tests.fuzz import mutate, samples
@@ -60,10 +60,10 @@ def changed(trial: Trial, files: Files) -> Files:
             "swap": lambda: other.get(name, b""),
             "drop": lambda: b"",
         }
-        found = files | {name: new[action]()}
+        entries = files | {name: new[action]()}
         if action == "drop":
-            del found[name]
-        return found if rng.random() < 0.5 else sealed(found)
+            del entries[name]
+        return entries if rng.random() < 0.5 else sealed(entries)
     if action == "names" and NAMES in files:
         return sealed(files | {NAMES: in_json(trial, files[NAMES])})
     if action == "arrays":
@@ -147,7 +147,9 @@ def _stream(trial: Trial) -> None:
     else:
         files = changed(trial, files)
     put(trial.folder, files)
-    with ln.Stream.load(trial.folder, bits=SeededBits(9), moved=rng.random() < 0.95) as stream:
+    with ln.mechanisms.Stream.load(
+        trial.folder, random_source=SeededRandomSource(9), moved=rng.random() < 0.95
+    ) as stream:
         stream.to_pandas()
         if len(stream):
             stream.answer(rng.randrange(len(stream)))
@@ -172,9 +174,9 @@ def _journal(trial: Trial, files: Files) -> bytes:
 def read(release: Any, rng: Random) -> None:
     """A few reads of a release of any kind."""
     str(release), release.privacy if hasattr(release, "privacy") else release.cost
-    if isinstance(release, CascadeRelease):
+    if isinstance(release, TreeRelease):
         rng.choice(_CASCADE)(release)
-    elif isinstance(release, ln.MatrixRelease):
+    elif isinstance(release, ln.mechanisms.MatrixRelease):
         rng.choice(_MATRIX)(release)
     else:
         rng.choice(_TABLES)(release)
@@ -189,13 +191,13 @@ _TABLES: tuple[Callable[[ln.Release], object], ...] = (
     lambda r: r.cost,
     lambda r: r.answer(),
 )
-_MATRIX: tuple[Callable[[ln.MatrixRelease], object], ...] = (
+_MATRIX: tuple[Callable[[ln.mechanisms.MatrixRelease], object], ...] = (
     lambda r: r.answer(),
     lambda r: r.ask(0),
     lambda r: r.table(*r.domain.names),
     lambda r: r._repr_html_(),
 )
-_CASCADE: tuple[Callable[[CascadeRelease], object], ...] = (
+_CASCADE: tuple[Callable[[TreeRelease], object], ...] = (
     lambda r: r.to_pandas(*r.domain.names),
     lambda r: r.total(),
     lambda r: r.level(*[0] * len(r.trees)),

@@ -19,8 +19,8 @@ import leastnoise as ln
 from leastnoise.local import Collector, LocalPlan, load_plan, local_plan, save_plan, simulate
 from leastnoise.local.reports import ReportFile
 from leastnoise.local.state import State
-from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_release
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import Tree, TreeRelease, tree_release
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release import TableRelease
 from leastnoise.release.files.folders import ARRAYS, HEADER
 from leastnoise.sources import Codes, Table
@@ -58,11 +58,11 @@ def _dated(files: Files) -> Files:
 
 def _tables(plan: ln.Plan) -> ln.Release:
     counts = np.random.default_rng(1).poisson(40, plan.workload.domain.shape)
-    return plan.run(Table(plan.workload.domain, counts, "people"), bits=SeededBits(1))
+    return plan.run(Table(plan.workload.domain, counts, "people"), random_source=SeededRandomSource(1))
 
 
 def _plan(workload: ln.Workload, **options: Any) -> ln.Release:
-    return _tables(ln.plan(workload, ln.Budget(rho=0.1), prior="uniform", **options))
+    return _tables(ln.plan(workload, ln.Budget(rho=0.1), baseline="uniform", **options))
 
 
 def _merged() -> ln.Release:
@@ -80,25 +80,27 @@ def _adaptive(**options: Any) -> ln.Release:
     domain = ln.Domain.of(a=range(3), b=["x", "y"], c=2)
     rows = np.random.default_rng(7).integers(domain.shape, size=(400, 3))
     rows[:, 1] = rows[:, 0] % 2
-    made = ln.adapt(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), **options)
-    return made.run(Codes(domain, rows, name="people"), bits=SeededBits(2))
+    adapt = ln.adaptive_plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), **options)
+    return adapt.run(Codes(domain, rows, name="people"), random_source=SeededRandomSource(2))
 
 
-def _matrix() -> ln.MatrixRelease:
-    made = ln.factorize(
+def _matrix() -> ln.mechanisms.MatrixRelease:
+    factorize = ln.matrix_plan(
         [[1.0, 1, 0], [0, 1, 1], [0, 0, 0.5]], ln.Budget(mu=1), items=["u", "v", "w"], names=list("pqr")
     )
-    return made.run({made.counted.name: ["u", "v", "v", "w"]}, bits=SeededBits(1))
+    return factorize.run({factorize.counted.name: ["u", "v", "v", "w"]}, random_source=SeededRandomSource(1))
 
 
-def _totals() -> ln.MatrixRelease:
-    made = ln.factorize(ln.running_totals(6), ln.Budget(mu=1))
-    return made.run({made.counted.name: [0, 1, 1, 5]}, bits=SeededBits(1))
+def _totals() -> ln.mechanisms.MatrixRelease:
+    factorize = ln.matrix_plan(ln.running_totals(6), ln.Budget(mu=1))
+    return factorize.run({factorize.counted.name: [0, 1, 1, 5]}, random_source=SeededRandomSource(1))
 
 
-def _cascade(**options: Any) -> CascadeRelease:
+def _cascade(**options: Any) -> TreeRelease:
     tree = Tree.from_paths([("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e")])
-    return cascade_release(np.array([120, 80, 95, 60, 210]), tree, targets=[3, 4, 5], bits=SeededBits(1), **options)
+    return tree_release(
+        np.array([120, 80, 95, 60, 210]), tree, targets=[3, 4, 5], random_source=SeededRandomSource(1), **options
+    )
 
 
 def _estimate() -> Any:
@@ -109,7 +111,9 @@ def _stream() -> Files:
     """An open stream with some steps; its header is renewed, because it has the time of day and a random name."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "days"
-        with ln.Stream(ln.factorize(ln.running_totals(6), ln.Budget(mu=1)), folder=path, bits=SeededBits(3)):
+        with ln.mechanisms.Stream(
+            ln.matrix_plan(ln.running_totals(6), ln.Budget(mu=1)), folder=path, random_source=SeededRandomSource(3)
+        ):
             files = _files(path)
     return resealed(files, json.loads(files[STREAM]) | {"created": CREATED, "id": IDENTITY, "inode": 1})
 
@@ -162,23 +166,23 @@ def _local_plans() -> dict[str, LocalPlan]:
 @cache
 def local_files() -> dict[str, bytes]:
     """Plans for devices, as files."""
-    found = {}
+    entries = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, plan in _local_plans().items():
             save_plan(plan, Path(folder) / "plan")
-            found[name] = undated((Path(folder) / "plan").read_bytes())
-    return found
+            entries[name] = undated((Path(folder) / "plan").read_bytes())
+    return entries
 
 
 @cache
 def local_plans() -> dict[str, LocalPlan]:
     """Plans for devices, as they come back from their files."""
-    found = {}
+    entries = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, data in local_files().items():
             (Path(folder) / "plan").write_bytes(data)
-            found[name] = load_plan(Path(folder) / "plan")
-    return found
+            entries[name] = load_plan(Path(folder) / "plan")
+    return entries
 
 
 @cache
@@ -186,18 +190,18 @@ def reports(name: str, count: int = 40) -> bytes:
     """Reports of one of the plans, one after the other."""
     plan = local_plans()[name]
     codes = np.random.default_rng(5).integers(plan.domain.shape, size=(count, len(plan.domain)))
-    return simulate(plan, codes, SeededBits(4))
+    return simulate(plan, codes, SeededRandomSource(4))
 
 
 def state() -> bytes:
     """A collection as a file, with its plan inside."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "plan").write_bytes(local_files()["tables"])
-        made = State.start(Path(folder) / "plan")
-        collector = Collector(made.plan)
+        result = State.start(Path(folder) / "plan")
+        collector = Collector(result.plan)
         collector.add_block(reports("tables"))
-        made.add(ReportFile(collector, "f" * 64))
-        made.save(Path(folder) / "state")
+        result.add(ReportFile(collector, "f" * 64))
+        result.save(Path(folder) / "state")
         return undated((Path(folder) / "state").read_bytes())
 
 
@@ -218,10 +222,10 @@ def resealed(files: Files, data: Any) -> Files:
     head = STREAM if STREAM in files else HEADER
     with suppress(Exception):  # a forger has to leave what cannot be renewed
         _renew(files, data, PLAN if head == STREAM else ARRAYS, head)
-    found = files | {head: json.dumps(data, indent=1).encode("utf-8", "surrogatepass")}
+    entries = files | {head: json.dumps(data, indent=1).encode("utf-8", "surrogatepass")}
     if head == STREAM and isinstance(data, dict):
-        found[JOURNAL] = journal(str(data.get("sha256")))
-    return found
+        entries[JOURNAL] = journal(str(data.get("sha256")))
+    return entries
 
 
 def _renew(files: Files, data: dict[str, Any], arrays: str, head: str) -> None:
@@ -237,18 +241,18 @@ def _renew(files: Files, data: dict[str, Any], arrays: str, head: str) -> None:
 
 
 def _renew_fingerprints(files: Files, data: dict[str, Any], arrays: str) -> None:
-    found = read_arrays(io.BytesIO(files[arrays]), packed=True)  # which does not unpack a bomb
+    entries = read_arrays(io.BytesIO(files[arrays]), packed=True)  # which does not unpack a bomb
     if "leastnoise_cascade" in data:
-        own = {n: a for n, a in found.items() if n != "table"}
+        own = {n: a for n, a in entries.items() if n != "table"}
         data["fingerprint"] = digest_of({"trees": data["trees"]}, own)
     elif "parts" in data:
         for k, part in enumerate(data["parts"]):
-            mine = {n.removeprefix(f"part{k}_"): a for n, a in found.items() if n.startswith(f"part{k}_")}
+            mine = {n.removeprefix(f"part{k}_"): a for n, a in entries.items() if n.startswith(f"part{k}_")}
             own = {n: a for n, a in mine.items() if not n.startswith("answers")}
             part["fingerprint"] = digest_of(part["recipe"], own)
     else:
         counted = json.loads(files["names.json"])["counted"]
-        own = {n: a for n, a in found.items() if n != "measured"}
+        own = {n: a for n, a in entries.items() if n != "measured"}
         data["fingerprint"] = digest_of({"variance": data["variance"], "counted": counted}, own)
 
 

@@ -31,7 +31,7 @@ BESIDE = {
 
 
 def _attribute(rng: Random) -> dict[str, Any]:
-    made: dict[str, Any] = rng.choice(
+    fields: dict[str, Any] = rng.choice(
         [
             {"range": [0, rng.randrange(1, 6)]},
             {"values": ["F", "M", "other"][: rng.randrange(1, 4)]},
@@ -46,8 +46,8 @@ def _attribute(rng: Random) -> dict[str, Any]:
         ]
     )
     if rng.random() < 0.3:
-        made |= {"column": "COL", "outside": rng.choice(["error", "drop", "clamp", "other"]), "missing": "drop"}
-    return made
+        fields |= {"column": "COL", "outside": rng.choice(["error", "drop", "clamp", "other"]), "missing": "drop"}
+    return fields
 
 
 def _line(rng: Random, names: list[str]) -> dict[str, Any]:
@@ -55,33 +55,33 @@ def _line(rng: Random, names: list[str]) -> dict[str, Any]:
     forms = [{"random": {"count": 3, "density": 0.4, "seed": 1}}, {"phi": [1, 0.5, 0]}, {"matrix": [[1, 0], [0, 1]]}]
     own = {"matrix": rng.choice(["rows.csv", "rows.npy", "no.csv"])}
     queries = rng.choice([family, family, family, rng.choice(forms), own, dict.fromkeys(names[:2], "marginal")])
-    made: dict[str, Any] = {"queries": queries}
+    fields: dict[str, Any] = {"queries": queries}
     if rng.random() < 0.6:
-        made["on"] = rng.choice([names[0], names[:2], names])
+        fields["on"] = rng.choice([names[0], names[:2], names])
     if rng.random() < 0.4:
-        made["ways"] = rng.choice([0, 1, 2, [1, 2]])
+        fields["ways"] = rng.choice([0, 1, 2, [1, 2]])
     if rng.random() < 0.2:
-        made |= {"weight": 2.5} if rng.random() < 0.5 else {"weights": [1, 2, 3]}
+        fields |= {"weight": 2.5} if rng.random() < 0.5 else {"weights": [1, 2, 3]}
     if rng.random() < 0.1:
-        made |= {"within": 20, "confidence": 0.9}
-    return made
+        fields |= {"within": 20, "confidence": 0.9}
+    return fields
 
 
 def valid(rng: Random) -> dict[str, Any]:
     """A spec that mostly makes sense."""
     names = ["age", "sex", "ward", "été"][: rng.choice([1, 2, 2, 3, 4])]
-    made: dict[str, Any] = {"attributes": {name: _attribute(rng) for name in names}}
-    made["workload"] = [_line(rng, names) for _ in range(rng.choice([1, 1, 2, 3]))]
+    fields: dict[str, Any] = {"attributes": {name: _attribute(rng) for name in names}}
+    fields["workload"] = [_line(rng, names) for _ in range(rng.choice([1, 1, 2, 3]))]
     if rng.random() < 0.5:
-        made["workload"] = [
+        fields["workload"] = [
             {"queries": rng.choice(["marginal", "hybrid"]), "ways": rng.choice([1, [0, 1], min(2, len(names))])}
         ]
-    made["privacy"] = rng.choice([{"epsilon": 1, "delta": 1e-9}, {"mu": 1}, {"rho": 0.5, "neighbours": "replace"}])
-    more = {"objective": ["sum", "max", {"lr": 4}], "prior": ["search", "uniform"], "method": ["plan", "adaptive",
+    fields["privacy"] = rng.choice([{"epsilon": 1, "delta": 1e-9}, {"mu": 1}, {"rho": 0.5, "neighbours": "replace"}])
+    more = {"objective": ["sum", "max", {"lr": 4}], "baseline": ["search", "uniform"], "method": ["plan", "adaptive",
     "auto"],
             "unit": [{"id": "person", "max_rows": 3}], "rows_about": [1000], "solver": ["optimal",
             "fixed"]}  # fmt: skip
-    return made | {key: rng.choice(found) for key, found in more.items() if rng.random() < 0.12}
+    return fields | {key: rng.choice(result) for key, result in more.items() if rng.random() < 0.12}
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -201,8 +201,8 @@ def _flow(data: Any) -> str:
 def _texts() -> list[bytes]:
     """Specs of the examples, and some of our own, for changes of bytes."""
     examples = [path.read_bytes() for path in sorted(Path(__file__).parents[2].glob("examples/*.yaml"))]
-    made = [yaml.safe_dump(copy.deepcopy(valid(Random(seed)))).encode() for seed in range(40)]
-    return [*made, *(text for text in examples if len(text) < 600)]
+    results = [yaml.safe_dump(copy.deepcopy(valid(Random(seed)))).encode() for seed in range(40)]
+    return [*results, *(text for text in examples if len(text) < 600)]
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -228,8 +228,8 @@ def attempt(trial: Trial) -> None:
         if trial.rng.random() < COMMAND / PLANNED:
             command("plan", path, *(["--json"] if how < 0.5 else []))
         else:
-            made = plan_spec(spec)
-            str(made), made.to_json() if isinstance(made, Plan) else None
+            mechanism = plan_spec(spec)
+            str(mechanism), mechanism.to_json() if isinstance(mechanism, Plan) else None
 
 
 def small(spec: Spec) -> bool:

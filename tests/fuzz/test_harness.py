@@ -43,8 +43,8 @@ def test_a_sound_reader_passes(launcher):
 
 
 def test_a_finding_says_how_to_replay_it():
-    said = str(Finding("specs", 17, "traceback", "KeyError: 'x'", "at domain.py:3 of"))
-    assert said == "traceback: KeyError: 'x' at domain.py:3 of; replay: python -m tests.fuzz replay specs 17"
+    text = str(Finding("specs", 17, "traceback", "KeyError: 'x'", "at domain.py:3 of"))
+    assert text == "traceback: KeyError: 'x' at domain.py:3 of; replay: python -m tests.fuzz replay specs 17"
 
 
 def test_one_command_replays_one_seed():

@@ -62,7 +62,7 @@ def test_a_null_character_names_no_file():
 def plan_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("plan") / "plan"
     work = ln.Workload(ln.Domain.of(a=range(3), b=["x", "y"])).marginals(ways=2).prefix("a")
-    ln.plan(work, ln.Budget(mu=1), prior="uniform").save(path)
+    ln.plan(work, ln.Budget(mu=1), baseline="uniform").save(path)
     return path.read_bytes()
 
 
@@ -132,8 +132,8 @@ def test_matrix_market_files_are_read_as_scipy_reads_them(tmp_path, name):
     path = tmp_path / "rows.mtx"
     mmwrite(path, MARKET[name])
     expected = mmread(path)
-    found = read_matrix(path).queries
-    np.testing.assert_array_equal(found, expected.toarray() if hasattr(expected, "toarray") else expected)
+    queries = read_matrix(path).queries
+    np.testing.assert_array_equal(queries, expected.toarray() if hasattr(expected, "toarray") else expected)
 
 
 @pytest.mark.parametrize(
@@ -191,24 +191,24 @@ def _denormal(header, arrays):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "text"),
     [
         (_follow_no_tree, "a strategy does not follow the tree of its attribute"),
         (_cost_nothing, "the error of a strategy is out of range"),
         (_denormal, "the array 'strategy0' has numbers that are out of range"),
     ],
 )
-def test_plans_whose_variances_have_no_value_are_refused(tmp_path, change, said):
+def test_plans_whose_variances_have_no_value_are_refused(tmp_path, change, text):
     """They were loaded, and their use ended in a traceback."""
     domain = ln.Domain.of(place=ln.hierarchy({"north": ["n1", "n2"], "south": ["s1"]}), b=2)
-    made = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), prior="uniform")
+    result = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1), baseline="uniform")
     path = tmp_path / "plan"
-    made.save(path)
+    result.save(path)
     members = members_of(path.read_bytes())
     header = json.loads(members["header.json"])
     change(header, members)
     path.write_bytes(archived(members | {"header.json": json.dumps(header).encode()}))
-    assert said in refusal(lambda: ln.Plan.load(path))
+    assert text in refusal(lambda: ln.Plan.load(path))
 
 
 def test_ledgers_with_foreign_text_are_refused(tmp_path):
@@ -227,9 +227,9 @@ def test_counts_that_nobody_can_have_added_are_refused(tmp_path):
     files = samples.sample("stream")
     start = json.loads(files["stream.json"])["sha256"]
     put(tmp_path, files | {"private.journal": samples.journal(start, ((2**63, 1),))})
-    said = refusal(lambda: ln.Stream.load(tmp_path, moved=True))
-    assert "step 0 counts more than anybody can have added" in said
-    assert str(2**63) not in said
+    text = refusal(lambda: ln.mechanisms.Stream.load(tmp_path, moved=True))
+    assert "step 0 counts more than anybody can have added" in text
+    assert str(2**63) not in text
 
 
 def test_queries_whose_errors_are_infinite_are_refused(tmp_path):
@@ -256,7 +256,7 @@ def test_errors_of_devices_carry_no_value_along(value):
 
 def test_queries_too_large_to_square_are_refused(tmp_path):
     """Their variances are finite and the sum of them is not: planned ones are refused, forged ones as well."""
-    assert "too large for floats" in refusal(lambda: ln.factorize(1e160 * ROWS, ln.Budget(mu=1)))
+    assert "too large for floats" in refusal(lambda: ln.matrix_plan(1e160 * ROWS, ln.Budget(mu=1)))
     data = dict(samples.sample("matrix"))
     members = members_of(data[ARRAYS])
     queries = np.load(io.BytesIO(members["queries.npy"]))

@@ -57,8 +57,8 @@ class Outcome:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Outcome:
-        found = [Finding(**f) for f in data.pop("findings")]
-        return cls(**data | {"findings": found, "signatures": Counter(data["signatures"])})
+        results = [Finding(**f) for f in data.pop("findings")]
+        return cls(**data | {"findings": results, "signatures": Counter(data["signatures"])})
 
     def __str__(self) -> str:
         each = 1000 * self.seconds / max(self.inputs, 1)
@@ -170,11 +170,11 @@ def timed(action: Callable[[], Finding | None], limits: Seconds) -> tuple[Findin
     signal.setitimer(signal.ITIMER_PROF, limits[0])
     signal.setitimer(signal.ITIMER_REAL, limits[1])
     start = time.process_time()
-    found = action()
+    finding = action()
     spent = time.process_time() - start
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    return found, spent
+    return finding, spent
 
 
 def peak() -> int:

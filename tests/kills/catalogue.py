@@ -8,7 +8,7 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise.domain.tree import Tree
-from leastnoise.mechanisms.tree import cascade_plan
+from leastnoise.mechanisms.tree import tree_plan
 from tests.kills.kinds import COUNTS, DOMAIN, SMALL, Kind, Merge, NewLedger, Overwrite, Run
 from tests.kills.streams import Close, Open, Steps
 from tests.kills.watch import Watched
@@ -23,17 +23,17 @@ STREAMS = ("stream", "stream steps", "stream close")
 def kinds() -> dict[str, Kind]:
     """By name; those of `RUNS` and of `STREAMS`."""
     pairs = ln.Workload(DOMAIN).marginals(ways=2)
-    plan, uniform = ln.plan(pairs.prefix("a"), SMALL), ln.plan(pairs, SMALL, prior="uniform")
-    totals = ln.factorize(ln.running_totals(len(COUNTS)), SMALL)
+    plan, uniform = ln.plan(pairs.prefix("a"), SMALL), ln.plan(pairs, SMALL, baseline="uniform")
+    totals = ln.matrix_plan(ln.running_totals(len(COUNTS)), SMALL)
     tree = {"place": Tree.binary(3)}
     return {
         "plan": Run(plan),
         "plan with tables": Run(plan, options={"tables": "csv"}),
-        "survey": Run(ln.adapt(pairs, SMALL)),
-        "choice": Run(ln.adapt(pairs, SMALL, select="choice")),
-        "matrix": _places(ln.factorize(np.tri(8), SMALL, items={"place": range(8)})),
-        "cascade": _places(cascade_plan(tree, budget=SMALL)),
-        "cascade with exact counts": _places(cascade_plan(tree, targets=[900, 1000, 1100, 1200], exact_level=1)),
+        "survey": Run(ln.adaptive_plan(pairs, SMALL)),
+        "choice": Run(ln.adaptive_plan(pairs, SMALL, select="choice")),
+        "matrix": _places(ln.matrix_plan(np.tri(8), SMALL, items={"place": range(8)})),
+        "cascade": _places(tree_plan(tree, budget=SMALL)),
+        "cascade with exact counts": _places(tree_plan(tree, targets=[900, 1000, 1100, 1200], exact_level=1)),
         "overwrite": Overwrite(plan),
         "merge": Merge(uniform),
         "new ledger": NewLedger(),

@@ -89,7 +89,7 @@ class Run(Kind):
     @cached_property
     def cost(self) -> Cost:
         if isinstance(self.made, ln.Plan):
-            return self.made.recipe.cost
+            return self.made.integer_plan.cost
         return self.made.cost if hasattr(self.made, "cost") else self.made.budget.cost_value
 
     def act(self, site: Site, tell: Tell) -> None:
@@ -97,19 +97,19 @@ class Run(Kind):
 
     def settle(self, site: Site, before: Books, after: Books, new: Books, seen: Seen) -> None:
         laws.run_is_paid(before, after, new, seen)
-        found = self.found(site, after, new, seen)
-        if found is not None:
-            hold("a release is of the run that wrote it", found.entries == (len(after.debit),), found.entries)
+        published = self.found(site, after, new, seen)
+        if published is not None:
+            hold("a release is of the run that wrote it", published.entries == (len(after.debit),), published.entries)
             shutil.rmtree(site.out)
 
     def found(self, site: Site, after: Books, new: Books, seen: Seen) -> Published | None:
         """The release that is there, which is whole and paid for."""
-        found = laws.published(site.out) if site.out.exists() else None
-        laws.finished_is_published(new, found)
-        hold("what was returned is there", not seen.returned or (found is not None and len(new.finish) == 1))
-        if found is not None:
-            laws.is_paid(found, after)
-        return found
+        published = laws.published(site.out) if site.out.exists() else None
+        laws.finished_is_published(new, published)
+        hold("what was returned is there", not seen.returned or (published is not None and len(new.finish) == 1))
+        if published is not None:
+            laws.is_paid(published, after)
+        return published
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,12 @@ class Overwrite(Run):
     def settle(self, site: Site, before: Books, after: Books, new: Books, seen: Seen) -> None:
         laws.run_is_paid(before, after, new, seen)
         hold("the old or the new release is there", site.out.exists(), "neither")
-        found = self.found(site, after, new, seen)
-        assert found is not None
-        replaced = bool(new.debit) and found.entries == (len(after.debit),)
-        hold("the old or the new release is there", replaced or found.id == site.old, found.entries)
+        published = self.found(site, after, new, seen)
+        assert published is not None
+        replaced = bool(new.debit) and published.entries == (len(after.debit),)
+        hold("the old or the new release is there", replaced or published.id == site.old, published.entries)
         hold("what was returned is there", replaced or not seen.returned)
-        site.old = found.id
+        site.old = published.id
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Merge(Kind):
 
     @cached_property
     def cost(self) -> Cost:
-        return self.made.recipe.cost
+        return self.made.integer_plan.cost
 
     def prepare(self, site: Site) -> None:
         if not (site.folder / "two").exists():
@@ -157,9 +157,9 @@ class Merge(Kind):
         hold("reading spends nothing", after == before)
         hold("what was returned is there", site.out.exists() or not seen.returned)
         if site.out.exists():
-            found = laws.published(site.out)
-            laws.is_paid(found, after)
-            hold("a merged release has all debits", len(set(found.entries)) == 2, found.entries)
+            published = laws.published(site.out)
+            laws.is_paid(published, after)
+            hold("a merged release has all debits", len(set(published.entries)) == 2, published.entries)
             shutil.rmtree(site.out)
 
 

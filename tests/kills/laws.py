@@ -139,19 +139,19 @@ def published(path: Path) -> Published:
     return Published(release, header["id"], entries, any(part.get("adaptive") for part in parts))
 
 
-def is_paid(found: Published, after: Books) -> None:
+def is_paid(published: Published, after: Books) -> None:
     """The entries that a release names cost what it cost, and name it or nothing."""
     costs = {row[0]: Fraction(str(row[3])) for row in after.debit}
-    hold("a release names its debits", set(found.entries) <= set(costs), found.entries)
-    paid = sum((costs[entry] for entry in found.entries), start=Fraction(0))
-    cost = found.release.cost.mu_squared
-    hold("a release is paid in full", cost == paid or (found.rounded and 0 < cost < paid), (cost, paid))
+    hold("a release names its debits", set(published.entries) <= set(costs), published.entries)
+    paid = sum((costs[entry] for entry in published.entries), start=Fraction(0))
+    cost = published.release.cost.mu_squared
+    hold("a release is paid in full", cost == paid or (published.rounded and 0 < cost < paid), (cost, paid))
 
 
-def finished_is_published(new: Books, found: Published | None) -> None:
+def finished_is_published(new: Books, published: Published | None) -> None:
     """An entry that names a release does so after the release was there."""
     for entry, _, identity in new.finish:
-        there = found is not None and found.id == identity and entry in found.entries
+        there = published is not None and published.id == identity and entry in published.entries
         hold("what is marked as finished is there", there, (entry, identity))
 
 

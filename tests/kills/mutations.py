@@ -180,8 +180,8 @@ def hunt(mutation: Mutation, kind: Kind, folder: Path) -> str | None:
 
 def hunt_all(folder: Path) -> list[str | None]:
     """The violated law of each mutation."""
-    all_kinds, found = kinds(), []
+    all_kinds, result = kinds(), []
     for number, mutation in enumerate(MUTATIONS):
         (folder / str(number)).mkdir()
-        found.append(hunt(mutation, all_kinds[mutation.kind], folder / str(number)))
-    return found
+        result.append(hunt(mutation, all_kinds[mutation.kind], folder / str(number)))
+    return result

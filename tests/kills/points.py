@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import leastnoise as ln
-from leastnoise.noise import BoundBits
+from leastnoise.noise import BoundRandomSource
 from leastnoise.storage import files
 from tests.kills.watch import Tell, Watched, patched
 
@@ -31,7 +31,7 @@ CALLS: tuple[tuple[Any, str], ...] = (
     (np, "savez"),
     (pd.DataFrame, "to_csv"),
     (Watched, "looked"),
-    (BoundBits, "words"),
+    (BoundRandomSource, "words"),
 )
 TORN = ("_put", "pwrite")  # calls that may also die in the middle; the second argument is what they write
 
@@ -100,10 +100,13 @@ NOT_TRACED = 77  # exit status where the system does not let processes trace the
 @cache
 def _traces() -> Callable[[int, int, None, int], int] | None:
     """ptrace(2), where there is one."""
-    found = getattr(ctypes.CDLL(None), "ptrace", None) if sys.platform == "linux" else None
-    if found is not None:
-        found.restype, found.argtypes = ctypes.c_long, [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    return found
+    result = getattr(ctypes.CDLL(None), "ptrace", None) if sys.platform == "linux" else None
+    if result is not None:
+        result.restype, result.argtypes = (
+            ctypes.c_long,
+            [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p],
+        )
+    return result
 
 
 def _ptrace(request: int, process: int = 0, data: int = 0) -> int:

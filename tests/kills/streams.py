@@ -43,7 +43,7 @@ class Streaming(Kind):
         """A stream under the next name, with some steps taken."""
         site.counter += 1
         site.steps = {}
-        with ln.Stream(self.plan, folder=site.stream, ledger=site.ledger, dataset="people") as stream:
+        with ln.mechanisms.Stream(self.plan, folder=site.stream, ledger=site.ledger, dataset="people") as stream:
             add(stream, range(steps), lambda line: site.steps.__setitem__(int(line.split()[1]), line.split()[2]))
 
     def load(self, site: Site, after: Books) -> Stream:
@@ -76,7 +76,7 @@ class Open(Streaming):
         site.steps = {}
 
     def act(self, site: Site, tell: Tell) -> None:
-        with ln.Stream(self.plan, folder=site.stream, ledger=site.ledger, dataset="people") as stream:
+        with ln.mechanisms.Stream(self.plan, folder=site.stream, ledger=site.ledger, dataset="people") as stream:
             add(stream, range(AT_ONCE), tell)
 
     def settle(self, site: Site, before: Books, after: Books, new: Books, seen: Seen) -> None:
@@ -123,14 +123,14 @@ class Close(Streaming):
 
     def settle(self, site: Site, before: Books, after: Books, new: Books, seen: Seen) -> None:
         hold("going on spends nothing", after.debit == before.debit and after.attempt == before.attempt)
-        found = laws.published(site.out) if site.out.exists() else None
-        laws.finished_is_published(new, found)
-        hold("what was returned is there", not seen.returned or (found is not None and len(new.finish) == 1))
-        if found is not None:
-            laws.is_paid(found, after)
+        published = laws.published(site.out) if site.out.exists() else None
+        laws.finished_is_published(new, published)
+        hold("what was returned is there", not seen.returned or (published is not None and len(new.finish) == 1))
+        if published is not None:
+            laws.is_paid(published, after)
         again = self.load(site, after).close(site.out, overwrite=True)
-        if found is not None:
-            hold("an answer stays", bool((again.measured == found.release.measured).all()))
+        if published is not None:
+            hold("an answer stays", bool((again.measured == published.release.measured).all()))
         hold(
             "closing can be repeated", ln.Ledger.open(site.ledger).entries()[-1].release == laws.published(site.out).id
         )

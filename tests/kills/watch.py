@@ -11,7 +11,7 @@ from typing import Any
 
 import leastnoise as ln
 from leastnoise._types import IntArray
-from leastnoise.noise import BoundBits
+from leastnoise.noise import BoundRandomSource
 from leastnoise.sources import Table
 from leastnoise.sources.source import Axes
 
@@ -63,4 +63,4 @@ def watch(tell: Tell) -> None:
     for step in LEDGER_STEPS:
         reported(tell, ln.Ledger, step, step)
     reported(tell, Watched, "looked", "look")
-    reported(tell, BoundBits, "words", "noise")
+    reported(tell, BoundRandomSource, "words", "noise")

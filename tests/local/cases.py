@@ -14,7 +14,7 @@ from leastnoise.local.planner import local_plan
 from leastnoise.local.randomized_response import Odds
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import cells_of
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 
 ODDS = Odds.within(Fraction(1))
 PREFIX = np.tril(np.ones((6, 6)))
@@ -57,7 +57,7 @@ def records(plan, count: int, seed: int = 0):
 
 def collected(plan, codes, seed=1):
     collector = Collector(plan)
-    collector.add_block(simulate(plan, codes, SeededBits(seed)))
+    collector.add_block(simulate(plan, codes, SeededRandomSource(seed)))
     return collector
 
 

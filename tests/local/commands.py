@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from leastnoise.local import load_plan, simulate
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests import shell
 from tests.shell import call
 
@@ -32,5 +32,5 @@ def fail(capsys, *arguments, code=2):
 def reports(name: str, count: int, seed: int = 0) -> Path:
     plan = load_plan("s.plan")
     codes = np.random.default_rng(seed).integers(0, plan.domain.shape, size=(count, 2))
-    Path(name).write_bytes(simulate(plan, codes, SeededBits(seed)))
+    Path(name).write_bytes(simulate(plan, codes, SeededRandomSource(seed)))
     return Path(name)

@@ -14,7 +14,7 @@ from leastnoise.audit.local import LocalClaim, log_ratios, of_local
 from leastnoise.local import local_plan, simulate
 from leastnoise.local.ball import SEED
 from leastnoise.local.randomized_response import pure_mu
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 
 DOMAIN = ln.Domain.of(age=range(4), sex=["F", "M"])
 WORK = ln.Workload(DOMAIN).marginals(ways=1).prefix("age")
@@ -40,18 +40,18 @@ def test_ratios_of_subsets_are_those_of_their_probabilities():
 def test_ratios_of_directions_are_those_of_what_devices_choose(kind):
     """For a seed, the candidates that a device names at the first places are the favoured ones: by brute force."""
     randomizer = planned(kind).parts[0].randomizer
-    choice, seeds = randomizer.choice, SeededBits(1).words(7)
+    choice, seeds = randomizer.choice, SeededRandomSource(1).words(7)
     payloads = np.zeros((7 * choice.candidates, SEED + 1), dtype=np.uint8)
     payloads[:, :SEED] = np.repeat(seeds.astype("<u8").view(np.uint8).reshape(7, SEED), choice.candidates, axis=0)
     payloads[:, SEED] = np.tile(np.arange(choice.candidates), 7)
 
     def likelihoods(value):
         vectors = np.repeat(randomizer.columns[:, [value]].T.astype(np.float32), 7, axis=0)
-        found = np.full((7, choice.candidates), float(choice.probability(False)))
+        values = np.full((7, choice.candidates), float(choice.probability(False)))
         for place in range(choice.favoured):
             named = randomizer._chosen(seeds, vectors, np.full(7, place))
-            found[np.arange(7), named] = float(choice.probability(True))
-        return found.ravel()
+            values[np.arange(7), named] = float(choice.probability(True))
+        return values.ravel()
 
     for a, b in product(range(0, randomizer.cells, 3), repeat=2):
         expected = np.log(likelihoods(a) / likelihoods(b))
@@ -60,7 +60,7 @@ def test_ratios_of_directions_are_those_of_what_devices_choose(kind):
 
 def test_ratios_of_gaussian_reports_are_those_of_densities():
     randomizer = planned("gaussian").parts[0].randomizer
-    payloads = randomizer.encode(np.array([0, 1, 5]), SeededBits(1))
+    payloads = randomizer.encode(np.array([0, 1, 5]), SeededRandomSource(1))
     y, sigma = payloads.view("<i4").astype(float), float(randomizer.variance) ** 0.5
     a, b = (norm.logpdf(y, randomizer.columns[:, v], sigma).sum(axis=1) for v in (2, 7))
     np.testing.assert_allclose(randomizer.log_ratio(payloads, 2, 7), a - b, rtol=1e-6, atol=1e-6)
@@ -73,7 +73,7 @@ def test_ratios_of_reports_add_up_over_parts(randomizer, layout):
     plan = planned(randomizer, layout)
     subject = of_local(plan)
     zero, one = subject.trials[0].records
-    block = simulate(plan, np.repeat(zero[None], 20_000, axis=0), SeededBits(3))
+    block = simulate(plan, np.repeat(zero[None], 20_000, axis=0), SeededRandomSource(3))
     ratios = log_ratios(plan, np.frombuffer(block, dtype=np.uint8).reshape(20_000, -1), one, zero)
     if randomizer != "gaussian":
         assert np.abs(ratios).max() <= 1 + 1e-9  # epsilon
@@ -89,11 +89,11 @@ def test_records_are_the_farthest_of_all(randomizer):
     records = [np.array(r) for r in product(*map(range, DOMAIN.shape))]
 
     def apart(x, y):
-        found = 0.0
+        value = 0.0
         for part in plan.parts:
             cells = [np.array([np.ravel_multi_index(tuple(r[list(part.attributes)]), part.shape)]) for r in (x, y)]
-            found += part.fraction * part.randomizer.apart(*cells)[0]
-        return found
+            value += part.fraction * part.randomizer.apart(*cells)[0]
+        return value
 
     assert apart(zero, one) == pytest.approx(max(apart(x, y) for x, y in product(records, repeat=2)))
 
@@ -116,11 +116,11 @@ def test_no_mechanism_of_this_epsilon_has_more_gaussian_privacy(epsilon):
     """On all error rates that epsilon allows, mu is largest where both are equal."""
     alpha = np.linspace(1e-6, 1 - 1e-6, 20_001)
     beta = np.maximum(1 - exp(epsilon) * alpha, exp(-epsilon) * (1 - alpha))
-    found = norm.isf(alpha) + norm.isf(beta)
-    assert found.max() <= pure_mu(Fraction(str(epsilon))) * (1 + 1e-9)
-    assert found.max() == pytest.approx(pure_mu(Fraction(str(epsilon))), rel=1e-3)
+    values = norm.isf(alpha) + norm.isf(beta)
+    assert values.max() <= pure_mu(Fraction(str(epsilon))) * (1 + 1e-9)
+    assert values.max() == pytest.approx(pure_mu(Fraction(str(epsilon))), rel=1e-3)
 
 
 def test_more_reports_come_closer_to_epsilon():
-    found = examine(of_local(planned("subsets", "whole")), 100_000, seed=1)
-    assert 0.95 < found.epsilon <= found.claimed_epsilon == 1
+    audit = examine(of_local(planned("subsets", "whole")), 100_000, seed=1)
+    assert 0.95 < audit.epsilon <= audit.claimed_epsilon == 1

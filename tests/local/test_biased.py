@@ -15,7 +15,7 @@ from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.intervals import half_widths
 from leastnoise.local.plan import targets
 from leastnoise.local.subsets import Subsets
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.storage.archive import Archive
 from leastnoise.theory import examples_needed, learn, learning_plan, parities
 from tests.local.cases import records
@@ -59,8 +59,8 @@ def test_cheapest_rows_match_a_cone_solver(bias):
     plan = local_plan(scores_work(), 1)
     H = query_form(plan, plan.queries[0])
     root = np.linalg.cholesky(H + 1e-9 * np.eye(T) * np.trace(H)).T
-    found = cheapest(SCORES, bias + 8e-6, H, gap=1e-6)  # it keeps some room
-    for w, x in zip(SCORES, found, strict=True):
+    values = cheapest(SCORES, bias + 8e-6, H, gap=1e-6)  # it keeps some room
+    for w, x in zip(SCORES, values, strict=True):
         v = cvxpy.Variable(T)
         best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(root @ v)), [cvxpy.abs(v - w) <= bias]).solve()
         assert x @ H @ x == pytest.approx(best, rel=1e-4, abs=1e-5)
@@ -140,20 +140,20 @@ def test_vectors_that_do_not_tell_every_query_have_no_form():
 def test_simulated_answers_have_the_stated_mean_and_variance(plan):
     codes, n, runs = records(plan, 1_000), 1_000, 200
     queries = plan.queries[0]
-    found = []
+    results = []
     for seed in range(runs):
         collector = Collector(plan)
-        collector.add_block(simulate(plan, codes, SeededBits(seed)))
-        found.append(collector.answers()[0])
-    values = np.array([f.values for f in found])
+        collector.add_block(simulate(plan, codes, SeededRandomSource(seed)))
+        results.append(collector.answers()[0])
+    values = np.array([f.values for f in results])
     cells = np.ravel_multi_index([codes[:, a] for a in queries.attributes], queries.shape)
     variances = plan.variances(queries, codes)
-    told, asked = (r[:, cells].sum(axis=1) for r in (queries.told, queries.rows))
-    assert (np.abs(values.mean(axis=0) - told) < 4.5 * np.sqrt(variances / runs)).all()  # 12 at most: one in 10,000
-    assert np.abs(told - asked).max() <= 0.04 * n
+    message, query = (r[:, cells].sum(axis=1) for r in (queries.told, queries.rows))
+    assert (np.abs(values.mean(axis=0) - message) < 4.5 * np.sqrt(variances / runs)).all()  # 12 at most: one in 10,000
+    assert np.abs(message - query).max() <= 0.04 * n
     # a mean over queries that depend on each other: its standard error is 10% at most
     assert_allclose((values.var(axis=0, ddof=1) / variances).mean(), 1, atol=0.4)
-    assert_allclose(found[0].biases, n * queries.bias)
+    assert_allclose(results[0].biases, n * queries.bias)
 
 
 def test_biased_plans_come_back_the_same(plan, tmp_path):
@@ -180,7 +180,7 @@ def test_totals_beside_tables_stay_as_they_are():
     assert plan.approximations[0] is None
     assert plan.approximations[1].shape == (4, 8)
     collector = Collector(plan)
-    collector.add_block(simulate(plan, records(plan, 700), SeededBits(1)))
+    collector.add_block(simulate(plan, records(plan, 700), SeededRandomSource(1)))
     total, scores = collector.answers()
     assert (total.values[0], total.std_errors[0], total.biases[0]) == (700, 0, 0)
     assert (scores.biases <= 28).all()
@@ -228,9 +228,9 @@ def test_intervals_cover_whatever_the_bias(record):
         q = seed % len(rows)
         codes = np.full((n, 1), at[q]) if record == "worst" else np.random.default_rng(seed).integers(0, 32, (n, 1))
         collector = Collector(plan)
-        collector.add_block(simulate(plan, codes, SeededBits(seed)))
-        found, truth = collector.answers()[0], rows[q, codes[:, 0]].sum()
-        inside.append(found.low[q] <= truth <= found.high[q])
+        collector.add_block(simulate(plan, codes, SeededRandomSource(seed)))
+        local_answers, truth = collector.answers()[0], rows[q, codes[:, 0]].sum()
+        inside.append(local_answers.low[q] <= truth <= local_answers.high[q])
     # a standard error of 1%: one false alarm in 30,000; elsewhere intervals cover more
     assert np.mean(inside) > 0.91
     assert np.mean(inside) < 0.99 or record == "mixed"
@@ -239,16 +239,16 @@ def test_intervals_cover_whatever_the_bias(record):
 def test_answers_show_their_bias():
     plan = local_plan(scores_work(), 1, bias=0.04)
     collector = Collector(plan)
-    collector.add_block(simulate(plan, records(plan, 500), SeededBits(1)))
-    found = collector.answers()[0]
-    one = found[3]
-    assert (one.low, one.high) == pytest.approx((found.low[3], found.high[3]))
-    assert one.to_json()["bias"] == found.biases[3] <= 20
+    collector.add_block(simulate(plan, records(plan, 500), SeededRandomSource(1)))
+    local_answers = collector.answers()[0]
+    one = local_answers[3]
+    assert (one.low, one.high) == pytest.approx((local_answers.low[3], local_answers.high[3]))
+    assert one.to_json()["bias"] == local_answers.biases[3] <= 20
     assert str(one).endswith(f" with a bias of {one.bias:,.1f} at most")
     assert one.high - one.value > 1.645 * one.std_error + one.bias
-    asked = collector.ask(["x"], SCORES[:2])
-    assert (asked.biases == 0).all()  # other questions are answered without bias
-    assert "bias" not in str(asked[0])
+    others = collector.ask(["x"], SCORES[:2])
+    assert (others.biases == 0).all()  # other questions are answered without bias
+    assert "bias" not in str(others[0])
 
 
 def test_half_widths_are_those_of_intervals():
@@ -352,11 +352,11 @@ def test_learning_with_a_bias_counts_it():
     assert biased.worst_std_error < plain.worst_std_error
     collector = Collector(biased)
     codes = np.stack([np.arange(4_000) % 8, (concepts[4, np.arange(4_000) % 8] > 0).astype(int)], axis=1)
-    collector.add_block(simulate(biased, codes, SeededBits(1)))
-    found = learn(collector)
-    assert found.concept == 4
-    assert found.loss <= found.loss_error  # the true loss is 0
-    assert found.loss_error > 0.05
+    collector.add_block(simulate(biased, codes, SeededRandomSource(1)))
+    learned = learn(collector)
+    assert learned.concept == 4
+    assert learned.loss <= learned.loss_error  # the true loss is 0
+    assert learned.loss_error > 0.05
     assert examples_needed(biased, 0.3) > examples_needed(plain, 0.3)  # it does not pay here
     with pytest.raises(LeastnoiseError, match=r"no number of devices reaches an excess of 0\.09 with a bias of 0\.1"):
         examples_needed(biased, 0.09)

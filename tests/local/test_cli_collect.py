@@ -39,21 +39,21 @@ def test_collect_counts_files_once(capsys):
     again = "mon.bin was collected before; leave it out, or pass over such files with --skip"
     assert fail(capsys, *command, "--add") == again
     assert State.load("s.state").collector.reports == 300
-    told = json.loads(ok(capsys, *command, "--add", "--skip", "--json"))
-    assert told["new"]["reports"] == 200
-    assert (told["new"]["files"], told["new"]["skipped"]) == (1, 1)
-    assert (told["all"]["reports"], told["all"]["files"]) == (500, 2)
+    message = json.loads(ok(capsys, *command, "--add", "--skip", "--json"))
+    assert message["new"]["reports"] == 200
+    assert (message["new"]["files"], message["new"]["skipped"]) == (1, 1)
+    assert (message["all"]["reports"], message["all"]["files"]) == (500, 2)
     assert "collected 0 reports of 0 files; 2 files passed over" in ok(capsys, *command, "--add", "--skip")
-    found = fail(capsys, "collect", "s.plan", "tue.bin", "tue.bin", "-o", "t.state")
-    assert found == f"{again.replace('mon', 'tue')}; what came before it is in t.state"
+    result = fail(capsys, "collect", "s.plan", "tue.bin", "tue.bin", "-o", "t.state")
+    assert result == f"{again.replace('mon', 'tue')}; what came before it is in t.state"
 
 
 def test_what_came_before_an_error_is_kept(capsys):
     reports("mon.bin", 300)
     whole = reports("tue.bin", 200, 1).read_bytes()
     Path("tue.bin").write_bytes(whole[:-3])
-    found = fail(capsys, "collect", "s.plan", "mon.bin", "tue.bin", "-o", "s.state", code=3)
-    assert found == (
+    result = fail(capsys, "collect", "s.plan", "mon.bin", "tue.bin", "-o", "s.state", code=3)
+    assert result == (
         f"tue.bin ends inside a report: it is not a whole number of reports of {BYTES} bytes; get it anew; "
         "what came before it is in s.state"
     )
@@ -97,11 +97,11 @@ def test_reports_of_another_plan(capsys):
     ok(capsys, *"plan s.yaml -o b.plan --randomizer cap".split())
     reports("mon.bin", 300)
     short = load_plan("b.plan").fingerprint[:8]
-    found = fail(capsys, "collect", "b.plan", "mon.bin", "-o", "s.state", code=3)
-    assert found == f"mon.bin has no reports for this plan ({short}); use the plan that its devices had"
+    result = fail(capsys, "collect", "b.plan", "mon.bin", "-o", "s.state", code=3)
+    assert result == f"mon.bin has no reports for this plan ({short}); use the plan that its devices had"
     ok(capsys, "collect", "s.plan", "mon.bin", "-o", "s.state")
-    found = fail(capsys, "collect", "b.plan", "mon.bin", "-o", "s.state", "--add")
-    assert found == "s.state belongs to another plan; load it with the plan its reports were made for"
+    result = fail(capsys, "collect", "b.plan", "mon.bin", "-o", "s.state", "--add")
+    assert result == "s.state belongs to another plan; load it with the plan its reports were made for"
 
 
 def test_states_merge(capsys):
@@ -111,8 +111,8 @@ def test_states_merge(capsys):
     assert ok(capsys, "merge", "mon.state", "tue.state", "-o", "all.state") == (
         "merged 2 states into all.state: 500 reports of 2 files\n"
     )
-    told = json.loads(ok(capsys, "merge", "mon.state", "-o", "one.state", "--json"))
-    assert (told["reports"], told["files"], told["states"]) == (300, 1, 1)
+    message = json.loads(ok(capsys, "merge", "mon.state", "-o", "one.state", "--json"))
+    assert (message["reports"], message["files"], message["states"]) == (300, 1, 1)
     assert fail(capsys, "merge", "mon.state", "./mon.state", "-o", "x") == (
         "a state is named twice; its reports would count twice"
     )
@@ -154,9 +154,9 @@ def collector(capsys):
 
 def test_frames_are_the_answers_of_the_collector(collector):
     frame = answers_frame(collector, 0.9)
-    found = collector.answers(0.9)
+    answers = collector.answers(0.9)
     for column, name in (("answer", "values"), ("std_error", "std_errors"), ("low", "low"), ("high", "high")):
-        assert frame[column].tolist() == np.concatenate([getattr(a, name) for a in found]).tolist()
+        assert frame[column].tolist() == np.concatenate([getattr(a, name) for a in answers]).tolist()
     assert frame["query"][1] == "age up to 1"
     assert frame["query"][6] == "age = 0 and sex = F"
     assert frame["attributes"].tolist() == ["age"] * 6 + ["age, sex"] * 12
@@ -171,10 +171,10 @@ def test_answers_as_text_json_and_csv(capsys, collector):
     assert out.splitlines()[0] == "5,000 reports at epsilon 1"
     assert out.splitlines()[1].startswith("one forged report moves an answer of the plan by ")
     assert len(out.splitlines()) == 3 + 18
-    told = json.loads(ok(capsys, "answers", "s.state", "--json", "--confidence", "0.9"))
-    assert told["reports"] == 5000
-    assert told["rejected"] == {"length": 0, "version": 0, "plan": 0, "content": 0}
-    assert [row["low"] for row in told["rows"]] == pytest.approx(answers_frame(collector, 0.9)["low"].tolist())
+    message = json.loads(ok(capsys, "answers", "s.state", "--json", "--confidence", "0.9"))
+    assert message["reports"] == 5000
+    assert message["rejected"] == {"length": 0, "version": 0, "plan": 0, "content": 0}
+    assert [row["low"] for row in message["rows"]] == pytest.approx(answers_frame(collector, 0.9)["low"].tolist())
     ok(capsys, "answers", "s.state", "--csv", "a.csv")
     pd.testing.assert_frame_equal(pd.read_csv("a.csv"), answers_frame(collector).assign(insecure=True))
 
@@ -221,26 +221,26 @@ def test_the_page_has_the_numbers_and_no_script(capsys, collector):
     ok(capsys, "answers", "s.state", "--html", "a.html")
     page = Path("a.html").read_text()
     seen = Seen(page)
-    told = document(collector)
-    assert page == render(told)
+    fields = document(collector)
+    assert page == render(fields)
     assert {"script", "link", "img", "iframe"}.isdisjoint(tag for tag, _ in seen.elements)
     assert not any("src" in attrs or attrs.get("href", "#")[0] != "#" for _, attrs in seen.elements)
     assert sum(tag == "svg" for tag, _ in seen.elements) == 1  # prefixes of six values are too few for a chart
     text = " ".join(seen.words)
     assert "5,000" in text
-    for table in told["tables"]:
+    for table in fields["tables"]:
         for row in table["rows"]:
             assert f"{row['answer']:,.0f}" in text
     assert fail(capsys, "answers", "s.state", "--html", "a.txt").startswith("a report is a web page")
 
 
 def test_the_page_escapes_text(collector, monkeypatch):
-    told = document(collector)
-    told["tables"][0]["rows"][0]["query"] = "<script>alert(1)</script>"
-    assert "<script" not in render(told)
+    fields = document(collector)
+    fields["tables"][0]["rows"][0]["query"] = "<script>alert(1)</script>"
+    assert "<script" not in render(fields)
 
 
 def test_long_answers_are_cut_on_the_page(collector):
-    told = write(collector, "cut.html", rows=7)
-    assert [len(table["rows"]) for table in told["tables"]] == [6, 1]
+    fields = write(collector, "cut.html", rows=7)
+    assert [len(table["rows"]) for table in fields["tables"]] == [6, 1]
     assert "The first 7 of 18 answers are shown" in Path("cut.html").read_text()

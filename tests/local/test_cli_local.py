@@ -15,7 +15,7 @@ from leastnoise.cli import app
 from leastnoise.cli.commands.local import PRIVATE, SEEDED
 from leastnoise.local import Collector, load_plan, simulate
 from leastnoise.local.state import State
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import source_of
 from tests.local.commands import BYTES, SPEC, fail, ok
 from tests.shell import ZEBRA, call, shell
@@ -48,12 +48,12 @@ def test_a_plan_tells_what_devices_do(capsys, made_plan):
 
 def test_a_plan_as_json(capsys):
     plan = load_plan("s.plan")
-    told = json.loads(ok(capsys, "show", "s.plan", "--devices", 100, "--json"))
-    assert told["fingerprint"] == plan.fingerprint
-    assert (told["epsilon"], told["delta"], told["report_bytes"], told["queries"]) == (1, 0, BYTES, 18)
-    assert told["tables"] == [["age", "sex"]]
-    assert told["std_error"] == pytest.approx(10 * plan.worst_std_error)
-    assert told["influence"] == max(float(plan.influence(q).max()) for q in plan.queries)
+    message = json.loads(ok(capsys, "show", "s.plan", "--devices", 100, "--json"))
+    assert message["fingerprint"] == plan.fingerprint
+    assert (message["epsilon"], message["delta"], message["report_bytes"], message["queries"]) == (1, 0, BYTES, 18)
+    assert message["tables"] == [["age", "sex"]]
+    assert message["std_error"] == pytest.approx(10 * plan.worst_std_error)
+    assert message["influence"] == max(float(plan.influence(q).max()) for q in plan.queries)
 
 
 @pytest.mark.long
@@ -64,18 +64,18 @@ def test_epsilon_without_a_delta(capsys):
     )
     Path("alone.yaml").write_text(SPEC.replace(", delta: 1e-9", ""))
     assert "each device spends epsilon 1," in ok(capsys, "plan", "alone.yaml", "-o", "a.plan")
-    told = ok(capsys, "plan", "bare.yaml", "-o", "e.plan", "--epsilon", 2)
-    assert "each device spends epsilon 2" in told
+    message = ok(capsys, "plan", "bare.yaml", "-o", "e.plan", "--epsilon", 2)
+    assert "each device spends epsilon 2" in message
     gaussian = fail(capsys, "plan", "bare.yaml", "-o", "g.plan", "--epsilon", 2, "--randomizer", "gaussian")
     assert "needs a delta" in gaussian
 
 
 @pytest.mark.parametrize(("randomizer", "size"), [("half space", 14), ("cap", 14), ("gaussian", None)])
 def test_other_randomizers(capsys, randomizer, size):
-    told = json.loads(ok(capsys, "plan", "s.yaml", "-o", "b.plan", "--randomizer", randomizer, "--json"))
-    assert told["randomizers"] == [randomizer]
-    assert size is None or told["report_bytes"] == size
-    assert told["delta"] == (1e-9 if randomizer == "gaussian" else 0)
+    message = json.loads(ok(capsys, "plan", "s.yaml", "-o", "b.plan", "--randomizer", randomizer, "--json"))
+    assert message["randomizers"] == [randomizer]
+    assert size is None or message["report_bytes"] == size
+    assert message["delta"] == (1e-9 if randomizer == "gaussian" else 0)
 
 
 @pytest.mark.long
@@ -84,7 +84,7 @@ def test_plans_with_a_bias_say_so(capsys):
     assert "; answers may be off by 0.05 of the devices beside that" in out
     reports_of = Path("b.bin")
     plan = load_plan("b.plan")
-    reports_of.write_bytes(simulate(plan, np.zeros((500, 2), dtype=int), SeededBits(0)))
+    reports_of.write_bytes(simulate(plan, np.zeros((500, 2), dtype=int), SeededRandomSource(0)))
     ok(capsys, "collect", "b.plan", "b.bin", "-o", "b.state")
     rows = json.loads(ok(capsys, "answers", "b.state", "--json"))["rows"]
     assert 20 < max(row["bias"] for row in rows) <= 25
@@ -114,10 +114,10 @@ def test_specs_that_devices_cannot_follow(capsys, old, new, message):
 
 
 def test_plans_are_not_replaced(capsys):
-    found = fail(capsys, "plan", "s.yaml", "-o", "s.plan")
-    assert found == "'s.plan' exists; choose another name, so that devices do not mix up two plans"
-    found = fail(capsys, "plan", "s.yaml", "-o", "no/s.plan")
-    assert found == "there is no folder 'no' to write in; create it first"
+    result = fail(capsys, "plan", "s.yaml", "-o", "s.plan")
+    assert result == "'s.plan' exists; choose another name, so that devices do not mix up two plans"
+    result = fail(capsys, "plan", "s.yaml", "-o", "no/s.plan")
+    assert result == "there is no folder 'no' to write in; create it first"
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
@@ -126,8 +126,8 @@ def test_plans_are_not_replaced(capsys):
 def test_a_report_of_a_record(capsys):
     line = ok(capsys, "report", "s.plan", "--record", '{"age": 3, "sex": "F"}')
     assert Collector(load_plan("s.plan")).add(base64.b64decode(line))
-    told = json.loads(ok(capsys, "report", "s.plan", "--record", '{"age": 3, "sex": "F"}', "--json"))
-    assert len(base64.b64decode(told["report"])) == BYTES
+    message = json.loads(ok(capsys, "report", "s.plan", "--record", '{"age": 3, "sex": "F"}', "--json"))
+    assert len(base64.b64decode(message["report"])) == BYTES
 
 
 def test_reports_of_records_on_stdin(capsys, monkeypatch):
@@ -160,9 +160,9 @@ def test_reports_as_bytes():
 def test_bad_records_are_refused_without_showing_them(capsys, monkeypatch, line, message):
     """And no record before them is reported: it would have to be reported again."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(f'{{"age": 3, "sex": "F"}}\n{line}\n'))
-    found = fail(capsys, "report", "s.plan")
-    assert message in found
-    assert ZEBRA not in found
+    result = fail(capsys, "report", "s.plan")
+    assert message in result
+    assert ZEBRA not in result
 
 
 def test_no_records(capsys, monkeypatch):
@@ -182,9 +182,9 @@ def test_simulated_reports_of_a_file(capsys, name):
     assert err == PRIVATE.format(epsilon=1) + "\n"
     ok(capsys, "collect", "s.plan", "r.bin", "-o", "s.state")
     collector = State.load("s.state").collector
-    found = collector.table("age", "sex")
+    local_answers = collector.table("age", "sex")
     truth = np.array([((frame.age == a) & (frame.sex == s)).sum() for a in range(6) for s in "FM"])
-    errors = (found.values - truth) / found.std_errors
+    errors = (local_answers.values - truth) / local_answers.std_errors
     assert np.abs(errors).max() < 5  # 12 errors: one false alarm in 100,000
 
 
@@ -225,8 +225,8 @@ def test_odd_values_need_the_rules_of_the_spec(capsys):
     assert list(Path().glob("*r.bin*")) == []
     assert "100 reports" in ok(capsys, "simulate", "s.plan", "people.parquet", "-o", "r.bin", "--spec", "s.yaml")
     Path("other.yaml").write_text(SPEC.replace("[0, 5]", "[0, 6]"))
-    found = fail(capsys, *"simulate s.plan people.parquet -o r2.bin --spec other.yaml".split())
-    assert found == "other.yaml has other attributes than the plan; name the spec that the plan was made from"
+    result = fail(capsys, *"simulate s.plan people.parquet -o r2.bin --spec other.yaml".split())
+    assert result == "other.yaml has other attributes than the plan; name the spec that the plan was made from"
     assert (
         fail(capsys, *"simulate s.plan people.parquet -o r.bin".split()) == "'r.bin' exists; its reports would be lost"
     )
@@ -248,8 +248,8 @@ def test_a_damaged_plan_is_one_line(capsys, name):
     reports_file = Path("x.bin")
     reports_file.write_bytes(b"\1")
     more = {"simulate": ["x.csv", "-o", "o"], "collect": ["x.bin", "-o", "o"], "report": ["--record", "{}"]}
-    found = fail(capsys, name, "s.plan", *more.get(name, []), code=3)
-    assert found.startswith("s.plan is not a local plan (")
+    result = fail(capsys, name, "s.plan", *more.get(name, []), code=3)
+    assert result.startswith("s.plan is not a local plan (")
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from leastnoise.local import Collector, Device, local_plan, simulate
 from leastnoise.local.ball import Ball
 from leastnoise.local.plan import targets
 from leastnoise.local.subsets import Subsets
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.local.cases import collected, pairs_plan, prefix_plan, records, report_of, same
 
 
@@ -47,7 +47,7 @@ def test_influence_of_forged_reports_is_exact(kind):
         says = part.randomizer.totals(queries.rows, tally)
         moved.append(attacked.answers()[0].values - before)
         assert_allclose(moved[-1], 300 * says, rtol=1e-9, atol=1e-6)
-        # `influence` is about what is left when the constant is told by the number of reports
+        # `influence` is about what is left when the constant is reported by the number of reports
         assert (np.abs(moved[-1] - 300 * queries.pieces[()]) <= 300 * stated * (1 + 1e-9)).all()
     if kind == "subsets":
         h = part.randomizer.estimators(queries.rows - queries.rows.mean(axis=1, keepdims=True))
@@ -72,7 +72,7 @@ def test_forged_reports_on_prefixes_in_persons():
 
 def test_split_reports_are_rejected_as_a_whole():
     plan = pairs_plan("split")
-    block = simulate(plan, records(plan, 300), SeededBits(1))
+    block = simulate(plan, records(plan, 300), SeededRandomSource(1))
     collector = Collector(plan)
     collector.add_block(block)
     assert collector.reports == 300
@@ -87,7 +87,7 @@ def test_split_reports_are_rejected_as_a_whole():
 @pytest.mark.parametrize("plan", [pairs_plan(), prefix_plan()], ids=["pairs", "prefix"])
 def test_order_does_not_matter_and_merged_collectors_equal_one(plan):
     codes, size = records(plan, 3_000), plan.report_bytes
-    block = simulate(plan, codes, SeededBits(3))
+    block = simulate(plan, codes, SeededRandomSource(3))
     reports = [block[i : i + size] for i in range(0, len(block), size)]
     whole = Collector(plan)
     whole.add_block(block)
@@ -104,14 +104,14 @@ def test_order_does_not_matter_and_merged_collectors_equal_one(plan):
 
 def test_block_equals_single_reports():
     plan = prefix_plan()
-    block = simulate(plan, np.array([[5]]), SeededBits(9))
-    assert Device(plan, SeededBits(9)).report({"x": 5}) == block
+    block = simulate(plan, np.array([[5]]), SeededRandomSource(9))
+    assert Device(plan, SeededRandomSource(9)).report({"x": 5}) == block
     assert len(block) == plan.report_bytes == 6
 
 
 def test_bad_reports_are_counted_and_change_nothing():
     plan, other = pairs_plan(), prefix_plan()
-    block, size = simulate(plan, records(plan, 500), SeededBits(3)), plan.report_bytes
+    block, size = simulate(plan, records(plan, 500), SeededRandomSource(3)), plan.report_bytes
     good, bad = Collector(plan), Collector(plan)
     good.add_block(block)
     bad.add_block(block)
@@ -142,7 +142,7 @@ def test_padding_must_be_zero():
     short = int(np.argmin(sizes))
     if min(sizes) < max(sizes):
         assert not collector.add(plan.prefix + bytes([short]) + bytes([0] * min(sizes)) + b"\x07")
-    collector.add_block(simulate(plan, records(plan, 100), SeededBits(1)))
+    collector.add_block(simulate(plan, records(plan, 100), SeededRandomSource(1)))
     assert collector.reports == 100
 
 
@@ -164,4 +164,4 @@ def test_no_reports_at_all():
     collector.add_block(b"")
     collector.add_all([])
     assert collector.reports == 0
-    assert simulate(prefix_plan(), np.empty((0, 1), dtype=int), SeededBits(1)) == b""
+    assert simulate(prefix_plan(), np.empty((0, 1), dtype=int), SeededRandomSource(1)) == b""

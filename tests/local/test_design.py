@@ -100,9 +100,9 @@ def test_mixtures_are_no_worse_than_what_they_mix():
     queries, _ = WORKLOADS["parities"]
     sides = [Subsets(np.stack([row > 0, row < 0]), ODDS) for row in queries]
     cells = Subsets(np.eye(16, dtype=bool), ODDS)
-    made = mixture([*sides, cells], queries)
-    assert worst(made, queries) < worst(cells, queries)
-    assert (made.members.sum(axis=0) == made.choice.favoured).all()
+    subsets = mixture([*sides, cells], queries)
+    assert worst(subsets, queries) < worst(cells, queries)
+    assert (subsets.members.sum(axis=0) == subsets.choice.favoured).all()
 
 
 def test_most_picks_the_largest_of_every_row():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leastnoise.local import Device
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.local.cases import KINDS, pairs_plan, prefix_plan, randomizers
 
 
@@ -14,23 +14,23 @@ class Counted:
     insecure = True
 
     def __init__(self, seed: int) -> None:
-        self.bits, self.asked = SeededBits(seed), []
+        self.random_source, self.requested = SeededRandomSource(seed), []
 
     def words(self, count: int):
-        self.asked.append(count)
-        return self.bits.words(count)
+        self.requested.append(count)
+        return self.random_source.words(count)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_words_do_not_depend_on_the_value(kind):
     randomizer = randomizers()[kind]
     for seed in range(20):
-        found = set()
+        members = set()
         for cell in range(randomizer.cells):
-            bits = Counted(seed)
-            payload = randomizer.encode(np.array([cell]), bits)
-            found.add((payload.shape, tuple(bits.asked)))
-        assert len(found) == 1
+            random_source = Counted(seed)
+            payload = randomizer.encode(np.array([cell]), random_source)
+            members.add((payload.shape, tuple(random_source.requested)))
+        assert len(members) == 1
 
 
 @pytest.mark.parametrize("layout", ["tables", "residuals", "split"])
@@ -40,7 +40,7 @@ def test_reports_have_one_length_and_one_table_whatever_the_record(layout):
     records = [{"a": a, "b": b, "c": c, "d": d} for a in range(3) for b in "uv" for c in (0, 3) for d in "yn"]
     prefix = len(plan.prefix) + plan.part_bytes
     for seed in range(10):
-        sent = [Device(plan, SeededBits(seed)).report(record) for record in records]
+        sent = [Device(plan, SeededRandomSource(seed)).report(record) for record in records]
         assert {len(report) for report in sent} == {plan.report_bytes}
         assert len({report[:prefix] for report in sent}) == 1
 

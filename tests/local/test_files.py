@@ -17,7 +17,7 @@ from leastnoise.local import (
     save_plan,
     simulate,
 )
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.storage.archive import Archive
 from tests.local.cases import collected, pairs_plan, prefix_plan, records, same
 
@@ -30,7 +30,7 @@ def test_saved_plans_come_back_the_same(tmp_path, randomizer):
     back = load_plan(tmp_path / "plan")
     assert back.fingerprint == plan.fingerprint
     codes = records(plan, 200)
-    assert simulate(back, codes, SeededBits(1)) == simulate(plan, codes, SeededBits(1))
+    assert simulate(back, codes, SeededRandomSource(1)) == simulate(plan, codes, SeededRandomSource(1))
     assert back.epsilon == Fraction(1, 2)
     assert [p.share for p in back.parts] == [p.share for p in plan.parts]
 

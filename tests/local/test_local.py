@@ -20,7 +20,7 @@ from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.plan import SHARES, targets
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import Queries, cells_of, lifted
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.local.cases import ODDS, collected, pairs_plan, prefix_plan, records, truth
 
 LAYOUTS = ["whole", "tables", "residuals"]
@@ -49,7 +49,7 @@ def test_likelihood_ratio_of_reports_is_at_most_e_to_the_epsilon(layout):
 
 def test_reports_have_the_stated_distribution():
     plan = prefix_plan()
-    sent = simulate(plan, np.full((60_000, 1), 3), SeededBits(2))
+    sent = simulate(plan, np.full((60_000, 1), 3), SeededRandomSource(2))
     size = plan.report_bytes
     counts = Counter(sent[i : i + size] for i in range(0, len(sent), size))
     subsets = plan.parts[0].randomizer
@@ -62,7 +62,7 @@ def test_reports_have_the_stated_distribution():
 
 
 def test_errors_do_not_tell_the_record():
-    device = Device(pairs_plan(), SeededBits(1))
+    device = Device(pairs_plan(), SeededRandomSource(1))
     with pytest.raises(LeastnoiseError) as error:
         device.report({"a": 1, "b": "secret-7", "c": 0, "d": "y"})
     assert str(error.value) == (
@@ -76,7 +76,7 @@ def test_errors_do_not_tell_the_record():
 
 def test_shares_are_exact_and_do_not_see_records():
     plan = pairs_plan()
-    drawn = np.bincount(plan.draw_parts(SeededBits(1), 100_000), minlength=len(plan.parts))
+    drawn = np.bincount(plan.draw_parts(SeededRandomSource(1), 100_000), minlength=len(plan.parts))
     expected = np.array([p.share for p in plan.parts]) / SHARES * 100_000
     assert float(((drawn - expected) ** 2 / expected).sum()) < 30  # 5 degrees of freedom: one false alarm in 60,000
     assert sum(p.share for p in plan.parts) == SHARES
@@ -109,10 +109,10 @@ def test_targets_sum_to_the_queries(layout):
 def test_answers_are_unbiased(layout):
     plan = pairs_plan(layout)
     codes = records(plan, 60_000)
-    for queries, found in zip(plan.queries, collected(plan, codes).answers(), strict=True):
+    for queries, result in zip(plan.queries, collected(plan, codes).answers(), strict=True):
         error = np.sqrt(plan.variances(queries, codes))
         # 44 answers: one false alarm in 5,000
-        assert (np.abs(found.values - truth(queries, codes)) < 4.6 * error).all()
+        assert (np.abs(result.values - truth(queries, codes)) < 4.6 * error).all()
 
 
 @pytest.mark.long
@@ -142,12 +142,12 @@ def test_measured_variance_is_the_computed_one_within_two_percent(cells):
     """The spread of a million reports, less that of the records, which are fixed."""
     plan, n = prefix_plan(cells), 10**6
     codes, queries = records(plan, n), plan.queries[0]
-    found = collected(plan, codes).answers()[0]
+    result = collected(plan, codes).answers()[0]
     share = np.bincount(codes[:, 0], minlength=cells) / n
     spread = n * (queries.rows**2 @ share - (queries.rows @ share) ** 2)
     # the spread of a million bounded numbers is known to 0.2%
-    assert_allclose((found.std_errors**2 - spread)[:-1], plan.variances(queries, codes)[:-1], rtol=0.02)
-    z = (found.values - truth(queries, codes))[:-1] / np.sqrt(plan.variances(queries, codes)[:-1])
+    assert_allclose((result.std_errors**2 - spread)[:-1], plan.variances(queries, codes)[:-1], rtol=0.02)
+    z = (result.values - truth(queries, codes))[:-1] / np.sqrt(plan.variances(queries, codes)[:-1])
     assert np.abs(z).max() < 3  # fixed seed; neighbours are nearly equal, so that a false alarm is in 1 of 40 seeds
 
 
@@ -194,10 +194,10 @@ def test_other_randomizers_end_to_end(name, kind, size):
     assert size is None or plan.report_bytes == size
     assert plan.delta == (1e-5 if kind is GaussianVectors else 0)
     codes = records(plan, 40_000)
-    found = collected(plan, codes).answers()[0]
+    result = collected(plan, codes).answers()[0]
     error = np.sqrt(plan.variances(plan.queries[0], codes))
-    assert (np.abs(found.values - truth(plan.queries[0], codes)) < 4.5 * error + 1e-6).all()  # one in 20,000
-    assert (found.std_errors >= 0.99 * error).all()  # never too small
+    assert (np.abs(result.values - truth(plan.queries[0], codes)) < 4.5 * error + 1e-6).all()  # one in 20,000
+    assert (result.std_errors >= 0.99 * error).all()  # never too small
     assert plan.worst_std_error > prefix_plan().worst_std_error
 
 
@@ -283,10 +283,10 @@ def test_nothing_of_the_size_of_the_domain():
     plan = local_plan(Workload(domain).marginals(ways=2), 1)
     assert len({id(p.randomizer) for p in plan.parts}) == 1  # 66 like pairs share one design
     codes = records(plan, 30_000)
-    found = collected(plan, codes).answers()
+    answers = collected(plan, codes).answers()
     z = [
         (f.values - truth(q, codes)) / np.sqrt(plan.variances(q, codes))
-        for q, f in zip(plan.queries, found, strict=True)
+        for q, f in zip(plan.queries, answers, strict=True)
     ]
     assert 0.8 < np.mean(np.square(z)) < 1.2  # 66 tables of 25 dependent cells
 
@@ -320,9 +320,12 @@ DOMAIN = Domain.of(x=range(6), y=range(4))
         (lambda: pairs_plan().rows_on(["a"], np.eye(4)), r"queries on a need rows of 3 numbers, got .* \(4, 4\)"),
         (lambda: Queries((0,), (2,), np.array([[np.nan, 1]])), "queries must be finite numbers"),
         (lambda: Queries((0,), (2,), np.ones((1, 3))), "queries on 2 values need rows of 2 numbers"),
-        (lambda: simulate(prefix_plan(), [[8]], SeededBits(1)), "a record has a code outside the plan's domain"),
-        (lambda: simulate(prefix_plan(), [[1, 2]], SeededBits(1)), "records must be rows of 1 whole numbers"),
-        (lambda: simulate(prefix_plan(), [[0.5]], SeededBits(1)), "records must be rows of 1 whole numbers"),
+        (
+            lambda: simulate(prefix_plan(), [[8]], SeededRandomSource(1)),
+            "a record has a code outside the plan's domain",
+        ),
+        (lambda: simulate(prefix_plan(), [[1, 2]], SeededRandomSource(1)), "records must be rows of 1 whole numbers"),
+        (lambda: simulate(prefix_plan(), [[0.5]], SeededRandomSource(1)), "records must be rows of 1 whole numbers"),
         (
             lambda: collected(pairs_plan(), records(pairs_plan(), 50)).table("a", "b", "c"),
             "no device reports on these attributes together",

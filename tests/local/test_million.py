@@ -10,7 +10,7 @@ from leastnoise import Domain, Workload
 from leastnoise.local import Collector, local_plan, simulate
 from leastnoise.local.directions import UNIT
 from leastnoise.local.subsets import Subsets
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.local.cases import records
 from tests.local.test_randomizers import _single
 
@@ -29,7 +29,7 @@ def plan_of(name, bias=0.0):
 
 @cache
 def sent(name, bias=0.0):
-    return simulate(plan_of(name, bias), records(plan_of(name, bias), N), SeededBits(7))
+    return simulate(plan_of(name, bias), records(plan_of(name, bias), N), SeededRandomSource(7))
 
 
 def collector_of(name, bias=0.0):
@@ -46,10 +46,10 @@ def test_answers_are_unbiased_to_three_standard_errors(name, bias):
     codes, (queries,) = records(plan, N), plan.queries
     counts = np.bincount(codes[:, 0], minlength=CELLS)
     error = np.sqrt(plan.variances(queries, codes))
-    found = collector_of(name, bias).answers()[0].values
+    result = collector_of(name, bias).answers()[0].values
     # fixed seed; of 15 answers that depend on each other one is beyond in 1 of 50 seeds. The last is known.
-    assert (np.abs(found - queries.told @ counts)[:-1] < 3 * error[:-1]).all()
-    assert found[-1] == pytest.approx(queries.told[-1] @ counts, abs=3 * error[-1] + 1e-3)
+    assert (np.abs(result - queries.told @ counts)[:-1] < 3 * error[:-1]).all()
+    assert result[-1] == pytest.approx(queries.told[-1] @ counts, abs=3 * error[-1] + 1e-3)
     assert (np.abs((queries.told - queries.rows) @ counts) <= bias * N).all()
 
 
@@ -78,7 +78,7 @@ def test_audit_of_a_million_reports(name):
     (part,) = plan.parts
     half, kinds = N // 2, []
     for x in (0, CELLS - 1):
-        block = simulate(plan, np.full((N, 1), x), SeededBits(100 + x))
+        block = simulate(plan, np.full((N, 1), x), SeededRandomSource(100 + x))
         payloads = np.frombuffer(block, dtype=np.uint8).reshape(N, -1)[:, len(plan.prefix) :]
         kinds.append(_kinds(part.randomizer, payloads))
     size = max(int(k.max()) for k in kinds) + 1
@@ -108,7 +108,7 @@ def test_a_million_reports_of_caps_on_a_thousand_values():
     plan = local_plan(work, 1, randomizer="cap")
     codes = records(plan, N)
     collector = Collector(plan)
-    collector.add_block(simulate(plan, codes, SeededBits(1)))
+    collector.add_block(simulate(plan, codes, SeededRandomSource(1)))
     (queries,) = plan.queries
     z = (collector.totals(queries) - queries.rows @ np.bincount(codes[:, 0], minlength=1024))[:-1]
     z /= np.sqrt(plan.variances(queries, codes))[:-1]

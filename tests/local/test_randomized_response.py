@@ -8,7 +8,7 @@ import pytest
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.randomized_response import MOST_CANDIDATES, Choice, Odds, below, checked_epsilon
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 
 EPSILONS = [
     Fraction(1, 10**6),
@@ -27,10 +27,10 @@ class FixedWords:
     insecure = True
 
     def __init__(self, *words):
-        self._words = list(words)
+        self._text = list(words)
 
     def words(self, count):
-        some, self._words = self._words[:count], self._words[count:]
+        some, self._text = self._text[:count], self._text[count:]
         return np.array(some, dtype=np.uint64)
 
 
@@ -61,13 +61,13 @@ def test_every_outcome_has_its_exact_probability(choice):
 
 def test_every_integer_is_equally_likely():
     total = 2**63 + 1  # one multiple fits: words from it on are drawn again
-    bits = FixedWords(total, 2**64 - 1, 5, 7, 9)
-    assert below(total, bits, 2).tolist() == [5, 7]
-    assert below(total, bits, 1).tolist() == [9]
+    random_source = FixedWords(total, 2**64 - 1, 5, 7, 9)
+    assert below(total, random_source, 2).tolist() == [5, 7]
+    assert below(total, random_source, 1).tolist() == [9]
 
 
 def test_uniform_integers_spread_evenly():
-    counts = np.bincount(below(10, SeededBits(1), 100_000).astype(int), minlength=10)
+    counts = np.bincount(below(10, SeededRandomSource(1), 100_000).astype(int), minlength=10)
     chi_square = float(((counts - 10_000) ** 2 / 10_000).sum())
     assert chi_square < 40  # 9 degrees of freedom: one false alarm in 10^5
 

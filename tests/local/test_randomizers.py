@@ -16,7 +16,7 @@ from leastnoise.local.randomized_response import Choice, Odds
 from leastnoise.local.randomizer import randomizer_data, randomizer_from
 from leastnoise.local.subsets import Subsets
 from leastnoise.local.vectors import centred_inverse, decoded
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.local.cases import KINDS, ODDS, PREFIX, randomizers
 
 FINITE = ["value", "designed"]
@@ -73,7 +73,7 @@ def test_likelihood_ratio_of_balls_given_the_seed(name):
 def test_audit_of_reports(name):
     """An empirical check of what devices send: no set of reports found on one half is too likely on the other half."""
     randomizer, n = randomizers()[name], 40_000
-    sent = [randomizer.encode(np.full(2 * n, x), SeededBits(10 + x)) for x in (0, 5)]
+    sent = [randomizer.encode(np.full(2 * n, x), SeededRandomSource(10 + x)) for x in (0, 5)]
     kinds = [_kinds(randomizer, s) for s in sent]
     size = max(int(k.max()) for k in kinds) + 1
     train = [np.bincount(k[:n], minlength=size) for k in kinds]
@@ -91,16 +91,16 @@ def _kinds(randomizer, payloads):
     half = randomizer.choice.candidates // 2
     seeds = np.ascontiguousarray(payloads[:, :8]).view("<u8")[:, 0]
     number = payloads[:, 8].astype(np.int64)
-    found = floats(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1, -1)[:, None]
-    return ((found @ (randomizer.columns[:, 0] - randomizer.columns[:, 5])) // (UNIT / 2)).astype(np.int64) + 40
+    values = floats(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1, -1)[:, None]
+    return ((values @ (randomizer.columns[:, 0] - randomizer.columns[:, 5])) // (UNIT / 2)).astype(np.int64) + 40
 
 
 def test_gaussian_vectors_cost_exactly_the_budget():
     budget = Budget(epsilon=1, delta=1e-5, neighbours="replace")
-    made = randomizers()["gaussian"]
-    columns = made.columns.astype(object)
+    result = randomizers()["gaussian"]
+    columns = result.columns.astype(object)
     moved = max(int(((columns[:, i] - columns[:, j]) ** 2).sum()) for i in range(6) for j in range(6))
-    assert made.mu_squared == Fraction(moved) / made.variance == budget.exact_cost
+    assert result.mu_squared == Fraction(moved) / result.variance == budget.exact_cost
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_gaussian_vectors_cost_exactly_the_budget():
 def test_estimates_are_unbiased(randomizer):
     n = 200_000
     cells = np.random.default_rng(0).choice(6, n, p=[0.3, 0.05, 0.2, 0.25, 0.15, 0.05])
-    tally = randomizer.tally(randomizer.encode(cells, SeededBits(3)))
+    tally = randomizer.tally(randomizer.encode(cells, SeededRandomSource(3)))
     values = randomizer.totals(PREFIX, tally)
     share = np.bincount(cells, minlength=6) / n
     error = np.sqrt(np.maximum(n * (randomizer.moments(PREFIX) - PREFIX**2) @ share, 1e-9))
@@ -120,7 +120,7 @@ def test_estimates_are_unbiased(randomizer):
 def test_unbiased_to_three_standard_errors_over_a_million_reports(name):
     randomizer, n = randomizers()[name], 10**6
     cells = np.random.default_rng(0).integers(0, 6, n)
-    values = randomizer.totals(PREFIX, randomizer.tally(randomizer.encode(cells, SeededBits(4))))
+    values = randomizer.totals(PREFIX, randomizer.tally(randomizer.encode(cells, SeededRandomSource(4))))
     share = np.bincount(cells, minlength=6) / n
     error = np.sqrt(np.maximum(n * (randomizer.moments(PREFIX) - PREFIX**2) @ share, 1e-6 * n))
     assert (np.abs(values - n * PREFIX @ share) < 3 * error).all()  # fixed seed; a false alarm in 1 of 70 seeds
@@ -137,7 +137,7 @@ def test_variances_are_exact(randomizer):
     """Spread of single estimates against the computed moments, value by value."""
     n = 120_000
     for x in (0, 2):
-        payloads = randomizer.encode(np.full(n, x), SeededBits(20 + x))
+        payloads = randomizer.encode(np.full(n, x), SeededRandomSource(20 + x))
         h = randomizer.estimators(PREFIX)
         single = _single(randomizer, payloads) @ h.T
         expected = randomizer.moments(PREFIX)[:, x]
@@ -154,12 +154,12 @@ def _single(randomizer, payloads):
     half = randomizer.choice.candidates // 2
     seeds = np.ascontiguousarray(payloads[:, :8]).view("<u8")[:, 0]
     number = payloads[:, 8].astype(np.int64)
-    found = floats(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1.0, -1.0)[:, None]
-    return np.concatenate([found, np.ones((len(payloads), 1))], axis=1)
+    values = floats(seeds, number % half, len(randomizer.columns)) * np.where(number < half, 1.0, -1.0)[:, None]
+    return np.concatenate([values, np.ones((len(payloads), 1))], axis=1)
 
 
 def test_tally_adds_up_single_reports(randomizer):
-    payloads = randomizer.encode(np.arange(600) % 6, SeededBits(5))
+    payloads = randomizer.encode(np.arange(600) % 6, SeededRandomSource(5))
     assert randomizer.valid(payloads).all()
     assert payloads.shape == (600, randomizer.payload)
     assert_allclose(randomizer.tally(payloads), _single(randomizer, payloads).sum(axis=0))
@@ -168,7 +168,7 @@ def test_tally_adds_up_single_reports(randomizer):
 
 
 def test_no_report_moves_an_answer_further_than_its_influence(randomizer):
-    payloads = randomizer.encode(np.arange(6000) % 6, SeededBits(6))
+    payloads = randomizer.encode(np.arange(6000) % 6, SeededRandomSource(6))
     moved = np.abs(_single(randomizer, payloads) @ randomizer.estimators(PREFIX).T)
     bound = randomizer.influence(PREFIX)
     assert (moved <= bound * (1 + 1e-12)).all()
@@ -178,7 +178,7 @@ def test_no_report_moves_an_answer_further_than_its_influence(randomizer):
 
 def test_squares_estimate_the_second_moments(randomizer):
     cells = np.arange(60_000) % 6
-    tally = randomizer.tally(randomizer.encode(cells, SeededBits(8)))
+    tally = randomizer.tally(randomizer.encode(cells, SeededRandomSource(8)))
     squares = randomizer.squares(PREFIX, tally)
     assert_allclose(randomizer.totals(PREFIX, tally), randomizer.estimators(PREFIX) @ tally)
     expected = randomizer.moments(PREFIX)
@@ -208,7 +208,7 @@ def test_decoding_is_exact(cells):
 def test_stored_and_read(randomizer):
     back = randomizer_from(*randomizer_data(randomizer))
     cells = np.arange(100) % 6
-    assert (back.encode(cells, SeededBits(1)) == randomizer.encode(cells, SeededBits(1))).all()
+    assert (back.encode(cells, SeededRandomSource(1)) == randomizer.encode(cells, SeededRandomSource(1))).all()
     assert (back.moments(PREFIX) == randomizer.moments(PREFIX)).all()
 
 
@@ -235,10 +235,10 @@ DIRECTIONS = [[3560, 182, 2549, 3144, 1512], [1180, -6132, -480, 4618, -2460]]
 @pytest.mark.parametrize("length", [1, 4, 6, 9])
 def test_directions_come_in_one_stream(length):
     seeds = np.array([0, 7, 2**64 - 1], dtype=np.uint64)
-    found = all_floats(seeds, 5, length)
-    assert found.shape == (3, 5, length)
+    values = all_floats(seeds, 5, length)
+    assert values.shape == (3, 5, length)
     for number in range(5):
-        assert (found[:, number] == floats(seeds, number, length)).all()
+        assert (values[:, number] == floats(seeds, number, length)).all()
         assert (floats(seeds, np.full(3, number), length) == floats(seeds, number, length)).all()
 
 
@@ -257,9 +257,9 @@ def test_blocks_and_threads_change_nothing(name, length):
     rng = np.random.default_rng(0)
     columns = unit_columns(rng.standard_normal((length, 7)))
     ball, n = Ball(columns, half_space(ODDS) if name == "half space" else cap(ODDS, 8)), 6000
-    cells, bits = rng.integers(0, 7, n), SeededBits(2)
-    payloads = ball.encode(cells, SeededBits(2))
-    seeds, at = bits.words(n), ball.choice.positions(bits, n)
+    cells, random_source = rng.integers(0, 7, n), SeededRandomSource(2)
+    payloads = ball.encode(cells, SeededRandomSource(2))
+    seeds, at = random_source.words(n), ball.choice.positions(random_source, n)
     vectors = ball.columns.T.astype(np.float32)
     few = range(0, n, 97)
     single = [int(ball._chosen(seeds[[i]], vectors[cells[[i]]], at[[i]])[0]) for i in few]
@@ -274,9 +274,9 @@ def test_directions_look_gaussian():
     assert abs(np.abs(table).mean() - np.sqrt(2 / np.pi)) < 1e-5
     assert (table == -table[::-1]).all()
     assert abs(table).max() == largest()
-    found = floats(np.arange(20_000, dtype=np.uint64), 0, 8).astype(np.float64) / UNIT
+    values = floats(np.arange(20_000, dtype=np.uint64), 0, 8).astype(np.float64) / UNIT
     # 36 sums of 20,000 products each: 5 standard errors, one false alarm in 10^4
-    assert np.abs(found.T @ found / 20_000 - np.eye(8)).max() < 5 * np.sqrt(2 / 20_000)
+    assert np.abs(values.T @ values / 20_000 - np.eye(8)).max() < 5 * np.sqrt(2 / 20_000)
 
 
 def test_half_space_variance_is_that_of_the_formula():
@@ -310,9 +310,9 @@ def test_favoured_sums_against_simulation():
 
 def test_unit_columns_keep_the_strategy():
     A = np.random.default_rng(0).standard_normal((4, 7))
-    made = unit_columns(A)
-    assert_allclose(np.linalg.norm(made, axis=0), 1)
-    assert_allclose(made[:4] * np.linalg.norm(A, axis=0).max(), A)
+    values = unit_columns(A)
+    assert_allclose(np.linalg.norm(values, axis=0), 1)
+    assert_allclose(values[:4] * np.linalg.norm(A, axis=0).max(), A)
 
 
 @pytest.mark.parametrize(

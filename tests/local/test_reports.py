@@ -18,7 +18,7 @@ from leastnoise.local import Collector, local_plan, save_collector, save_plan, s
 from leastnoise.local import reports as module
 from leastnoise.local.reports import MANY, ReportFile, from_line, read_reports, to_line
 from leastnoise.local.state import State
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.local.cases import pairs_plan, prefix_plan, records
 
 
@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
 
 def block(count: int, seed: int = 0, plan=None) -> bytes:
     plan = plan or prefix_plan()
-    return simulate(plan, records(plan, count, seed), SeededBits(seed))
+    return simulate(plan, records(plan, count, seed), SeededRandomSource(seed))
 
 
 def split(data: bytes) -> list[bytes]:
@@ -50,9 +50,9 @@ def same(one: Collector, other: Collector) -> bool:
 
 
 def direct(data: bytes) -> Collector:
-    made = Collector(prefix_plan())
-    made.add_block(data)
-    return made
+    collector = Collector(prefix_plan())
+    collector.add_block(data)
+    return collector
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -87,26 +87,26 @@ def test_files_are_read_in_bounded_memory():
 
 
 def test_bytes_read_are_told():
-    told = []
-    read_reports(prefix_plan(), write("a.bin", block(100)), told.append)
-    assert sum(told) == 100 * prefix_plan().report_bytes
+    reported = []
+    read_reports(prefix_plan(), write("a.bin", block(100)), reported.append)
+    assert sum(reported) == 100 * prefix_plan().report_bytes
 
 
 def test_bad_lines_are_rejected_one_by_one():
     good = to_line(block(1))
     bad = ["no base64!", '{"report": 3}', '{"other": "x"}', "[1]", '"', "{", to_line(block(1)[:-1]), "{}", "[" * 5000]
-    found = read_reports(prefix_plan(), write("mixed.jsonl", "\n".join([good, *bad, good]).encode()))
-    assert found.reports == 2
-    assert found.rejected == found.collector.rejected["length"] == len(bad)
+    report_file = read_reports(prefix_plan(), write("mixed.jsonl", "\n".join([good, *bad, good]).encode()))
+    assert report_file.reports == 2
+    assert report_file.rejected == report_file.collector.rejected["length"] == len(bad)
 
 
 def test_bad_reports_among_good_ones_are_rejected():
     data = bytearray(block(10))
     size = prefix_plan().report_bytes
     data[0], data[size + 1] = 9, data[size + 1] ^ 1
-    found = read_reports(prefix_plan(), write("mixed.bin", bytes(data)))
-    assert (found.reports, found.rejected) == (8, 2)
-    assert found.collector.rejected == {"length": 0, "version": 1, "plan": 1, "content": 0}
+    report_file = read_reports(prefix_plan(), write("mixed.bin", bytes(data)))
+    assert (report_file.reports, report_file.rejected) == (8, 2)
+    assert report_file.collector.rejected == {"length": 0, "version": 1, "plan": 1, "content": 0}
 
 
 def test_truncated_files_are_refused():
@@ -169,9 +169,9 @@ def test_few_reports_are_told_apart_by_place():
 
 
 def added(state: State, name: str, data: bytes) -> ReportFile:
-    found = read_reports(state.plan, write(name, data))
-    state.add(found)
-    return found
+    report_file = read_reports(state.plan, write(name, data))
+    state.add(report_file)
+    return report_file
 
 
 def test_a_state_stands_alone():
@@ -190,9 +190,9 @@ def test_a_state_stands_alone():
 
 def test_no_file_counts_twice():
     state = State.start("a.plan")
-    found = added(state, "one", block(300))
+    report_file = added(state, "one", block(300))
     copy = read_reports(state.plan, shutil.copy("one", "copy"))
-    assert state.has(found)
+    assert state.has(report_file)
     assert state.has(copy)
     with pytest.raises(LeastnoiseError, match="this file was counted before; its reports would count twice"):
         state.add(copy)
@@ -271,9 +271,9 @@ def test_damaged_states_are_refused_in_one_line():
         State.load("none.state")
     for length in range(0, len(whole), 97):
         Path("a.state").write_bytes(whole[:length])
-        with pytest.raises(DataError, match=r"^a.state is not a local collector") as found:
+        with pytest.raises(DataError, match=r"^a.state is not a local collector") as exception_info:
             State.load("a.state")
-        assert "\n" not in str(found.value)
+        assert "\n" not in str(exception_info.value)
 
 
 def test_a_damaged_plan_inside_is_told():

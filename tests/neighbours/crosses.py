@@ -48,26 +48,26 @@ class Subject:
     @property
     def columns(self) -> dict[str, tuple[Any, ...]]:
         """The raw values: those of the domain, one outside it, and none at all."""
-        found: dict[str, tuple[Any, ...]] = {}
+        entries: dict[str, tuple[Any, ...]] = {}
         for name, values in self.inside.items():
             bad: tuple[Any, ...] = (99, None) if name in self.numbers else ("?", None)
-            if found:  # beside a column of numbers: fewer
+            if entries:  # beside a column of numbers: fewer
                 bad = () if self.slow else ("?",)
-            found[name] = (*values, *bad)
-        return found
+            entries[name] = (*values, *bad)
+        return entries
 
     def rules(self, rule: Rule) -> dict[str, dict[str, Any]]:
         """A rule for each column; where the one asked for does not exist, another that does not drop less."""
         outside, missing = rule
-        found = {}
+        result = {}
         for place, (name, values) in enumerate(self.inside.items()):
             no_number, no_text = name in self.numbers and outside == "other", name in self.texts and outside == "clamp"
             fills = missing == "value" or (missing == "drop" and place > 0)  # the first drops, the others fill in
-            found[name] = {
+            result[name] = {
                 "outside": "clamp" if no_number else "drop" if no_text else outside,
                 "missing": values[1] if fills else missing,
             }
-        return found
+        return result
 
     def drops(self, rule: Rule) -> bool:
         """Whether the rules leave rows out."""

@@ -39,14 +39,14 @@ class Universe:
     def pairs(self, neighbours: Neighbours) -> IntArray:
         """All pairs of data sets, by their places, that one change turns into each other."""
         by_person = neighbours.rows_per_person is not None
-        found: set[tuple[int, int]] = set()
+        result: set[tuple[int, int]] = set()
         for rest, members in self._alike_but_for_one(by_person).items():
             if neighbours.change == "replace":
-                found.update(combinations(members, 2))
+                result.update(combinations(members, 2))
             # where the number of rows is protected, nobody may tell whether the changed rows are there at all
             if neighbours.size == "private" and rest in self.places:
-                found.update((self.places[rest], member) for member in members)
-        return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+                result.update((self.places[rest], member) for member in members)
+        return np.array(sorted(result), dtype=np.int64).reshape(-1, 2)
 
     def _alike_but_for_one(self, by_person: bool) -> Mapping[Numbers, list[int]]:
         """Data sets by what is left of them without one row, or without all rows of one person."""
@@ -94,7 +94,7 @@ def people_of(
 ) -> Universe:
     """One person with up to so many of the rows, or nobody, beside another who has some fixed rows.
 
-    Where the id is missing, the rows belong to somebody who cannot be told apart.
+    Where the id is missing, the rows belong to somebody who cannot be distinguished.
     """
     ids = [*most, OTHER]
     everything = tuple((someone, *row) for someone in ids for row in rows)

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 import leastnoise as ln
-from leastnoise.mechanisms.adaptive.plan import Adaptive, adapt
+from leastnoise.mechanisms.adaptive.plan import AdaptivePlan, adaptive_plan
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
-from leastnoise.mechanisms.tree import Tree, cascade_plan
-from leastnoise.mechanisms.tree.plan import CascadePlan
-from leastnoise.mechanisms.tree.release import CascadeRelease
+from leastnoise.mechanisms.tree import Tree, tree_plan
+from leastnoise.mechanisms.tree.plan import TreePlan
+from leastnoise.mechanisms.tree.release import TreeRelease
 from leastnoise.mechanisms.tree.targets import Cascade
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import source_of
 from tests.neighbours.shifts import Output
 from tests.neighbours.tape import Tape, replaced
@@ -42,8 +42,8 @@ class Mechanism:
 
     def tapes(self) -> list[Tape | None]:
         """One for each transcript; None where no tape is needed."""
-        made = [Tape(None if seed is None else SeededBits(seed)) for seed in self.transcripts]
-        return [*made] or [None]
+        results = [Tape(None if seed is None else SeededRandomSource(seed)) for seed in self.transcripts]
+        return [*results] or [None]
 
 
 def silent(tape: Tape | None) -> AbstractContextManager[None]:
@@ -66,7 +66,7 @@ def merged(name: str, *works: ln.Workload) -> Mechanism:
 
     def make(budget: ln.Budget) -> Any:
         part = ln.Budget(mu=budget.mu / len(works) ** 0.5, neighbours=budget.neighbours)
-        return [ln.plan(work, part, prior="uniform") for work in works]
+        return [ln.plan(work, part, baseline="uniform") for work in works]
 
     def publish(plans: Any, data: Any, options: Options, tape: Tape | None) -> Output:
         return of_tables(ln.merge(*(plan.run(data, **options) for plan in plans)))
@@ -83,11 +83,11 @@ def of_tables(release: ln.Release, noisy: bool = True) -> Output:
     values: list[int] = []
     variances: list[Fraction] = []
     for part in release.parts:
-        for probes, answers in zip(part.recipe.probes, part.answers, strict=True):
-            for probe, told in zip(probes, answers, strict=True):
-                if noisy or not probe.variance:
-                    values += [int(x) for x in told.reshape(-1).tolist()]
-                    variances += [probe.variance] * told.size
+        for noisy_queries, answers in zip(part.integer_plan.noisy_queries, part.answers, strict=True):
+            for noisy_query, message in zip(noisy_queries, answers, strict=True):
+                if noisy or not noisy_query.variance:
+                    values += [int(x) for x in message.reshape(-1).tolist()]
+                    variances += [noisy_query.variance] * message.size
     return Output(release.cost, tuple(values), tuple(variances))
 
 
@@ -95,10 +95,10 @@ def of_tables(release: ln.Release, noisy: bool = True) -> Output:
 
 
 def adaptive(name: str, work: ln.Workload, transcripts: tuple[int | None, ...], **options: Any) -> Mechanism:
-    def make(budget: ln.Budget) -> Adaptive:
-        return adapt(work, budget, **options)
+    def make(budget: ln.Budget) -> AdaptivePlan:
+        return adaptive_plan(work, budget, **options)
 
-    def publish(plan: Adaptive, data: Any, given: Options, tape: Tape | None) -> Output:
+    def publish(plan: AdaptivePlan, data: Any, given: Options, tape: Tape | None) -> Output:
         assert tape is not None
         tape.rewind()
         release = plan.run(data, **given)
@@ -114,7 +114,7 @@ def adaptive(name: str, work: ln.Workload, transcripts: tuple[int | None, ...], 
 
 def matrix(name: str, queries: Any, **options: Any) -> Mechanism:
     def make(budget: ln.Budget) -> MatrixPlan:
-        return ln.factorize(queries, budget, **options)
+        return ln.matrix_plan(queries, budget, **options)
 
     def publish(plan: MatrixPlan, data: Any, given: Options, tape: Tape | None) -> Output:
         return _of_matrix(plan.run(data, **given))
@@ -126,11 +126,11 @@ def stream(name: str, steps: int, column: str = "item") -> Mechanism:
     """Counts of items, counted by a source with the rules of the data, go in one by one."""
 
     def make(budget: ln.Budget) -> MatrixPlan:
-        return ln.factorize(ln.running_totals(steps), budget, items={column: range(steps)})
+        return ln.matrix_plan(ln.running_totals(steps), budget, items={column: range(steps)})
 
     def publish(plan: MatrixPlan, data: Any, given: Options, tape: Tape | None) -> Output:
         (counts,) = source_of(data, plan.domain, **given).count([(0,)])
-        running = ln.Stream(plan)
+        running = ln.mechanisms.Stream(plan)
         for count in counts.tolist():
             running.add(count)
         return _of_matrix(running.close())
@@ -147,16 +147,16 @@ def _of_matrix(release: MatrixRelease) -> Output:
 
 
 def cascade(name: str, trees: Tree | Mapping[str, Tree], **options: Any) -> Mechanism:
-    def make(budget: ln.Budget) -> CascadePlan:
-        return cascade_plan(trees, budget=budget, **options)
+    def make(budget: ln.Budget) -> TreePlan:
+        return tree_plan(trees, budget=budget, **options)
 
-    def publish(plan: CascadePlan, data: Any, given: Options, tape: Tape | None) -> Output:
-        return of_cascade(plan.run(data, **given))
+    def publish(plan: TreePlan, data: Any, given: Options, tape: Tape | None) -> Output:
+        return of_tree(plan.run(data, **given))
 
     return Mechanism(name, make, publish)
 
 
-def of_cascade(release: CascadeRelease) -> Output:
+def of_tree(release: TreeRelease) -> Output:
     """The published table of leaves in coordinates whose noise is independent: the total, and contrasts of children."""
     axes = [coordinates(c) for c in release.plan.noise_cascades]
     values = release.leaves.astype(object)

@@ -11,7 +11,7 @@ import numpy as np
 
 from leastnoise._types import IntArray
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.exponential_mechanism import choice_cost
+from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost
 
 FITS = 2**30  # differences whose squares add up in 64 bits
 
@@ -41,7 +41,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Worst:
-    """The pair that is farthest apart; `shift` is what it takes to tell the two apart, to be held against mu^2."""
+    """The pair that is farthest apart; `shift` is what it takes to distinguish the two, to be held against mu^2."""
 
     pair: tuple[int, int]
     shift: Fraction | float
@@ -62,9 +62,9 @@ def shifts(outputs: Sequence[Output], pairs: IntArray) -> list[Fraction | float]
 
 def worst(outputs: Sequence[Output], pairs: IntArray) -> Worst:
     """The pair with the largest shift."""
-    found = shifts(outputs, pairs)
-    most = max(range(len(found)), key=found.__getitem__)
-    return Worst((int(pairs[most, 0]), int(pairs[most, 1])), found[most])
+    result = shifts(outputs, pairs)
+    most = max(range(len(result)), key=result.__getitem__)
+    return Worst((int(pairs[most, 0]), int(pairs[most, 1])), result[most])
 
 
 def _squares(outputs: Sequence[Output], pairs: IntArray) -> tuple[IntArray, list[Fraction | None]]:
@@ -84,7 +84,7 @@ def _squares(outputs: Sequence[Output], pairs: IntArray) -> tuple[IntArray, list
         unit = gcd(*(s - t for each in steps for s, t in zip(each, steps[0], strict=True))) or 1
         moved = _differences(steps, left, right, unit)
         columns.append((moved.max(axis=1) - moved.min(axis=1)) ** 2)  # the window of log-ratios, squared
-        weights.append(choice_cost(Fraction(1)) * Fraction(unit, choice.scale) ** 2)
+        weights.append(exponential_mechanism_cost(Fraction(1)) * Fraction(unit, choice.scale) ** 2)
     return np.stack(columns, axis=1), weights
 
 

@@ -31,8 +31,8 @@ class Case:
     given: Callable[[Universe, Numbers], Any] = Universe.data  # how a data set is handed over
 
     def __str__(self) -> str:
-        said = [self.mechanism.name, *(f"{k}={v}" for k, v in self.budget.items() if k != "mu")]
-        return " ".join([*said, *(f"{k}={v}" for k, v in self.options.items())])
+        items = [self.mechanism.name, *(f"{k}={v}" for k, v in self.budget.items() if k != "mu")]
+        return " ".join([*items, *(f"{k}={v}" for k, v in self.options.items())])
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def examine(case: Case, transcripts: int | None = None) -> Verdict:
         plan = planned(case.mechanism, tuple(case.budget.items()))
     except LeastnoiseError as error:
         return Verdict(str(case), refused=_fix(error))
-    found = [_examine(case, plan, tape) for tape in case.mechanism.tapes()[-(transcripts or 0) :]]
-    return next((v for v in found if not v.holds), max(found, key=lambda v: v.shift))
+    results = [_examine(case, plan, tape) for tape in case.mechanism.tapes()[-(transcripts or 0) :]]
+    return next((v for v in results if not v.holds), max(results, key=lambda v: v.shift))
 
 
 @cache
@@ -133,7 +133,7 @@ def _compared(case: Case, outputs: list[Output | None]) -> Verdict:
 
 def _fix(error: LeastnoiseError) -> str:
     """The message of an error, which is one line and says what to do."""
-    said = str(error)
-    assert "\n" not in said, said
-    assert any(mark in said for mark in ("; ", ", use ", "plan with")), f"no fix in: {said}"
-    return said
+    text = str(error)
+    assert "\n" not in text, text
+    assert any(mark in text for mark in ("; ", ", use ", "plan with")), f"no fix in: {text}"
+    return text

@@ -20,7 +20,7 @@ import numpy as np
 
 from leastnoise._types import IntArray
 from leastnoise.mechanisms.adaptive import select
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.noise.gaussian import rounded_gaussian as real_gaussian
 from tests.neighbours.shifts import Choice
 
@@ -31,7 +31,7 @@ real_draw = select.draw
 class Tape:
     """A transcript that grows in its first run and is replayed in later ones."""
 
-    noise: Bits | None = None  # of the first run; none at all by default
+    noise: RandomSource | None = None  # of the first run; none at all by default
     published: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)  # of the run under way: what is exact
     variances: list[Fraction] = field(default_factory=list)
@@ -48,12 +48,12 @@ class Tape:
         """Start a run from the beginning."""
         self.values, self.variances, self.choices = [], [], []
 
-    def gaussian(self, bits: Bits, variance: Fraction, size: Any, threads: int | None = None) -> Noise:
+    def gaussian(self, random_source: RandomSource, variance: Fraction, size: Any, threads: int | None = None) -> Noise:
         """Noise that is decided when it meets what it hides."""
         shape = tuple(size) if isinstance(size, Sequence) else (int(size),)
-        made = np.zeros(shape, dtype=np.int64).view(Noise)
-        made.tape, made.variance = self, Fraction(variance)
-        return made
+        view = np.zeros(shape, dtype=np.int64).view(Noise)
+        view.tape, view.variance = self, Fraction(variance)
+        return view
 
     def publish(self, variance: Fraction, exact: Any) -> IntArray:
         """Take down what is exact; returns what is published."""
@@ -64,11 +64,11 @@ class Tape:
         if start == len(self.published):
             drawn = np.zeros(len(flat)) if self.noise is None else real_gaussian(self.noise, variance, len(flat))
             self.published += [x + int(e) for x, e in zip(flat, drawn.tolist(), strict=True)]
-        told = self.published[start : start + len(flat)]
-        assert len(told) == len(flat), "how much is measured depends on the data"
-        return np.array(told, dtype=np.int64).reshape(np.shape(exact))
+        reported = self.published[start : start + len(flat)]
+        assert len(reported) == len(flat), "how much is measured depends on the data"
+        return np.array(reported, dtype=np.int64).reshape(np.shape(exact))
 
-    def draw(self, steps: Sequence[int], scale: int, bits: Bits) -> int:
+    def draw(self, steps: Sequence[int], scale: int, random_source: RandomSource) -> int:
         """The choice that is on the tape; in the first run the likeliest, or a random one."""
         self.choices.append(Choice(tuple(steps), scale))
         if len(self.choices) > len(self.taken):
@@ -100,9 +100,9 @@ class _Number(int):
 
     @classmethod
     def of(cls, tape: Tape, variance: Fraction) -> _Number:
-        made = cls(0)
-        made.tape, made.variance = tape, variance
-        return made
+        number = cls(0)
+        number.tape, number.variance = tape, variance
+        return number
 
     def __radd__(self, exact: Any) -> int:
         return int(self.tape.publish(self.variance, [exact])[0])
@@ -110,7 +110,7 @@ class _Number(int):
     __add__ = __radd__
 
 
-def nothing(bits: Bits, variance: Fraction, size: Any, threads: int | None = None) -> IntArray:
+def nothing(random_source: RandomSource, variance: Fraction, size: Any, threads: int | None = None) -> IntArray:
     """No noise at all."""
     return np.zeros(size, dtype=np.int64)
 

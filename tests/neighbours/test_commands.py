@@ -39,8 +39,8 @@ def command(capsys, folder: Path) -> Mechanism:
     return Mechanism("command", lambda budget: None, publish)
 
 
-def released(capsys, folder, universe, unit="", **said):
-    text = SPEC.format(**{"outside": "drop", "missing": "drop", "more": "", **said}, unit=unit)
+def released(capsys, folder, universe, unit="", **fields):
+    text = SPEC.format(**{"outside": "drop", "missing": "drop", "more": "", **fields}, unit=unit)
     (folder / "spec.yaml").write_text(text)
     return examine(Case(command(capsys, folder), {"mu": 1}, universe, {}, arrow))
 

@@ -17,10 +17,10 @@ REFUSED = "refused: "
 
 @pytest.fixture(params=["without a folder", "with a folder"])
 def stream(request, tmp_path):
-    plan = ln.factorize(ln.running_totals(4), ln.Budget(mu=1))
-    with ln.Stream(plan, folder=tmp_path / "stream" if request.param == "with a folder" else None) as made:
-        made.add(3)
-        yield made
+    plan = ln.matrix_plan(ln.running_totals(4), ln.Budget(mu=1))
+    with ln.mechanisms.Stream(plan, folder=tmp_path / "stream" if request.param == "with a folder" else None) as result:
+        result.add(3)
+        yield result
 
 
 def answers_of_children(stream, children=CHILDREN):
@@ -35,25 +35,25 @@ def in_a_fork(work):
         child = os.fork()
     if not child:
         try:
-            told = work()
+            message = work()
         except LeastnoiseError as error:
-            told = f"{REFUSED}{error}"
+            message = f"{REFUSED}{error}"
         except BaseException as error:
-            told = f"crashed: {type(error).__name__}"
-        os.write(writing, told.encode())
+            message = f"crashed: {type(error).__name__}"
+        os.write(writing, message.encode())
         os._exit(0)  # nothing of the parent is run to its end twice
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        told = pipe.read()
+        message = pipe.read()
     os.waitpid(child, 0)
-    return told
+    return message
 
 
 def test_forked_streams_do_not_answer(stream):
-    told = answers_of_children(stream)
-    told.append(repr(stream.add(5).value))  # the process that began it goes on
-    assert all(answer.startswith(REFUSED) and "\n" not in answer for answer in told[:-1]), told
-    assert len({answer for answer in told if not answer.startswith(REFUSED)}) == 1
+    message = answers_of_children(stream)
+    message.append(repr(stream.add(5).value))  # the process that began it goes on
+    assert all(answer.startswith(REFUSED) and "\n" not in answer for answer in message[:-1]), message
+    assert len({answer for answer in message if not answer.startswith(REFUSED)}) == 1
 
 
 def test_answers_that_were_told_can_be_read_in_a_fork(stream):

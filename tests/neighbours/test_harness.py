@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.mechanisms.tree import Tree, cascade_plan
+from leastnoise.mechanisms.tree import Tree, tree_plan
 from leastnoise.mechanisms.tree.integer import integer_noise
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.exponential_mechanism import choice_cost
+from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost
 from leastnoise.privacy.neighbours import Neighbours
 from tests.neighbours.crosses import DROPPED, SUBJECTS
 from tests.neighbours.data import people_of, rows_of
@@ -31,7 +31,7 @@ TIMES = re.compile(rb'"(created|sha256)": "[^"]+"')  # when it was made, and the
 
 def brute_force_pairs(universe, neighbours):
     """By trying every change on every data set."""
-    found = set()
+    members = set()
     bags = [Counter(numbers) for numbers in universe.sets]
     person = None if neighbours.rows_per_person is None else universe.columns.index("id")
     for a, b in combinations(range(len(bags)), 2):
@@ -52,8 +52,8 @@ def brute_force_pairs(universe, neighbours):
             )
             added = len(same) == 1 and has(universe, person, a, same) != has(universe, person, b, same)
         if (neighbours.change == "replace" and replaced) or (neighbours.size == "private" and added):
-            found.add((a, b))
-    return found
+            members.add((a, b))
+    return members
 
 
 def has(universe, person, place, ids):
@@ -76,8 +76,8 @@ def test_row_pairs_match_brute_force():
     universe = rows_of({"a": (0, 9, None), "b": ("x", "?")}, 2)
     assert len(universe.sets) == 1 + 6 + 21
     for neighbours in (Neighbours(), Neighbours("replace"), Neighbours("replace", size="private")):
-        found = {(min(p), max(p)) for p in universe.pairs(neighbours).tolist()}
-        assert found == brute_force_pairs(universe, neighbours)
+        members = {(min(p), max(p)) for p in universe.pairs(neighbours).tolist()}
+        assert members == brute_force_pairs(universe, neighbours)
     assert len(universe.pairs(Neighbours("replace"))) == 7 * 15
     assert len(universe.pairs(Neighbours())) == 6 + 6 * 6
 
@@ -96,15 +96,15 @@ def test_shifts_match_fractions(rng):
         for v, s in zip(values, steps, strict=True)
     ]
     pairs = np.array(list(combinations(range(6), 2)))
-    found = shifts(outputs, pairs)
-    for (a, b), shift in zip(pairs.tolist(), found, strict=True):
+    result = shifts(outputs, pairs)
+    for (a, b), shift in zip(pairs.tolist(), result, strict=True):
         if (a < 3) != (b < 3):
             assert shift == inf
             continue
         gauss = sum(Fraction(int(d)) ** 2 / v for d, v in zip(values[a] - values[b], variances, strict=True) if v)
         ratios = [Fraction(int(s) - int(t), scale) for s, t in zip(steps[a], steps[b], strict=True)]
-        assert shift == gauss + choice_cost(Fraction(1)) * (max(ratios) - min(ratios)) ** 2
-    assert worst(outputs, pairs[:2]).shift == max(found[:2])
+        assert shift == gauss + exponential_mechanism_cost(Fraction(1)) * (max(ratios) - min(ratios)) ** 2
+    assert worst(outputs, pairs[:2]).shift == max(result[:2])
 
 
 def test_outputs_of_different_form_are_refused():
@@ -117,16 +117,16 @@ def test_outputs_of_different_form_are_refused():
 
 
 def test_tapes_hand_out_what_the_first_run_published():
-    tape = Tape(SeededBits(1))
+    tape = Tape(SeededRandomSource(1))
     for first, values in ((True, [3, 5]), (False, [30, 50])):
         tape.rewind()
-        published = np.array([values]) + tape.gaussian(SeededBits(0), Fraction(100), (1, 2))
-        (number,) = [7 + e for e in tape.gaussian(SeededBits(0), Fraction(9), 1).tolist()]
-        assert tape.draw([5, 0, 5], 1000, SeededBits(0)) == tape.taken[0]
+        published = np.array([values]) + tape.gaussian(SeededRandomSource(0), Fraction(100), (1, 2))
+        (number,) = [7 + e for e in tape.gaussian(SeededRandomSource(0), Fraction(9), 1).tolist()]
+        assert tape.draw([5, 0, 5], 1000, SeededRandomSource(0)) == tape.taken[0]
         if first:
-            told = [*published[0].tolist(), number]
-            assert told != [3, 5, 7]
-        assert [*published[0].tolist(), number] == told == tape.published
+            reported = [*published[0].tolist(), number]
+            assert reported != [3, 5, 7]
+        assert [*published[0].tolist(), number] == reported == tape.published
         assert tape.values == [*values, 7]
         assert tape.variances == [100, 100, 9]
         assert tape.choices == [Choice((5, 0, 5), 1000)]
@@ -149,7 +149,7 @@ def test_without_noise_equal_data_publish_equal_numbers(name):
 @pytest.mark.parametrize("name", ["plan", "survey", "choice"])
 def test_a_release_holds_nothing_but_what_is_published(name, tmp_path):
     """Runs that publish the same integers leave the same files behind, whatever the data are; but for the time."""
-    subject, tape = SUBJECTS[name], Tape(SeededBits(2))
+    subject, tape = SUBJECTS[name], Tape(SeededRandomSource(2))
     plan = planned(subject.mechanism, tuple(DROPPED.items()))
     rules, kept = subject.rules(("drop", "drop")), []
     with tape.playing():
@@ -178,7 +178,7 @@ def test_a_release_holds_nothing_but_what_is_published(name, tmp_path):
 )
 def test_coordinates_of_cascades_match_the_noise_that_is_drawn(trees):
     """The shift in independent coordinates is d' Cov^-1 d, with the covariance of what the sampler is asked for."""
-    plan = cascade_plan(trees, budget=ln.Budget(mu=0.5))
+    plan = tree_plan(trees, budget=ln.Budget(mu=0.5))
     covariance = drawn_covariance(plan)
     axes = [coordinates(c) for c in plan.noise_cascades]
     rows = np.ones((1, 1))
@@ -192,25 +192,25 @@ def test_coordinates_of_cascades_match_the_noise_that_is_drawn(trees):
 def drawn_covariance(plan):
     """From the response of the published table to each number that the sampler is asked for."""
     shape = tuple(t.leaf_count for t in plan.trees)
-    size, asked = 2**24, []
+    size, queries = 2**24, []
 
     def respond(place):
         left = iter(range(10**9))
 
-        def sampler(bits, variance, shape, threads=None):
+        def sampler(random_source, variance, shape, threads=None):
             drawn = np.zeros(shape, dtype=np.int64)
             for i in range(drawn.size):
                 number = next(left)
                 if place is None:
-                    asked.append(float(variance))
+                    queries.append(float(variance))
                 elif number == place:
                     drawn.reshape(-1)[i] = size
             return drawn
 
         with replaced(sampler):
-            return integer_noise(SeededBits(1), *plan.noise_cascades).reshape(-1) / size
+            return integer_noise(SeededRandomSource(1), *plan.noise_cascades).reshape(-1) / size
 
     assert not respond(None).any()
-    answers = np.stack([respond(place) for place in range(len(asked))], axis=1)
+    answers = np.stack([respond(place) for place in range(len(queries))], axis=1)
     assert answers.shape[0] == np.prod(shape)
-    return (answers * np.array(asked)) @ answers.T
+    return (answers * np.array(queries)) @ answers.T

@@ -39,9 +39,9 @@ def spent_and_shift(folder, mechanisms, budget, universe, options):
         for mechanism in mechanisms:
             plan = planned(mechanism, tuple(budget.items()))
             with silent(None):
-                made = mechanism.publish(plan, universe.data(numbers), {**options, "ledger": ledger}, None)
-            values += made.values
-            variances += made.variances
+                publish = mechanism.publish(plan, universe.data(numbers), {**options, "ledger": ledger}, None)
+            values += publish.values
+            variances += publish.variances
         assert ledger.total.neighbours == neighbours
         outputs.append(Output(ledger.spent, tuple(values), tuple(variances)))
     return outputs[0].cost.mu_squared, worst(outputs, universe.pairs(neighbours)).shift
@@ -76,7 +76,7 @@ def test_exact_counts_are_not_added_to_other_promises(tmp_path, budget):
 def test_exact_counts_of_different_places_are_not_added_up():
     other = kinds.cascade("other exact counts", {"item": TREE}, exact_level=0)
     costs = [planned(kind, tuple(REPLACED.items())).cost for kind in (EXACT, other)]
-    costs.append(planned(KINDS[0], tuple(REPLACED.items())).recipe.cost)
+    costs.append(planned(KINDS[0], tuple(REPLACED.items())).integer_plan.cost)
     for k, cost in enumerate(costs):
         assert (cost + cost).mu_squared == 2 * cost.mu_squared
         for another in costs[:k]:
@@ -90,6 +90,6 @@ def test_exact_counts_say_what_they_protect():
     subject = SUBJECTS["exact counts"]
     release = planned(subject.mechanism, tuple(REPLACED.items())).run({"leaf": ["n1", "s1"]})
     assert release.cost.neighbours.exact is not None
-    said = release.privacy.statement
-    assert "exact and not protected" in said
-    assert "such that these counts stay as they are" in said
+    text = release.privacy.statement
+    assert "exact and not protected" in text
+    assert "such that these counts stay as they are" in text

@@ -11,7 +11,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.mechanisms.adaptive import select, survey
 from leastnoise.mechanisms.tree import Tree
-from leastnoise.noise.random_source import BoundBits
+from leastnoise.noise.random_source import BoundRandomSource
 from leastnoise.planning import integer_plan
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import Ledger
@@ -71,10 +71,10 @@ def test_notices_that_dropped_rows_change_a_public_number(name, mutate):
     cases = list(row_cases(RELEASES[name], FEW_RULES[1:2], [REPLACED]))
     assert all(v.refused for v in verdicts(cases))
     mutate.setattr(RUN, "check_promise", no_check)
-    found = verdicts(cases)
-    assert not any(v.holds for v in found), str(found[0])
+    results = verdicts(cases)
+    assert not any(v.holds for v in results), str(results[0])
     if name in ("plan", "survey", "choice"):
-        assert found[0].shift == inf
+        assert results[0].shift == inf
 
 
 @pytest.mark.long
@@ -106,8 +106,8 @@ def test_notices_a_sensitivity_that_takes_people_for_rows(name, mutate):
         return difference if self.rows_per_person == 1 and self.change == "replace" else real(self, square, difference)
 
     mutate.setattr(Neighbours, "squared_sensitivity", as_rows)
-    found = verdicts(people(SUBJECTS[name], ROW_1[1]))
-    assert [v.shift for v in found] == [inf]
+    results = verdicts(people(SUBJECTS[name], ROW_1[1]))
+    assert [v.shift for v in results] == [inf]
 
 
 @pytest.mark.long
@@ -151,7 +151,7 @@ def test_notices_choices_that_are_too_sharp(mutate):
 def test_notices_a_measurement_that_is_not_paid_for(mutate):
     """Costs of half of what is measured."""
     real = integer_plan.cost_of
-    mutate.setattr(integer_plan, "cost_of", lambda probe, budget: real(probe, budget) / 2)
+    mutate.setattr(integer_plan, "cost_of", lambda noisy_query, budget: real(noisy_query, budget) / 2)
     assert not any(v.holds for v in verdicts(row_cases(SUBJECTS["plan"], FEW_RULES[:1], [{"mu": 1}])))
 
 
@@ -159,7 +159,7 @@ def test_notices_a_measurement_that_is_not_paid_for(mutate):
 
 
 def test_notices_kinds_of_costs_that_are_added_up(tmp_path, mutate):
-    """In a ledger for replaced rows, exact counts would tell them apart for certain."""
+    """In a ledger for replaced rows, exact counts would distinguish them for certain."""
     mutate.setattr(Ledger, "_check", no_check)
     mutate.setattr(Cost, "_like", lambda self, other: other.mu_squared)
     universe = test_ledgers.rows_of({"item": (0, 1, 3)}, 1)
@@ -170,8 +170,10 @@ def test_notices_kinds_of_costs_that_are_added_up(tmp_path, mutate):
 
 
 def test_notices_streams_that_go_on_in_every_fork(mutate):
-    mutate.setattr(BoundBits, "words", lambda self, count: self._bits.words(count))
-    stream = ln.Stream(ln.factorize(ln.running_totals(4), ln.Budget(mu=0.001)))
-    told = test_forks.answers_of_children(stream)  # noise of more than 1,000: they are equal with probability below 1%
-    assert len(set(told)) > 1
-    assert not any(answer.startswith(test_forks.REFUSED) for answer in told)
+    mutate.setattr(BoundRandomSource, "words", lambda self, count: self._random_source.words(count))
+    stream = ln.mechanisms.Stream(ln.matrix_plan(ln.running_totals(4), ln.Budget(mu=0.001)))
+    message = test_forks.answers_of_children(
+        stream
+    )  # noise of more than 1,000: they are equal with probability below 1%
+    assert len(set(message)) > 1
+    assert not any(answer.startswith(test_forks.REFUSED) for answer in message)

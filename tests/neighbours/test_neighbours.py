@@ -1,4 +1,4 @@
-"""No release tells neighbours apart better than its privacy statement says: every kind, every promise, every rule.
+"""No release distinguishes neighbours better than its privacy statement says: every kind, every promise, every rule.
 
 All pairs of neighbouring data sets of tiny domains go through the real path with the noise replaced by zero; what is
 published then differs by the exact shift that the noise has to hide. No random number is involved, so nothing here can

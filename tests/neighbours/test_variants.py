@@ -45,8 +45,10 @@ def both(mechanism: Mechanism, universe: Universe, keeping: Any = KEEPING, dropp
 PLANS: dict[str, Callable[[], Mechanism]] = {
     "ranges": lambda: kinds.tables("ranges", WORK.ranges("a", by="b", weight=3).total()),
     "largest error": lambda: kinds.tables("largest error", WORK.marginals(ways=2).prefix("a"), objective="max"),
-    "searched prior": lambda: kinds.tables("searched prior", WORK.ranges("a").marginals("b"), prior="search"),
-    "own prior": lambda: kinds.tables("own prior", WORK.prefix("a").marginals(ways=2), prior={"a": [0.7, 0.2, 0.1]}),
+    "searched baseline": lambda: kinds.tables("searched baseline", WORK.ranges("a").marginals("b"), baseline="search"),
+    "own baseline": lambda: kinds.tables(
+        "own baseline", WORK.prefix("a").marginals(ways=2), baseline={"a": [0.7, 0.2, 0.1]}
+    ),
     "low rank": lambda: kinds.tables("low rank", WORK.matrix([[1, 1, 0]], "a")),
     "total": lambda: kinds.tables("total", WORK.total().marginals("b")),
     "subtraction": lambda: kinds.tables("subtraction", WORK.marginals(ways=2), solver="subtraction"),
@@ -63,7 +65,7 @@ def test_other_plans(name):
 
 @pytest.mark.long
 def test_sums_of_two_attributes():
-    """Strategies of low rank are guarded by a second probe, whose cost counts."""
+    """Strategies of low rank are guarded by a second noisy query, whose cost counts."""
     domain = ln.Domain.of(a=range(3), b=range(3))
     rules = {"a": {"outside": "clamp", "missing": 1}, "b": {"outside": "clamp"}}
     dropping = {"a": {"outside": "drop", "missing": "drop"}, "b": {"outside": "clamp"}}
@@ -132,10 +134,10 @@ def test_two_trees():
 
 
 THREE = ln.Workload(ln.Domain.of(a=range(2), b=range(2), c=range(2))).marginals(ways=2)
-PRIOR = {"prior": {"a": [0.9, 0.1]}}
+BASELINE = {"baseline": {"a": [0.9, 0.1]}}
 ADAPTIVE: dict[str, Callable[[], Mechanism]] = {
-    "survey of three": lambda: kinds.adaptive("survey of three", THREE, (3,), **PRIOR),
-    "choice of three": lambda: kinds.adaptive("choice of three", THREE, (4,), select="choice", rounds=8, **PRIOR),
+    "survey of three": lambda: kinds.adaptive("survey of three", THREE, (3,), **BASELINE),
+    "choice of three": lambda: kinds.adaptive("choice of three", THREE, (4,), select="choice", rounds=8, **BASELINE),
     "prefixes": lambda: kinds.adaptive("prefixes", WORK.add({"a": "prefix", "b": "marginal"}), (5,)),
 }
 

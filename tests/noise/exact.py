@@ -34,8 +34,8 @@ class Script:
 
     def words(self, count: int) -> np.ndarray:
         self.taken += count
-        found, self.script = self.script[:count], self.script[count:]
-        return np.array(found + [FILLER] * (count - len(found)), dtype=np.uint64)
+        results, self.script = self.script[:count], self.script[count:]
+        return np.array(results + [FILLER] * (count - len(results)), dtype=np.uint64)
 
 
 def uniform_of(words: Sequence[int], length: int = 12) -> tuple[int, int]:

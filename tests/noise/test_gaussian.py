@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SecureBits, SeededBits, rounded_gaussian
+from leastnoise.noise import SecureRandomSource, SeededRandomSource, rounded_gaussian
 from leastnoise.noise.gaussian import _CHUNK, Uniform, _draw, _root, exact_magnitude
 from leastnoise.noise.quantile import _cells, quantile_table
 from tests.every import for_every
@@ -42,22 +42,24 @@ def p_value(samples, variance):
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_matches_exact_probabilities(sigma):
-    samples = rounded_gaussian(SeededBits(2024), sigma**2, 10**6)
+    samples = rounded_gaussian(SeededRandomSource(2024), sigma**2, 10**6)
     assert p_value(samples, sigma**2) > FALSE_ALARM
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("sigma", LARGE, ids=str)
 def test_matches_exact_probabilities_where_float64_decides_little(sigma):
-    samples = rounded_gaussian(SeededBits(2026), sigma**2, 5_000)
+    samples = rounded_gaussian(SeededRandomSource(2026), sigma**2, 5_000)
     assert p_value(samples, sigma**2) > FALSE_ALARM
     assert stats.chisquare(np.bincount(samples % 7, minlength=7)).pvalue > FALSE_ALARM
-    assert p_value(rounded_gaussian(SeededBits(2026), sigma**2 * Fraction(6, 10), 5_000), sigma**2) < FALSE_ALARM
+    assert (
+        p_value(rounded_gaussian(SeededRandomSource(2026), sigma**2 * Fraction(6, 10), 5_000), sigma**2) < FALSE_ALARM
+    )
 
 
 def test_fast_path_leaves_what_floats_cannot_tell():
     # From 2^52 on a float has no fraction, so x - rint(x) says nothing.
-    words = SeededBits(6).words(20_000)
+    words = SeededRandomSource(6).words(20_000)
     values = np.empty(len(words), dtype=np.int64)
     undecided, _ = _draw(values, words, 1e16)
     decided = np.delete(np.abs(values), undecided)
@@ -68,20 +70,20 @@ def test_fast_path_leaves_what_floats_cannot_tell():
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_matches_exact_probabilities_in_ten_million_draws(sigma):
-    samples = rounded_gaussian(SeededBits(2025), sigma**2, 10**7)
+    samples = rounded_gaussian(SeededRandomSource(2025), sigma**2, 10**7)
     assert p_value(samples, sigma**2) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_chi_square_sees_a_deviation_that_is_one_percent_off(sigma):
-    samples = rounded_gaussian(SeededBits(2024), sigma**2 * Fraction(102, 100), 10**6)
+    samples = rounded_gaussian(SeededRandomSource(2024), sigma**2 * Fraction(102, 100), 10**6)
     assert p_value(samples, sigma**2) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("sigma", [Fraction(1000), Fraction(10**6), Fraction(10**12)], ids=str)
 def test_last_digits_are_uniform(sigma):
     # The residues' probabilities differ from 1/97 by less than exp(-2 pi^2 1000^2 / 97^2) < 1e-900.
-    digits = np.bincount(rounded_gaussian(SeededBits(5), sigma**2, 300_000) % 97, minlength=97)
+    digits = np.bincount(rounded_gaussian(SeededRandomSource(5), sigma**2, 300_000) % 97, minlength=97)
     assert stats.chisquare(digits).pvalue > FALSE_ALARM
 
 
@@ -96,9 +98,9 @@ def test_every_probability_on_a_grid_of_uniforms(sigma):
     assert values[0] == 0
     above = [float(tail(Fraction(2 * n + 1, 2), sigma**2)) for n in range(int(values[-1]) + 1)]
     expected = -2 * count * np.diff([0.5, *above])
-    found = np.zeros(len(expected))
-    found[values] = counts
-    assert np.abs(found - expected).max() < 1 + 1e-6
+    result = np.zeros(len(expected))
+    result[values] = counts
+    assert np.abs(result - expected).max() < 1 + 1e-6
 
 
 def boundary_cases(rng, count):
@@ -118,11 +120,11 @@ def boundary_cases(rng, count):
 def assert_boundary_cases(rng, count):
     beyond, slow = 0, 0
     for variance, words, n in boundary_cases(rng, count):
-        bits = Script(words)
-        found = int(rounded_gaussian(bits, variance, 1)[0])
-        assert is_nearest(found, words, variance)
-        beyond += abs(found) > n
-        slow += bits.taken > 1
+        random_source = Script(words)
+        number = int(rounded_gaussian(random_source, variance, 1)[0])
+        assert is_nearest(number, words, variance)
+        beyond += abs(number) > n
+        slow += random_source.taken > 1
     # Both sides of the boundaries were met, and many cases needed more bits than one word.
     assert count / 4 < beyond < 3 * count / 4
     assert slow > count / 2
@@ -141,8 +143,8 @@ def test_hundred_thousand_boundary_cases_match_multiprecision(rng):
 @pytest.mark.long
 @given(st.integers(0, 2**64 - 1), st.sampled_from(WIDE))
 def test_any_word_is_rounded_right(word, sigma):
-    found = rounded_gaussian(Script([word]), sigma**2, 1)
-    assert is_nearest(int(found[0]), [word], sigma**2)
+    values = rounded_gaussian(Script([word]), sigma**2, 1)
+    assert is_nearest(int(values[0]), [word], sigma**2)
 
 
 @pytest.mark.parametrize("sigma", WIDE, ids=str)
@@ -152,8 +154,8 @@ def test_tails_are_exact(sigma, digits):
     words = [(number >> shift) & (2**64 - 1) for shift in range(576, -1, -64)]
     for sign in (0, 1):
         spelled = [2 * words[0] + sign, *words[1:]]
-        found = int(rounded_gaussian(Script(spelled), sigma**2, 1)[0])
-        assert is_nearest(found, spelled, sigma**2)
+        result = int(rounded_gaussian(Script(spelled), sigma**2, 1)[0])
+        assert is_nearest(result, spelled, sigma**2)
 
 
 def test_guess_does_not_matter(monkeypatch):
@@ -187,7 +189,7 @@ def test_slow_path_is_rare(sigma, most):
 
 
 def test_slow_path_is_as_rare_as_expected():
-    words = SeededBits(8).words(10**6)
+    words = SeededRandomSource(8).words(10**6)
     undecided, _ = _draw(np.empty(len(words), dtype=np.int64), words, 1e12)
     expected = len(words) * expected_slow_share(1e12)
     assert abs(len(undecided) - expected) < 6 * np.sqrt(expected)
@@ -205,51 +207,51 @@ def test_symmetric(sigma, rng):
 @pytest.mark.parametrize("sigma", [Fraction(1), Fraction(10**12)], ids=str)
 def test_same_result_for_any_threads(sigma):
     size = 5 * _CHUNK + 17
-    one = rounded_gaussian(SeededBits(4), sigma**2, size, threads=1)
+    one = rounded_gaussian(SeededRandomSource(4), sigma**2, size, threads=1)
     for threads in (2, 3, None):
-        assert (rounded_gaussian(SeededBits(4), sigma**2, size, threads=threads) == one).all()
+        assert (rounded_gaussian(SeededRandomSource(4), sigma**2, size, threads=threads) == one).all()
 
 
 def test_same_seed_same_samples():
-    assert rounded_gaussian(SeededBits(9), Fraction(10**6), 5).tolist() == [-159, -1809, 497, 40, 447]
-    assert (rounded_gaussian(SeededBits(9), 4, 50) != rounded_gaussian(SeededBits(10), 4, 50)).any()
+    assert rounded_gaussian(SeededRandomSource(9), Fraction(10**6), 5).tolist() == [-159, -1809, 497, 40, 447]
+    assert (rounded_gaussian(SeededRandomSource(9), 4, 50) != rounded_gaussian(SeededRandomSource(10), 4, 50)).any()
 
 
 def test_secure_samples_have_the_variance():
     # The sample variance of 10^6 draws is within 6 standard errors: a false alarm once in 5 * 10^8 runs.
-    samples = rounded_gaussian(SecureBits(), 10**6, 10**6)
+    samples = rounded_gaussian(SecureRandomSource(), 10**6, 10**6)
     assert abs(samples.var() / (10**6 + 1 / 12) - 1) < 6 * np.sqrt(2e-6)
     assert abs(samples.mean()) < 6
 
 
 def test_least_deviation_gives_zeros():
-    assert not rounded_gaussian(SeededBits(1), Fraction(1, 10**6), 10_000).any()
+    assert not rounded_gaussian(SeededRandomSource(1), Fraction(1, 10**6), 10_000).any()
 
 
 def test_sizes():
-    assert rounded_gaussian(SeededBits(1), 1, 0).shape == (0,)
-    assert rounded_gaussian(SeededBits(1), 1, (3, 4)).shape == (3, 4)
-    assert rounded_gaussian(SeededBits(1), 1, ()).shape == ()
-    assert rounded_gaussian(SeededBits(1), 1, np.int64(3)).dtype == np.int64
+    assert rounded_gaussian(SeededRandomSource(1), 1, 0).shape == (0,)
+    assert rounded_gaussian(SeededRandomSource(1), 1, (3, 4)).shape == (3, 4)
+    assert rounded_gaussian(SeededRandomSource(1), 1, ()).shape == ()
+    assert rounded_gaussian(SeededRandomSource(1), 1, np.int64(3)).dtype == np.int64
     with pytest.raises(LeastnoiseError, match="size -2 is negative"):
-        rounded_gaussian(SeededBits(1), 1, -2)
+        rounded_gaussian(SeededRandomSource(1), 1, -2)
 
 
 @pytest.mark.parametrize("variance", [1.0, "1", True, None, np.float64(2), 1j])
 def test_inexact_variance_is_refused(variance):
     with pytest.raises(LeastnoiseError, match="is not exact; give a Fraction or an int"):
-        rounded_gaussian(SeededBits(1), variance, 1)
+        rounded_gaussian(SeededRandomSource(1), variance, 1)
 
 
 @pytest.mark.parametrize("variance", [0, -1, Fraction(1, 10**6 + 1), 10**32 + 1])
 def test_variance_out_of_reach_is_refused(variance):
     with pytest.raises(LeastnoiseError, match="out of reach"):
-        rounded_gaussian(SeededBits(1), variance, 1)
+        rounded_gaussian(SeededRandomSource(1), variance, 1)
 
 
 def test_bad_threads_are_refused():
     with pytest.raises(LeastnoiseError, match="threads 0 is below 1"):
-        rounded_gaussian(SeededBits(1), 1, 1, threads=0)
+        rounded_gaussian(SeededRandomSource(1), 1, 1, threads=0)
 
 
 @given(st.fractions(Fraction(1, 10**6), 10**32, max_denominator=10**40))

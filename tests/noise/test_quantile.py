@@ -107,12 +107,12 @@ def test_origins_are_certified(rng):
 def test_derivatives_match_multiprecision(m):
     for a in (0.25, 6.0):
         g = 1 / mpmath.npdf(a)
-        found = _derivative(m, np.array([a]), np.array([float(g)]))[0]
+        result = _derivative(m, np.array([a]), np.array([float(g)]))[0]
         with mpmath.workprec(600):
             p = mpmath.ncdf(-mpmath.mpf(a))
             step = p / 10**12
             taylor = mpmath.diff(lambda q, a=a: exact_root(q, a), p, m, h=step) / mpmath.factorial(m)
-        assert found == pytest.approx(float(abs(taylor)), rel=1e-8)
+        assert result == pytest.approx(float(abs(taylor)), rel=1e-8)
 
 
 def exact_root(p, start):

@@ -58,11 +58,11 @@ def test_tail_decreases(square, step):
 
 @pytest.mark.parametrize("square", [Fraction(0), Fraction(1, 7), Fraction(40)])
 def test_exponential_encloses_multiprecision(square):
-    found = normal(square, 96)
+    result = normal(square, 96)
     mpmath.mp.prec = 400
-    value = mpmath.ldexp(mpmath.exp(mpmath.mpf(square.numerator) / square.denominator / 2), found.bits)
-    assert found.exponential.low <= value <= found.exponential.high
-    assert found.exponential.high - found.exponential.low < value * mpmath.mpf(2) ** -100
+    value = mpmath.ldexp(mpmath.exp(mpmath.mpf(square.numerator) / square.denominator / 2), result.bits)
+    assert result.exponential.low <= value <= result.exponential.high
+    assert result.exponential.high - result.exponential.low < value * mpmath.mpf(2) ** -100
 
 
 @pytest.mark.parametrize("bits", [1, 16, 64, 200, 1000, 5000])

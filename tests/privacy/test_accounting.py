@@ -54,8 +54,8 @@ def test_the_total_is_the_composition(accountant):
 def test_replacing_under_the_plain_relation_is_never_optimistic():
     cost = Cost(Fraction(1, 4), "replace")
     for accountant in (PLDAccountant, RdpAccountant):
-        told = accountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE).compose(dp_event(cost))
-        assert told.get_epsilon(1e-9) >= cost.epsilon_at(1e-9)
+        message = accountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE).compose(dp_event(cost))
+        assert message.get_epsilon(1e-9) >= cost.epsilon_at(1e-9)
 
 
 def test_relations():
@@ -75,9 +75,9 @@ def test_shapes_of_events():
 
 @given(st.fractions(Fraction(1, 10**12), 10**6))
 def test_noise_is_never_overstated(x):
-    told = Fraction(dp_event(Cost(x)).noise_multiplier)
-    assert told**2 * x <= 1
-    assert told**2 * x >= 1 - Fraction(1, 2**50)
+    value = Fraction(dp_event(Cost(x)).noise_multiplier)
+    assert value**2 * x <= 1
+    assert value**2 * x >= 1 - Fraction(1, 2**50)
 
 
 def test_costs_that_do_not_mix_are_refused():

@@ -128,8 +128,8 @@ def test_gaussian_beats_the_zcdp_conversion():
 
 @given(EPSILON, DELTA, st.sampled_from(["add-remove", "replace"]), st.none() | st.integers(1, 10**9))
 def test_json_round_trip(epsilon, delta, neighbours, rows):
-    for said in ({"epsilon": epsilon, "delta": delta}, {"mu": epsilon}, {"rho": epsilon}):
-        budget = Budget(**said, neighbours=neighbours, rows_per_person=rows)
+    for fields in ({"epsilon": epsilon, "delta": delta}, {"mu": epsilon}, {"rho": epsilon}):
+        budget = Budget(**fields, neighbours=neighbours, rows_per_person=rows)
         again = Budget.from_json(json.loads(json.dumps(budget.to_json())))
         assert again == budget
         assert hash(again) == hash(budget)
@@ -188,7 +188,7 @@ def test_bad_numbers_are_refused(name, value):
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("text", "message"),
     [
         ({}, "got nothing"),
         ({"epsilon": 1}, "epsilon needs a delta"),
@@ -200,9 +200,9 @@ def test_bad_numbers_are_refused(name, value):
         ({"mu": 1, "neighbours": "swap"}, "'add-remove' or 'replace', got 'swap'"),
     ],
 )
-def test_exactly_one_form(said, message):
+def test_exactly_one_form(text, message):
     with pytest.raises(LeastnoiseError, match=message):
-        Budget(**said)
+        Budget(**text)
 
 
 @pytest.mark.parametrize("bad", [{}, {"stated": ["mu"]}, {"stated": ["odd"], "odd": 1, "neighbours": "replace"}])

@@ -18,7 +18,12 @@ from scipy.stats import binom
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget
-from leastnoise.privacy.exponential_mechanism import GRAIN, choice_cost, choice_rho, epsilon_for_cost
+from leastnoise.privacy.exponential_mechanism import (
+    GRAIN,
+    epsilon_for_cost,
+    exponential_mechanism_cost,
+    exponential_mechanism_rho,
+)
 
 EPSILONS = [0.001, 0.1, 0.5, 1, 3, 8]
 SHARES = np.linspace(0.02, 0.98, 25)  # where the window [t - epsilon, t] lies: t / epsilon
@@ -31,7 +36,7 @@ def least_mu(epsilon):
 
 
 def cost_of(epsilon):
-    return float(choice_cost(Fraction(epsilon)))
+    return float(exponential_mechanism_cost(Fraction(epsilon)))
 
 
 def two_points(epsilon, t):
@@ -63,36 +68,36 @@ def test_cost_is_never_below_the_exact_one(epsilon):
         x = mpmath.mpf(epsilon)
         share = 1 / (1 + mpmath.exp(-x / 2))
         exact = (2 * mpmath.sqrt(2) * mpmath.erfinv(2 * share - 1)) ** 2
-        cost = choice_cost(Fraction(epsilon))
-        told = mpmath.mpf(cost.numerator) / cost.denominator
-        assert exact <= mpmath.pi / 8 * x**2 < told
+        cost = exponential_mechanism_cost(Fraction(epsilon))
+        message = mpmath.mpf(cost.numerator) / cost.denominator
+        assert exact <= mpmath.pi / 8 * x**2 < message
         if epsilon <= 1:
-            assert told < exact * mpmath.mpf("1.01")
+            assert message < exact * mpmath.mpf("1.01")
         if epsilon <= 1e-3:
-            assert told < exact * (1 + mpmath.mpf("2e-7"))
+            assert message < exact * (1 + mpmath.mpf("2e-7"))
 
 
 @given(POSITIVE, POSITIVE)
 def test_cost_is_exact_and_grows(one, other):
-    assert choice_cost(one) == one**2 * Fraction(355, 904)
-    assert choice_cost(one) < choice_cost(one + other)
-    assert choice_rho(one) == one**2 / 8 < choice_cost(one) / 2
+    assert exponential_mechanism_cost(one) == one**2 * Fraction(355, 904)
+    assert exponential_mechanism_cost(one) < exponential_mechanism_cost(one + other)
+    assert exponential_mechanism_rho(one) == one**2 / 8 < exponential_mechanism_cost(one) / 2
 
 
 @given(POSITIVE, st.integers(1, 2**40))
 def test_epsilon_is_the_largest_within_the_cost(mu_squared, grain):
-    if choice_cost(Fraction(1, grain)) > mu_squared:
+    if exponential_mechanism_cost(Fraction(1, grain)) > mu_squared:
         with pytest.raises(LeastnoiseError, match="too small to choose with"):
             epsilon_for_cost(mu_squared, grain)
         return
     epsilon = epsilon_for_cost(mu_squared, grain)
     assert grain % epsilon.denominator == 0
-    assert choice_cost(epsilon) <= mu_squared < choice_cost(epsilon + Fraction(1, grain))
+    assert exponential_mechanism_cost(epsilon) <= mu_squared < exponential_mechanism_cost(epsilon + Fraction(1, grain))
 
 
 @given(st.integers(1, 2**40))
 def test_round_trip(steps):
-    assert epsilon_for_cost(choice_cost(Fraction(steps, GRAIN))) == Fraction(steps, GRAIN)
+    assert epsilon_for_cost(exponential_mechanism_cost(Fraction(steps, GRAIN))) == Fraction(steps, GRAIN)
 
 
 # --- the proof --------------------------------------------------------------------------------------------------------
@@ -171,7 +176,7 @@ def test_random_choices_are_gaussian_private(epsilon, rng):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_rho_bounds_renyi_divergences(epsilon, rng):
-    rho = float(choice_rho(Fraction(epsilon)))
+    rho = float(exponential_mechanism_rho(Fraction(epsilon)))
     for _ in range(100):
         p, q = random_neighbours(rng, epsilon)
         for order in (1.01, 1.5, 2, 5, 30):
@@ -184,7 +189,7 @@ def test_two_rho_is_no_gaussian_cost(epsilon):
     # At epsilon 0, delta is the total variation: tanh(epsilon/4) for a centred choice, less for a Gaussian of 2 rho.
     p, q = two_points(epsilon, epsilon / 2)
     assert q - p == pytest.approx(math.tanh(epsilon / 4))
-    wrong = hockey_stick(math.sqrt(2 * choice_rho(Fraction(epsilon))), 0.0)
+    wrong = hockey_stick(math.sqrt(2 * exponential_mechanism_rho(Fraction(epsilon))), 0.0)
     right = hockey_stick(math.sqrt(cost_of(epsilon)), 0.0)
     assert wrong < q - p <= right
 
@@ -267,10 +272,10 @@ def both_directions(epsilon, t, choices, mu, at):
 @pytest.mark.parametrize(("epsilon", "mu"), [(0.3, 0.3), (1, 0.5)])
 def test_loss_distributions_stay_within_the_sum(epsilon, mu, share):
     width, t = 1e-4, share * epsilon
-    found = loss_distribution(epsilon, t, 2, mu, width)
+    result = loss_distribution(epsilon, t, 2, mu, width)
     total = math.sqrt(2 * cost_of(epsilon) + mu**2)
     for at in np.linspace(0, 2 * epsilon + 3 * mu, 7):
-        delta = found.get_delta_for_epsilon(at)
+        delta = result.get_delta_for_epsilon(at)
         # three mechanisms, each rounded up by at most a bucket
         low, high = (both_directions(epsilon, t, 2, mu, at - shift) for shift in (0, 3 * width))
         assert low * (1 - 1e-6) <= delta <= high * (1 + 1e-6)
@@ -316,11 +321,11 @@ def left_for_measuring(epsilon):
     """Shares of the budget's mu^2: by zCDP with both conversions, by Gaussian privacy, and at most."""
     total = Budget(epsilon=epsilon, delta=DELTA).mu ** 2
     each = epsilon_for_cost(Fraction(SPENT * total) / CHOICES)
-    chosen = CHOICES * choice_rho(each)
+    chosen = CHOICES * exponential_mechanism_rho(each)
     left = [
         2 * (standard_rho(epsilon) - chosen),
         2 * (sharper_rho(epsilon) - chosen),
-        total - CHOICES * choice_cost(each),
+        total - CHOICES * exponential_mechanism_cost(each),
         most_left(epsilon, float(each), total),
     ]
     return [100 * x / total for x in left]
@@ -334,9 +339,9 @@ def table_of_docs():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 10])
 def test_table_of_the_docs(epsilon):
-    found = left_for_measuring(epsilon)
-    assert found == sorted(found)
-    assert table_of_docs()[epsilon] == pytest.approx(found, abs=0.06)
+    result = left_for_measuring(epsilon)
+    assert result == sorted(result)
+    assert table_of_docs()[epsilon] == pytest.approx(result, abs=0.06)
 
 
 @pytest.mark.long
@@ -355,7 +360,8 @@ def test_loss_distribution_agrees_on_a_hundred_choices():
 
 @pytest.mark.parametrize("bad", [0, Fraction(-1, 2), 0.5, True, "1/2", None])
 @pytest.mark.parametrize(
-    ("function", "name"), [(choice_cost, "epsilon"), (choice_rho, "epsilon"), (epsilon_for_cost, "mu_squared")]
+    ("function", "name"),
+    [(exponential_mechanism_cost, "epsilon"), (exponential_mechanism_rho, "epsilon"), (epsilon_for_cost, "mu_squared")],
 )
 def test_only_positive_fractions(function, name, bad):
     with pytest.raises(LeastnoiseError) as caught:

@@ -122,7 +122,7 @@ def test_no_cost_is_negative():
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "text"),
     [
         (0.5, "mu_squared must be a Fraction, got 0.5; use Budget(...).cost_value"),
         (True, "mu_squared must be a Fraction, got True; use Budget(...).cost_value"),
@@ -130,10 +130,10 @@ def test_no_cost_is_negative():
         (2 * LARGEST, "a cost must lie between 0 and 1e300, got mu^2 2.000e+300"),
     ],
 )
-def test_bad_costs_are_refused(bad, said):
+def test_bad_costs_are_refused(bad, text):
     with pytest.raises(LeastnoiseError) as error:
         Cost(bad)
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 def test_nothing_has_no_total():
@@ -164,10 +164,10 @@ def test_roots_at_the_ends(x):
 def test_delta_is_never_optimistic(x, epsilon):
     cost = Cost(Fraction(x))
     exact = exact_delta(mpmath.sqrt(mpmath.mpf(cost.mu_squared.numerator) / cost.mu_squared.denominator), epsilon)
-    told = cost.delta_at(epsilon)
-    assert told >= exact
+    value = cost.delta_at(epsilon)
+    assert value >= exact
     if exact > 1e-300:
-        assert told <= exact * (1 + 1e-9)
+        assert value <= exact * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("x", ["1e-12", "1/30000", "0.033", "1", "29/7", "400"])
@@ -175,10 +175,10 @@ def test_delta_is_never_optimistic(x, epsilon):
 def test_epsilon_is_never_optimistic(x, delta):
     cost = Cost(Fraction(x))
     mu = mpmath.sqrt(mpmath.mpf(cost.mu_squared.numerator) / cost.mu_squared.denominator)
-    told = cost.epsilon_at(delta)
-    assert exact_delta(mu, told) <= mpmath.mpf(delta)
-    if told:
-        assert exact_delta(mu, told * (1 - 1e-9)) > mpmath.mpf(delta)
+    value = cost.epsilon_at(delta)
+    assert exact_delta(mu, value) <= mpmath.mpf(delta)
+    if value:
+        assert exact_delta(mu, value * (1 - 1e-9)) > mpmath.mpf(delta)
 
 
 def test_extremes_have_answers():

@@ -76,8 +76,10 @@ def check_epsilon(mu, delta):
 def test_epsilon_is_never_below_the_exact_root():
     todo = pairs()
     assert len(todo) > 2_000
-    found = [check_epsilon(mu, delta) for mu, delta in todo]
-    assert sum(0 < e < 1e-6 * d for e, (_, d) in zip(found, todo, strict=True)) > 100  # ill-conditioned ones are there
+    results = [check_epsilon(mu, delta) for mu, delta in todo]
+    assert (
+        sum(0 < e < 1e-6 * d for e, (_, d) in zip(results, todo, strict=True)) > 100
+    )  # ill-conditioned ones are there
 
 
 @pytest.mark.long

@@ -61,25 +61,25 @@ def tamper(path: Path, *statements: str) -> None:
     ids=["epsilon", "mu", "rho", "replace"],
 )
 def test_open_reads_what_create_wrote(path, total):
-    made = Ledger.create(path, total, "Gäste 2024")
-    found = Ledger.open(str(path))
-    assert found == made
-    assert (found.dataset, found.total, found.left) == ("Gäste 2024", total, total.cost_value)
-    assert found.spent == Cost(Fraction(0), total.neighbours)
-    assert found.entries() == []
+    created = Ledger.create(path, total, "Gäste 2024")
+    ledger = Ledger.open(str(path))
+    assert ledger == created
+    assert (ledger.dataset, ledger.total, ledger.left) == ("Gäste 2024", total, total.cost_value)
+    assert ledger.spent == Cost(Fraction(0), total.neighbours)
+    assert ledger.entries() == []
 
 
 def test_debits_are_written_down(ledger, path):
     before = datetime.now(UTC) - timedelta(seconds=2)
     first = ledger.debit(SMALL, "a1b2", note="pilot", dataset="people")
     second = ledger.debit(SMALL, "c3d4")
-    found = Ledger.open(path)
-    assert found.entries() == [first, second]
+    result = Ledger.open(path)
+    assert result.entries() == [first, second]
     assert (first.id, first.fingerprint, first.cost, first.note, first.status) == (1, "a1b2", SMALL, "pilot", "debited")
     assert before <= datetime.fromisoformat(first.time) <= datetime.now(UTC)
     assert first.time.endswith("+00:00")
-    assert found.spent == SMALL + SMALL
-    assert found.left == TOTAL.cost_value - SMALL - SMALL
+    assert result.spent == SMALL + SMALL
+    assert result.left == TOTAL.cost_value - SMALL - SMALL
 
 
 def test_finishing_changes_no_cost(ledger, path):
@@ -165,7 +165,7 @@ def test_costs_with_very_many_digits(path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (
             {"cost": Budget(mu=1).cost_value},
@@ -174,7 +174,8 @@ def test_costs_with_very_many_digits(path):
         ),
         (
             {"insecure": True},
-            "seeded noise must not be spent on a ledger, as whoever knows the seed can remove it; use SecureBits()",
+            "seeded noise must not be spent on a ledger, as whoever knows the seed can remove it; use "
+            "SecureRandomSource()",
         ),
         ({"dataset": "animals"}, "this ledger is for the dataset 'people', not for 'animals'; use its own ledger"),
         (
@@ -195,19 +196,19 @@ def test_costs_with_very_many_digits(path):
     ],
     ids=["too much", "insecure", "dataset", "neighbours", "rows", "zero"],
 )
-def test_refusals(ledger, arguments, said):
+def test_refusals(ledger, arguments, text):
     first = ledger.debit(SMALL, "first")
-    assert refused(BudgetError, ledger.debit, **({"cost": SMALL, "fingerprint": "f"} | arguments)) == said
+    assert refused(BudgetError, ledger.debit, **({"cost": SMALL, "fingerprint": "f"} | arguments)) == text
     assert ledger.entries() == [first]
 
 
 @pytest.mark.parametrize("bad", ["", " ", "two\nlines", "x" * 1001, "\ud800", None, 7])
 def test_texts_are_one_line(path, ledger, bad):
-    said = f"must be one line of text, at most 1000 characters, got {str(bad)[:40]!r}"
-    assert refused(LeastnoiseError, ledger.debit, SMALL, bad) == f"fingerprint {said}"
-    assert refused(LeastnoiseError, Ledger.create, path.with_name("b"), TOTAL, bad) == f"dataset {said}"
+    text = f"must be one line of text, at most 1000 characters, got {str(bad)[:40]!r}"
+    assert refused(LeastnoiseError, ledger.debit, SMALL, bad) == f"fingerprint {text}"
+    assert refused(LeastnoiseError, Ledger.create, path.with_name("b"), TOTAL, bad) == f"dataset {text}"
     if bad not in ("", " "):
-        assert refused(LeastnoiseError, ledger.debit, SMALL, "f", note=bad) == f"note {said}"
+        assert refused(LeastnoiseError, ledger.debit, SMALL, "f", note=bad) == f"note {text}"
     assert ledger.entries() == []
     assert not path.with_name("b").exists()
 
@@ -236,8 +237,8 @@ def test_what_is_left_is_rounded_down_and_can_be_spent(x, share):
         assert Fraction(number) == 0 or Budget(**{unit: float(number)}).exact_cost <= left.mu_squared + Fraction(
             x, 10**9
         )
-        asked = refusal(Cost(x), left, total).split(",")[0].removeprefix("this release costs ")
-        assert asked != f"{unit} {number}"
+        question = refusal(Cost(x), left, total).split(",")[0].removeprefix("this release costs ")
+        assert question != f"{unit} {number}"
 
 
 # Files that are no ledger, or not the one expected
@@ -260,37 +261,37 @@ def test_removed_while_open(ledger, path):
 def test_replaced_while_open(ledger, path):
     path.unlink()
     Ledger.create(path, Budget(mu=5), "people")
-    said = f"the ledger {path} was replaced by another one; open it again"
-    assert refused(LeastnoiseError, ledger.debit, SMALL, "f") == said
+    text = f"the ledger {path} was replaced by another one; open it again"
+    assert refused(LeastnoiseError, ledger.debit, SMALL, "f") == text
     assert Ledger.open(path).entries() == []
 
 
 def test_create_refuses_what_exists(ledger, path):
     ledger.debit(SMALL, "f")
-    said = f"{path} exists already; choose another name"
-    assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == said
+    text = f"{path} exists already; choose another name"
+    assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == text
     assert Ledger.open(path).spent == SMALL
 
 
 def test_create_finds_out_that_somebody_was_faster(path, monkeypatch):
     monkeypatch.setattr(files, "check_target", lambda *target: None)
     path.write_text("theirs")
-    said = f"{path} exists already; choose another name"
-    assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == said
+    text = f"{path} exists already; choose another name"
+    assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == text
     assert path.read_text() == "theirs"
     assert len(list(path.parent.iterdir())) == 1
 
 
 def test_create_needs_a_folder(tmp_path):
-    said = f"there is no folder {str(tmp_path / 'no')!r} to write in; create it first"
-    assert refused(LeastnoiseError, Ledger.create, tmp_path / "no" / "x", TOTAL, "people") == said
+    text = f"there is no folder {str(tmp_path / 'no')!r} to write in; create it first"
+    assert refused(LeastnoiseError, Ledger.create, tmp_path / "no" / "x", TOTAL, "people") == text
 
 
 def test_create_refuses_a_stale_journal(path):
     journal = path.with_name(f"{path.name}-journal")
     journal.write_bytes(b"left over")
-    said = f"{journal} is left of another ledger; put that ledger back or choose another name"
-    assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == said
+    text = f"{journal} is left of another ledger; put that ledger back or choose another name"
+    assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == text
 
 
 def test_folders_are_no_ledgers(tmp_path):
@@ -300,23 +301,23 @@ def test_folders_are_no_ledgers(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"age,sex\n34,F\n" * 100])
 def test_other_files_are_no_ledgers(path, content):
     path.write_bytes(content)
-    said = f"{path} is not a ledger; ledgers are made by `leastnoise ledger init`"
-    assert refused(LeastnoiseError, Ledger.open, path) == said
+    text = f"{path} is not a ledger; ledgers are made by `leastnoise ledger init`"
+    assert refused(LeastnoiseError, Ledger.open, path) == text
     assert path.read_bytes() == content
 
 
 def test_other_databases_are_no_ledgers(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE debit (id)")
-    said = f"{path} is not a ledger; ledgers are made by `leastnoise ledger init`"
-    assert refused(LeastnoiseError, Ledger.open, path) == said
+    text = f"{path} is not a ledger; ledgers are made by `leastnoise ledger init`"
+    assert refused(LeastnoiseError, Ledger.open, path) == text
 
 
 def test_newer_ledgers_are_refused(ledger, path):
     tamper(path, "PRAGMA user_version = 3")
-    said = f"the ledger {path} is from a newer leastnoise (format 3, this one knows 2); update leastnoise"
+    text = f"the ledger {path} is from a newer leastnoise (format 3, this one knows 2); update leastnoise"
     for function in (lambda: Ledger.open(path), lambda: ledger.debit(SMALL, "f"), lambda: ledger.left):
-        assert refused(LeastnoiseError, function) == said
+        assert refused(LeastnoiseError, function) == text
 
 
 @pytest.mark.parametrize(
@@ -341,9 +342,9 @@ def test_tampering_is_noticed(ledger, path, statement, why):
     ledger.debit(SMALL, "f")
     tamper(path, statement)
     for function in (lambda: Ledger.open(path), lambda: ledger.debit(SMALL, "f")):
-        said = refused(LeastnoiseError, function)
-        assert said.startswith(f"the ledger {path} is damaged ({why}")
-        assert said.endswith("; restore it with all its entries and try again")
+        text = refused(LeastnoiseError, function)
+        assert text.startswith(f"the ledger {path} is damaged ({why}")
+        assert text.endswith("; restore it with all its entries and try again")
 
 
 @pytest.mark.parametrize("where", [0, 4096, 8192])
@@ -352,8 +353,8 @@ def test_broken_pages_are_noticed(ledger, path, where):
     content = bytearray(path.read_bytes())
     content[where : where + 3000] = bytes(3000)
     path.write_bytes(content)
-    said = refused(LeastnoiseError, Ledger.open, path)
-    assert said.startswith(f"{path} is not a ledger" if where == 0 else f"the ledger {path} is damaged (")
+    text = refused(LeastnoiseError, Ledger.open, path)
+    assert text.startswith(f"{path} is not a ledger" if where == 0 else f"the ledger {path} is damaged (")
 
 
 def test_short_files_are_noticed(ledger, path):
@@ -391,8 +392,8 @@ def test_a_lock_is_waited_for_and_then_told(ledger, path):
     waiting = Ledger.open(path, timeout=0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        said = f"the ledger {path} was in use by others for 0.05 s; try again later"
-        assert refused(LeastnoiseError, waiting.debit, SMALL, "f") == said
+        text = f"the ledger {path} was in use by others for 0.05 s; try again later"
+        assert refused(LeastnoiseError, waiting.debit, SMALL, "f") == text
     assert waiting.debit(SMALL, "f").id == 1
 
 
@@ -478,7 +479,7 @@ def test_read_only_is_told(file, folder, do, seen):
         place.chmod(folder)
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         command = [sys.executable, "-c", AS_NOBODY, str(path), do]
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
+        process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
         place.chmod(0o755)
-    said = f"the ledger {path} cannot be written; make the file and its folder writable"
-    assert told.stdout.splitlines() == [*seen, said]
+    text = f"the ledger {path} cannot be written; make the file and its folder writable"
+    assert process.stdout.splitlines() == [*seen, text]

@@ -61,8 +61,8 @@ def test_init_creates_the_ledger(path):
         f"created {path} for the dataset 'people': "
         "epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row\n"
     )
-    found = Ledger.open(path)
-    assert (found.dataset, found.total) == ("people", Budget(epsilon=1, delta=1e-9))
+    ledger = Ledger.open(path)
+    assert (ledger.dataset, ledger.total) == ("people", Budget(epsilon=1, delta=1e-9))
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_init_takes_every_budget(path, options, total):
 
 
 def test_init_prints_json(path):
-    told = json.loads(invoke("init", path, "--dataset", "people", "--rho", "0.5", "--json").stdout)
-    assert told == json.loads(invoke("show", path, "--json").stdout)
-    assert (told["dataset"], told["left"]["mu_squared"], told["entries"]) == ("people", "1/1", [])
+    message = json.loads(invoke("init", path, "--dataset", "people", "--rho", "0.5", "--json").stdout)
+    assert message == json.loads(invoke("show", path, "--json").stdout)
+    assert (message["dataset"], message["left"]["mu_squared"], message["entries"]) == ("people", "1/1", [])
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ([], "a budget is epsilon and delta, or mu, or rho; got nothing"),
         (
@@ -102,14 +102,14 @@ def test_init_prints_json(path):
         ),
     ],
 )
-def test_init_refuses_bad_budgets(path, capsys, options, said):
-    assert fail(capsys, "init", path, "--dataset", "people", *options) == f"leastnoise: {said}\n"
+def test_init_refuses_bad_budgets(path, capsys, options, text):
+    assert fail(capsys, "init", path, "--dataset", "people", *options) == f"leastnoise: {text}\n"
     assert not path.exists()
 
 
 def test_init_never_overwrites(ledger, path, capsys):
-    said = f"leastnoise: {path} exists already; choose another name\n"
-    assert fail(capsys, "init", path, "--dataset", "people", *TOTAL) == said
+    text = f"leastnoise: {path} exists already; choose another name\n"
+    assert fail(capsys, "init", path, "--dataset", "people", *TOTAL) == text
     assert len(Ledger.open(path).entries()) == 2
 
 
@@ -124,13 +124,13 @@ def test_init_needs_a_dataset(path, capsys):
 def test_show_json_is_the_ledger(ledger, path):
     result = invoke("show", path, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
-    told = json.loads(result.stdout)
-    assert told["dataset"] == "people"
-    assert Budget.from_json(told["total"]) == ledger.total
-    assert Cost.from_json(told["spent"]) == ledger.spent
-    assert Cost.from_json(told["left"]) == ledger.left
-    assert told["left"]["epsilon"] == ledger.left.epsilon_at(1e-9)
-    for entry, plain in zip(ledger.entries(), told["entries"], strict=True):
+    message = json.loads(result.stdout)
+    assert message["dataset"] == "people"
+    assert Budget.from_json(message["total"]) == ledger.total
+    assert Cost.from_json(message["spent"]) == ledger.spent
+    assert Cost.from_json(message["left"]) == ledger.left
+    assert message["left"]["epsilon"] == ledger.left.epsilon_at(1e-9)
+    for entry, plain in zip(ledger.entries(), message["entries"], strict=True):
         assert Cost.from_json(plain.pop("cost")) == entry.cost
         assert plain == {
             "id": entry.id,
@@ -166,16 +166,16 @@ def test_show_without_entries_has_no_table(path):
 
 
 def test_show_creates_nothing(path, capsys):
-    said = fail(capsys, "show", path)
-    assert said.startswith(f"leastnoise: there is no ledger {path}; create it once: leastnoise ledger init ")
-    assert said.count("\n") == 1
+    text = fail(capsys, "show", path)
+    assert text.startswith(f"leastnoise: there is no ledger {path}; create it once: leastnoise ledger init ")
+    assert text.count("\n") == 1
     assert not path.exists()
 
 
 def test_show_refuses_other_files(path, capsys):
     path.write_text("age,sex\n" * 200)
-    said = f"leastnoise: {path} is not a ledger; ledgers are made by `leastnoise ledger init`\n"
-    assert fail(capsys, "show", path) == said
+    text = f"leastnoise: {path} is not a ledger; ledgers are made by `leastnoise ledger init`\n"
+    assert fail(capsys, "show", path) == text
 
 
 @pytest.mark.parametrize("command", [[], ["init"], ["show"]], ids=["all", "init", "show"])

@@ -33,13 +33,13 @@ def test_words_and_round_trips(kind):
 
 
 def test_all_kinds_differ():
-    found = [neighbours for neighbours, _ in KINDS.values()]
-    assert len(set(found)) == len(found)
-    assert len({str(n) for n in found}) == len(found)
+    results = [neighbours for neighbours, _ in KINDS.values()]
+    assert len(set(results)) == len(results)
+    assert len({str(n) for n in results}) == len(results)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "text"),
     [
         ({"change": "swap"}, "neighbours must be 'add-remove' or 'replace', got 'swap'"),
         ({"change": 3}, "neighbours must be 'add-remove' or 'replace', got 3"),
@@ -60,10 +60,10 @@ def test_all_kinds_differ():
         ({"rows_per_person": 0}, "rows_per_person must be a whole number from 1 to 1,000,000,000, got 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(given, said):
+def test_what_makes_no_sense_is_refused(given, text):
     with pytest.raises(LeastnoiseError) as error:
         Neighbours(**given)
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 def test_said_twice_is_refused():
@@ -73,11 +73,11 @@ def test_said_twice_is_refused():
 
 def people(cells: int, rows: int) -> list[np.ndarray]:
     """Counted rows of one person in all ways: none up to `rows`, each in any cell."""
-    found = []
+    result = []
     for k in range(rows + 1):
         for chosen in combinations_with_replacement(range(cells), k):
-            found.append(np.bincount(np.array(chosen, dtype=int), minlength=cells))
-    return found
+            result.append(np.bincount(np.array(chosen, dtype=int), minlength=cells))
+    return result
 
 
 def changes(neighbours: Neighbours, cells: int) -> list[np.ndarray]:

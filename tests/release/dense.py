@@ -10,7 +10,7 @@ from scipy.linalg import null_space
 
 from leastnoise._types import Array
 from leastnoise.domain.attributes import Domain
-from leastnoise.release import Linear
+from leastnoise.release import LinearQuery
 from leastnoise.release.measurements import Measurements
 from leastnoise.strategies.integer import IntegerStrategy
 from leastnoise.workload import Workload
@@ -33,7 +33,7 @@ def table_rows(domain: Domain, attributes: Sequence[int]) -> Array:
     return over_all_cells(domain, attributes, np.eye(int(np.prod([domain.shape[a] for a in attributes]))))
 
 
-def query_row(query: Linear) -> Array:
+def query_row(query: LinearQuery) -> Array:
     """The weights of a query over all cells."""
     rows = [over_all_cells(query.domain, term.attributes, term.weights) for term in query.terms]
     return np.sum(rows, axis=0)[0] if rows else np.zeros(int(np.prod(query.domain.shape)))
@@ -72,21 +72,23 @@ class Dense:
 
     @property
     def domain(self) -> Domain:
-        return self.parts[0].recipe.workload.domain
+        return self.parts[0].integer_plan.workload.domain
 
     @cached_property
     def stacked(self) -> tuple[Array, Array, Array]:
         """Rows over all cells, answers, and variances of their noise; row by row in the same order."""
         rows, answers, variances = [], [], []
         for part in self.parts:
-            recipe = part.recipe
-            for orbit, probes, measured in zip(recipe.structure.orbits, recipe.probes, part.answers, strict=True):
-                members = recipe.structure.sets(orbit).tolist()
-                for probe, found in zip(probes, measured, strict=True):
-                    assert len(found) == len(members)
-                    matrix = strategy_rows(probe.strategy)
-                    noise = float(probe.variance) + ROUNDED if probe.variance else 0.0
-                    for attributes, y in zip(members, found, strict=True):
+            integer_plan = part.integer_plan
+            for orbit, noisy_queries, measured in zip(
+                integer_plan.structure.orbits, integer_plan.noisy_queries, part.answers, strict=True
+            ):
+                members = integer_plan.structure.sets(orbit).tolist()
+                for noisy_query, values in zip(noisy_queries, measured, strict=True):
+                    assert len(values) == len(members)
+                    matrix = strategy_rows(noisy_query.strategy)
+                    noise = float(noisy_query.variance) + ROUNDED if noisy_query.variance else 0.0
+                    for attributes, y in zip(members, values, strict=True):
                         rows.append(over_all_cells(self.domain, attributes, matrix))
                         answers.append(np.asarray(y, dtype=np.float64))
                         variances.append(np.full(len(y), noise))

@@ -15,9 +15,9 @@ import pytest
 import leastnoise as ln
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.mechanisms.adaptive import adapt
-from leastnoise.mechanisms.tree import cascade_plan
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.adaptive import adaptive_plan
+from leastnoise.mechanisms.tree import tree_plan
+from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy import BudgetError, Ledger
 from leastnoise.privacy.ledger import Attempt
 from leastnoise.privacy.ledger_file import ATTEMPTS
@@ -26,10 +26,10 @@ DOMAIN = ln.Domain.of(item=range(4))
 SMALL = ln.Budget(mu=0.1)
 MECHANISMS = {
     "plan": lambda: ln.plan(ln.Workload(DOMAIN).prefix("item"), SMALL),
-    "survey": lambda: adapt(ln.Workload(DOMAIN).marginals(ways=1), SMALL),
-    "choice": lambda: adapt(ln.Workload(DOMAIN).marginals(ways=1), SMALL, select="choice"),
-    "matrix": lambda: ln.factorize(np.tri(4), SMALL, items={"item": range(4)}),
-    "cascade": lambda: cascade_plan({"item": Tree.binary(2)}, budget=SMALL),
+    "survey": lambda: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), SMALL),
+    "choice": lambda: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), SMALL, select="choice"),
+    "matrix": lambda: ln.matrix_plan(np.tri(4), SMALL, items={"item": range(4)}),
+    "cascade": lambda: tree_plan({"item": Tree.binary(2)}, budget=SMALL),
 }
 GOOD, BAD = pd.DataFrame({"item": [0, 1, 2, 3]}), pd.DataFrame({"item": [0, 1, 2, 99]})
 
@@ -41,22 +41,22 @@ def ledger(tmp_path):
 
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_runs_that_stop_are_taken_down(kind, ledger, tmp_path):
-    made = MECHANISMS[kind]()
+    mechanism = MECHANISMS[kind]()
     assert ledger.stopped == 0
     for k in range(2):
         with pytest.raises(DataError, match="outside the domain"):
-            made.run(BAD, ledger=ledger)
+            mechanism.run(BAD, ledger=ledger)
         assert ledger.stopped == k + 1
     assert not ledger.entries()
-    release = made.run(GOOD, ledger=ledger, out=tmp_path / "out")
+    release = mechanism.run(GOOD, ledger=ledger, out=tmp_path / "out")
     assert ledger.stopped == 2
     assert "2 runs on the same dataset looked at the data and stopped" in release.privacy.statement
     again = ln.load(tmp_path / "out")
     assert again.privacy == release.privacy
     with pytest.raises(DataError):
-        made.run(BAD, ledger=ledger)
+        mechanism.run(BAD, ledger=ledger)
     with pytest.raises(BudgetError) as error:
-        made.run(GOOD, ledger=ledger)
+        mechanism.run(GOOD, ledger=ledger)
     assert str(error.value) == (
         "3 runs on 'people' looked at the data and stopped; its ledger allows fewer than 3 and takes no more of them "
         "(find problems with `leastnoise check`, and use rules that cover all values)"
@@ -79,28 +79,28 @@ class Trap:
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_an_exhausted_ledger_refuses_before_data_is_opened(kind, tmp_path):
     book = Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=0.12), "people")
-    made = MECHANISMS[kind]()
-    made.run(GOOD, ledger=book)
+    mechanism = MECHANISMS[kind]()
+    mechanism.run(GOOD, ledger=book)
     for data in (Trap(), BAD, GOOD):
         with pytest.raises(BudgetError, match=r"but only mu 0\.06633 is left of mu 0\.12; nothing was spent"):
-            made.run(data, ledger=book)
+            mechanism.run(data, ledger=book)
     assert book.stopped == 0
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "said"),
+    ("data", "options", "text"),
     [
         ("nowhere.csv", {}, "there is no file"),
         (pd.DataFrame({"other": [1]}), {}, "the column 'item' is missing"),
         (pd.DataFrame({"item": ["a"]}).astype("string"), {}, "holds text"),
         (GOOD, {"rules": {"item": {"outside": "clmp"}}}, "is no rule"),
         (GOOD, {"unit": {"id": "item", "max_rows": 2}}, "the plan protects single rows"),
-        (GOOD, {"bits": SeededBits(1)}, "seeded noise must not be spent"),
+        (GOOD, {"random_source": SeededRandomSource(1)}, "seeded noise must not be spent"),
         (GOOD, {"dataset": "animals"}, "this ledger is for the dataset 'people'"),
     ],
 )
-def test_what_does_not_depend_on_values_is_no_attempt(data, options, said, ledger):
-    with pytest.raises(LeastnoiseError, match=said):
+def test_what_does_not_depend_on_values_is_no_attempt(data, options, text, ledger):
+    with pytest.raises(LeastnoiseError, match=text):
         MECHANISMS["plan"]().run(data, ledger=ledger, **options)
     assert ledger.stopped == 0
     assert not ledger.entries()
@@ -108,19 +108,19 @@ def test_what_does_not_depend_on_values_is_no_attempt(data, options, said, ledge
 
 def test_whatever_stops_a_run_that_looks_counts(ledger, monkeypatch):
     """Also Ctrl-C, a full disk, a broken program: from outside nobody can tell why it stopped."""
-    made = MECHANISMS["plan"]()
+    mechanism = MECHANISMS["plan"]()
     for kind in (KeyboardInterrupt, ZeroDivisionError):
         with monkeypatch.context() as patch:
             patch.setattr(import_module("leastnoise.mechanisms.tables.plan"), "measure", Mock(side_effect=kind))
             with pytest.raises(kind):
-                made.run(GOOD, ledger=ledger)
+                mechanism.run(GOOD, ledger=ledger)
     assert ledger.stopped == 2
     assert len(ledger.entries()) == 2
 
 
 def test_whoever_comes_second_does_not_count_as_stopped(ledger, monkeypatch):
     """Between the look and the debit somebody else spent the rest."""
-    made, debit = MECHANISMS["plan"](), Ledger.debit
+    mechanism, debit = MECHANISMS["plan"](), Ledger.debit
 
     def late(book, *arguments, **options):
         debit(book, ln.Budget(mu=0.999).cost_value, "other")
@@ -128,7 +128,7 @@ def test_whoever_comes_second_does_not_count_as_stopped(ledger, monkeypatch):
 
     monkeypatch.setattr(Ledger, "debit", late)
     with pytest.raises(BudgetError, match="nothing was spent"):
-        made.run(GOOD, ledger=ledger)
+        mechanism.run(GOOD, ledger=ledger)
     assert ledger.stopped == 0
 
 
@@ -163,7 +163,7 @@ def test_runs_that_come_to_their_end_tell_little(tmp_path):
             break
         tried += 1
     assert 1 < tried <= book.attempts
-    assert book.stopped + book.asked_again <= 2 * book.attempts
+    assert book.stopped + book.repeated_requests <= 2 * book.attempts
     assert high - low > 1
 
 
@@ -172,13 +172,13 @@ def test_the_same_coding_may_be_asked_for_again(tmp_path):
     for _ in range(3):
         MECHANISMS["plan"]().run(GOOD, ledger=book)
     covered = {"item": {"outside": "drop", "missing": "drop"}}
-    for size in (3, 2):  # nothing can stop it, so nothing is told
+    for size in (3, 2):  # nothing can stop it, so nothing is reported
         work = ln.Workload(ln.Domain.of(item=range(size))).marginals("item")
         ln.plan(work, SMALL).run(GOOD, ledger=book, rules=covered)
-    assert (book.stopped, book.asked_again) == (0, 0)
+    assert (book.stopped, book.repeated_requests) == (0, 0)
     with pytest.raises(BudgetError, match="1 further codings of columns could stop one"):
         ln.plan(ln.Workload(ln.Domain.of(item=range(5))).marginals("item"), SMALL).run(GOOD, ledger=book)
-    assert book.asked_again == 0
+    assert book.repeated_requests == 0
     MECHANISMS["plan"]().run(GOOD, ledger=book)
 
 
@@ -189,7 +189,9 @@ def test_a_ledger_knows_who_a_person_is(tmp_path):
     release = plan.run(people, ledger=book, unit={"id": "patient", "max_rows": 1}, out=tmp_path / "out")
     assert "People are told apart by 'patient'." in release.privacy.statement
     assert ln.load(tmp_path / "out").privacy == release.privacy
-    with pytest.raises(BudgetError, match="people told apart by the column 'patient', not by 'visit'; use the same id"):
+    with pytest.raises(
+        BudgetError, match="people distinguished by the column 'patient', not by 'visit'; use the same id"
+    ):
         plan.run(people, ledger=book, unit={"id": "visit", "max_rows": 1})
     assert "vouches for it" in plan.run(people, ledger=book).privacy.statement
 
@@ -199,7 +201,7 @@ EXACT = pd.DataFrame({"leaf": list("aabbccdd"), "other": list("abcdabcd"), "who"
 
 def exact_plan(values="abcd", rows=None):
     budget = ln.Budget(mu=0.01, neighbours="replace", rows_per_person=rows)
-    return cascade_plan({"leaf": Tree.binary(2)}, budget=budget, exact_level=1, values=list(values))
+    return tree_plan({"leaf": Tree.binary(2)}, budget=budget, exact_level=1, values=list(values))
 
 
 def test_exact_counts_of_other_things_do_not_add_up(tmp_path):
@@ -279,16 +281,16 @@ def in_a_child(act) -> str:
     if not child:
         try:
             act()
-            said = "went on"
+            text = "went on"
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(write, said.encode())
+            text = f"{type(error).__name__}: {error}"
+        os.write(write, text.encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
-        said = pipe.read()
+        text = pipe.read()
     os.waitpid(child, 0)
-    return said
+    return text
 
 
 REFUSED = "LeastnoiseError: this was begun before a fork; only the process that began it can go on with it"
@@ -297,14 +299,14 @@ REFUSED = "LeastnoiseError: this was begun before a fork; only the process that 
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_a_run_does_not_go_on_in_a_forked_process(kind, tmp_path):
     """A fork in the middle, while the source counts: the child would draw other noise for the same answers."""
-    said = []
+    items = []
 
     class Forking:
         name, domain, drops = None, DOMAIN, False
 
         def count(self, sets):
-            if os.getpid() == parent and not said:
-                said.append(None)
+            if os.getpid() == parent and not items:
+                items.append(None)
                 read, write = os.pipe()
                 child = os.fork()
                 if not child:
@@ -312,7 +314,7 @@ def test_a_run_does_not_go_on_in_a_forked_process(kind, tmp_path):
                 else:
                     os.close(write)
                     with os.fdopen(read) as pipe:
-                        said[0] = pipe.read()
+                        items[0] = pipe.read()
                     os.waitpid(child, 0)
             return iter([np.array([1, 2, 3, 4]) if axes else np.array(10) for axes in sets])
 
@@ -325,15 +327,15 @@ def test_a_run_does_not_go_on_in_a_forked_process(kind, tmp_path):
         os.write(here[0], outcome.encode())
         os._exit(0)
     assert outcome == "went on"
-    assert said == [REFUSED]
+    assert items == [REFUSED]
     assert ln.load(tmp_path / "out").privacy.mu > 0  # which the child has left alone
 
 
 @pytest.mark.long
 def test_a_stream_does_not_go_on_in_a_forked_process(tmp_path):
-    plan = ln.factorize(ln.running_totals(8), SMALL)
+    plan = ln.matrix_plan(ln.running_totals(8), SMALL)
     for folder in (None, tmp_path / "stream"):
-        stream = ln.Stream(plan, folder=folder)
+        stream = ln.mechanisms.Stream(plan, folder=folder)
         stream.add(3)
         for _ in range(3):
             assert in_a_child(lambda stream=stream: stream.add(5)) == REFUSED
@@ -344,14 +346,14 @@ def test_a_stream_does_not_go_on_in_a_forked_process(tmp_path):
 
 def test_a_copied_stream_is_refused(tmp_path):
     """A copy of the folder, or what is restored from one, would answer the same step with other noise."""
-    plan = ln.factorize(ln.running_totals(8), SMALL)
-    with ln.Stream(plan, folder=tmp_path / "one") as stream:
+    plan = ln.matrix_plan(ln.running_totals(8), SMALL)
+    with ln.mechanisms.Stream(plan, folder=tmp_path / "one") as stream:
         stream.add(3)
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     with pytest.raises(LeastnoiseError, match="is a copy of a stream"):
-        ln.Stream.load(tmp_path / "two")
+        ln.mechanisms.Stream.load(tmp_path / "two")
     (tmp_path / "one").rename(tmp_path / "elsewhere")
-    with ln.Stream.load(tmp_path / "elsewhere") as stream:
+    with ln.mechanisms.Stream.load(tmp_path / "elsewhere") as stream:
         stream.add(4)
-    with ln.Stream.load(tmp_path / "two", moved=True) as stream:
+    with ln.mechanisms.Stream.load(tmp_path / "two", moved=True) as stream:
         assert len(stream) == 1

@@ -25,8 +25,8 @@ from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms import measurement as measuring
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import SeededBits, rounded_gaussian
-from leastnoise.planning.integer_plan import Probe, sensitivity
+from leastnoise.noise import SeededRandomSource, rounded_gaussian
+from leastnoise.planning.integer_plan import NoisyQuery, sensitivity
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
 
 # functions of the same name stand before the modules
@@ -52,7 +52,7 @@ def planned(budget: ln.Budget, work: ln.Workload = WORK) -> ln.Plan:
 
 def with_recipe(plan: ln.Plan, **changes) -> ln.Plan:
     """A plan that does not measure what it claims."""
-    vars(plan)["recipe"] = replace(plan.recipe, **changes)
+    vars(plan)["integer_plan"] = replace(plan.integer_plan, **changes)
     return plan
 
 
@@ -81,78 +81,84 @@ def test_inner_products_are_those_of_the_columns(strategy):
     gram = dense(strategy).T @ dense(strategy)
     cells = np.array(list(product(*map(range, strategy.shape))), dtype=np.int64)
     for place, other in enumerate(cells):
-        found = np.broadcast_to(inner(strategy, cells, other[None]), len(cells))
-        np.testing.assert_allclose(found, gram[:, place], rtol=1e-12)
+        values = np.broadcast_to(inner(strategy, cells, other[None]), len(cells))
+        np.testing.assert_allclose(values, gram[:, place], rtol=1e-12)
     np.testing.assert_allclose(np.broadcast_to(inner(strategy, cells, cells), len(cells)), np.diagonal(gram))
 
 
-def columns(recipe) -> np.ndarray:
+def columns(integer_plan) -> np.ndarray:
     """What one row in each cell of the domain does to all answers, in units of the noise."""
     cells = np.array(list(product(*map(range, DOMAIN.shape))))
     parts = []
-    for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True):
-        for members in recipe.structure.sets(orbit):
-            for probe in probes:
-                if probe.variance:
+    for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True):
+        for members in integer_plan.structure.sets(orbit):
+            for noisy_query in noisy_queries:
+                if noisy_query.variance:
                     place = (
-                        np.ravel_multi_index(tuple(cells[:, members].T), probe.strategy.shape) if len(members) else 0
+                        np.ravel_multi_index(tuple(cells[:, members].T), noisy_query.strategy.shape)
+                        if len(members)
+                        else 0
                     )
-                    column = dense(probe.strategy)[:, place].reshape(-1, 1 if not len(members) else len(cells))
-                    parts.append(np.broadcast_to(column, (len(column), len(cells))) / sqrt(probe.variance))
+                    column = dense(noisy_query.strategy)[:, place].reshape(-1, 1 if not len(members) else len(cells))
+                    parts.append(np.broadcast_to(column, (len(column), len(cells))) / sqrt(noisy_query.variance))
     return np.concatenate(parts)
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_neighbours_are_the_worst_of_all(budget):
     """A pair for each way in which data may change; each of them is the worst there is."""
-    recipe = planned(budget).recipe
-    X, k = columns(recipe), budget.neighbours.rows
+    integer_plan = planned(budget).integer_plan
+    X, k = columns(integer_plan), budget.neighbours.rows
     single = (X**2).sum(axis=0).max()
     moved = ((X[:, :, None] - X[:, None, :]) ** 2).sum(axis=0).max()
     worst = ([moved] if budget.neighbours.change == "replace" else []) + (
         [single] if budget.neighbours.size == "private" else []
     )
-    gaps = [sum(look.gaps.sum() for look in looks_at(recipe, pair)) for pair in pairs_of([recipe])]
+    gaps = [sum(look.gaps.sum() for look in looks_at(integer_plan, pair)) for pair in pairs_of([integer_plan])]
     assert gaps == pytest.approx([k**2 * w for w in worst], rel=1e-9)
-    assert max(gaps) <= recipe.cost.mu_squared * (1 + 1e-9)
+    assert max(gaps) <= integer_plan.cost.mu_squared * (1 + 1e-9)
 
 
 def test_a_single_table_reaches_its_sensitivity():
-    recipe = planned(ln.Budget(mu=1), ln.Workload(DOMAIN).prefix("age")).recipe
-    (cell,) = worst_cells([recipe], 1)
-    probe = recipe.probes[recipe.structure.orbits.index((0,))][0]
-    assert inner(probe.strategy, cell[None, :1], cell[None, :1])[0] == sensitivity(probe.strategy, recipe.budget)
+    integer_plan = planned(ln.Budget(mu=1), ln.Workload(DOMAIN).prefix("age")).integer_plan
+    (cell,) = worst_cells([integer_plan], 1)
+    noisy_query = integer_plan.noisy_queries[integer_plan.structure.orbits.index((0,))][0]
+    assert inner(noisy_query.strategy, cell[None, :1], cell[None, :1])[0] == sensitivity(
+        noisy_query.strategy, integer_plan.budget
+    )
 
 
 # --- many runs at once ------------------------------------------------------------------------------------------------
 
 
 def test_repeated_runs_are_runs(monkeypatch):
-    recipe = planned(ln.Budget(mu=1)).recipe
-    source = pairs_of([recipe])[0][1]
-    monkeypatch.setattr(measuring, "rounded_gaussian", lambda bits, variance, size: np.zeros(size, dtype=np.int64))
-    once = measuring.measure(recipe, Counts(source), SeededBits(1)).answers
-    repeated = replace(recipe, structure=Repeated.of(recipe.structure, 3))
-    thrice = measuring.measure(repeated, CountedOnce(source), SeededBits(1)).answers
+    integer_plan = planned(ln.Budget(mu=1)).integer_plan
+    source = pairs_of([integer_plan])[0][1]
+    monkeypatch.setattr(
+        measuring, "rounded_gaussian", lambda random_source, variance, size: np.zeros(size, dtype=np.int64)
+    )
+    once = measuring.measure(integer_plan, Counts(source), SeededRandomSource(1)).answers
+    repeated = replace(integer_plan, structure=Repeated.of(integer_plan.structure, 3))
+    thrice = measuring.measure(repeated, CountedOnce(source), SeededRandomSource(1)).answers
     for one, three in zip(once, thrice, strict=True):
         for y, yyy in zip(one, three, strict=True):
             np.testing.assert_array_equal(np.repeat(y, 3, axis=0), yyy)
 
 
 def test_counted_once_are_the_same_counts():
-    source = pairs_of([planned(ln.Budget(mu=1)).recipe])[0][0]
+    source = pairs_of([planned(ln.Budget(mu=1)).integer_plan])[0][0]
     sets = [(0,), (0,), (1, 0), (), (), (0,)]
-    for found, expected in zip(CountedOnce(source).tables(sets), Counts(source).tables(sets), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for values, expected in zip(CountedOnce(source).tables(sets), Counts(source).tables(sets), strict=True):
+        np.testing.assert_array_equal(values, expected)
 
 
 @pytest.mark.parametrize("merge", [0, 64])
 def test_scores_are_log_likelihood_ratios(monkeypatch, merge):
     monkeypatch.setattr(auditing, "MOST_SCORES", merge)
-    recipe = planned(ln.Budget(mu=2)).recipe
-    (pair,) = pairs_of([recipe])
-    trial, bits = TableTrial((recipe,), pair), SeededBits(4)
-    samples = [trial.run(dataset, 130, lambda: bits) for dataset in (0, 1)]
+    integer_plan = planned(ln.Budget(mu=2)).integer_plan
+    (pair,) = pairs_of([integer_plan])
+    trial, random_source = TableTrial((integer_plan,), pair), SeededRandomSource(4)
+    samples = [trial.run(dataset, 130, lambda: random_source) for dataset in (0, 1)]
     total = trial.gaps.sum()
     without, with_ = (s.scores.sum(axis=1) for s in samples)
     # means 0 and mu^2, variance mu^2; five standard errors, rate 2e-6
@@ -167,8 +173,8 @@ def test_scores_are_log_likelihood_ratios(monkeypatch, merge):
 def test_runs_are_carried_out_some_at_a_time(monkeypatch, most):
     monkeypatch.setattr(judging, "CHUNK_NUMBERS", most)  # all runs in one chunk, some, one
     steps = []
-    found = audit(planned(ln.Budget(mu=1)), 130, 0.999, seed=1, progress=lambda *step: steps.append(step))
-    assert found.ok  # a false alarm for 0.1% of the seeds
+    result = audit(planned(ln.Budget(mu=1)), 130, 0.999, seed=1, progress=lambda *step: steps.append(step))
+    assert result.ok  # a false alarm for 0.1% of the seeds
     assert steps[-1] == (130, 130, "auditing")
     assert (len(steps) == 1) == (most == 2**22)
     assert (len(steps) == 130) == (most == 1)
@@ -210,10 +216,10 @@ def gaussian_scores(rng, mu, runs):
 def test_false_alarms_are_rare_and_bounds_are_close():
     rng = np.random.default_rng(0)
     rate = 0.2 / 8  # confidence 0.8
-    found = np.array([bounds(gaussian_scores(rng, 1.0, 1000), np.ones(1), rate, 1e-6)[0] for _ in range(200)])
+    values = np.array([bounds(gaussian_scores(rng, 1.0, 1000), np.ones(1), rate, 1e-6)[0] for _ in range(200)])
     # at most 40 false alarms are expected; more than 58 of 200 has probability below 0.002 at the stated rate
-    assert (found > 1).sum() <= 58
-    assert found.mean() > 0.7
+    assert (values > 1).sum() <= 58
+    assert values.mean() > 0.7
 
 
 def test_noise_used_twice_is_learned():
@@ -250,26 +256,26 @@ def test_no_number_of_runs_notices_what_is_beyond_them():
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_an_honest_plan_passes(budget):
-    found = audit(planned(budget), runs=2000, confidence=0.999, seed=1)  # a false alarm for 0.1% of the seeds
-    assert found.ok
-    assert found.verdict == CONSISTENT
-    assert found.claimed_mu == budget.mu
-    assert found.claimed_epsilon == pytest.approx(budget.epsilon or budget.epsilon_at(1e-6))
-    assert found.pair_mu <= budget.mu * (1 + 1e-9)
-    assert found.insecure
+    result = audit(planned(budget), runs=2000, confidence=0.999, seed=1)  # a false alarm for 0.1% of the seeds
+    assert result.ok
+    assert result.verdict == CONSISTENT
+    assert result.claimed_mu == budget.mu
+    assert result.claimed_epsilon == pytest.approx(budget.epsilon or budget.epsilon_at(1e-6))
+    assert result.pair_mu <= budget.mu * (1 + 1e-9)
+    assert result.insecure
 
 
 @pytest.mark.long
 def test_an_honest_plan_is_almost_reached():
-    found = audit(planned(ln.Budget(mu=1)), runs=10_000, seed=2)
-    assert 0.85 < found.mu <= 1
-    assert 1 < found.epsilon <= found.claimed_epsilon
+    result = audit(planned(ln.Budget(mu=1)), runs=10_000, seed=2)
+    assert 0.85 < result.mu <= 1
+    assert 1 < result.epsilon <= result.claimed_epsilon
 
 
 def test_secure_noise_is_the_default_and_passes():
-    found = audit(planned(ln.Budget(mu=1)), runs=500, confidence=1 - 1e-9)  # a false alarm in 1e-9 of the test runs
-    assert found.ok
-    assert not found.insecure
+    result = audit(planned(ln.Budget(mu=1)), runs=500, confidence=1 - 1e-9)  # a false alarm in 1e-9 of the test runs
+    assert result.ok
+    assert not result.insecure
 
 
 @pytest.mark.long
@@ -277,35 +283,43 @@ def test_halved_noise_is_flagged(monkeypatch):
     monkeypatch.setattr(
         measuring, "rounded_gaussian", lambda b, variance, size: rounded_gaussian(b, variance / 2, size)
     )
-    found = audit(planned(ln.Budget(mu=1)), runs=4000, confidence=0.99, seed=3)
+    result = audit(planned(ln.Budget(mu=1)), runs=4000, confidence=0.99, seed=3)
     # the true mu is sqrt(2): noticed with probability 0.99 at least
-    assert found.noticed_mu < sqrt(2)
-    assert re.fullmatch(r"VIOLATION: mu is at least 1\.[1-4]\d*, claimed is 1 \(confidence 0\.99\)", found.verdict)
+    assert result.noticed_mu < sqrt(2)
+    assert re.fullmatch(r"VIOLATION: mu is at least 1\.[1-4]\d*, claimed is 1 \(confidence 0\.99\)", result.verdict)
 
 
 def test_variances_below_the_budget_are_flagged():
     plan = planned(ln.Budget(mu=1))
-    halved = tuple(tuple(Probe(p.strategy, p.variance / 2) for p in probes) for probes in plan.recipe.probes)
-    assert not audit(with_recipe(plan, probes=halved), runs=4000, confidence=0.99, seed=3).ok
+    halved = tuple(
+        tuple(NoisyQuery(p.strategy, p.variance / 2) for p in noisy_queries)
+        for noisy_queries in plan.integer_plan.noisy_queries
+    )
+    assert not audit(with_recipe(plan, noisy_queries=halved), runs=4000, confidence=0.99, seed=3).ok
 
 
 def test_forgotten_rows_are_flagged():
     plan = planned(ln.Budget(mu=1, rows_per_person=3))
-    one_row = planned(ln.Budget(mu=1)).recipe
-    found = audit(with_recipe(plan, probes=one_row.probes, priors=one_row.priors), runs=1000, confidence=0.99, seed=3)
-    assert found.pair_mu == pytest.approx(3, rel=0.01)
-    assert found.verdict.startswith("VIOLATION: mu is at least")
+    one_row = planned(ln.Budget(mu=1)).integer_plan
+    result = audit(
+        with_recipe(plan, noisy_queries=one_row.noisy_queries, baselines=one_row.baselines),
+        runs=1000,
+        confidence=0.99,
+        seed=3,
+    )
+    assert result.pair_mu == pytest.approx(3, rel=0.01)
+    assert result.verdict.startswith("VIOLATION: mu is at least")
 
 
 @pytest.mark.parametrize("most", [2**22, 1000])
 def test_reused_seed_is_flagged(monkeypatch, most):
     monkeypatch.setattr(judging, "CHUNK_NUMBERS", most)
-    monkeypatch.setattr(judging, "SecureBits", lambda: SeededBits(5))
-    found = audit(planned(ln.Budget(mu=1)), runs=100)
+    monkeypatch.setattr(judging, "SecureRandomSource", lambda: SeededRandomSource(5))
+    result = audit(planned(ln.Budget(mu=1)), runs=100)
     # certain: whatever the seed, both datasets get the same noise
-    assert found.verdict.startswith("VIOLATION: ")
-    assert found.verdict.endswith(" runs repeat the noise of another run; a seed or a key is used again")
-    assert found.repeats >= 100
+    assert result.verdict.startswith("VIOLATION: ")
+    assert result.verdict.endswith(" runs repeat the noise of another run; a seed or a key is used again")
+    assert result.repeats >= 100
 
 
 def test_noise_may_repeat_by_chance_where_there_is_little_of_it():
@@ -317,13 +331,17 @@ def test_a_total_without_noise_is_flagged(monkeypatch):
     plan = planned(ln.Budget(mu=1))
     with_noise = measuring._with_noise
 
-    def forgetful(exact, probe, bits):  # a mistake in the program: no recipe can ask for this
-        return exact.reshape(len(exact), -1) if not probe.strategy.parts else with_noise(exact, probe, bits)
+    def forgetful(exact, noisy_query, random_source):  # a mistake in the program: no integer plan can ask for this
+        return (
+            exact.reshape(len(exact), -1)
+            if not noisy_query.strategy.parts
+            else with_noise(exact, noisy_query, random_source)
+        )
 
     monkeypatch.setattr(measuring, "_with_noise", forgetful)
-    found = audit(plan, runs=500, confidence=0.99, seed=1)
-    assert found.mu > 3.8  # as far as 500 runs can see
-    assert not found.ok
+    result = audit(plan, runs=500, confidence=0.99, seed=1)
+    assert result.mu > 3.8  # as far as 500 runs can see
+    assert not result.ok
 
 
 def test_same_seed_same_audit():
@@ -333,15 +351,15 @@ def test_same_seed_same_audit():
 
 
 def test_a_release_claims_all_that_its_parts_cost():
-    """Two releases of the same data, merged: what both measured is told apart together."""
-    source = pairs_of([planned(ln.Budget(mu=1)).recipe])[0][0]
-    plans = [ln.plan(WORK, ln.Budget(mu=mu), prior="uniform") for mu in (0.6, 0.8)]
-    merged = ln.merge(*(plan.run(source, bits=SeededBits(1)) for plan in plans))
-    found = examine(of_release(merged), 1000, 0.999, seed=1)  # a false alarm for 0.1% of the seeds
-    assert found.ok
-    assert found.claimed_mu == pytest.approx(1, rel=1e-3)
-    assert 0.98 * found.claimed_mu < found.pair_mu <= found.claimed_mu
-    assert found.kind == "release of tables"
+    """Two releases of the same data, merged: what both measured is distinguished together."""
+    source = pairs_of([planned(ln.Budget(mu=1)).integer_plan])[0][0]
+    plans = [ln.plan(WORK, ln.Budget(mu=mu), baseline="uniform") for mu in (0.6, 0.8)]
+    merged = ln.merge(*(plan.run(source, random_source=SeededRandomSource(1)) for plan in plans))
+    audit = examine(of_release(merged), 1000, 0.999, seed=1)  # a false alarm for 0.1% of the seeds
+    assert audit.ok
+    assert audit.claimed_mu == pytest.approx(1, rel=1e-3)
+    assert 0.98 * audit.claimed_mu < audit.pair_mu <= audit.claimed_mu
+    assert audit.kind == "release of tables"
 
 
 @pytest.mark.slow
@@ -415,9 +433,9 @@ def test_command(spec):
 
 def test_command_json(spec):
     result = CliRunner().invoke(app, ["audit", spec, "--runs", "500", "--seed", "1", "--delta", "1e-3", "--json"])
-    found = json.loads(result.stdout)
-    assert set(found) == {*Audit.__dataclass_fields__, "ok", "verdict"}
-    assert (found["runs"], found["delta"], found["ok"], found["insecure"]) == (500, 1e-3, True, True)
+    outcome = json.loads(result.stdout)
+    assert set(outcome) == {*Audit.__dataclass_fields__, "ok", "verdict"}
+    assert (outcome["runs"], outcome["delta"], outcome["ok"], outcome["insecure"]) == (500, 1e-3, True, True)
 
 
 def test_command_fails_on_a_violation(spec, monkeypatch):
@@ -439,7 +457,7 @@ def test_command_tells_mistakes_in_one_line(spec, capsys):
 def test_command_reports_progress_and_has_an_example(spec, capsys, monkeypatch):
     result = CliRunner().invoke(app, ["audit", "--help"])
     assert "Example: leastnoise audit examples/survey.yaml" in result.stdout
-    monkeypatch.setattr(commands, "ProgressBar", lambda asked: ProgressBar(asked, delay=0.0))
+    monkeypatch.setattr(commands, "ProgressBar", lambda query: ProgressBar(query, delay=0.0))
     with pytest.raises(SystemExit):
         main(["audit", spec, "--runs", "200", "--progress"])
     assert "auditing 100%" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import leastnoise as ln
 from leastnoise.audit.judge import Audit, examine
 from leastnoise.audit.matrix import of_matrix, of_stream, worst_items
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits, rounded_gaussian
+from leastnoise.noise import SeededRandomSource, rounded_gaussian
 
 judging = import_module("leastnoise.audit.judge")
 releasing, streaming = (
@@ -32,12 +32,12 @@ BUDGETS = [
 ]
 
 
-def audit(plan: ln.MatrixPlan, runs: int, confidence: float = 0.95, **options) -> Audit:
+def audit(plan: ln.mechanisms.MatrixPlan, runs: int, confidence: float = 0.95, **options) -> Audit:
     return examine(of_matrix(plan), runs, confidence, **options)
 
 
 def test_items_are_the_worst_there_are():
-    plan = ln.factorize(W, ln.Budget(mu=1))
+    plan = ln.matrix_plan(W, ln.Budget(mu=1))
     A = plan.system.strategy.astype(float)
     (one,), pair = worst_items(plan, 1), worst_items(plan, 2)
     assert np.linalg.norm(A[:, one[0]]) == max(np.linalg.norm(A[:, i]) for i in range(8))
@@ -45,11 +45,13 @@ def test_items_are_the_worst_there_are():
     assert np.linalg.norm(A[:, pair[0][0]] - A[:, pair[1][0]]) == pytest.approx(moved)
 
 
-@pytest.mark.parametrize("kind", [of_matrix, lambda plan: of_stream(ln.StreamPlan.of(plan))], ids=["run", "stream"])
+@pytest.mark.parametrize(
+    "kind", [of_matrix, lambda plan: of_stream(ln.mechanisms.StreamPlan.of(plan))], ids=["run", "stream"]
+)
 def test_scores_are_log_likelihood_ratios(kind):
-    (trial,) = kind(ln.factorize(np.tri(4), ln.Budget(mu=2))).trials
-    bits = SeededBits(4)
-    without, with_ = (trial.run(dataset, 130, lambda: bits).scores.sum(axis=1) for dataset in (0, 1))
+    (trial,) = kind(ln.matrix_plan(np.tri(4), ln.Budget(mu=2))).trials
+    random_source = SeededRandomSource(4)
+    without, with_ = (trial.run(dataset, 130, lambda: random_source).scores.sum(axis=1) for dataset in (0, 1))
     # means 0 and 4, variance 4; five standard errors, rate 2e-6
     assert abs(without.mean()) < 5 * 2 / sqrt(130)
     assert abs(with_.mean() - 4) < 5 * 2 / sqrt(130)
@@ -59,44 +61,44 @@ def test_scores_are_log_likelihood_ratios(kind):
 @pytest.mark.long
 def test_noise_used_twice_is_noticed_in_streams(monkeypatch):
     """The same noise in every row of a stream: the weights of the best test are learned from what is seen."""
-    plan, first = ln.factorize(np.tri(3), ln.Budget(mu=1)), {}
+    plan, first = ln.matrix_plan(np.tri(3), ln.Budget(mu=1)), {}
 
-    def again(bits, variance, size):
-        return first.setdefault(id(bits), rounded_gaussian(bits, variance, size))
+    def again(random_source, variance, size):
+        return first.setdefault(id(random_source), rounded_gaussian(random_source, variance, size))
 
     monkeypatch.setattr(streaming, "rounded_gaussian", again)
     kept = []  # so that no id is used again
-    monkeypatch.setattr(judging, "SecureBits", lambda: kept.append(SeededBits(len(kept))) or kept[-1])
-    assert examine(of_stream(ln.StreamPlan.of(plan)), 200, 0.99).mu > 3  # as far as 200 runs can see
+    monkeypatch.setattr(judging, "SecureRandomSource", lambda: kept.append(SeededRandomSource(len(kept))) or kept[-1])
+    assert examine(of_stream(ln.mechanisms.StreamPlan.of(plan)), 200, 0.99).mu > 3  # as far as 200 runs can see
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("queries", [W, ln.running_totals(1200)], ids=["matrix", "long"])
 def test_honest_plans_pass(queries, budget):
-    found = audit(ln.factorize(queries, budget), runs=200, confidence=0.999, seed=2)  # 0.1% false alarms
-    assert found.ok
-    assert 0.9 < found.pair_mu <= found.claimed_mu or budget.neighbours.change == "replace"
+    result = audit(ln.matrix_plan(queries, budget), runs=200, confidence=0.999, seed=2)  # 0.1% false alarms
+    assert result.ok
+    assert 0.9 < result.pair_mu <= result.claimed_mu or budget.neighbours.change == "replace"
 
 
 @pytest.mark.long
 def test_variances_below_the_budget_are_flagged():
-    plan = ln.factorize(W, ln.Budget(mu=2))
-    found = audit(replace(plan, variance=plan.variance / 4), 400, 0.99, seed=3)
-    assert found.noticed_mu < 4  # so it is noticed with probability 0.99 at least
-    assert found.verdict.startswith("VIOLATION: mu is at least ")
+    plan = ln.matrix_plan(W, ln.Budget(mu=2))
+    result = audit(replace(plan, variance=plan.variance / 4), 400, 0.99, seed=3)
+    assert result.noticed_mu < 4  # so it is noticed with probability 0.99 at least
+    assert result.verdict.startswith("VIOLATION: mu is at least ")
 
 
 def test_reused_seed_is_flagged(monkeypatch):
-    monkeypatch.setattr(judging, "SecureBits", lambda: SeededBits(1))
-    found = audit(ln.factorize(W, ln.Budget(mu=1)), runs=100)
-    assert found.verdict == "VIOLATION: 199 runs repeat the noise of another run; a seed or a key is used again"
+    monkeypatch.setattr(judging, "SecureRandomSource", lambda: SeededRandomSource(1))
+    result = audit(ln.matrix_plan(W, ln.Budget(mu=1)), runs=100)
+    assert result.verdict == "VIOLATION: 199 runs repeat the noise of another run; a seed or a key is used again"
 
 
 def test_mistakes_are_told():
-    plan = ln.factorize(ln.running_totals(100_000), ln.Budget(mu=1))
+    plan = ln.matrix_plan(ln.running_totals(100_000), ln.Budget(mu=1))
     with pytest.raises(LeastnoiseError) as error:
         audit(plan, 10_000)
-    said = "10,000 runs that publish 100,000 numbers each take too long; ask for fewer runs"
-    assert str(error.value) == said
+    text = "10,000 runs that publish 100,000 numbers each take too long; ask for fewer runs"
+    assert str(error.value) == text
     with pytest.raises(LeastnoiseError, match="an audit of 5 runs says nothing"):
         audit(plan, runs=5)

@@ -58,7 +58,7 @@ def test_sources_bound_what_is_counted(how):
 def test_a_row_is_dropped_by_the_rules_of_a_source(monkeypatch):
     """Where rows are replaced, the missing row is there, and the source leaves it out."""
     given = {}
-    real = ln.source_of
+    real = ln.sources.source_of
     monkeypatch.setattr(
         "leastnoise.audit.pair.source_of",
         lambda data, *rest, **more: given.update(data) or real(data, *rest, **more),
@@ -88,8 +88,8 @@ class Squares:
         self.members, self.table = np.arange(3), np.random.default_rng(seed).normal(size=(4, 3, 2, 5))
 
     def distance(self, cells, other):
-        found = self.table[tuple(cells.T)] - (0 if other is None else self.table[tuple(other)])
-        return np.square(found).sum(axis=1)
+        result = self.table[tuple(cells.T)] - (0 if other is None else self.table[tuple(other)])
+        return np.square(result).sum(axis=1)
 
 
 @pytest.mark.parametrize("seed", range(5))

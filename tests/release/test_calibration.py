@@ -17,8 +17,8 @@ from scipy.stats import binom, chi2, kstest, norm
 import leastnoise as ln
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.noise import SecureBits, SeededBits
-from leastnoise.release import Linear, TableRelease
+from leastnoise.noise import SecureRandomSource, SeededRandomSource
+from leastnoise.release import LinearQuery, TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.release.queries.language import parse
 from leastnoise.sources import Codes, Marginals
@@ -59,32 +59,32 @@ def workload() -> Workload:
     return pairs.prefix("age").ranges("income", by="sex").affine("income", "hours")
 
 
-def queries() -> list[Linear]:
+def queries() -> list[LinearQuery]:
     """The total comes last."""
-    affine = [Linear.of(DOMAIN, ["income", "hours"], rows) for rows in AFFINE]
+    affine = [LinearQuery.of(DOMAIN, ["income", "hours"], rows) for rows in AFFINE]
     return affine + [parse(DOMAIN, text) for text in QUESTIONS]
 
 
 class Runs:
     """Scores (answer - truth) / std_error of many runs of one plan, one row per run."""
 
-    def __init__(self, plan, runs, bits):
+    def __init__(self, plan, runs, random_source):
         source = Codes(DOMAIN, people())
         pairs = [(DOMAIN.names[a], DOMAIN.names[b]) for a in range(5) for b in range(a + 1, 5)]
         counts = source.count([(DOMAIN.index(a), DOMAIN.index(b)) for a, b in pairs])
         tables = dict(zip(pairs, counts, strict=True))
         counted = Marginals(DOMAIN, tables)  # counts every run from small tables instead of rows
-        made = [TableRelease((measure(plan.recipe, Counts(counted), bits(k)),)) for k in range(runs)]
-        asked = queries()
+        results = [TableRelease((measure(plan.integer_plan, Counts(counted), random_source(k)),)) for k in range(runs)]
+        requests = queries()
         truths = [exact(source, names) for names in TABLES]
-        joint = made[0].asks(asked)
-        self.covariance, self.errors = joint.covariance, [made[0].std_errors(*names) for names in TABLES]
-        found = np.array([r.asks(asked).values for r in made])
-        self.differences = found - [query_truth(tables, q) for q in asked]
+        joint = results[0].ask_many(requests)
+        self.covariance, self.errors = joint.covariance, [results[0].std_errors(*names) for names in TABLES]
+        values = np.array([r.ask_many(requests).values for r in results])
+        self.differences = values - [query_truth(tables, q) for q in requests]
         with np.errstate(invalid="ignore"):  # an exact total has no score
             self.questions = self.differences / joint.std_errors
         self.cells = [
-            ((np.array([r.counts(*names) for r in made]) - truth) / error).reshape(runs, -1)
+            ((np.array([r.counts(*names) for r in results]) - truth) / error).reshape(runs, -1)
             for names, truth, error in zip(TABLES, truths, self.errors, strict=True)
         ]
 
@@ -129,7 +129,7 @@ def check_coverage(scores, alarm=ALARM, confidence=0.95):
 @pytest.fixture(scope="module")
 def runs():
     plan = ln.plan(workload(), ln.Budget(epsilon=1, delta=1e-9))
-    return Runs(plan, 2_000, SeededBits)
+    return Runs(plan, 2_000, SeededRandomSource)
 
 
 @pytest.mark.long
@@ -196,7 +196,7 @@ def test_runs_are_independent(runs):
 def test_other_neighbours_are_calibrated(options):
     """False alarms: 1e-6 for the scores and 1e-6 for the coverage, Bonferroni over all columns."""
     plan = ln.plan(workload(), ln.Budget(epsilon=1, delta=1e-9, **options))
-    few = Runs(plan, 250, lambda k: SeededBits(50_000 + k))
+    few = Runs(plan, 250, lambda k: SeededRandomSource(50_000 + k))
     check_normal(few.scores)
     check_coverage(few.scores)
     if options.get("neighbours") == "replace":
@@ -211,7 +211,7 @@ def test_secure_noise_is_calibrated():
     Half of the rate goes to the scores, half to the coverage.
     """
     plan = ln.plan(workload(), ln.Budget(epsilon=1, delta=1e-9))
-    secure = SecureBits()
+    secure = SecureRandomSource()
     many = Runs(plan, 500, lambda k: secure)
     check_normal(many.scores, alarm=5e-10)
     check_coverage(many.scores, alarm=5e-10)
@@ -222,11 +222,13 @@ def test_every_query_of_the_workload_is_calibrated():
     """All queries in 400 runs. False alarms: 1e-6 for the scores and 1e-6 for the coverage, Bonferroni."""
     plan = ln.plan(workload(), ln.Budget(epsilon=1, delta=1e-9))
     source = Codes(DOMAIN, people())
-    quiet = ln.plan(workload(), ln.Budget(mu=1e6)).run(source, bits=SeededBits(1))  # exact to 1e-4 rows
+    quiet = ln.plan(workload(), ln.Budget(mu=1e6)).run(
+        source, random_source=SeededRandomSource(1)
+    )  # exact to 1e-4 rows
     truth = quiet.answer(workload())["answer"].to_numpy().round()
     scores = []
     for k in range(400):
-        frame = plan.run(source, bits=SeededBits(90_000 + k)).answer(workload())
+        frame = plan.run(source, random_source=SeededRandomSource(90_000 + k)).answer(workload())
         scores.append(((frame["answer"] - truth) / frame["std_error"]).to_numpy())
     assert len(truth) == workload().queries
     check_normal(np.array(scores))
@@ -247,7 +249,7 @@ def test_real_census_table_is_calibrated():
     source = Codes(domain, np.array([[int(row[n]) for n in names] for row in rows]))
     plan = ln.plan(Workload(domain).marginals(ways=2), ln.Budget(epsilon=1, delta=1e-9))
     truth = next(iter(source.count([(0, 1)])))
-    made = [plan.run(source, bits=SeededBits(k)) for k in range(200)]
-    scores = np.array([(r.counts("age", "sex") - truth) / r.std_errors("age", "sex") for r in made]).reshape(200, -1)
+    results = [plan.run(source, random_source=SeededRandomSource(k)) for k in range(200)]
+    scores = np.array([(r.counts("age", "sex") - truth) / r.std_errors("age", "sex") for r in results]).reshape(200, -1)
     check_normal(scores)
     check_coverage(scores)

@@ -13,8 +13,8 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.noise import SeededBits
-from leastnoise.planning.integer_plan_store import fingerprint, recipe_data
+from leastnoise.noise import SeededRandomSource
+from leastnoise.planning.integer_plan_store import fingerprint, integer_plan_data
 from leastnoise.privacy.ledger import BudgetError
 from leastnoise.release import TableRelease
 from leastnoise.release.files import export
@@ -36,35 +36,37 @@ def counts(domain: ln.Domain, seed: int = 3) -> Table:
 
 
 def released(work: ln.Workload = WORK, budget: ln.Budget = BUDGET, **options: Any) -> ln.Release:
-    return ln.plan(work, budget, **options).run(counts(work.domain), bits=SeededBits(1))
+    return ln.plan(work, budget, **options).run(counts(work.domain), random_source=SeededRandomSource(1))
 
 
 def wide() -> ln.Release:
     """Answers that no machine integer holds."""
     (part,) = released().parts
-    answers = tuple(tuple(a.astype(object) * 10**30 for a in probes) for probes in part.answers)
-    return TableRelease((Measurements(part.recipe, answers),))
+    answers = tuple(tuple(a.astype(object) * 10**30 for a in noisy_queries) for noisy_queries in part.answers)
+    return TableRelease((Measurements(part.integer_plan, answers),))
 
 
 def levelled() -> ln.Release:
     """Answers that are scaled one by one, which is planned for large residuals only."""
-    recipe = ln.plan(WORK, BUDGET).recipe
-    (*others, (*more, probe)) = recipe.probes
-    levels = np.full(probe.strategy.answers, 2, dtype=np.int64)
-    scaled = replace(probe, strategy=replace(probe.strategy, levels=levels), variance=4 * probe.variance)
-    recipe = replace(recipe, probes=(*others, (*more, scaled)))
-    return TableRelease((measure(recipe, Counts(counts(DOMAIN)), SeededBits(1)),))
+    integer_plan = ln.plan(WORK, BUDGET).integer_plan
+    (*others, (*more, noisy_query)) = integer_plan.noisy_queries
+    levels = np.full(noisy_query.strategy.answers, 2, dtype=np.int64)
+    scaled = replace(
+        noisy_query, strategy=replace(noisy_query.strategy, levels=levels), variance=4 * noisy_query.variance
+    )
+    integer_plan = replace(integer_plan, noisy_queries=(*others, (*more, scaled)))
+    return TableRelease((measure(integer_plan, Counts(counts(DOMAIN)), SeededRandomSource(1)),))
 
 
 def merged() -> ln.Release:
-    one = released(prior="uniform")
-    other = released(ln.Workload(DOMAIN).marginals("b", "c"), ln.Budget(rho=0.1), prior="uniform")
+    one = released(baseline="uniform")
+    other = released(ln.Workload(DOMAIN).marginals("b", "c"), ln.Budget(rho=0.1), baseline="uniform")
     return TableRelease(one.parts + other.parts)
 
 
 RELEASES = {
     "several families": released,
-    "given prior": lambda: released(prior={"a": [0.5, 0.3, 0.2]}),
+    "given baseline": lambda: released(baseline={"a": [0.5, 0.3, 0.2]}),
     "replaced rows": lambda: released(budget=ln.Budget(mu=0.3, neighbours="replace")),
     "rows per person": lambda: released(budget=ln.Budget(rho=0.1, rows_per_person=3)),
     "levels": levelled,
@@ -79,7 +81,7 @@ def same_numbers(one: ln.Release, other: ln.Release) -> None:
     """The same measurements, to the last bit."""
     assert (one.cost, one.insecure) == (other.cost, other.insecure)
     for a, b in zip(one.parts, other.parts, strict=True):
-        assert fingerprint(a.recipe) == fingerprint(b.recipe)
+        assert fingerprint(a.integer_plan) == fingerprint(b.integer_plan)
         for x, y in zip(sum(a.answers, ()), sum(b.answers, ()), strict=True):
             assert x.dtype == y.dtype
             assert x.tolist() == y.tolist()
@@ -129,8 +131,8 @@ def test_every_release_comes_back(name, out):
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_workload_comes_back(name, out):
-    plan = ln.plan(WORKLOADS[name], BUDGET, prior="uniform")
-    release = plan.run(counts(plan.workload.domain), bits=SeededBits(1), out=out)
+    plan = ln.plan(WORKLOADS[name], BUDGET, baseline="uniform")
+    release = plan.run(counts(plan.workload.domain), random_source=SeededRandomSource(1), out=out)
     same_numbers(ln.Release.load(out), release)
 
 
@@ -143,42 +145,46 @@ def test_saved_again_it_is_the_same(out, tmp_path):
 
 @pytest.mark.long
 def test_cases_cover_every_kind_of_array():
-    recipes = [part.recipe for make in RELEASES.values() for part in make().parts]
-    found = {name.rstrip("0123456789_") for recipe in recipes for name in recipe_data(recipe)[1]}
-    assert found == {"prior", "rows", "levels"}
-    probes = [probe for recipe in recipes for orbit in recipe.probes for probe in orbit]
-    assert any(not probe.variance for probe in probes)
+    integer_plans = [part.integer_plan for make in RELEASES.values() for part in make().parts]
+    members = {
+        name.rstrip("0123456789_") for integer_plan in integer_plans for name in integer_plan_data(integer_plan)[1]
+    }
+    assert members == {"prior", "rows", "levels"}
+    noisy_queries = [
+        noisy_query for integer_plan in integer_plans for orbit in integer_plan.noisy_queries for noisy_query in orbit
+    ]
+    assert any(not noisy_query.variance for noisy_query in noisy_queries)
 
 
 def test_header_says_what_was_done(out):
     plan = ln.plan(WORK, BUDGET)
-    release = plan.run(counts(DOMAIN), dataset=None, bits=SeededBits(1))
+    release = plan.run(counts(DOMAIN), dataset=None, random_source=SeededRandomSource(1))
     release.save(out)
-    told = header(out)
-    (part,) = told["parts"]
-    assert (told["leastnoise_release"], told["software"]) == (1, f"leastnoise {ln.__version__}")
-    assert (told["insecure"], told["warning"], part["insecure"]) == (True, INSECURE, True)
+    fields = header(out)
+    (part,) = fields["parts"]
+    assert (fields["leastnoise_release"], fields["software"]) == (1, f"leastnoise {ln.__version__}")
+    assert (fields["insecure"], fields["warning"], part["insecure"]) == (True, INSECURE, True)
     assert part["created"] == release.origins[0].created
-    assert part["fingerprint"] == fingerprint(plan.recipe)
-    assert part["recipe"] == json.loads(json.dumps(recipe_data(plan.recipe)[0]))
+    assert part["fingerprint"] == fingerprint(plan.integer_plan)
+    assert part["recipe"] == json.loads(json.dumps(integer_plan_data(plan.integer_plan)[0]))
     assert part["plan"]["rmse"] == plan.rmse
     assert part["plan"]["rounding_loss"] == plan.rounding_loss
     assert part["plan"]["floor"]["value"] == plan.floor_value
     assert not {"seconds", "peak_memory_mb"} & part["plan"].keys()
-    cost = plan.recipe.cost
-    assert told["privacy"] | cost.to_json() == told["privacy"]
-    assert told["privacy"]["epsilon"] == cost.epsilon_at(1e-9) <= 1
-    assert told["privacy"]["statement"].startswith(INSECURE)
+    cost = plan.integer_plan.cost
+    assert fields["privacy"] | cost.to_json() == fields["privacy"]
+    assert fields["privacy"]["epsilon"] == cost.epsilon_at(1e-9) <= 1
+    assert fields["privacy"]["statement"].startswith(INSECURE)
 
 
 def test_statements_name_the_change_and_what_is_composed():
     parts = merged().parts
-    told = Privacy.of_parts(parts)
-    assert told.mu_squared == Privacy.of_parts(parts).mu_squared
-    assert "adding or removing one row" in told.statement
-    assert "made of 2 releases whose mu^2 were added" in told.statement
-    assert told.mu**2 >= sum(p.recipe.cost.mu_squared for p in parts)
-    assert told.delta == 1e-9
+    privacy = Privacy.of_parts(parts)
+    assert privacy.mu_squared == Privacy.of_parts(parts).mu_squared
+    assert "adding or removing one row" in privacy.statement
+    assert "made of 2 releases whose mu^2 were added" in privacy.statement
+    assert privacy.mu**2 >= sum(p.integer_plan.cost.mu_squared for p in parts)
+    assert privacy.delta == 1e-9
     three = released(budget=ln.Budget(mu=0.3, neighbours="replace", rows_per_person=3)).parts
     assert "for replacing one person with at most 3 rows" in Privacy.of_parts(three).statement
 
@@ -199,7 +205,7 @@ def test_existing_folders_are_not_replaced_unless_asked(out):
     with pytest.raises(LeastnoiseError) as error:
         release.save(out)
     assert str(error.value) == f"{out} exists already; choose another name, or replace it with overwrite=True"
-    other = RELEASES["given prior"]()
+    other = RELEASES["given baseline"]()
     other.save(out, overwrite=True)
     same_numbers(ln.Release.load(out), other)
     assert [p.name for p in out.parent.iterdir()] == ["out"]
@@ -249,7 +255,7 @@ def no_exchange(*_: object) -> bool:
 def test_releases_are_replaced_where_names_cannot_be_exchanged(out, monkeypatch):
     monkeypatch.setattr(store, "exchange", no_exchange)
     released().save(out)
-    other = RELEASES["given prior"]()
+    other = RELEASES["given baseline"]()
     other.save(out, overwrite=True)
     same_numbers(ln.Release.load(out), other)
     assert [p.name for p in out.parent.iterdir()] == ["out"]
@@ -269,7 +275,7 @@ def test_failed_replacement_keeps_the_old_one(steps, out, monkeypatch):
     monkeypatch.setattr(Path, "rename", failing)
     monkeypatch.setattr(store, "exchange", failing if steps == 1 else no_exchange)
     with pytest.raises(LeastnoiseError, match="cannot be written"):
-        RELEASES["given prior"]().save(out, overwrite=True)
+        RELEASES["given baseline"]().save(out, overwrite=True)
     same_numbers(ln.Release.load(out), old)
     assert [p.name for p in out.parent.iterdir()] == ["out"]
 
@@ -285,8 +291,8 @@ def test_run_debits_measures_saves_and_finishes(out, tmp_path):
     release = plan.run(data, ledger=ledger, note="second", out=out)
     first, second = ledger.entries()
     assert (first.status, second.status, second.note) == ("debited", "finished", "second")
-    told = header(out)
-    assert (told["parts"][0]["ledger_entry"], told["id"], told["dataset"]) == (2, second.release, "people")
+    fields = header(out)
+    assert (fields["parts"][0]["ledger_entry"], fields["id"], fields["dataset"]) == (2, second.release, "people")
     loaded = ln.Release.load(out)
     same_numbers(loaded, release)
     assert [(o.created, o.ledger_entry, o.summary) for o in loaded.origins] == [
@@ -350,8 +356,8 @@ def test_newer_formats_are_refused(out):
     released().save(out)
     sealed(out, header(out) | {"leastnoise_release": 2, "news": 1})
     (out / "measurements.npz").rename(out / "measurements.new")
-    said = f"{out / 'release.json'} has release format 2, this version reads 1; update leastnoise"
-    assert refused(out) == said
+    text = f"{out / 'release.json'} has release format 2, this version reads 1; update leastnoise"
+    assert refused(out) == text
 
 
 def test_damage_names_the_file_and_the_fix(out):
@@ -375,10 +381,12 @@ def test_files_that_are_not_listed_do_not_matter(out):
 def test_noise_cannot_be_left_out(out):
     """Answers that depend on people, marked as if they did not, have no cost, so nothing can be written of them."""
     (part,) = released().parts
-    probes = tuple(tuple(replace(p, variance=p.variance * 0) for p in orbit) for orbit in part.recipe.probes)
-    recipe = replace(part.recipe, probes=probes)
+    noisy_queries = tuple(
+        tuple(replace(p, variance=p.variance * 0) for p in orbit) for orbit in part.integer_plan.noisy_queries
+    )
+    integer_plan = replace(part.integer_plan, noisy_queries=noisy_queries)
     with pytest.raises(LeastnoiseError, match="must not measure what a person changes without noise"):
-        TableRelease((replace(part, recipe=recipe),)).save(out)
+        TableRelease((replace(part, integer_plan=integer_plan),)).save(out)
     assert not out.exists()
 
 
@@ -395,9 +403,9 @@ def test_exported_tables_are_the_tables(format, out):
     assert names["a/b"] == f"2-a_b.{format}"
     read = pd.read_csv if format == "csv" else pd.read_parquet
     for table in tables:
-        found = read(out / names["/".join(table)])
+        frame = read(out / names["/".join(table)])
         pd.testing.assert_frame_equal(
-            found, release.table(*table, confidence=0.9).assign(insecure=True), check_dtype=False
+            frame, release.table(*table, confidence=0.9).assign(insecure=True), check_dtype=False
         )
     note = (out / "README.txt").read_text()
     assert note.startswith(INSECURE)
@@ -453,10 +461,10 @@ def test_bad_exports_say_so_and_leave_nothing(out):
         ({"tables": [["z"]]}, "no attribute 'z' in this domain (a, b, c)"),
         ({"confidence": 2}, "confidence 2 is not between 0 and 1; a usual one is 0.95"),
     ]
-    for options, said in cases:
+    for options, text in cases:
         with pytest.raises(LeastnoiseError) as error:
             release.export(out, **options)
-        assert str(error.value) == said
+        assert str(error.value) == text
     with pytest.raises(LeastnoiseError, match="format must be"):
         release.save(out, tables="xls")
     assert list(out.parent.iterdir()) == []

@@ -16,7 +16,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release import TableRelease
 from leastnoise.storage.archive import digest_of, read_arrays
 from leastnoise.storage.records import File
@@ -28,9 +28,11 @@ from tests.release.test_files import DOMAIN, counts, header, refused, released, 
 def good(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A small release with two parts; nothing done to it may take a minute."""
     folder = tmp_path_factory.mktemp("fuzz") / "out"
-    release = released(prior="uniform")
+    release = released(baseline="uniform")
     work = ln.Workload(DOMAIN).marginals("b")
-    other = ln.plan(work, ln.Budget(rho=0.1), prior="uniform").run(counts(DOMAIN), bits=SeededBits(2))
+    other = ln.plan(work, ln.Budget(rho=0.1), baseline="uniform").run(
+        counts(DOMAIN), random_source=SeededRandomSource(2)
+    )
     TableRelease(release.parts + other.parts, "people", release.origins + other.origins).save(folder)
 
     def hang(*_: object) -> None:
@@ -143,10 +145,10 @@ def test_any_changed_field_is_refused_by_what_it_says(folder):
         if path == ("sha256",) or ("recipe" in path and kind != "delete"):  # the next test changes those
             continue
         sealed(folder, new)
-        found = outcome(folder)
-        assert found is None or harmless(path, kind), (path, kind)
-        if found is not None:
-            same_numbers(found, release)
+        new_release = outcome(folder)
+        assert new_release is None or harmless(path, kind), (path, kind)
+        if new_release is not None:
+            same_numbers(new_release, release)
             accepted += 1
     assert 0 < accepted < 100
 
@@ -161,13 +163,13 @@ def test_forged_headers_are_refused_or_make_sense(folder, step):
         if path[:1] != ("parts",) or path[2:3] != ("recipe",):
             continue
         forged(folder, new)
-        found = outcome(folder)
-        refusals += found is None
-        if found is not None:
+        release = outcome(folder)
+        refusals += release is None
+        if release is not None:
             accepted += 1
             assert kind not in ("type", "null") or path[-1] in {"target", 0, 1}, (path, kind)
-            assert found.cost == ln.Release.load(folder).cost
-            list(found.tables())
+            assert release.cost == ln.Release.load(folder).cost
+            list(release.tables())
     assert refusals > 5 * accepted > 0
 
 
@@ -197,9 +199,9 @@ def test_flipped_bytes_are_refused_or_harmless(folder, rng):
         file = File.of(path)
         named = data | {"files": {"measurements.npz": file.model_dump()}, "id": file.sha256[:16]}
         sealed(folder, named)
-        found = outcome(folder)
-        if found is not None:
-            same_numbers(found, release)
+        new_release = outcome(folder)
+        if new_release is not None:
+            same_numbers(new_release, release)
             equal += 1
     assert equal < 100  # dates and spare fields of the archive
 
@@ -303,13 +305,15 @@ def test_files_are_only_looked_for_in_the_folder(folder, name):
 def adaptive(good: Path, tmp_path: Path) -> Path:
     """A small adaptive release, several rounds long."""
     work = ln.Workload(DOMAIN).marginals(ways=2)
-    made = ln.adapt(work, ln.Budget(mu=1), select="choice", rounds=12)
-    made.run(counts(DOMAIN), bits=SeededBits(1), out=tmp_path / "adaptive")
+    adapt = ln.adaptive_plan(work, ln.Budget(mu=1), select="choice", rounds=12)
+    adapt.run(counts(DOMAIN), random_source=SeededRandomSource(1), out=tmp_path / "adaptive")
     return tmp_path / "adaptive"
 
 
 def only_told(path: tuple[Any, ...], kind: str) -> bool:
-    """What is told of rounds and questions and cannot be checked: weights, names, sets inside of others, guesses."""
+    """What is reported of rounds and questions and cannot be checked: weights, names, sets inside of others,
+    guesses.
+    """
     inside = path[path.index("adaptive") + 1 :]
     if inside[0] == "rounds":
         return kind == "delete" and "measured" in inside
@@ -326,11 +330,11 @@ def test_changed_rounds_are_refused_by_what_they_say(adaptive):
         if "adaptive" not in path and path[-1] != "selection":
             continue
         forged(adaptive, new)
-        found = outcome(adaptive)
+        new_release = outcome(adaptive)
         tried += 1
-        if found is not None:
+        if new_release is not None:
             assert only_told(path, kind), (path, kind)
-            same_numbers(found, release)
+            same_numbers(new_release, release)
             accepted += 1
     assert tried > 300
     assert accepted < 40
@@ -419,7 +423,7 @@ def test_forged_rounds_are_refused(adaptive, name):
 
 def test_merged_adaptive_releases_are_saved_with_their_rounds(adaptive, folder, tmp_path):
     """A release of a plan beside it keeps what each of them tells; rounds must stay with their own part."""
-    one, other = ln.Release.load(adaptive), released(prior="uniform", budget=ln.Budget(mu=1))
+    one, other = ln.Release.load(adaptive), released(baseline="uniform", budget=ln.Budget(mu=1))
     both = ln.merge(one, other)
     both.save(tmp_path / "both")
     again = ln.Release.load(tmp_path / "both")

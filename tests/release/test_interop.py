@@ -18,7 +18,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.domain.attributes import bins
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release.html import release_html
 from leastnoise.release.statement import INSECURE, Privacy
 
@@ -28,7 +28,7 @@ COUNTS = np.random.default_rng(4).poisson(60, DOMAIN.shape)
 
 def release_of(workload: ln.Workload) -> ln.Release:
     plan = ln.plan(workload, ln.Budget(rho=0.1))
-    return plan.run(COUNTS, dataset="people", bits=SeededBits(3))
+    return plan.run(COUNTS, dataset="people", random_source=SeededRandomSource(3))
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def release() -> ln.Release:
 
 
 def about(release: ln.Release, names: list[str], confidence: float) -> dict[str, Any]:
-    told = {"dataset": "people", "attributes": names, "confidence": confidence}
-    return told | {"privacy": Privacy.of_parts(release.parts).model_dump(), "insecure": True}
+    fields = {"dataset": "people", "attributes": names, "confidence": confidence}
+    return fields | {"privacy": Privacy.of_parts(release.parts).model_dump(), "insecure": True}
 
 
 def test_pandas(release):
@@ -89,7 +89,7 @@ def test_bad_names(release, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "module", "said"),
+    ("name", "module", "text"),
     [
         ("to_polars", "polars", "to_polars needs the package 'polars', which is not installed; pip install polars"),
         (
@@ -99,9 +99,9 @@ def test_bad_names(release, name):
         ),
     ],
 )
-def test_packages_that_are_missing(release, monkeypatch, name, module, said):
+def test_packages_that_are_missing(release, monkeypatch, name, module, text):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(LeastnoiseError, match=f"^{re.escape(said)}"):
+    with pytest.raises(LeastnoiseError, match=f"^{re.escape(text)}"):
         getattr(release, name)()
 
 
@@ -134,8 +134,8 @@ def fitted(domain: ln.Domain, measurements: list[Any]) -> Any:
         code = np.ravel_multi_index(cells[axes], [domain.shape[a] for a in axes])
         rows.append((np.arange(len(measured.noisy_measurement))[:, None] == code) / measured.stddev)
         answers.append(measured.noisy_measurement / measured.stddev)
-    found, *_ = np.linalg.lstsq(np.concatenate(rows), np.concatenate(answers), rcond=None)
-    return found.reshape(domain.shape)
+    result, *_ = np.linalg.lstsq(np.concatenate(rows), np.concatenate(answers), rcond=None)
+    return result.reshape(domain.shape)
 
 
 @pytest.mark.usefixtures("mbi")

@@ -10,7 +10,7 @@ from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.domain.encoding import Bins, Integers, Sized, Values, bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.language import MAX_TEXT, parse, predicate
-from leastnoise.release.queries.linear import Linear, quoted, quoted_name
+from leastnoise.release.queries.linear import LinearQuery, quoted, quoted_name
 from tests.work import counted_calls
 
 COMPARE = {
@@ -198,7 +198,7 @@ ODD = Domain.of(
 
 @pytest.mark.parametrize("text", ["", "  \n", "*", " * ", "true", "sex in ('F','M')", "age < 1000", "income <= 200000"])
 def test_total(text):
-    assert parse(SURVEY, text) == Linear.total(SURVEY)
+    assert parse(SURVEY, text) == LinearQuery.total(SURVEY)
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ SENTENCES = st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=30)
 @settings(max_examples=1500)
 @given(SENTENCES)
 def test_fails_only_with_a_message_in_one_line(text):
-    assert re.fullmatch(r"<Linear: .+>|position [0-9]+: .+", outcome(text))  # . matches no line break
+    assert re.fullmatch(r"<LinearQuery: .+>|position [0-9]+: .+", outcome(text))  # . matches no line break
 
 
 def outcome(text):

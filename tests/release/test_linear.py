@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.queries.linear import MAX_CELLS, Condition, Linear, Term
+from leastnoise.release.queries.linear import MAX_CELLS, Condition, LinearQuery, Term
 
 DOMAIN = Domain.of(age=range(3), sex=["F", "M"], region=list("NESW"), one=1)
 # Few weights, so that constant axes and terms that cancel are common; halves add up without rounding.
@@ -16,7 +16,7 @@ TERMS = st.lists(
     ),
     max_size=5,
 )
-QUERIES = TERMS.map(lambda terms: Linear(DOMAIN, tuple(terms)))
+QUERIES = TERMS.map(lambda terms: LinearQuery(DOMAIN, tuple(terms)))
 
 
 def weights_on(attributes, seed, spread):
@@ -38,7 +38,7 @@ def table(rng):
 
 @given(TERMS)
 def test_same_number_as_dense_weights(terms):
-    query = Linear(DOMAIN, tuple(terms))
+    query = LinearQuery(DOMAIN, tuple(terms))
     table = np.random.default_rng(1).integers(0, 9, DOMAIN.shape)
     assert np.array_equal(dense(query.terms), dense(terms))
     assert query.evaluate(table) == np.sum(dense(terms) * table)
@@ -66,8 +66,8 @@ def test_arithmetic_is_that_of_the_weights(a, b, number):
 
 @given(QUERIES, QUERIES)
 def test_equal_queries_are_equal_functions(a, b):
-    assert a == Linear(DOMAIN, a.terms[::-1])
-    assert hash(a) == hash(Linear(DOMAIN, a.terms[::-1]))
+    assert a == LinearQuery(DOMAIN, a.terms[::-1])
+    assert hash(a) == hash(LinearQuery(DOMAIN, a.terms[::-1]))
     assert a == 2 * (0.5 * a)
     if a == b:
         assert np.array_equal(dense(a.terms), dense(b.terms))
@@ -77,44 +77,44 @@ def test_equal_queries_are_equal_functions(a, b):
 
 
 def test_complements_are_recognized():
-    female, male = (Linear.of(DOMAIN, "sex", row) for row in np.eye(2))
-    assert female + male == Linear.total(DOMAIN)
-    assert Linear.total(DOMAIN) - male == female
+    female, male = (LinearQuery.of(DOMAIN, "sex", row) for row in np.eye(2))
+    assert female + male == LinearQuery.total(DOMAIN)
+    assert LinearQuery.total(DOMAIN) - male == female
     assert female != male
     assert female != "female"
 
 
 def test_negative_zeros_do_not_tell_queries_apart():
-    a, b = Linear.of(DOMAIN, "sex", [0.0, 1]), Linear.of(DOMAIN, "sex", [-0.0, 1])
+    a, b = LinearQuery.of(DOMAIN, "sex", [0.0, 1]), LinearQuery.of(DOMAIN, "sex", [-0.0, 1])
     assert a == b
     assert hash(a) == hash(b)
 
 
 def test_product_is_the_outer_product(table):
-    query = Linear.product(DOMAIN, {"region": [1, 2, 3, 4], "age": [0, 1, -1], "sex": [2, 2], "one": [3]})
+    query = LinearQuery.product(DOMAIN, {"region": [1, 2, 3, 4], "age": [0, 1, -1], "sex": [2, 2], "one": [3]})
     assert query.attributes == (0, 2)
     assert_allclose(query.terms[0].weights, 6 * np.outer([0, 1, -1], [1, 2, 3, 4]))
     assert query.evaluate(table) == np.einsum("asro,a,r->", table, [0, 1, -1], [6, 12, 18, 24])
-    assert Linear.product(DOMAIN, {}) == Linear.total(DOMAIN)
+    assert LinearQuery.product(DOMAIN, {}) == LinearQuery.total(DOMAIN)
 
 
 def test_of_takes_names_in_any_order(table):
     weights = np.arange(12.0).reshape(4, 3)
-    query = Linear.of(DOMAIN, ["region", "age"], weights)
+    query = LinearQuery.of(DOMAIN, ["region", "age"], weights)
     assert np.array_equal(query.terms[0].weights, weights.T)
-    assert Linear.of(DOMAIN, ["region", "age"], weights.ravel()) == query
+    assert LinearQuery.of(DOMAIN, ["region", "age"], weights.ravel()) == query
     assert query.evaluate(table) == np.sum(table.sum(axis=(1, 3)).T * weights)
-    assert Linear.of(DOMAIN, [], 1) == Linear.total(DOMAIN)
+    assert LinearQuery.of(DOMAIN, [], 1) == LinearQuery.total(DOMAIN)
 
 
 def test_total_counts_everybody(table):
-    assert Linear.total(DOMAIN).evaluate(table) == table.sum()
-    assert Linear.total(DOMAIN).attributes == ()
+    assert LinearQuery.total(DOMAIN).evaluate(table) == table.sum()
+    assert LinearQuery.total(DOMAIN).attributes == ()
 
 
 def test_weights_cannot_be_changed_and_are_not_shared():
     mine = np.array([1.0, 2.0])
-    query = Linear.of(DOMAIN, "sex", mine)
+    query = LinearQuery.of(DOMAIN, "sex", mine)
     mine[0] = 7
     assert query.terms[0].weights.tolist() == [1, 2]
     with pytest.raises(ValueError, match="read-only"):
@@ -122,10 +122,10 @@ def test_weights_cannot_be_changed_and_are_not_shared():
 
 
 def test_representation():
-    assert repr(Linear.of(DOMAIN, "sex", [1, 2]) - 1 * Linear.of(DOMAIN, "age", [0, 0, 1])) == (
-        "<Linear: age, cells: 3; sex, cells: 2>"
+    assert repr(LinearQuery.of(DOMAIN, "sex", [1, 2]) - 1 * LinearQuery.of(DOMAIN, "age", [0, 0, 1])) == (
+        "<LinearQuery: age, cells: 3; sex, cells: 2>"
     )
-    assert repr(0 * Linear.total(DOMAIN)) == "<Linear: zero>"
+    assert repr(0 * LinearQuery.total(DOMAIN)) == "<LinearQuery: zero>"
 
 
 WIDE = Domain.of(a=range(5000), b=range(5000))
@@ -135,56 +135,59 @@ BIG = {"a": np.arange(5000), "b": np.arange(5000)}
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Linear.of(DOMAIN, "sex", [1, 2, 3]), "query has 3 entries but sex has 2 cells; give one each"),
+        (lambda: LinearQuery.of(DOMAIN, "sex", [1, 2, 3]), "query has 3 entries but sex has 2 cells; give one each"),
         (
-            lambda: Linear.of(DOMAIN, ["sex", "age"], np.ones(5)),
+            lambda: LinearQuery.of(DOMAIN, ["sex", "age"], np.ones(5)),
             "query has 5 entries but sex x age has 6 cells; give one each",
         ),
-        (lambda: Linear.of(DOMAIN, [], [1, 2]), "query has 2 entries but the total has 1 cells; give one each"),
-        (lambda: Linear.of(DOMAIN, "sex", [1, np.nan]), "query holds nan at [1]; every entry must be a finite number"),
+        (lambda: LinearQuery.of(DOMAIN, [], [1, 2]), "query has 2 entries but the total has 1 cells; give one each"),
         (
-            lambda: Linear.of(DOMAIN, "sxe", [1, 2]),
+            lambda: LinearQuery.of(DOMAIN, "sex", [1, np.nan]),
+            "query holds nan at [1]; every entry must be a finite number",
+        ),
+        (
+            lambda: LinearQuery.of(DOMAIN, "sxe", [1, 2]),
             "no attribute 'sxe' in this domain (age, sex, region, one); did you mean 'sex'?",
         ),
         (
-            lambda: Linear.of(DOMAIN, ["sex", "sex"], np.eye(2)),
+            lambda: LinearQuery.of(DOMAIN, ["sex", "sex"], np.eye(2)),
             "the attribute 'sex' is named twice; name each once",
         ),
         (
-            lambda: Linear(DOMAIN, (Term((1, 0), np.ones((2, 3))),)),
+            lambda: LinearQuery(DOMAIN, (Term((1, 0), np.ones((2, 3))),)),
             "weights of shape (2, 3) do not fit the attributes (1, 0); use Linear.of",
         ),
         (
-            lambda: Linear(DOMAIN, (Term((0,), np.ones(2)),)),
+            lambda: LinearQuery(DOMAIN, (Term((0,), np.ones(2)),)),
             "weights of shape (2,) do not fit the attributes (0,); use Linear.of",
         ),
         (
-            lambda: Linear(DOMAIN, (Term((4,), np.ones(2)),)),
+            lambda: LinearQuery(DOMAIN, (Term((4,), np.ones(2)),)),
             "weights of shape (2,) do not fit the attributes (4,); use Linear.of",
         ),
-        (lambda: Linear.product(DOMAIN, {"sex": [1]}), "query has 1 entries but sex has 2 cells; give one each"),
+        (lambda: LinearQuery.product(DOMAIN, {"sex": [1]}), "query has 1 entries but sex has 2 cells; give one each"),
         (
-            lambda: Linear.product(WIDE, BIG),
+            lambda: LinearQuery.product(WIDE, BIG),
             "this needs a x b in one piece, 25,000,000 cells; at most 16,777,216 fit, use fewer attributes or coarser "
             "ones",
         ),
         (
-            lambda: Linear.product(DOMAIN, {"sex": [1e200, 0], "age": [1e200, 0, 0]}),
+            lambda: LinearQuery.product(DOMAIN, {"sex": [1e200, 0], "age": [1e200, 0, 0]}),
             "the weights of this query are too large for floats; use smaller numbers",
         ),
         (
-            lambda: Linear.of(DOMAIN, "sex", [1e308, 0]) + Linear.of(DOMAIN, "sex", [1e308, 0]),
+            lambda: LinearQuery.of(DOMAIN, "sex", [1e308, 0]) + LinearQuery.of(DOMAIN, "sex", [1e308, 0]),
             "the weights of this query are too large for floats; use smaller numbers",
         ),
-        (lambda: Linear.total(DOMAIN) * np.inf, "a query is multiplied by a finite number, got inf"),
-        (lambda: "2" * Linear.total(DOMAIN), "a query is multiplied by a finite number, got '2'"),
-        (lambda: Linear.total(DOMAIN) * True, "a query is multiplied by a finite number, got True"),
+        (lambda: LinearQuery.total(DOMAIN) * np.inf, "a query is multiplied by a finite number, got inf"),
+        (lambda: "2" * LinearQuery.total(DOMAIN), "a query is multiplied by a finite number, got '2'"),
+        (lambda: LinearQuery.total(DOMAIN) * True, "a query is multiplied by a finite number, got True"),
         (
-            lambda: Linear.total(DOMAIN) + Linear.total(WIDE),
+            lambda: LinearQuery.total(DOMAIN) + LinearQuery.total(WIDE),
             "these queries are over different domains (age, sex, region, one) and (a, b); use one domain",
         ),
         (
-            lambda: Linear.total(WIDE).evaluate([1, 2]),
+            lambda: LinearQuery.total(WIDE).evaluate([1, 2]),
             "table has shape (2,) but the domain has (5000, 5000); give every cell",
         ),
     ],
@@ -197,13 +200,13 @@ def test_bad_input_is_told_in_one_line(make, message):
 
 def test_only_queries_are_added():
     with pytest.raises(TypeError):
-        Linear.total(DOMAIN) + 1
+        LinearQuery.total(DOMAIN) + 1
     with pytest.raises(TypeError):
-        Linear.total(DOMAIN) - 1
+        LinearQuery.total(DOMAIN) - 1
 
 
 def test_constant_vectors_take_no_cells():
-    assert Linear.product(WIDE, {**BIG, "a": np.ones(5000)}).attributes == (1,)
+    assert LinearQuery.product(WIDE, {**BIG, "a": np.ones(5000)}).attributes == (1,)
 
 
 FACTORS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**32 - 1)), max_size=4)
@@ -220,13 +223,13 @@ def test_conditions_match_dense_logic(groups):
         for a, row in rows:
             cells &= row.reshape([-1 if k == a else 1 for k in range(len(DOMAIN))])
         expected |= cells
-    found = Condition.every(DOMAIN, negated).negated()
-    assert np.array_equal(dense([Term(*found.cells())]), expected)
-    assert np.array_equal(dense(found.linear().terms), expected)
-    attributes, cells = found.cells()
+    result = Condition.every(DOMAIN, negated).negated()
+    assert np.array_equal(dense([Term(*result.cells())]), expected)
+    assert np.array_equal(dense(result.linear().terms), expected)
+    attributes, cells = result.cells()
     assert cells.dtype == bool
     assert cells.ndim == len(attributes)
-    assert attributes == found.linear().attributes
+    assert attributes == result.linear().attributes
 
 
 def test_conjunctions_stay_apart_until_their_cells_are_asked_for():

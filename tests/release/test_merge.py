@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release import TableRelease, merge, state
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
@@ -26,7 +26,7 @@ def work() -> Workload:
 SAME = work().marginals(ways=2).prefix("b")
 LOW = work().affine("a", "c").marginals(ways=1)
 
-# name: (priors of all plans, one workload per part)
+# name: (baselines of all plans, one workload per part)
 CASES = {
     "same plan": ("uniform", [SAME, SAME]),
     "same plan, searched": ("search", [work().prefix(ways=2)] * 3),
@@ -48,17 +48,17 @@ CASES = {
         "uniform",
         [work().prefix("a", "b", "c").marginals("a", "b", "c").ranges("a", "b", "c"), work().marginals("c", "a", "b")],
     ),
-    "given priors": (GIVEN, [work().prefix("a", "b"), work().marginals("a", "c").marginals("b")]),
-    "given priors, low rank": (GIVEN, [LOW, work().ranges("a", "c").prefix("b")]),
+    "given baselines": (GIVEN, [work().prefix("a", "b"), work().marginals("a", "c").marginals("b")]),
+    "given baselines, low rank": (GIVEN, [LOW, work().ranges("a", "c").prefix("b")]),
 }
 
 
-def releases(priors, works, **options):
-    made = []
+def releases(baselines, works, **options):
+    results = []
     for k, w in enumerate(works):
-        plan = ln.plan(w, ln.Budget(mu=MU[k], **options), prior=priors)
-        made.append(plan.run(Table(DOMAIN, TABLE), bits=SeededBits(100 + k)))
-    return made
+        plan = ln.plan(w, ln.Budget(mu=MU[k], **options), baseline=baselines)
+        results.append(plan.run(Table(DOMAIN, TABLE), random_source=SeededRandomSource(100 + k)))
+    return results
 
 
 def check_least_squares(merged):
@@ -79,21 +79,21 @@ def check_least_squares(merged):
 
 @pytest.mark.parametrize("name", CASES)
 def test_merging_is_least_squares(name):
-    priors, works = CASES[name]
-    check_least_squares(merge(*releases(priors, works)))
+    baselines, works = CASES[name]
+    check_least_squares(merge(*releases(baselines, works)))
 
 
 @pytest.mark.parametrize("options", [{"neighbours": "replace"}, {"rows_per_person": 3}], ids=str)
 @pytest.mark.parametrize("name", ["same plan", "other classes", "low rank, then full"])
 def test_merging_is_least_squares_for_other_neighbours(name, options):
-    priors, works = CASES[name]
-    check_least_squares(merge(*releases(priors, works, **options)))
+    baselines, works = CASES[name]
+    check_least_squares(merge(*releases(baselines, works, **options)))
 
 
 @pytest.mark.parametrize("name", ["same plan", "other classes", "low rank thrice"])
 def test_merging_pairs_is_merging_all(name):
-    priors, works = CASES[name]
-    first, *rest = releases(priors, works)
+    baselines, works = CASES[name]
+    first, *rest = releases(baselines, works)
     step = first
     for other in rest:
         step = merge(step, other)
@@ -105,8 +105,8 @@ def test_merging_pairs_is_merging_all(name):
 
 @pytest.mark.parametrize("name", ["same classes", "other classes", "low rank, then full"])
 def test_order_of_releases_does_not_matter(name):
-    made = releases(*CASES[name])
-    one, other = merge(*made), merge(*reversed(made))
+    result = releases(*CASES[name])
+    one, other = merge(*result), merge(*reversed(result))
     for names in one.tables():
         assert_allclose(one.counts(*names), other.counts(*names), rtol=0, atol=1e-9 * TABLE.sum())
         assert_allclose(one.std_errors(*names), other.std_errors(*names), rtol=1e-8)
@@ -115,10 +115,10 @@ def test_order_of_releases_does_not_matter(name):
 def test_joint_covariance_is_that_of_all_measurements():
     merged = merge(*releases(*CASES["low rank, then full"]))
     questions = ["a = 1 and c = 2", "a <= 1", "b = 0", "(a = 0 and c = 0) - (c = 0)", "true"]
-    found = merged.asks(questions)
+    asks = merged.ask_many(questions)
     dense, rows = Dense(merged.parts), np.stack([dense_row(merged, q) for q in questions])
-    assert_allclose(found.covariance, dense.covariance(rows), rtol=1e-8, atol=1e-8 * found.covariance.max())
-    assert_allclose(found.values, dense.answers(rows), rtol=0, atol=1e-9 * TABLE.sum())
+    assert_allclose(asks.covariance, dense.covariance(rows), rtol=1e-8, atol=1e-8 * asks.covariance.max())
+    assert_allclose(asks.values, dense.answers(rows), rtol=0, atol=1e-9 * TABLE.sum())
 
 
 def dense_row(release, question):
@@ -136,13 +136,13 @@ def test_a_second_release_never_hurts():
 
 def test_passed_on_priors_are_the_same_priors():
     plan = ln.plan(
-        work().prefix("a", "b"), ln.Budget(mu=1), prior={"a": [0.5, 0.3, 0.2], "b": [0.123, 0.3, 0.4, 0.177]}
+        work().prefix("a", "b"), ln.Budget(mu=1), baseline={"a": [0.5, 0.3, 0.2], "b": [0.123, 0.3, 0.4, 0.177]}
     )
-    first = plan.run(Table(DOMAIN, TABLE), bits=SeededBits(1))
-    later = ln.plan(work().ranges("b", "c"), ln.Budget(mu=1), prior=first.priors())
-    second = later.run(Table(DOMAIN, TABLE), bits=SeededBits(2))
-    for name, prior in first.priors().items():
-        assert_allclose(second.priors()[name], prior, rtol=0, atol=1e-15)
+    first = plan.run(Table(DOMAIN, TABLE), random_source=SeededRandomSource(1))
+    later = ln.plan(work().ranges("b", "c"), ln.Budget(mu=1), baseline=first.baselines())
+    second = later.run(Table(DOMAIN, TABLE), random_source=SeededRandomSource(2))
+    for name, baseline in first.baselines().items():
+        assert_allclose(second.baselines()[name], baseline, rtol=0, atol=1e-15)
     check_least_squares(merge(first, second))
 
 
@@ -150,46 +150,50 @@ def test_passed_on_priors_are_the_same_priors():
 def test_passed_on_priors_stay_the_same_for_any_size(size):
     domain = ordered(size)
     for seed in range(5):
-        prior = np.random.default_rng(seed).dirichlet(np.ones(size))
-        plan = ln.plan(Workload(domain).marginals("a"), ln.Budget(mu=1), prior={"a": prior})
-        once = plan.recipe.priors[0].values
-        again = ln.plan(Workload(domain).prefix("a"), ln.Budget(mu=1), prior={"a": once}).recipe.priors[0].values
+        baseline = np.random.default_rng(seed).dirichlet(np.ones(size))
+        plan = ln.plan(Workload(domain).marginals("a"), ln.Budget(mu=1), baseline={"a": baseline})
+        once = plan.integer_plan.baselines[0].values
+        again = (
+            ln.plan(Workload(domain).prefix("a"), ln.Budget(mu=1), baseline={"a": once})
+            .integer_plan.baselines[0]
+            .values
+        )
         assert_allclose(again, once, rtol=0, atol=1e-15)
 
 
 def test_cost_adds_up_exactly():
-    made = releases("uniform", [SAME, LOW, work().prefix("a")])
-    merged = merge(*made)
-    assert merged.cost.mu_squared == sum((r.cost.mu_squared for r in made), Fraction(0))
+    result = releases("uniform", [SAME, LOW, work().prefix("a")])
+    merged = merge(*result)
+    assert merged.cost.mu_squared == sum((r.cost.mu_squared for r in result), Fraction(0))
     assert merged.insecure
-    assert merge(made[0]).cost == made[0].cost
+    assert merge(result[0]).cost == result[0].cost
 
 
 def test_same_plan_twice_halves_the_variance():
-    plan = ln.plan(LOW, ln.Budget(mu=1), prior="uniform")
-    one, two = (plan.run(Table(DOMAIN, TABLE), bits=SeededBits(k)) for k in (1, 2))
+    plan = ln.plan(LOW, ln.Budget(mu=1), baseline="uniform")
+    one, two = (plan.run(Table(DOMAIN, TABLE), random_source=SeededRandomSource(k)) for k in (1, 2))
     for names in one.tables():
         assert_allclose(merge(one, two).std_errors(*names), one.std_errors(*names) / np.sqrt(2), rtol=1e-9)
 
 
 def test_a_release_without_a_name_goes_with_any():
-    plan = ln.plan(SAME, ln.Budget(mu=1), prior="uniform")
-    named = plan.run(Table(DOMAIN, TABLE, "people"), bits=SeededBits(1))
-    plain = plan.run(Table(DOMAIN, TABLE), bits=SeededBits(2))
+    plan = ln.plan(SAME, ln.Budget(mu=1), baseline="uniform")
+    named = plan.run(Table(DOMAIN, TABLE, "people"), random_source=SeededRandomSource(1))
+    plain = plan.run(Table(DOMAIN, TABLE), random_source=SeededRandomSource(2))
     assert merge(plain, named).dataset == "people"
 
 
-def refused(message, *made):
+def refused(message, *results):
     with pytest.raises(ln.LeastnoiseError, match=f"^{re.escape(message)}$"):
-        merge(*made)
+        merge(*results)
 
 
 def test_refuses_what_does_not_belong_together():
     (first,) = releases("uniform", [SAME])
     searched, given = releases("search", [work().prefix(ways=2)])[0], releases(GIVEN, [SAME])[0]
-    same = "plan both with the same one, such as prior='uniform'"
-    refused(f"the releases have different priors on 'a'; {same}", first, searched)
-    refused(f"the releases have different priors on 'a'; {same}", first, given)
+    same = "plan both with the same one, such as baseline='uniform'"
+    refused(f"the releases have different baselines on 'a'; {same}", first, searched)
+    refused(f"the releases have different baselines on 'a'; {same}", first, given)
     refused("there is nothing to merge; give at least one release")
     twice = "a release is given twice, or was made twice with one seed; give each release once"
     refused(twice, first, first)
@@ -211,12 +215,15 @@ def test_refuses_what_does_not_belong_together():
 
 
 def test_refuses_other_data():
-    plan = ln.plan(SAME, ln.Budget(mu=1), prior="uniform")
-    old, new = (plan.run(Table(DOMAIN, TABLE, name), bits=SeededBits(k)) for k, name in enumerate(["2024", "2025"]))
+    plan = ln.plan(SAME, ln.Budget(mu=1), baseline="uniform")
+    old, new = (
+        plan.run(Table(DOMAIN, TABLE, name), random_source=SeededRandomSource(k))
+        for k, name in enumerate(["2024", "2025"])
+    )
     refused("the releases are of '2024' and '2025'; merge releases of the same data", old, new)
     other = ordered(3, 4, 2)
     there = ln.plan(Workload(other).marginals(ways=1), ln.Budget(mu=1)).run(
-        Table(other, skewed_table(other)), bits=SeededBits(3)
+        Table(other, skewed_table(other)), random_source=SeededRandomSource(3)
     )
     refused(
         "the releases are on different domains; merge releases of the same attributes and values", merge(old), there
@@ -225,5 +232,5 @@ def test_refuses_other_data():
 
 def test_refuses_unlike_strategies_on_many_cells(monkeypatch):
     monkeypatch.setattr(state, "MERGE_CELLS", 5)
-    made = releases("uniform", [work().marginals("a", "b"), work().prefix("a", "b")])
-    refused("the releases measure 12 cells in different ways, too many to merge; use the same plan for both", *made)
+    result = releases("uniform", [work().marginals("a", "b"), work().prefix("a", "b")])
+    refused("the releases measure 12 cells in different ways, too many to merge; use the same plan for both", *result)

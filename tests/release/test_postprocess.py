@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise import sources
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.covariance import pieces
-from leastnoise.release import Linear, Release, TableRelease
+from leastnoise.release import LinearQuery, Release, TableRelease
 from leastnoise.release.postprocessing import cells
 from leastnoise.release.postprocessing import nonnegative as solver
 from leastnoise.release.postprocessing.postprocess import HOLD, rounded
@@ -26,8 +26,8 @@ ORDERED = ln.Domain.of(age=range(5), sex=["F", "M"], one=["x"], kind=3)
 
 CASES = {
     "pairs": (ln.Workload(ALIKE).marginals(ways=2), {}),
-    "given prior": (ln.Workload(ALIKE).marginals(ways=2), {"prior": {"c": [0.7, 0.1, 0.1, 0.1]}}),
-    "prefix": (ln.Workload(ORDERED).ranges("age", by="sex").marginals(ways=2), {"prior": "search"}),
+    "given baseline": (ln.Workload(ALIKE).marginals(ways=2), {"baseline": {"c": [0.7, 0.1, 0.1, 0.1]}}),
+    "prefix": (ln.Workload(ORDERED).ranges("age", by="sex").marginals(ways=2), {"baseline": "search"}),
     "all three": (ln.Workload(ALIKE).marginals(ways=3), {}),
     "not products": (ln.Workload(ln.Domain.of(u=range(4), v=range(4))).affine(ways=2).marginals(ways=1), {}),
 }
@@ -43,7 +43,9 @@ def released(case: str, rows: int = 60, seed: int = 1, mu: float = 0.3, **budget
     domain = CASES[case][0].domain
     shares = np.random.default_rng(seed).dirichlet(np.full(domain.size, 0.1))
     table = np.random.default_rng(seed).multinomial(rows, shares).reshape(domain.shape)
-    return planned(case, ln.Budget(mu=mu, **budget)).run(sources.Table(domain, table), bits=SeededBits(seed)), table
+    return planned(case, ln.Budget(mu=mu, **budget)).run(
+        sources.Table(domain, table), random_source=SeededRandomSource(seed)
+    ), table
 
 
 def widest(release: Release) -> list[tuple[str, ...]]:
@@ -51,9 +53,9 @@ def widest(release: Release) -> list[tuple[str, ...]]:
     return [t for t in tables if not any(set(t) < set(other) for other in tables)]
 
 
-def cell_queries(release: Release, names: tuple[str, ...]) -> list[Linear]:
+def cell_queries(release: Release, names: tuple[str, ...]) -> list[LinearQuery]:
     size = int(np.prod(release.domain.project(*names).shape))
-    return [Linear.of(release.domain, names, row) for row in np.eye(size)] if names else [release.query("")]
+    return [LinearQuery.of(release.domain, names, row) for row in np.eye(size)] if names else [release.query("")]
 
 
 def margin(table: np.ndarray, domain: ln.Domain, names: tuple[str, ...]) -> np.ndarray:
@@ -67,8 +69,10 @@ def margin(table: np.ndarray, domain: ln.Domain, names: tuple[str, ...]) -> np.n
 def dense_conditional(release: Release, names: tuple[str, ...], facts: dict) -> tuple[np.ndarray, np.ndarray]:
     """Counts and standard errors of a table given exact facts, from the joint covariance of all cells."""
     queries = cell_queries(release, names)
-    told = [q for key in facts for q in cell_queries(release, (key,) if isinstance(key, str) and key else tuple(key))]
-    joint = release.asks([*queries, *told])
+    reported = [
+        q for key in facts for q in cell_queries(release, (key,) if isinstance(key, str) and key else tuple(key))
+    ]
+    joint = release.ask_many([*queries, *reported])
     values = np.concatenate([np.ravel(v) for v in facts.values()]).astype(float)
     n, S = len(queries), joint.covariance
     gain = S[:n, n:] @ np.linalg.pinv(S[n:, n:], rcond=1e-9, hermitian=True)
@@ -83,7 +87,7 @@ def dense_conditional(release: Release, names: tuple[str, ...], facts: dict) -> 
         ("pairs", ["b"]),
         ("pairs", ["", "a", "b"]),
         ("pairs", [("a", "c"), "b"]),
-        ("given prior", [("a", "c"), ("b", "c")]),
+        ("given baseline", [("a", "c"), ("b", "c")]),
         ("prefix", ["age", "sex"]),
         ("all three", [("a", "b"), ("b", "c"), ""]),
         ("not products", ["v"]),
@@ -125,7 +129,7 @@ def test_totals_stay_unbiased_with_honest_errors():
     plan = ln.plan(workload, ln.Budget(mu=0.5))
     scores = []
     for seed in range(300):
-        release = plan.run(sources.Table(ALIKE, table), bits=SeededBits(seed))
+        release = plan.run(sources.Table(ALIKE, table), random_source=SeededRandomSource(seed))
         adjusted = release.adjust(totals={"a": table.sum((1, 2))})
         error = adjusted.counts("a", "c")[1, 2] - table.sum(1)[1, 2]
         scores.append(error / adjusted.release.std_errors("a", "c")[1, 2])
@@ -171,14 +175,14 @@ def dense_projection(release: Release, tables: list[tuple[str, ...]], hold: floa
     state, columns = release.state, {}
     for i, query in enumerate(queries):
         for term in query.terms:
-            for members, piece in pieces(state.structure, state.priors, term.attributes, term.weights).items():
-                found = state.find(members)
-                if found is not None:
-                    scale = np.sqrt(found.noise * hold ** (len(members) - most))
-                    half = scale * found.strategy.half(piece[None])[0]
+            for members, piece in pieces(state.structure, state.baselines, term.attributes, term.weights).items():
+                result = state.find(members)
+                if result is not None:
+                    scale = np.sqrt(result.noise * hold ** (len(members) - most))
+                    half = scale * result.strategy.half(piece[None])[0]
                     columns.setdefault(members, np.zeros((len(queries), len(half))))[i] += half
     K = np.concatenate(list(columns.values()), axis=1)
-    start = release.asks(queries).values
+    start = release.ask_many(queries).values
     w = cp.Variable(K.shape[1])
     cp.Problem(cp.Minimize(cp.sum_squares(w)), [start + K @ w >= 0]).solve(
         solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
@@ -193,17 +197,17 @@ def test_equals_the_quadratic_program(case, hold):
     tables = widest(release)
     adjusted = release.adjust(nonnegative=True, hold=hold, tolerance=1e-6)
     expected = dense_projection(release, tables, hold)
-    found = np.concatenate([adjusted.counts(*names).ravel() for names in tables])
+    values = np.concatenate([adjusted.counts(*names).ravel() for names in tables])
     assert np.concatenate([release.counts(*names).ravel() for names in tables]).min() < -1  # something was to be done
-    assert_allclose(found, expected, atol=1e-5)
+    assert_allclose(values, expected, atol=1e-5)
 
 
 def test_chosen_tables_only():
     release, _ = released("pairs")
     adjusted = release.adjust(nonnegative=True, tables=[("a", "b"), "c", "b"], tolerance=1e-6)
     expected = dense_projection(release, [("a", "b"), ("c",)], HOLD)
-    found = np.concatenate([adjusted.counts(*names).ravel() for names in (("a", "b"), ("c",))])
-    assert_allclose(found, expected, atol=1e-5)
+    values = np.concatenate([adjusted.counts(*names).ravel() for names in (("a", "b"), ("c",))])
+    assert_allclose(values, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("case", "hold"), [("prefix", 10.0), ("pairs", 1.0), ("not products", 10.0)])
@@ -215,8 +219,8 @@ def test_certificate_holds(case, hold, monkeypatch):
     exact = dense_projection(release, tables, hold)
     for tolerance in (0.5, 0.1, 0.01):
         adjusted = release.adjust(nonnegative=True, tolerance=tolerance, hold=hold)
-        found = np.concatenate([adjusted.counts(*names).ravel() for names in tables])
-        assert (np.abs(found - exact) <= adjusted.certificate.distance * errors + 1e-5).all()
+        values = np.concatenate([adjusted.counts(*names).ravel() for names in tables])
+        assert (np.abs(values - exact) <= adjusted.certificate.distance * errors + 1e-5).all()
         assert case == "not products" or adjusted.certificate.distance <= tolerance * adjusted.certificate.moved
 
 
@@ -241,7 +245,7 @@ def test_error_shrinks_where_many_cells_are_empty(ways):
     for seed in range(5):
         rng = np.random.default_rng(seed)
         codes = np.stack([rng.choice(6, 500, p=rng.dirichlet(np.full(6, 0.3))) for _ in "abcd"], axis=1)
-        release = plan.run(sources.Codes(domain, codes), bits=SeededBits(seed))
+        release = plan.run(sources.Codes(domain, codes), random_source=SeededRandomSource(seed))
         adjusted = release.adjust(nonnegative=True)
         plain, better = 0.0, 0.0
         for names in widest(release):
@@ -292,8 +296,8 @@ def test_merged_releases():
     both = TableRelease(one.parts + two.parts)
     adjusted = both.adjust(nonnegative=True, tolerance=1e-6)
     tables = widest(both)
-    found = np.concatenate([adjusted.counts(*names).ravel() for names in tables])
-    assert_allclose(found, dense_projection(both, tables, HOLD), atol=1e-5)
+    values = np.concatenate([adjusted.counts(*names).ravel() for names in tables])
+    assert_allclose(values, dense_projection(both, tables, HOLD), atol=1e-5)
 
 
 def test_batches_change_nothing(monkeypatch):
@@ -307,11 +311,11 @@ def test_batches_change_nothing(monkeypatch):
 def test_progress_is_told(monkeypatch):
     monkeypatch.setattr(solver, "PROGRESS_EVERY", 1)
     release, _ = released("prefix")
-    told = []
-    adjusted = release.adjust(nonnegative=True, progress=lambda done, todo, what: told.append((done, todo, what)))
-    assert told[0] == (0, solver.MAX_STEPS, "non-negative tables")
-    assert len(told) > 1
-    assert told[-1][0] <= adjusted.certificate.steps
+    reported = []
+    adjusted = release.adjust(nonnegative=True, progress=lambda done, todo, what: reported.append((done, todo, what)))
+    assert reported[0] == (0, solver.MAX_STEPS, "non-negative tables")
+    assert len(reported) > 1
+    assert reported[-1][0] <= adjusted.certificate.steps
 
 
 def test_stopping_early_is_told_and_still_feasible(monkeypatch):
@@ -418,6 +422,6 @@ def test_steps_say_what_they_do():
 def test_a_column_named_like_an_attribute():
     domain = ln.Domain.of(unbiased=3)
     plan = ln.plan(ln.Workload(domain).marginals(ways=1), ln.Budget(mu=1))
-    release = plan.run(sources.Table(domain, np.array([1, 2, 3])), bits=SeededBits(1))
+    release = plan.run(sources.Table(domain, np.array([1, 2, 3])), random_source=SeededRandomSource(1))
     with pytest.raises(ln.LeastnoiseError, match="the attribute 'unbiased' has the name of a column"):
         release.adjust(round=True).table("unbiased")

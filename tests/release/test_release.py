@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 import leastnoise as ln
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.request import clear_cache
-from leastnoise.release import Linear
+from leastnoise.release import LinearQuery
 from leastnoise.release.answers import quantile
 from leastnoise.sources import Codes, Table
 from leastnoise.strategies import solvers
@@ -29,7 +29,7 @@ FURTHER = {
     "suffix 2-way": Workload(ordered(3, 4)).suffix(ways=2),
 }
 ALL = WORKLOADS | FURTHER
-# (workload, prior, further options of the plan)
+# (workload, baseline, further options of the plan)
 CASES = [
     *((name, "search", ()) for name in ALL),
     *((name, "uniform", ()) for name in ("prefix of 3", "affine of 3", "phi", "random of 3", "classes out of order")),
@@ -43,14 +43,14 @@ CLOSE = 1e-9  # relative to all rows: least squares with noise 300 times apart l
 
 
 @cache
-def released(name, prior="search", options=(), neighbours="add-remove", rows_per_person=None):
+def released(name, baseline="search", options=(), neighbours="add-remove", rows_per_person=None):
     workload = ALL[name]
     domain = workload.domain
-    if prior == "given":
-        prior = {n: skewed(k) for n, k in zip(domain.names, domain.shape, strict=True)}
+    if baseline == "given":
+        baseline = {n: skewed(k) for n, k in zip(domain.names, domain.shape, strict=True)}
     budget = ln.Budget(mu=0.7, neighbours=neighbours, rows_per_person=rows_per_person)
-    plan = ln.plan(workload, budget, prior=prior, **dict(options))
-    release = plan.run(Table(domain, skewed_table(domain)), bits=SeededBits(3))
+    plan = ln.plan(workload, budget, baseline=baseline, **dict(options))
+    release = plan.run(Table(domain, skewed_table(domain)), random_source=SeededRandomSource(3))
     return release, Dense(release.parts)
 
 
@@ -76,20 +76,20 @@ def check_everything(release, dense):
     assert_allclose(frame["std_error"], dense.std_errors(rows), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize(("name", "prior", "options"), CASES, ids=str)
-def test_answers_are_least_squares(name, prior, options):
-    check_everything(*released(name, prior, options))
+@pytest.mark.parametrize(("name", "baseline", "options"), CASES, ids=str)
+def test_answers_are_least_squares(name, baseline, options):
+    check_everything(*released(name, baseline, options))
 
 
 def probes_of(release):
-    return [p for part in release.parts for probes in part.recipe.probes for p in probes]
+    return [p for part in release.parts for noisy_queries in part.integer_plan.noisy_queries for p in noisy_queries]
 
 
 def test_cases_have_every_kind_of_strategy():
-    probes = [p for case in CASES for p in probes_of(released(*case)[0])]
-    assert any(p.strategy.multiplier > 1 for p in probes)
-    assert any(len(part.shape) > 1 for p in probes for part in p.strategy.parts)
-    assert {type(part).__name__ for p in probes for part in p.strategy.parts} == {"Centring", "Rows"}
+    noisy_queries = [p for case in CASES for p in probes_of(released(*case)[0])]
+    assert any(p.strategy.multiplier > 1 for p in noisy_queries)
+    assert any(len(part.shape) > 1 for p in noisy_queries for part in p.strategy.parts)
+    assert {type(part).__name__ for p in noisy_queries for part in p.strategy.parts} == {"Centring", "Rows"}
 
 
 @pytest.fixture
@@ -102,12 +102,12 @@ def few_dense_cells(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_dense_cells")
-@pytest.mark.parametrize("prior", ["search", "uniform"])
-def test_answers_are_least_squares_with_levels(prior):
+@pytest.mark.parametrize("baseline", ["search", "uniform"])
+def test_answers_are_least_squares_with_levels(baseline):
     domain = ordered(4, 4, 3)
     work = Workload(domain).add({"a": "marginal", "b": "range"}).add({"a": "range", "b": "marginal"})
-    plan = ln.plan(work.marginals("c", "a").prefix("c", "a"), ln.Budget(mu=1), prior=prior)
-    release = plan.run(Table(domain, skewed_table(domain)), bits=SeededBits(3))
+    plan = ln.plan(work.marginals("c", "a").prefix("c", "a"), ln.Budget(mu=1), baseline=baseline)
+    release = plan.run(Table(domain, skewed_table(domain)), random_source=SeededRandomSource(3))
     assert any(p.strategy.levels is not None for p in probes_of(release))
     check_everything(release, Dense(release.parts))
 
@@ -136,10 +136,10 @@ def test_any_query_in_reach_is_least_squares(name, rng):
     queries = []
     for names in release.tables():
         shape = [domain.shape[domain.index(n)] for n in names]
-        queries.append(Linear.of(domain, list(reversed(names)), rng.normal(size=shape[::-1])))
-        queries.append(queries[-1] - 0.5 * queries[len(queries) // 2] + Linear.total(domain))
+        queries.append(LinearQuery.of(domain, list(reversed(names)), rng.normal(size=shape[::-1])))
+        queries.append(queries[-1] - 0.5 * queries[len(queries) // 2] + LinearQuery.total(domain))
     rows = np.stack([query_row(q) for q in queries])
-    joint = release.asks(queries)
+    joint = release.ask_many(queries)
     total = skewed_table(domain).sum()
     expected = dense.covariance(rows)
     assert_allclose(joint.values, dense.answers(rows), rtol=0, atol=100 * CLOSE * total)
@@ -174,8 +174,8 @@ def test_tables_are_consistent(name):
 )
 def test_tables_are_the_closure(name):
     release, _ = released(name)
-    asked = [s for b in release.workload.blocks for s in b.subsets()]
-    expected = sorted(downward(asked), key=lambda s: (len(s), s))
+    queries = [s for b in release.workload.blocks for s in b.subsets()]
+    expected = sorted(downward(queries), key=lambda s: (len(s), s))
     assert list(release.tables()) == [tuple(names_of(release.domain, s)) for s in expected]
 
 
@@ -194,7 +194,7 @@ PEOPLE = ln.Domain.of(age=range(18, 21), sex=["F", "M"], income=ln.bins(0, 30, w
 @pytest.fixture(scope="module")
 def people():
     plan = ln.plan(Workload(PEOPLE).marginals(ways=2).prefix("age"), ln.Budget(mu=1))
-    return plan.run(Table(PEOPLE, skewed_table(PEOPLE)), bits=SeededBits(5))
+    return plan.run(Table(PEOPLE, skewed_table(PEOPLE)), random_source=SeededRandomSource(5))
 
 
 def test_table_frame(people):
@@ -215,7 +215,7 @@ def test_widths_follow_the_confidence(people):
     together = people.table("sex", "age", confidence=0.8, simultaneous=True)
     each = 0.8 ** (1 / 6)  # six independent intervals hold at once with 0.8
     assert_allclose(together["high"] - together["low"], 2 * norm.ppf((1 + each) / 2) * frame["std_error"])
-    first, *_ = people.asks(["sex = 'F'", "age = 18"], confidence=0.9, simultaneous=True)
+    first, *_ = people.ask_many(["sex = 'F'", "age = 18"], confidence=0.9, simultaneous=True)
     assert first.high - first.value == pytest.approx(norm.ppf((1 + 0.9**0.5) / 2) * first.std_error)
     alone = people.ask("sex = 'F'", confidence=0.9)
     assert alone.high - alone.low == pytest.approx(2 * norm.ppf(0.95) * alone.std_error)
@@ -243,15 +243,15 @@ def test_answers_in_words(people):
     ranges = frame[frame["attributes"] == "sex, income"]
     assert "sex = F and income from [0, 10) to [10, 20)" in ranges["query"].tolist()
     chosen = ranges[ranges["query"] == "sex = F and income from [0, 10) to [10, 20)"].iloc[0]
-    asked = people.ask("sex = 'F' and income < 20")
-    assert (chosen["answer"], chosen["std_error"]) == pytest.approx((asked.value, asked.std_error))
+    query = people.ask("sex = 'F' and income < 20")
+    assert (chosen["answer"], chosen["std_error"]) == pytest.approx((query.value, query.std_error))
     assert_allclose(frame["high"] - frame["low"], 2 * norm.ppf(0.975) * frame["std_error"])
 
 
 def test_rows_of_a_mapping_and_codes_are_the_same(people):
     codes = np.repeat(np.indices(PEOPLE.shape).reshape(3, -1).T, skewed_table(PEOPLE).ravel(), axis=0)
     plan = ln.plan(people.workload, ln.Budget(mu=1))
-    again = plan.run(Codes(PEOPLE, codes), bits=SeededBits(5))
+    again = plan.run(Codes(PEOPLE, codes), random_source=SeededRandomSource(5))
     assert_allclose(again.counts("age", "sex"), people.counts("age", "sex"), rtol=0, atol=0)
 
 
@@ -261,14 +261,14 @@ def test_rows_of_a_mapping_and_codes_are_the_same(people):
 def test_nothing_is_zero_without_error(people):
     for question in (
         "false",
-        Linear(PEOPLE, ()),
+        LinearQuery(PEOPLE, ()),
         "(sex = 'F') - (sex = 'F')",
         "0 * (age = 18 and sex = 'F' and income < 20)",
     ):
         answer = people.ask(question)
         assert (answer.value, answer.std_error, answer.low, answer.high) == (0, 0, 0, 0)
-    assert people.asks([]).values.tolist() == []
-    assert people.asks(["false", "true"]).values[0] == 0
+    assert people.ask_many([]).values.tolist() == []
+    assert people.ask_many(["false", "true"]).values[0] == 0
 
 
 def test_pieces_out_of_reach_may_cancel(people):
@@ -290,18 +290,18 @@ def test_bad_input(people):
     refused(lambda: people.table("agee"), "no attribute 'agee' in this domain (age, sex, income); did you mean 'age'?")
     refused(lambda: people.counts("sex", "age", "sex"), "age x sex x sex has an attribute twice; name each once")
     for confidence in (0, 1, -0.5, 95, float("nan"), "high", None):
-        told = f"confidence {confidence!r} is not between 0 and 1; a usual one is 0.95"
-        refused(lambda c=confidence: people.table("sex", confidence=c), told)
-        refused(lambda c=confidence: people.ask("sex = 'F'", confidence=c), told)
-        refused(lambda c=confidence: people.asks(["sex = 'F'"], confidence=c), told)
-        refused(lambda c=confidence: people.answer(people.workload, confidence=c), told)
+        message = f"confidence {confidence!r} is not between 0 and 1; a usual one is 0.95"
+        refused(lambda c=confidence: people.table("sex", confidence=c), message)
+        refused(lambda c=confidence: people.ask("sex = 'F'", confidence=c), message)
+        refused(lambda c=confidence: people.ask_many(["sex = 'F'"], confidence=c), message)
+        refused(lambda c=confidence: people.answer(people.workload, confidence=c), message)
     other = ln.Domain.of(age=range(18, 21), sex=["M", "F"], income=ln.bins(0, 30, width=10))
     refused(
         lambda: people.answer(Workload(other).marginals("sex")),
         "the workload is on another domain than the release; build it from release.domain",
     )
     refused(
-        lambda: people.ask(Linear.of(other, "sex", [1, 0])),
+        lambda: people.ask(LinearQuery.of(other, "sex", [1, 0])),
         "the query is on another domain than the release; build it from release.domain",
     )
     refused(
@@ -313,9 +313,9 @@ def test_bad_input(people):
 def test_columns_named_like_numbers():
     domain = ln.Domain.of(count=3, sex=2)
     plan = ln.plan(Workload(domain).marginals(ways=1), ln.Budget(mu=1))
-    release = plan.run(Table(domain, np.ones((3, 2), dtype=int)), bits=SeededBits(1))
-    told = "the attribute 'count' has the name of a column; use counts() and std_errors()"
-    refused(lambda: release.table("count"), told)
+    release = plan.run(Table(domain, np.ones((3, 2), dtype=int)), random_source=SeededRandomSource(1))
+    message = "the attribute 'count' has the name of a column; use counts() and std_errors()"
+    refused(lambda: release.table("count"), message)
     assert release.counts("count").shape == (3,)
 
 
@@ -323,17 +323,17 @@ def price(call):
     """The names and the two figures in a refusal."""
     with pytest.raises(ln.LeastnoiseError) as caught:
         call()
-    told = re.fullmatch(
+    match = re.fullmatch(
         r"this needs (.+), which was not measured; with a standard error of (\S+), as other answers have, "
         r"it would have cost a further mu of (up to )?(\S+)",
         str(caught.value),
     )
-    assert told is not None, str(caught.value)
-    return told[1], float(told[2]), float(told[4])
+    assert match is not None, str(caught.value)
+    return match[1], float(match[2]), float(match[4])
 
 
 def outside(release, dense, rows):
-    """What the measurements do not determine of some queries: uniform priors make the parts orthogonal."""
+    """What the measurements do not determine of some queries: uniform baselines make the parts orthogonal."""
     B = dense.stacked[0]
     B = B / np.linalg.norm(B, axis=1, keepdims=True)
     return rows - rows @ np.linalg.pinv(B, rcond=1e-11) @ B
@@ -352,8 +352,8 @@ PRICES = {
 def test_price_is_that_of_an_independent_computation(name):
     """The least mu of the missing part over all mechanisms is gamma_2 of it over the standard error, by an SDP."""
     workload, table, missing = PRICES[name]
-    release = ln.plan(workload, ln.Budget(mu=1), prior="uniform").run(
-        Table(SHORT, skewed_table(SHORT)), bits=SeededBits(1)
+    release = ln.plan(workload, ln.Budget(mu=1), baseline="uniform").run(
+        Table(SHORT, skewed_table(SHORT)), random_source=SeededRandomSource(1)
     )
     dense = Dense(release.parts)
     errors = dense.std_errors(workload_rows(workload))
@@ -369,7 +369,7 @@ def test_price_is_that_of_an_independent_computation(name):
 
 def test_price_of_a_workload_is_that_of_its_dearest_query():
     release = ln.plan(Workload(SHORT).marginals(ways=1), ln.Budget(mu=1)).run(
-        Table(SHORT, skewed_table(SHORT)), bits=SeededBits(1)
+        Table(SHORT, skewed_table(SHORT)), random_source=SeededRandomSource(1)
     )
     dense = Dense(release.parts)
     for workload in (Workload(SHORT).prefix("a", "c"), Workload(SHORT).affine("a", "c")):
@@ -384,8 +384,8 @@ def test_price_for_other_neighbours():
     prices = {}
     for neighbours, rows in (("add-remove", 1), ("add-remove", 3), ("replace", 1)):
         budget = ln.Budget(mu=1, neighbours=neighbours, rows_per_person=rows)
-        plan = ln.plan(workload, budget, prior="uniform")
-        release = plan.run(Table(SHORT, skewed_table(SHORT)), bits=SeededBits(1))
+        plan = ln.plan(workload, budget, baseline="uniform")
+        release = plan.run(Table(SHORT, skewed_table(SHORT)), random_source=SeededRandomSource(1))
         _, error, mu = price(lambda r=release: r.table(*table))
         prices[neighbours, rows] = mu * error
     assert prices["add-remove", 3] == pytest.approx(3 * prices["add-remove", 1], rel=0.02)
@@ -394,19 +394,19 @@ def test_price_for_other_neighbours():
 
 def test_no_price_where_answers_are_exact():
     plan = ln.plan(Workload(SHORT).total(), ln.Budget(mu=1, neighbours="replace"))
-    release = plan.run(Table(SHORT, skewed_table(SHORT)), bits=SeededBits(1))
+    release = plan.run(Table(SHORT, skewed_table(SHORT)), random_source=SeededRandomSource(1))
     refused(lambda: release.table("a"), "this needs a, which was not measured; ask for it when planning")
 
 
 def test_many_attributes_are_refused_at_once():
     domain = ln.Domain.of({f"x{k}": 2 for k in range(40)})
     plan = ln.plan(Workload(domain).marginals(ways=1), ln.Budget(mu=1))
-    release = plan.run(Codes(domain, np.zeros((5, 40), dtype=int)), bits=SeededBits(1))
-    told = f"this needs {' x '.join(domain.names)}, which was not measured; ask about fewer attributes"
-    refused(lambda: release.counts(*domain.names), told)
+    release = plan.run(Codes(domain, np.zeros((5, 40), dtype=int)), random_source=SeededRandomSource(1))
+    message = f"this needs {' x '.join(domain.names)}, which was not measured; ask about fewer attributes"
+    refused(lambda: release.counts(*domain.names), message)
     some = domain.names[:20]
-    told = f"this needs {' x '.join(some)}, which was not measured; ask about fewer attributes"
-    refused(lambda: release.ask(" and ".join(f"{n} = 1" for n in some)), told)
+    message = f"this needs {' x '.join(some)}, which was not measured; ask about fewer attributes"
+    refused(lambda: release.ask(" and ".join(f"{n} = 1" for n in some)), message)
 
 
 def test_noise_is_that_of_the_recipe():
@@ -428,7 +428,7 @@ def test_quantile_is_that_of_independent_intervals(together):
 def test_pairs_of_questions_agree_with_the_frame(people):
     frame = people.table("age", "sex")
     questions = [f"age = {a} and sex = '{s}'" for a, s in zip(frame["age"], frame["sex"], strict=True)]
-    joint = people.asks(questions)
+    joint = people.ask_many(questions)
     assert_allclose(joint.values, frame["count"], rtol=1e-9)
     assert_allclose(joint.std_errors, frame["std_error"], rtol=1e-9)
     for i, j in combinations(range(len(questions)), 2):

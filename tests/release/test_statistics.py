@@ -12,8 +12,8 @@ from scipy.stats import binom
 import leastnoise as ln
 from leastnoise.domain.attributes import Values
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.noise import SeededBits
-from leastnoise.release import Linear, Release
+from leastnoise.noise import SeededRandomSource
+from leastnoise.release import LinearQuery, Release
 from leastnoise.release.answers import quantile
 from leastnoise.release.statistics.simultaneous import MOST_ANSWERS, half_width, joint_quantile
 from leastnoise.release.statistics.statistics import Ratio
@@ -32,11 +32,11 @@ WORKLOAD = ln.Workload(DOMAIN).marginals(ways=2).prefix("age").ranges("income", 
 
 @cache
 def planned(epsilon: float) -> Plan:
-    return ln.plan(WORKLOAD, ln.Budget(epsilon=epsilon, delta=1e-9), prior="search")
+    return ln.plan(WORKLOAD, ln.Budget(epsilon=epsilon, delta=1e-9), baseline="search")
 
 
 def released(counts: np.ndarray, seed: int, epsilon: float = 1.0) -> Release:
-    return planned(epsilon).run(counts, bits=SeededBits(seed))
+    return planned(epsilon).run(counts, random_source=SeededRandomSource(seed))
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +71,9 @@ def test_fieller_is_the_hull_of_ratios_that_are_not_rejected(rng, within):
         left = grid[np.abs(top - grid * bottom) <= 1.96 * errors]
         low, high = ratio.interval(1.96)
         if len(left):
-            for end, found, edge in zip((low, high), (left.min(), left.max()), (grid[0], grid[-1]), strict=True):
+            for end, result, edge in zip((low, high), (left.min(), left.max()), (grid[0], grid[-1]), strict=True):
                 # a step of the grid is 8e-6 (1 + r^2)
-                assert abs(end - found) < 1e-4 * (1 + found**2) or (found == edge and abs(end) >= abs(edge))
+                assert abs(end - result) < 1e-4 * (1 + result**2) or (result == edge and abs(end) >= abs(edge))
         kinds.add((len(left) == 0, low == within[0], high == within[1]))
     assert len(kinds) >= 2  # bounded ones and others occurred
 
@@ -101,34 +101,34 @@ def test_delta_method(rng):
 
 
 def test_mean_is_the_ratio_of_two_answers(release, counts):
-    found = release.mean("age", "sex = 'F'")
-    ages = Linear.product(DOMAIN, {"age": np.arange(10, 18), "sex": [1, 0]})
-    joint = release.asks([ages, "sex = 'F'"])
-    assert found.value == pytest.approx(joint.values[0] / joint.values[1])
+    result = release.mean("age", "sex = 'F'")
+    ages = LinearQuery.product(DOMAIN, {"age": np.arange(10, 18), "sex": [1, 0]})
+    joint = release.ask_many([ages, "sex = 'F'"])
+    assert result.value == pytest.approx(joint.values[0] / joint.values[1])
     ratio = Ratio(*joint.values, joint.covariance[0, 0], joint.covariance[1, 1], joint.covariance[0, 1])
-    assert_allclose((found.low, found.high), ratio.interval(quantile(0.95)))
-    assert found.std_error == pytest.approx(ratio.std_error)
+    assert_allclose((result.low, result.high), ratio.interval(quantile(0.95)))
+    assert result.std_error == pytest.approx(ratio.std_error)
     true = counts.sum((2, 3))[:, 0] @ np.arange(10, 18) / counts[:, 0].sum()
-    assert abs(found.value - true) < 5.5 * found.std_error  # false-alarm rate 4e-8; the seed is fixed
+    assert abs(result.value - true) < 5.5 * result.std_error  # false-alarm rate 4e-8; the seed is fixed
 
 
 def test_mean_of_numbers_in_a_list():
     domain = ln.Domain.of(dose=[1, 5, 2.5], site=["a", "b"])
     table = np.array([[4000, 0], [1000, 9000], [0, 0]])
     plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1))
-    found = plan.run(Table(domain, table), bits=SeededBits(1)).mean("dose", "site = 'a'")
-    assert found.value == pytest.approx(9000 / 5000, abs=0.01)
+    statistic = plan.run(Table(domain, table), random_source=SeededRandomSource(1)).mean("dose", "site = 'a'")
+    assert statistic.value == pytest.approx(9000 / 5000, abs=0.01)
 
 
 def test_mean_of_bins_says_what_they_hide(release):
-    found = release.mean("income")
-    assert "may lie up to 50 further either way" in found.note
-    assert 150 < found.value < 350
+    result = release.mean("income")
+    assert "may lie up to 50 further either way" in result.note
+    assert 150 < result.value < 350
 
 
 def test_mean_inside_the_values_the_condition_leaves(release):
-    found = release.mean("age", "age in (12, 13)", confidence=0.999)
-    assert 12 <= found.low <= found.value <= found.high <= 13
+    result = release.mean("age", "age in (12, 13)", confidence=0.999)
+    assert 12 <= result.low <= result.value <= result.high <= 13
 
 
 def test_share_stays_between_zero_and_one_for_a_part(release):
@@ -142,10 +142,10 @@ def test_share_stays_between_zero_and_one_for_a_part(release):
 
 def test_share_of_a_hidden_group_is_unbounded():
     empty = released(np.zeros(DOMAIN.shape, dtype=int), 5, epsilon=0.1)
-    found = empty.share("sex = 'F'", "age = 12", confidence=0.999)
-    assert (found.low, found.high) == (-inf, inf)
-    assert found.note == "the noise hides the size of the denominator: no finite interval has this confidence"
-    plain = found.to_json()
+    share = empty.share("sex = 'F'", "age = 12", confidence=0.999)
+    assert (share.low, share.high) == (-inf, inf)
+    assert share.note == "the noise hides the size of the denominator: no finite interval has this confidence"
+    plain = share.to_json()
     assert plain["low"] is None
     assert json.loads(json.dumps(plain, allow_nan=False))["confidence"] == 0.999
 
@@ -201,9 +201,9 @@ def test_quantile_is_the_hull_of_values_not_ruled_out(release, q, where):
         up_to, before = (release.ask(release.query(f"age {sign} {v} and ({group})") - q * size) for sign in ("<=", "<"))
         if up_to.high >= 0 and (v == 10 or before.low <= 0):
             left.append(v)
-    found = release.quantile("age", q, where)
-    assert (found.low, found.high) == (min(left), max(left))
-    assert found.low <= found.value <= found.high
+    quantile = release.quantile("age", q, where)
+    assert (quantile.low, quantile.high) == (min(left), max(left))
+    assert quantile.low <= quantile.value <= quantile.high
 
 
 @pytest.mark.parametrize("name", ["age", "income"])
@@ -219,33 +219,36 @@ def test_quantile_covers(name, rows, q, rng):
     code = int(np.argmax(cumulative >= q * rows))
     hits = 0
     for seed in range(draws):
-        found = released(table, seed, epsilon=0.5).quantile(name, q, confidence=0.9)
+        quantile = released(table, seed, epsilon=0.5).quantile(name, q, confidence=0.9)
         low, high = (DOMAIN[name].value(code),) * 2 if name == "age" else (100 * code, 100 * (code + 1))
-        hits += found.low <= low and high <= found.high
+        hits += quantile.low <= low and high <= quantile.high
     assert hits >= allowed(draws, 0.9)[0]
 
 
 def test_quantile_in_a_bin_is_interpolated():
     table = np.zeros(DOMAIN.shape, dtype=int)
     table[0, 0, :, 0] = [0, 30_000, 10_000, 0, 0]
-    found = released(table, 2).quantile("income", 0.5)
-    assert found.value == pytest.approx(100 + 100 * 20 / 30, rel=0.01)
-    assert (found.low, found.high) == (100, 200)
-    assert "interpolated" in found.method
+    quantile = released(table, 2).quantile("income", 0.5)
+    assert quantile.value == pytest.approx(100 + 100 * 20 / 30, rel=0.01)
+    assert (quantile.low, quantile.high) == (100, 200)
+    assert "interpolated" in quantile.method
 
 
 def test_quantile_of_ordered_text(release):
-    found = release.quantile("grade", 0.5)
-    assert (found.value, found.std_error) == ("mid", None)
-    assert str(found) == "mid (95%: mid to mid)"
+    quantile = release.quantile("grade", 0.5)
+    assert (quantile.value, quantile.std_error) == ("mid", None)
+    assert str(quantile) == "mid (95%: mid to mid)"
 
 
 def test_statistics_print_and_serialise(release):
-    found = release.mean("age", confidence=0.9)
-    assert str(found) == f"{found.value:,.6g} (s.e. {found.std_error:,.4g}; 90%: {found.low:,.6g} to {found.high:,.6g})"
-    assert set(found.to_json()) == {"value", "std_error", "low", "high", "confidence", "method", "note"}
-    assert "Fieller" in found.method
-    assert "delta-method" in found.method
+    result = release.mean("age", confidence=0.9)
+    assert (
+        str(result)
+        == f"{result.value:,.6g} (s.e. {result.std_error:,.4g}; 90%: {result.low:,.6g} to {result.high:,.6g})"
+    )
+    assert set(result.to_json()) == {"value", "std_error", "low", "high", "confidence", "method", "note"}
+    assert "Fieller" in result.method
+    assert "delta-method" in result.method
 
 
 NO_ORDER = "declare it ordered, or use table('sex')"
@@ -264,7 +267,7 @@ NOBODY = "ask for a group that can have members"
         (lambda r: r.mean("agee"), "no attribute 'agee' in this domain (age, sex, income, grade); did you mean 'age'?"),
         (lambda r: r.mean("age", confidence=95), "confidence 95 is not between 0 and 1; a usual one is 0.95"),
         (lambda r: r.share("sex = 'F'", "false"), f"the denominator counts nobody; {NOBODY}"),
-        (lambda r: r.asks(["sex = 'F'"], simultaneous="all"), "simultaneous is 'all'; use True, False or 'joint'"),
+        (lambda r: r.ask_many(["sex = 'F'"], simultaneous="all"), "simultaneous is 'all'; use True, False or 'joint'"),
     ],
 )
 def test_messages(release, call, message):
@@ -276,7 +279,7 @@ def test_messages(release, call, message):
 def test_unordered_codes_have_no_mean():
     plan = ln.plan(ln.Workload(ln.Domain.of(kind=3)).marginals(ways=1), ln.Budget(mu=1))
     with pytest.raises(ln.LeastnoiseError, match="the codes of 'kind' are no numbers, so it has no mean"):
-        plan.run(np.array([1, 2, 3]), bits=SeededBits(1)).mean("kind")
+        plan.run(np.array([1, 2, 3]), random_source=SeededRandomSource(1)).mean("kind")
 
 
 # --- simultaneous intervals -------------------------------------------------------------------------------------------
@@ -313,7 +316,7 @@ def test_answers_without_error_do_not_count():
 
 def test_joint_is_used_by_asks(release):
     questions = [f"age <= {v}" for v in range(10, 17)]
-    joint, sidak = (release.asks(questions, simultaneous=s) for s in ("joint", True))
+    joint, sidak = (release.ask_many(questions, simultaneous=s) for s in ("joint", True))
     assert joint[0].high < sidak[0].high
     assert joint[0].high == joint[0].value + half_width(joint.coordinates, 0.95, "joint") * joint[0].std_error
 

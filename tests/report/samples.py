@@ -8,7 +8,7 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release import TableRelease
 from leastnoise.release.statement import Origin
 from leastnoise.sources import Codes, Table
@@ -25,18 +25,22 @@ WORST_VALUES = [
 ]
 
 
-class QuietBits(SeededBits):
+class QuietRandomSource(SeededRandomSource):
     """Seeded, but without the mark, so that pages of ordinary releases can be tested."""
 
     insecure = False
 
 
 def release_of(
-    plan: Plan, seed: int = 1, *, bits: type[SeededBits] = QuietBits, name: str | None = "people"
+    plan: Plan,
+    seed: int = 1,
+    *,
+    random_source: type[SeededRandomSource] = QuietRandomSource,
+    name: str | None = "people",
 ) -> ln.Release:
     counts = np.random.default_rng(seed).poisson(40, plan.workload.domain.shape)
-    made = plan.run(Table(plan.workload.domain, counts, name), bits=bits(seed))
-    return TableRelease(made.parts, made.dataset, (Origin(CREATED, 3, plan),))
+    table_release = plan.run(Table(plan.workload.domain, counts, name), random_source=random_source(seed))
+    return TableRelease(table_release.parts, table_release.dataset, (Origin(CREATED, 3, plan),))
 
 
 @cache
@@ -58,7 +62,7 @@ def survey() -> ln.Release:
 
 @cache
 def seeded() -> ln.Release:
-    return release_of(survey_plan(), bits=SeededBits)
+    return release_of(survey_plan(), random_source=SeededRandomSource)
 
 
 @cache
@@ -91,8 +95,8 @@ def adaptive_of(**options: Any) -> ln.Release:
     rng = np.random.default_rng(7)
     rows = rng.integers(domain.shape, size=(2000, 5))
     rows[:, 1] = np.where(rng.random(2000) < 0.9, rows[:, 0] % 3, rows[:, 1])
-    made = ln.adapt(ln.Workload(domain).marginals(ways=3), ln.Budget(epsilon=1, delta=1e-9), **options)
-    release = made.run(Codes(domain, rows, name="people"), bits=QuietBits(2))
+    adapt = ln.adaptive_plan(ln.Workload(domain).marginals(ways=3), ln.Budget(epsilon=1, delta=1e-9), **options)
+    release = adapt.run(Codes(domain, rows, name="people"), random_source=QuietRandomSource(2))
     return TableRelease(release.parts, release.dataset, (replace(release.origins[0], created=CREATED),))
 
 

@@ -26,10 +26,10 @@ def visit(browser, tmp_path):
 
 def choose(page, *names):
     """Choose a table by its attributes."""
-    wanted = " × ".join(names)
+    expected = " × ".join(names)
     options = page.locator("#table option").all_text_contents()
-    (found,) = [k for k, text in enumerate(options) if text.rsplit(" (", 1)[0] == wanted]
-    page.select_option("#table", index=found)
+    (number,) = [k for k, text in enumerate(options) if text.rsplit(" (", 1)[0] == expected]
+    page.select_option("#table", index=number)
     page.locator("#tables .chart svg").wait_for()
 
 
@@ -92,8 +92,8 @@ def test_targets_are_shown_as_met(visit):
 @pytest.mark.parametrize("steps", [-33, 40])
 def test_slider_moves_errors_as_one_over_mu(visit, steps):
     page = visit(survey())
-    told = document(survey())
-    curve, groups = told["curve"], told["errors"]["groups"]
+    fields = document(survey())
+    curve, groups = fields["curve"], fields["errors"]["groups"]
     now, then = column(page, "#whatif", 2), column(page, "#whatif", 3)
     assert now == then
     place = page.locator("#whatif .chosen").get_attribute("cx")
@@ -146,13 +146,13 @@ def test_downloads_are_the_tables(visit, make, names):
         page.get_by_role("button", name="Download as CSV").click()
     text = started.value.path().read_text("utf-8")
     expected = release.table(*names)
-    found = pd.read_csv(io.StringIO(text))
+    frame = pd.read_csv(io.StringIO(text))
     own = pd.read_csv(io.StringIO(expected.to_csv(index=False)))
-    assert list(found) == list(own)
+    assert list(frame) == list(own)
     for name in names:
-        assert found[name].tolist() == own[name].tolist()
+        assert frame[name].tolist() == own[name].tolist()
     for name in ("count", "std_error", "low", "high"):
-        assert np.all(np.abs(found[name] - own[name]) <= 2e-4 * own["std_error"].min() + 1e-9)
+        assert np.all(np.abs(frame[name] - own[name]) <= 2e-4 * own["std_error"].min() + 1e-9)
     assert re.fullmatch(r"\d-[A-Za-z0-9_-]+\.csv", started.value.suggested_filename)
 
 
@@ -223,8 +223,8 @@ def colours(page, place):
     script = (
         "e => { const s = getComputedStyle(e); return [s.color, getComputedStyle(document.body).backgroundColor]; }"
     )
-    found = page.locator(place).first.evaluate(script)
-    return [[int(x) / 255 for x in re.findall(r"\d+", colour)[:3]] for colour in found]
+    result = page.locator(place).first.evaluate(script)
+    return [[int(x) / 255 for x in re.findall(r"\d+", colour)[:3]] for colour in result]
 
 
 def contrast(page, place):
@@ -282,9 +282,9 @@ def test_tab_reaches_everything_in_order_and_leaves(visit, make):
         focused = (
             "({stop: document.activeElement.dataset.stop, line: getComputedStyle(document.activeElement).outlineStyle})"
         )
-        found = page.evaluate(focused)
-        reached.append(int(found["stop"]))
-        assert found["line"] != "none", f"stop {found['stop']} has no visible focus"
+        result = page.evaluate(focused)
+        reached.append(int(result["stop"]))
+        assert result["line"] != "none", f"stop {result['stop']} has no visible focus"
     assert reached == list(range(count))
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.dataset.stop ?? null") in (None, "0")  # out of the page, or around
@@ -304,43 +304,43 @@ def test_everything_has_a_name(visit, make):
 
 def test_rounds_are_those_of_the_release(visit):
     page = visit(adaptive())
-    told = document(adaptive())["adaptive"]
+    message = document(adaptive())["adaptive"]
     rounds = page.get_by_role("region", name="Rounds", exact=True)
     cells = [row.split("\t") for row in rounds.locator("tbody").inner_text().split("\n")]
-    assert [int(row[0]) for row in cells] == [k + 1 for k in range(len(told["rounds"]))]
-    assert [int(row[1]) for row in cells] == [r["compared"] for r in told["rounds"]]
-    for row, made in zip(cells, told["rounds"], strict=True):
+    assert [int(row[0]) for row in cells] == [k + 1 for k in range(len(message["rounds"]))]
+    assert [int(row[1]) for row in cells] == [r["compared"] for r in message["rounds"]]
+    for row, result in zip(cells, message["rounds"], strict=True):
         assert [number(row[k].removesuffix("%")) for k in (2, 4)] == pytest.approx(
-            [100 * made["choosing"], 100 * made["measuring"]], rel=0.01
+            [100 * result["choosing"], 100 * result["measuring"]], rel=0.01
         )
-        assert row[3].startswith(" × ".join(made["named"][0]))
+        assert row[3].startswith(" × ".join(result["named"][0]))
     chart = page.locator("#rounds .chart")
     chart.focus()
     assert chart.locator(".tip").inner_text().startswith("Round 1: ")
     page.keyboard.press("End")
-    assert chart.locator(".tip").inner_text().startswith(f"Round {len(told['rounds'])}: ")
+    assert chart.locator(".tip").inner_text().startswith(f"Round {len(message['rounds'])}: ")
     assert contrast(page, ".kind-of") >= 4.5
 
 
 def test_many_rounds_are_a_row_of_columns(visit):
     page = visit(chosen())
-    made = document(chosen())["adaptive"]["rounds"]
-    assert len(made) > 12
-    assert page.locator("#rounds .bar-mark").count() == len(made)
+    result = document(chosen())["adaptive"]["rounds"]
+    assert len(result) > 12
+    assert page.locator("#rounds .bar-mark").count() == len(result)
     page.locator("#rounds .chart").focus()
     assert re.search(r"% comparing, then measuring ", page.locator("#rounds .tip").inner_text())
 
 
 def test_measured_and_completed_are_told_apart(visit):
     page = visit(adaptive())
-    told = document(adaptive())["adaptive"]
-    asked = page.get_by_role("region", name="Tables asked for")
-    assert asked.locator("tbody td:nth-child(2)").all_inner_texts() == [
-        "measured" if t["measured"] else "completed" for t in told["asked"]
+    message = document(adaptive())["adaptive"]
+    query = page.get_by_role("region", name="Tables asked for")
+    assert query.locator("tbody td:nth-child(2)").all_inner_texts() == [
+        "measured" if t["measured"] else "completed" for t in message["asked"]
     ]
-    shown = [number(text) for text in asked.locator("tbody td:nth-child(3)").all_inner_texts()]
-    assert shown == pytest.approx([t["expected"] for t in told["asked"]], rel=0.01)
-    names = [adaptive().domain.names[a] for a in told["completed"][0]["attributes"]]
+    shown = [number(text) for text in query.locator("tbody td:nth-child(3)").all_inner_texts()]
+    assert shown == pytest.approx([t["expected"] for t in message["asked"]], rel=0.01)
+    names = [adaptive().domain.names[a] for a in message["completed"][0]["attributes"]]
     choose(page, *names)
     assert page.locator("#tables .kind-of").inner_text().startswith("Completed: not measured, a biased guess")
     assert page.locator("#tables thead th").all_inner_texts()[-1].startswith("Count")
@@ -358,9 +358,9 @@ def test_completed_tables_can_be_downloaded(visit):
     choose(page, *names)
     with page.expect_download() as started:
         page.get_by_role("button", name="Download as CSV").click()
-    found = pd.read_csv(started.value.path())
-    assert list(found) == [*names, "count"]
-    assert found["count"].tolist() == pytest.approx(adaptive().complete().counts(*names).ravel(), abs=0.006)
+    frame = pd.read_csv(started.value.path())
+    assert list(frame) == [*names, "count"]
+    assert frame["count"].tolist() == pytest.approx(adaptive().complete().counts(*names).ravel(), abs=0.006)
     assert started.value.suggested_filename.endswith("-completed.csv")
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.integer_plan import sensitivity
 from leastnoise.release import TableRelease
 from leastnoise.release.answers import quantile
@@ -28,58 +28,58 @@ def errors_of(numbers):
 @made
 def test_numbers_are_those_of_the_release(make):
     release = make()
-    told = document(release)
+    fields = document(release)
     names = release.domain.names
-    assert [tuple(names[a] for a in t["attributes"]) for t in told["tables"]] == [t for t in release.tables() if t]
-    for table in told["tables"]:
+    assert [tuple(names[a] for a in t["attributes"]) for t in fields["tables"]] == [t for t in release.tables() if t]
+    for table in fields["tables"]:
         of = [names[a] for a in table["attributes"]]
         errors = release.std_errors(*of).ravel()
         assert_allclose(errors_of(table), errors, rtol=1e-5)
         assert np.all(np.abs(table["counts"] - release.counts(*of).ravel()) <= TOLERANCE * errors.min() + 1e-9)
-    assert told["width"] == quantile(0.95)
+    assert fields["width"] == quantile(0.95)
 
 
 @made
 def test_errors_are_those_of_every_query(make):
     release = make()
-    told = document(release)["errors"]
+    message = document(release)["errors"]
     frame = release.answer(release.workload)
-    for g, group in enumerate(told["groups"]):
-        found = frame.loc[frame["group"] == g, "std_error"]
-        assert group["queries"] == len(found)
-        assert_allclose(group["rmse"], np.sqrt((found**2).mean()), rtol=1e-9)
-        assert_allclose(group["max_std_error"], found.max(), rtol=1e-9)
-    assert_allclose(told["all"]["rmse"], np.sqrt((frame["std_error"] ** 2).mean()), rtol=1e-9)
-    assert_allclose(told["all"]["max_std_error"], frame["std_error"].max(), rtol=1e-9)
+    for g, group in enumerate(message["groups"]):
+        result = frame.loc[frame["group"] == g, "std_error"]
+        assert group["queries"] == len(result)
+        assert_allclose(group["rmse"], np.sqrt((result**2).mean()), rtol=1e-9)
+        assert_allclose(group["max_std_error"], result.max(), rtol=1e-9)
+    assert_allclose(message["all"]["rmse"], np.sqrt((frame["std_error"] ** 2).mean()), rtol=1e-9)
+    assert_allclose(message["all"]["max_std_error"], frame["std_error"].max(), rtol=1e-9)
 
 
 def test_distributions_are_cumulative_questions():
     release = survey()
-    told = {d["attribute"]: d for d in document(release)["distributions"]}
-    assert list(told) == [0, 3]  # age and income have an order, sex and region have none
-    joint = release.asks([f"age <= {age}" for age in range(20, 32)])
-    assert_allclose(told[0]["at_most"]["counts"], joint.values, atol=1e-3)
-    assert_allclose(errors_of(told[0]["at_most"]), joint.std_errors, rtol=1e-5)
-    assert_allclose(told[0]["each"]["counts"], release.counts("age"), atol=1e-3)
+    fields = {d["attribute"]: d for d in document(release)["distributions"]}
+    assert list(fields) == [0, 3]  # age and income have an order, sex and region have none
+    joint = release.ask_many([f"age <= {age}" for age in range(20, 32)])
+    assert_allclose(fields[0]["at_most"]["counts"], joint.values, atol=1e-3)
+    assert_allclose(errors_of(fields[0]["at_most"]), joint.std_errors, rtol=1e-5)
+    assert_allclose(fields[0]["each"]["counts"], release.counts("age"), atol=1e-3)
 
 
 def every_share(release):
     """Share of mu^2 of every attribute set, one by one."""
-    found: dict[frozenset[int], Fraction] = {}
+    entries: dict[frozenset[int], Fraction] = {}
     for part in release.parts:
-        recipe = part.recipe
-        for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True):
-            for members in recipe.structure.sets(orbit).tolist():
-                costs = [sensitivity(p.strategy, recipe.budget) / p.variance for p in probes if p.variance]
-                found[frozenset(members)] = found.get(frozenset(members), Fraction(0)) + sum(costs)
-    return {s: float(cost / release.cost.mu_squared) for s, cost in found.items() if cost}
+        integer_plan = part.integer_plan
+        for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True):
+            for members in integer_plan.structure.sets(orbit).tolist():
+                costs = [sensitivity(p.strategy, integer_plan.budget) / p.variance for p in noisy_queries if p.variance]
+                entries[frozenset(members)] = entries.get(frozenset(members), Fraction(0)) + sum(costs)
+    return {s: float(cost / release.cost.mu_squared) for s, cost in entries.items() if cost}
 
 
 def merged_release():
     """Two releases whose classes of like attributes differ."""
     first = survey()
     workload = ln.Workload(first.domain).marginals("age", "sex", ways=2)
-    second = release_of(ln.plan(workload, ln.Budget(mu=0.3), prior=first.priors()), 2)
+    second = release_of(ln.plan(workload, ln.Budget(mu=0.3), baseline=first.baselines()), 2)
     return TableRelease(first.parts + second.parts, "both", first.origins + second.origins)
 
 
@@ -94,31 +94,31 @@ def like_release():
 def test_shares_are_those_of_each_set(make, most):
     release = make()
     expected = every_share(release)
-    found = allocation(release.state.structure, [p.recipe for p in release.parts], most)
+    result = allocation(release.state.structure, [p.integer_plan for p in release.parts], most)
     index = release.domain.index
-    for names, share in found.shares:
+    for names, share in result.shares:
         assert_allclose(share, expected[frozenset(index(n) for n in names)], rtol=1e-9)
-    assert_allclose([s for _, s in found.shares], sorted(expected.values(), reverse=True)[:most], rtol=1e-9)
-    assert found.rest_sets == max(0, len(expected) - most)
+    assert_allclose([s for _, s in result.shares], sorted(expected.values(), reverse=True)[:most], rtol=1e-9)
+    assert result.rest_sets == max(0, len(expected) - most)
 
 
 @made
 def test_shares_sum_to_one(make):
     release = make()
     for most in (2, 30):
-        found = allocation(release.state.structure, [p.recipe for p in release.parts], most)
-        assert_allclose(sum(s for _, s in found.shares) + found.rest + found.choosing, 1, rtol=1e-9)
-        assert (found.choosing > 0) == any(o.adaptive for o in release.origins)
-        assert (found.rest > 0) == (found.rest_sets > 0)
+        result = allocation(release.state.structure, [p.integer_plan for p in release.parts], most)
+        assert_allclose(sum(s for _, s in result.shares) + result.rest + result.choosing, 1, rtol=1e-9)
+        assert (result.choosing > 0) == any(o.adaptive for o in release.origins)
+        assert (result.rest > 0) == (result.rest_sets > 0)
 
 
 def test_curve_is_that_of_budgets():
-    found = curve(0.18, ln.Budget(mu=0.18).epsilon_at(1e-9), 1e-9)
-    assert found["mu"][found["own"]] == 0.18
-    for epsilon, mu in zip(found["epsilon"], found["mu"], strict=True):
+    entries = curve(0.18, ln.Budget(mu=0.18).epsilon_at(1e-9), 1e-9)
+    assert entries["mu"][entries["own"]] == 0.18
+    for epsilon, mu in zip(entries["epsilon"], entries["mu"], strict=True):
         assert_allclose(mu, ln.Budget(epsilon=epsilon, delta=1e-9).mu, rtol=2e-5)
-    assert all(np.diff(found["epsilon"]) > 0)
-    assert all(np.diff(found["mu"]) > 0)
+    assert all(np.diff(entries["epsilon"]) > 0)
+    assert all(np.diff(entries["mu"]) > 0)
 
 
 def test_no_curve_where_delta_is_enough():
@@ -135,29 +135,29 @@ def test_chance_to_be_caught_is_that_of_the_best_test(rng):
 
 
 def test_privacy_and_origin():
-    told = document(survey())
-    assert told["made"] == [{"created": CREATED, "ledger_entry": 3}]
-    assert told["privacy"]["change"] == "adding or removing one row"
-    assert told["privacy"]["mu"] == survey().cost.mu
-    assert told["dataset"] == "people"
-    assert told["warning"] is None
+    fields = document(survey())
+    assert fields["made"] == [{"created": CREATED, "ledger_entry": 3}]
+    assert fields["privacy"]["change"] == "adding or removing one row"
+    assert fields["privacy"]["mu"] == survey().cost.mu
+    assert fields["dataset"] == "people"
+    assert fields["warning"] is None
     assert document(seeded())["warning"].startswith("INSECURE")
 
 
 def test_floor_of_the_plan():
     plan = survey_plan()
-    (told,) = document(survey())["plans"]
-    assert told["floor"]["value"] == plan.floor_value
-    assert told["objective_value"] == plan.value
+    (message,) = document(survey())["plans"]
+    assert message["floor"]["value"] == plan.floor_value
+    assert message["objective_value"] == plan.value
     bare = TableRelease(survey().parts)
     assert document(bare)["plans"] == []
     assert document(bare)["made"] == []
-    assert document(bare, plan=plan)["plans"] == [told]
+    assert document(bare, plan=plan)["plans"] == [message]
 
 
 def test_targets_are_told():
-    told = [g["target"] for g in document(targeted())["errors"]["groups"]]
-    assert_allclose(told, np.array([10, 20]) / quantile(0.95))
+    reported = [g["target"] for g in document(targeted())["errors"]["groups"]]
+    assert_allclose(reported, np.array([10, 20]) / quantile(0.95))
     assert {g["target"] for g in document(survey())["errors"]["groups"]} == {None}
 
 
@@ -178,23 +178,23 @@ def test_uses_no_data():
 
 @pytest.mark.parametrize("cells", [0, 5, 30, 100, 10_000])
 def test_tables_stay_below_the_cell_limit(cells):
-    told = document(survey(), cells=cells)
-    shapes = [[told["attributes"][a]["size"] for a in t["attributes"]] for t in told["tables"]]
+    fields = document(survey(), cells=cells)
+    shapes = [[fields["attributes"][a]["size"] for a in t["attributes"]] for t in fields["tables"]]
     assert sum(map(prod, shapes)) <= cells
-    assert len(told["tables"]) + told["left_out"] == len([t for t in survey().tables() if t])
-    assert (told["left_out"] > 0) == (cells < 200)
+    assert len(fields["tables"]) + fields["left_out"] == len([t for t in survey().tables() if t])
+    assert (fields["left_out"] > 0) == (cells < 200)
 
 
 def test_few_attributes_come_first():
-    told = document(survey(), cells=26)
-    assert [t["attributes"] for t in told["tables"]] == [[0], [1], [2], [3]]
-    assert told["attributes"][0]["labels"][:2] == ["20", "21"]
-    assert told["attributes"][3]["ticks"][:2] == ["0", "5,000"]
+    fields = document(survey(), cells=26)
+    assert [t["attributes"] for t in fields["tables"]] == [[0], [1], [2], [3]]
+    assert fields["attributes"][0]["labels"][:2] == ["20", "21"]
+    assert fields["attributes"][3]["ticks"][:2] == ["0", "5,000"]
 
 
 def test_values_are_named_only_where_shown():
-    told = document(cube(), cells=0)
-    assert [a["labels"] for a in told["attributes"]] == [["0", "1", "2"], [], []]  # a has a distribution
+    fields = document(cube(), cells=0)
+    assert [a["labels"] for a in fields["attributes"]] == [["0", "1", "2"], [], []]  # a has a distribution
 
 
 def test_an_exact_total_has_no_error():
@@ -206,11 +206,11 @@ def test_an_exact_total_has_no_error():
 def test_no_total_where_it_is_out_of_reach():
     domain = ln.Domain.of(a=range(4))
     workload = ln.Workload(domain).matrix([[1, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1]], "a")
-    release = release_of(ln.plan(workload, ln.Budget(mu=1), prior="uniform"))
-    told = document(release)
-    assert told["total"] is None
-    assert told["tables"] == []
-    assert told["distributions"] == []
+    release = release_of(ln.plan(workload, ln.Budget(mu=1), baseline="uniform"))
+    fields = document(release)
+    assert fields["total"] is None
+    assert fields["tables"] == []
+    assert fields["distributions"] == []
 
 
 def test_confidence_is_checked():
@@ -220,11 +220,11 @@ def test_confidence_is_checked():
 
 
 def test_the_worst_names_are_kept():
-    told = document(worst())
-    assert [a["name"] for a in told["attributes"]] == list(worst().domain.names)
-    assert told["tables"][0]["file"].endswith(".csv")
-    assert not set("<>/\"'&") & set("".join(t["file"] for t in told["tables"]))
+    fields = document(worst())
+    assert [a["name"] for a in fields["attributes"]] == list(worst().domain.names)
+    assert fields["tables"][0]["file"].endswith(".csv")
+    assert not set("<>/\"'&") & set("".join(t["file"] for t in fields["tables"]))
 
 
 def test_seeded_bits_of_the_samples_are_marked_as_usual():
-    assert release_of(survey_plan(), bits=SeededBits).insecure
+    assert release_of(survey_plan(), random_source=SeededRandomSource).insecure

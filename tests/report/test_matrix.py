@@ -7,7 +7,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.report.matrix import document, render, spaced, write
 from tests.report.test_tree import EVIL, parsed, regions
 
@@ -15,26 +15,26 @@ W = np.array([[1, 1, 1], [0, 1, -1], [0, 0, 2]])
 
 
 def released(queries=W, **options):
-    plan = ln.factorize(queries, ln.Budget(mu=1), **options)
-    return plan.run(np.arange(plan.items), dataset="log", bits=SeededBits(1))
+    plan = ln.matrix_plan(queries, ln.Budget(mu=1), **options)
+    return plan.run(np.arange(plan.items), dataset="log", random_source=SeededRandomSource(1))
 
 
 def test_numbers_are_those_of_the_release():
     release = released(names=["a", "b", "c"])
-    told = document(release)
-    assert [row["query"] for row in told["rows"]] == ["a", "b", "c"]
-    for place, row in enumerate(told["rows"]):
+    fields = document(release)
+    assert [row["query"] for row in fields["rows"]] == ["a", "b", "c"]
+    for place, row in enumerate(fields["rows"]):
         assert (row["answer"], row["std_error"]) == (release.values[place], release.plan.std_errors[place])
-    assert told["privacy"]["statement"] == release.privacy.statement
-    assert told["floor"] == release.plan.floor
+    assert fields["privacy"]["statement"] == release.privacy.statement
+    assert fields["floor"] == release.plan.floor
 
 
 @pytest.mark.parametrize("queries", [W, ln.running_totals(100), np.ones((1, 1))], ids=["few", "many", "one"])
 def test_pages_are_whole(queries):
     page = render(document(released(queries)))
-    found = parsed(page)
-    assert not [tag for tag, given in found.seen if tag in ("script", "link", "img") or "style" in given]
-    assert [given["id"] for tag, given in found.seen if tag == "section"] == ["privacy", "answers", "errors", "notes"]
+    result = parsed(page)
+    assert not [tag for tag, given in result.seen if tag in ("script", "link", "img") or "style" in given]
+    assert [given["id"] for tag, given in result.seen if tag == "section"] == ["privacy", "answers", "errors", "notes"]
     assert ("whisker" in page.split("</style>")[1]) == (not isinstance(queries, type(ln.running_totals(1))))
     assert "NaN" not in page
     assert not re.search(r"\{\{\w+\}\}", page)
@@ -51,9 +51,9 @@ def test_text_is_escaped():
 
 
 def test_long_lists_are_thinned(tmp_path):
-    told = write(released(ln.running_totals(5000)), tmp_path / "page.html", rows=10)
-    assert [row["place"] for row in told["rows"]] == spaced(5000, 10)
-    assert (told["rows"][0]["place"], told["rows"][-1]["place"]) == (0, 4999)
+    fields = write(released(ln.running_totals(5000)), tmp_path / "page.html", rows=10)
+    assert [row["place"] for row in fields["rows"]] == spaced(5000, 10)
+    assert (fields["rows"][0]["place"], fields["rows"][-1]["place"]) == (0, 4999)
     assert "10 of 5,000 answers are listed, evenly spaced" in (tmp_path / "page.html").read_text()
     assert (tmp_path / "page.html").stat().st_size < 60_000
 

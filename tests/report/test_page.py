@@ -14,7 +14,17 @@ from leastnoise.report import release_html, render, table_html, write
 from leastnoise.report.documents import document
 from leastnoise.report.frame import script_json
 from leastnoise.sources import Codes
-from tests.report.samples import EVIL, RELEASES, WORST_VALUES, QuietBits, cube, seeded, survey, survey_plan, worst
+from tests.report.samples import (
+    EVIL,
+    RELEASES,
+    WORST_VALUES,
+    QuietRandomSource,
+    cube,
+    seeded,
+    survey,
+    survey_plan,
+    worst,
+)
 
 made = pytest.mark.parametrize("make", RELEASES.values(), ids=RELEASES)
 
@@ -149,28 +159,28 @@ def middle_release():
     plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(epsilon=1, delta=1e-9))
     rng = np.random.default_rng(1)
     codes = np.stack([rng.integers(0, n, 50_000) for n in sizes], axis=1)
-    return plan.run(Codes(domain, codes), bits=QuietBits(1))
+    return plan.run(Codes(domain, codes), random_source=QuietRandomSource(1))
 
 
 def test_pages_are_small():
     release = middle_release()
-    told = document(release)
-    assert len(told["tables"]) == 55
-    assert told["left_out"] == 0
-    assert sum(len(t["counts"]) for t in told["tables"]) > 6_000
-    assert len(render(told).encode()) < 300_000
+    fields = document(release)
+    assert len(fields["tables"]) == 55
+    assert fields["left_out"] == 0
+    assert sum(len(t["counts"]) for t in fields["tables"]) > 6_000
+    assert len(render(fields).encode()) < 300_000
 
 
 def test_large_releases_have_small_pages():
     domain = ln.Domain.of({f"q{k}": range(12) for k in range(200)})
     plan = ln.plan(ln.Workload(domain).marginals(ways=2).prefix(*domain.names, ways=1), ln.Budget(mu=1))
     codes = np.random.default_rng(1).integers(0, 12, (1000, 200))
-    told = document(plan.run(Codes(domain, codes), bits=QuietBits(1)))
-    assert len(told["tables"]) == 200 + (10_000 - 2_400) // 144
-    assert len(told["tables"]) + told["left_out"] == 200 + 19_900
-    assert len(told["distributions"]) == 1_000 // 12
-    assert len(told["distributions"]) + told["distributions_left_out"] == 200
-    page = render(told)
+    fields = document(plan.run(Codes(domain, codes), random_source=QuietRandomSource(1)))
+    assert len(fields["tables"]) == 200 + (10_000 - 2_400) // 144
+    assert len(fields["tables"]) + fields["left_out"] == 200 + 19_900
+    assert len(fields["distributions"]) == 1_000 // 12
+    assert len(fields["distributions"]) + fields["distributions_left_out"] == 200
+    page = render(fields)
     assert len(page.encode()) < 300_000
     assert "The distributions of 117 further attributes are left out of this page." in page
 
@@ -197,9 +207,9 @@ def test_nothing_is_left_of_a_page_that_cannot_be_written(tmp_path):
 
 
 def test_a_plan_fills_in_the_floor(tmp_path):
-    told = write(TableRelease(survey().parts), tmp_path / "page.htm", plan=survey_plan())
+    fields = write(TableRelease(survey().parts), tmp_path / "page.htm", plan=survey_plan())
     assert "Above the proven floor" in (tmp_path / "page.htm").read_text()
-    assert told["plans"][0]["floor"]["value"] == survey_plan().floor_value
+    assert fields["plans"][0]["floor"]["value"] == survey_plan().floor_value
 
 
 # --- the command --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ pytest.importorskip("altair")
 
 import leastnoise as ln
 from leastnoise.report import plot_plan, plot_table
-from tests.report.samples import EVIL, WORST_VALUES, QuietBits, survey, survey_plan, worst
+from tests.report.samples import EVIL, WORST_VALUES, QuietRandomSource, survey, survey_plan, worst
 
 
 def rows(chart):
@@ -19,11 +19,11 @@ def rows(chart):
 @pytest.mark.parametrize("names", [("age",), ("sex",), ("income",), ("age", "sex"), ("sex", "age")])
 def test_table_is_that_of_the_release(names):
     frame = survey().table(*names, confidence=0.9)
-    found = rows(plot_table(survey(), *names, confidence=0.9))
+    result = rows(plot_table(survey(), *names, confidence=0.9))
     for column in ("count", "std_error", "low", "high"):
-        assert [row[column] for row in found] == pytest.approx(frame[column].tolist())
+        assert [row[column] for row in result] == pytest.approx(frame[column].tolist())
     for axis, name in enumerate(names):
-        assert [row[f"value{axis}"] for row in found] == frame[name].map(str).tolist()
+        assert [row[f"value{axis}"] for row in result] == frame[name].map(str).tolist()
 
 
 def test_kinds_of_marks():
@@ -62,7 +62,7 @@ def test_statements_of_the_same_name_stay_apart():
     spec = plot_plan(plan).to_dict()
     errors = spec["datasets"][spec["vconcat"][0]["data"]["name"]]
     assert [row["what"] for row in errors] == ["marginal on a", "marginal on a (2)"]
-    release = plan.run([[0], [1], [2]], bits=QuietBits(1))
+    release = plan.run([[0], [1], [2]], random_source=QuietRandomSource(1))
     assert [row["value0"] for row in rows(plot_table(release, "a"))] == ["1", "1 (2)", "x"]
 
 
@@ -79,7 +79,7 @@ def test_many_shares_are_summed():
 def big_release():
     domain = ln.Domain.of(a=range(100), b=range(60))
     plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1))
-    return plan.run([[1, 2], [3, 4]], bits=QuietBits(1))
+    return plan.run([[1, 2], [3, 4]], random_source=QuietRandomSource(1))
 
 
 @pytest.mark.parametrize(

@@ -15,44 +15,46 @@ made = pytest.mark.parametrize("make", [adaptive, chosen])
 
 @made
 def test_rounds_cost_what_the_release_costs(make):
-    told = document(make())["adaptive"]
-    assert_allclose(sum(r["choosing"] + r["measuring"] for r in told["rounds"]), 1, rtol=1e-4)
-    assert_allclose(sum(r["choosing"] for r in told["rounds"]), document(make())["allocation"]["choosing"], rtol=1e-4)
-    assert told["rounds"][0]["choosing"] == 0
-    assert all(r["tables"] >= len(r["named"]) for r in told["rounds"])
+    message = document(make())["adaptive"]
+    assert_allclose(sum(r["choosing"] + r["measuring"] for r in message["rounds"]), 1, rtol=1e-4)
+    assert_allclose(
+        sum(r["choosing"] for r in message["rounds"]), document(make())["allocation"]["choosing"], rtol=1e-4
+    )
+    assert message["rounds"][0]["choosing"] == 0
+    assert all(r["tables"] >= len(r["named"]) for r in message["rounds"])
 
 
 @made
 def test_completed_tables_are_not_in_reach(make):
-    release, told = make(), document(make())["adaptive"]
-    assert told["completed"]
-    assert told["completed_left_out"] == 0
+    release, message = make(), document(make())["adaptive"]
+    assert message["completed"]
+    assert message["completed_left_out"] == 0
     names = release.domain.names
     reach = set(release.tables())
-    completed = [tuple(names[a] for a in t["attributes"]) for t in told["completed"]]
+    completed = [tuple(names[a] for a in t["attributes"]) for t in message["completed"]]
     assert not reach & set(completed)
-    assert sorted(completed) == sorted(tuple(t["attributes"]) for t in told["asked"] if not t["measured"])
-    for table, of in zip(told["completed"], completed, strict=True):
+    assert sorted(completed) == sorted(tuple(t["attributes"]) for t in message["asked"] if not t["measured"])
+    for table, of in zip(message["completed"], completed, strict=True):
         assert_allclose(table["counts"], release.complete().counts(*of).ravel(), atol=0.0051)
 
 
 @made
 def test_expected_errors_are_those_of_the_release(make):
-    told, errors = document(make())["adaptive"], make().complete().errors()
-    assert (told["tables"], told["measured"]) == (10, errors["measured"].sum())
-    assert_allclose(told["expected"], errors["expected_l1"].mean(), rtol=1e-5)
-    assert_allclose([t["expected"] for t in told["asked"]], np.sort(errors["expected_l1"])[::-1], rtol=1e-5)
+    message, errors = document(make())["adaptive"], make().complete().errors()
+    assert (message["tables"], message["measured"]) == (10, errors["measured"].sum())
+    assert_allclose(message["expected"], errors["expected_l1"].mean(), rtol=1e-5)
+    assert_allclose([t["expected"] for t in message["asked"]], np.sort(errors["expected_l1"])[::-1], rtol=1e-5)
 
 
 def test_long_lists_are_cut(monkeypatch):
     monkeypatch.setattr(rounds, "ASKED", 3)
-    told = document(adaptive(), cells=30)["adaptive"]
-    assert len(told["asked"]) == 3
-    assert told["tables"] == 10
-    assert sum(len(t["counts"]) for t in told["completed"]) <= 30
-    assert len(told["completed"]) + told["completed_left_out"] == 10 - told["measured"]
+    message = document(adaptive(), cells=30)["adaptive"]
+    assert len(message["asked"]) == 3
+    assert message["tables"] == 10
+    assert sum(len(t["counts"]) for t in message["completed"]) <= 30
+    assert len(message["completed"]) + message["completed_left_out"] == 10 - message["measured"]
     page = render(document(adaptive(), cells=0))
-    assert f"{10 - told['measured']} larger completed tables are left out of this page" in page
+    assert f"{10 - message['measured']} larger completed tables are left out of this page" in page
 
 
 def test_plans_have_no_rounds():
@@ -74,8 +76,8 @@ def test_the_page_of_an_adaptive_release_says_so():
 
 def test_a_merged_release_tells_the_rounds_of_its_adaptive_part():
     first = adaptive()
-    plan = ln.plan(ln.Workload(first.domain).marginals("a"), ln.Budget(mu=0.1), prior=first.priors())
+    plan = ln.plan(ln.Workload(first.domain).marginals("a"), ln.Budget(mu=0.1), baseline=first.baselines())
     both = ln.merge(first, release_of(plan))
-    told = document(both)["adaptive"]
-    assert len(told["rounds"]) == len(document(first)["adaptive"]["rounds"])
-    assert sum(r["choosing"] + r["measuring"] for r in told["rounds"]) < 1
+    message = document(both)["adaptive"]
+    assert len(message["rounds"]) == len(document(first)["adaptive"]["rounds"])
+    assert sum(r["choosing"] + r["measuring"] for r in message["rounds"]) < 1

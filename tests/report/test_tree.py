@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.tree import Tree, cascade_plan, cascade_release
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import Tree, tree_plan, tree_release
+from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy import Budget
 from leastnoise.report.tree import document, render, write
 from leastnoise.sources import Table
@@ -19,8 +19,8 @@ EVIL = "<img src=x onerror=alert(1)>&\"'"
 
 
 def regions(**options):
-    given = {"targets": [3, 4, 5], "bits": SeededBits(1)} | options
-    return cascade_release(COUNTS, {"geo": Tree.from_paths(PATHS)}, **given)
+    given = {"targets": [3, 4, 5], "random_source": SeededRandomSource(1)} | options
+    return tree_release(COUNTS, {"geo": Tree.from_paths(PATHS)}, **given)
 
 
 class Balance(HTMLParser):
@@ -45,31 +45,31 @@ class Balance(HTMLParser):
 
 
 def parsed(page):
-    found = Balance()
-    found.feed(page)
-    found.close()
-    assert not found.open
-    return found
+    balance = Balance()
+    balance.feed(page)
+    balance.close()
+    assert not balance.open
+    return balance
 
 
 def test_numbers_are_those_of_the_release():
-    made = regions()
-    told = document(made)
-    (tree,) = told["trees"]
+    result = regions()
+    fields = document(result)
+    (tree,) = fields["trees"]
     for node in range(8):
-        answer = made.node(node)
+        answer = result.node(node)
         assert tree["counts"][node] == answer.value
         assert tree["counts"][node] - tree["reach"][node] == pytest.approx(answer.low)
-        assert tree["names"][node] == made.trees[0].names[node]
-    assert [row["target"] for row in told["levels"]] == [3, 4, 5]
+        assert tree["names"][node] == result.trees[0].names[node]
+    assert [row["target"] for row in fields["levels"]] == [3, 4, 5]
 
 
 def test_page_shows_the_tree():
     page = render(document(regions()))
-    found = parsed(page)
-    assert sum(tag == "details" for tag, _ in found.seen) == 3
-    assert sum(tag == "li" and not a for tag, a in found.seen) >= 8
-    text = " ".join("".join(found.text).split())
+    result = parsed(page)
+    assert sum(tag == "details" for tag, _ in result.seen) == 3
+    assert sum(tag == "li" and not a for tag, a in result.seen) >= 8
+    text = " ".join("".join(result.text).split())
     for name in ("north/a", "south/e", "Skip to the contents", "INSECURE"):
         assert name in text
 
@@ -81,13 +81,13 @@ def test_loads_nothing_and_has_no_script():
 
 
 def test_two_trees_are_shown_one_by_one():
-    plan = cascade_plan({"a": Tree.binary(1), "b": Tree.binary(2)}, budget=Budget(rho=0.1))
-    made = plan.run(Table(plan.domain, np.ones((2, 4), dtype=int)), bits=SeededBits(1))
-    told = document(made)
-    assert [t["attribute"] for t in told["trees"]] == ["a", "b"]
-    assert told["trees"][1]["counts"][1] == made.node(0, 1).value
-    assert told["trees"][1]["reach"][1] == pytest.approx(made.node(0, 1).high - made.node(0, 1).value)
-    parsed(render(told))
+    plan = tree_plan({"a": Tree.binary(1), "b": Tree.binary(2)}, budget=Budget(rho=0.1))
+    release = plan.run(Table(plan.domain, np.ones((2, 4), dtype=int)), random_source=SeededRandomSource(1))
+    fields = document(release)
+    assert [t["attribute"] for t in fields["trees"]] == ["a", "b"]
+    assert fields["trees"][1]["counts"][1] == release.node(0, 1).value
+    assert fields["trees"][1]["reach"][1] == pytest.approx(release.node(0, 1).high - release.node(0, 1).value)
+    parsed(render(fields))
 
 
 def test_exact_counts_are_marked():
@@ -99,25 +99,27 @@ def test_exact_counts_are_marked():
 
 def test_text_is_escaped():
     tree = Tree.from_paths([(EVIL, "x"), (EVIL, EVIL), ("y",)])
-    made = cascade_release(np.arange(3), {EVIL: tree}, targets=5, dataset=EVIL)
-    page = render(document(made))
+    release = tree_release(np.arange(3), {EVIL: tree}, targets=5, dataset=EVIL)
+    page = render(document(release))
     assert "<img" not in page
     parsed(page)
 
 
 def test_long_trees_are_cut():
-    made = cascade_release(np.zeros(5000, dtype=int), Tree.regular([5, 1000]), targets=5, bits=SeededBits(1))
-    page = render(document(made, nodes=100))
-    found = parsed(page)
+    release = tree_release(
+        np.zeros(5000, dtype=int), Tree.regular([5, 1000]), targets=5, random_source=SeededRandomSource(1)
+    )
+    page = render(document(release, nodes=100))
+    result = parsed(page)
     assert "906 nodes are left out of this page" in page
-    assert "Of leaf the first 100 of 5,006 nodes are shown." in "".join(found.text)
+    assert "Of leaf the first 100 of 5,006 nodes are shown." in "".join(result.text)
     deep = Tree(np.array([1] * 3000 + [0]))
-    parsed(render(document(cascade_release(np.array([3]), deep, targets=5, bits=SeededBits(1)))))
+    parsed(render(document(tree_release(np.array([3]), deep, targets=5, random_source=SeededRandomSource(1)))))
 
 
 def test_pages_appear_whole(tmp_path):
-    told = write(regions(), tmp_path / "page.html", confidence=0.9)
-    assert told["confidence"] == 0.9
+    fields = write(regions(), tmp_path / "page.html", confidence=0.9)
+    assert fields["confidence"] == 0.9
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
     assert "90% interval" in (tmp_path / "page.html").read_text()
     with pytest.raises(LeastnoiseError, match="a report is a web page"):
@@ -125,5 +127,5 @@ def test_pages_appear_whole(tmp_path):
 
 
 def test_same_document_same_page():
-    told = document(regions())
-    assert render(told) == render(told)
+    fields = document(regions())
+    assert render(fields) == render(fields)

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from leastnoise.mechanisms.tree import Tree, cascade_release
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import Tree, tree_release
+from leastnoise.noise import SeededRandomSource
 from leastnoise.report.tree import write
 from tests.engines.chromium import Visit
 
@@ -16,7 +16,9 @@ WORD = "Donaudampfschifffahrtsgesellschaft"
 
 def released(**options):
     tree = Tree.from_paths([(r, c, f"{WORD} {r}{c}{p}") for r in "NS" for c in "abc" for p in range(4)])
-    return cascade_release(np.arange(24) * 50, {"geo": tree}, targets=[3, 4, 5, 6], bits=SeededBits(1), **options)
+    return tree_release(
+        np.arange(24) * 50, {"geo": tree}, targets=[3, 4, 5, 6], random_source=SeededRandomSource(1), **options
+    )
 
 
 @pytest.fixture
@@ -43,12 +45,12 @@ def test_tree_opens_by_pointer_and_keyboard(visit):
 
 def test_everything_can_be_reached_by_tab(visit):
     page = visit(released())
-    wanted = page.locator("a[href], summary, [tabindex='0']").filter(visible=True).count()
+    expected = page.locator("a[href], summary, [tabindex='0']").filter(visible=True).count()
     seen = []
-    for _ in range(wanted):
+    for _ in range(expected):
         page.keyboard.press("Tab")
         seen.append(page.evaluate("document.activeElement.outerHTML.slice(0, 80)"))
-    assert len(set(seen)) == wanted
+    assert len(set(seen)) == expected
 
 
 @pytest.mark.parametrize("width", [320, 800])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from leastnoise.domain.attributes import Attribute, Bins, Domain, Values, bins, sized
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources import Database, Rules, Unit, source_of
+from leastnoise.sources import Database, PrivacyUnit, Rules, source_of
 from leastnoise.sources.duck import DuckDB
 from tests.engines import postgres, spark
 from tests.sources.registry import MARKS, brute_force, postgres_table
@@ -72,8 +72,8 @@ def _listed(values: Values, value: object) -> int | None:
         value = value.isoformat()
     if isinstance(value, Decimal):
         value = float(value)
-    wanted = [value] if not isinstance(value, bool) else [value, str(value).lower()]
-    for one in wanted:
+    expected = [value] if not isinstance(value, bool) else [value, str(value).lower()]
+    for one in expected:
         for k, item in enumerate(values.items):
             if isinstance(item, str) == isinstance(one, str) and item == one:
                 return k
@@ -90,7 +90,7 @@ def _numbered(attribute: Attribute, value: float | Decimal) -> int | None:
 
 
 def plain_rows(
-    domain: Domain, rules: dict[str, Rules], table: pa.Table, unit: Unit | None
+    domain: Domain, rules: dict[str, Rules], table: pa.Table, unit: PrivacyUnit | None
 ) -> list[tuple[int, ...]] | None:
     """Rows of codes that are counted; None for an error."""
     columns = table.to_pydict()
@@ -203,21 +203,21 @@ def columns(draw):
 def inside(type_, spec):
     """Values of the domain that a column of this type can hold."""
     attribute = Attribute.of("a", spec)
-    found = []
+    results = []
     for value in map(attribute.value, range(attribute.size)):
         if type_ == pa.date32() and value in [day.isoformat() for day in DAYS]:
-            found.append(datetime.date.fromisoformat(value))
+            results.append(datetime.date.fromisoformat(value))
         elif pa.types.is_decimal(type_) and not isinstance(value, str) and abs(value) < 1000:
-            found.append(round(Decimal(value), 3))
+            results.append(round(Decimal(value), 3))
         elif pa.types.is_integer(type_) and not isinstance(value, str) and value == int(value) and 0 <= value < 100:
-            found.append(int(value))
+            results.append(int(value))
         elif pa.types.is_floating(type_) and not isinstance(value, str):
-            found.append(
+            results.append(
                 float(np.float32(value)) if type_ == pa.float32() and abs(value) < 1e30 else min(float(value), 1e30)
             )
         elif isinstance(value, str) and (pa.types.is_dictionary(type_) or type_ in (pa.string(), pa.large_string())):
-            found.append(value)
-    return found
+            results.append(value)
+    return results
 
 
 @st.composite
@@ -231,12 +231,12 @@ def rules_for(draw, attribute):
 
 @st.composite
 def problems(draw):
-    found = draw(st.lists(columns(), min_size=1, max_size=3))
+    result = draw(st.lists(columns(), min_size=1, max_size=3))
     size = draw(st.sampled_from([10, 25, 5, 1, 0]))
-    domain = Domain.of({f"a{k}": spec for k, (_, spec, _) in enumerate(found)})
+    domain = Domain.of({f"a{k}": spec for k, (_, spec, _) in enumerate(result)})
     nothing = draw(st.booleans())
     data = {}
-    for k, (type_, _, values) in enumerate(found):
+    for k, (type_, _, values) in enumerate(result):
         values = values | st.none() if nothing else values
         data[f"a{k}"] = pa.array(draw(st.lists(values, min_size=size, max_size=size)), type_)
     unit = None
@@ -244,7 +244,7 @@ def problems(draw):
         ids = draw(st.sampled_from([st.integers(0, 4), st.sampled_from(["ann", "bob", "it's", "%", "x:1"])]))
         ids = ids | st.none() if draw(st.booleans()) else ids
         data["person"] = pa.array(draw(st.lists(ids, min_size=size, max_size=size)))
-        unit = Unit("person", draw(st.integers(1, 3)), draw(st.sampled_from(["drop", "error"])), SECRET)
+        unit = PrivacyUnit("person", draw(st.integers(1, 3)), draw(st.sampled_from(["drop", "error"])), SECRET)
     rules = {a.name: draw(rules_for(a)) for a in domain}
     return domain, rules, pa.table(data), unit, draw(st.sampled_from([*WAYS]))
 
@@ -318,9 +318,9 @@ MIXED_RULES = {
 
 def mixed(rng: np.random.Generator, size: int = 400) -> pa.Table:
     def pick(values, type_, nothing=0.05):
-        found = [values[k] for k in rng.integers(0, len(values), size)]
+        results = [values[k] for k in rng.integers(0, len(values), size)]
         return pa.array(
-            [None if gone else value for value, gone in zip(found, rng.random(size) < nothing, strict=True)], type_
+            [None if gone else value for value, gone in zip(results, rng.random(size) < nothing, strict=True)], type_
         )
 
     edges = [y for x in MIXED["income"].values.edges for y in (x, math.nextafter(x, 9), math.nextafter(x, -9))]
@@ -339,7 +339,7 @@ def mixed(rng: np.random.Generator, size: int = 400) -> pa.Table:
     )
 
 
-UNITS = [None, Unit("person", 2, "drop", SECRET)]
+UNITS = [None, PrivacyUnit("person", 2, "drop", SECRET)]
 SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2)]
 
 
@@ -405,22 +405,23 @@ def test_nobody_has_more_rows(rng):
     for secret in (b"1", b"2", None):
         for rows in range(6):
             table = pa.table({"a": rng.integers(0, 3, rows), "person": ["x"] * rows})
-            source = source_of(table, Domain.of(a=3), unit=Unit("person", 2, secret=secret))
+            source = source_of(table, Domain.of(a=3), unit=PrivacyUnit("person", 2, secret=secret))
             assert next(source.count([()])) == min(rows, 2)
             assert source.rows_per_person == 2
 
 
 def test_secrets_decide_which_rows_are_kept():
     table = pa.table({"a": list(range(40)), "person": [k // 20 for k in range(40)]})
-    found = {
-        str(answers(source_of(table, Domain.of(a=40), unit=Unit("person", 5, secret=s)), [(0,)])) for s in (b"1", b"2")
+    members = {
+        str(answers(source_of(table, Domain.of(a=40), unit=PrivacyUnit("person", 5, secret=s)), [(0,)]))
+        for s in (b"1", b"2")
     }
-    assert len(found) == 2  # equal with probability 1 / C(20, 5)^2, below 1e-8, and the secrets are fixed
+    assert len(members) == 2  # equal with probability 1 / C(20, 5)^2, below 1e-8, and the secrets are fixed
 
 
 def test_people_differ_in_what_is_kept():
     """The same rows for everybody: a digest without the id would keep the same values of all, and lose the rest."""
     table = pa.table({"a": [*range(10)] * 200, "person": [k // 10 for k in range(2000)]})
-    (counts,) = answers(source_of(table, Domain.of(a=10), unit=Unit("person", 1, secret=SECRET)), [(0,)])
+    (counts,) = answers(source_of(table, Domain.of(a=10), unit=PrivacyUnit("person", 1, secret=SECRET)), [(0,)])
     assert sum(counts) == 200
     assert min(counts) > 3  # 20 expected of each; the secret is fixed

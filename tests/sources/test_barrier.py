@@ -52,10 +52,10 @@ def test_items_are_made_behind_the_barrier():
         yield 1
         raise KeyError(WORD)
 
-    made = guarded("the source", items())
-    assert next(made) == 1
+    results = guarded("the source", items())
+    assert next(results) == 1
     with pytest.raises(DataError) as raised:
-        next(made)
+        next(results)
     check(said(raised.value))
 
 

@@ -23,7 +23,7 @@ from pyarrow import parquet
 import leastnoise as ln
 from leastnoise.domain.attributes import Domain, bins
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources import Rules, Unit, source_of
+from leastnoise.sources import PrivacyUnit, Rules, source_of
 from leastnoise.sources.check import NOTICE, Check, check
 from leastnoise.workload.spec import load_spec
 from tests.engines import postgres, spark
@@ -36,7 +36,7 @@ def is_gap(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def plain(domain: Domain, rules: dict[str, Rules], table: pa.Table, unit: Unit | None) -> dict[str, Any]:
+def plain(domain: Domain, rules: dict[str, Rules], table: pa.Table, unit: PrivacyUnit | None) -> dict[str, Any]:
     """The numbers, row by row."""
     columns = table.to_pydict()
     values = {a.name: columns[rules[a.name].column or a.name] for a in domain}
@@ -63,14 +63,14 @@ def plain(domain: Domain, rules: dict[str, Rules], table: pa.Table, unit: Unit |
     }
 
 
-def summed_up(found: Check) -> dict[str, Any]:
-    unit = found.unit
+def summed_up(result: Check) -> dict[str, Any]:
+    unit = result.unit
     return {
-        "rows": found.rows,
-        "counted": found.counted,
-        "missing": {name: column.missing for name, column in found.columns.items()},
-        "outside": {name: column.outside for name, column in found.columns.items()},
-        "stops": {name: column.stops for name, column in found.columns.items()},
+        "rows": result.rows,
+        "counted": result.counted,
+        "missing": {name: column.missing for name, column in result.columns.items()},
+        "outside": {name: column.outside for name, column in result.columns.items()},
+        "stops": {name: column.stops for name, column in result.columns.items()},
         "people": unit and unit.people,
         "over": unit and unit.over,
         "ids": unit and unit.missing,
@@ -86,19 +86,19 @@ def runs(table: pa.Table, domain: Domain, **options: Any) -> bool:
 @given(problem=problems())
 def test_engines_and_memory_agree(problem):
     domain, rules, table, unit, _ = problem
-    found = check(table, domain, rules=rules, unit=unit)
+    result = check(table, domain, rules=rules, unit=unit)
     with TemporaryDirectory() as folder:
         parquet.write_table(table, Path(folder) / "data.parquet")
-        assert check(Path(folder) / "data.parquet", domain, rules=rules, unit=unit) == found
-    assert found.ok == runs(table, domain, rules=rules, unit=unit)
-    if any(column.missing is None for column in found.columns.values()):
-        assert not found.ok  # a type that can never match
-        assert found.counted == 0
+        assert check(Path(folder) / "data.parquet", domain, rules=rules, unit=unit) == result
+    assert result.ok == runs(table, domain, rules=rules, unit=unit)
+    if any(column.missing is None for column in result.columns.values()):
+        assert not result.ok  # a type that can never match
+        assert result.counted == 0
         return
-    assert summed_up(found) == plain(domain, rules, table, unit)
-    if found.ok:
+    assert summed_up(result) == plain(domain, rules, table, unit)
+    if result.ok:
         (total,) = next(source_of(table, domain, rules=rules, unit=unit).count([()])).reshape(1)
-        assert found.counted == total
+        assert result.counted == total
 
 
 @pytest.mark.long
@@ -106,8 +106,8 @@ def test_engines_and_memory_agree(problem):
 @given(problem=problems())
 def test_every_fix_settles_its_problem(problem):
     domain, rules, table, unit, _ = problem
-    found = check(table, domain, rules=rules, unit=unit)
-    for name, column in found.columns.items():
+    result = check(table, domain, rules=rules, unit=unit)
+    for name, column in result.columns.items():
         for fix in column.fixes:
             (key, value) = next(iter(yaml.safe_load(fix).items()))
             others = "missing" if key == "outside" else "outside"
@@ -116,14 +116,14 @@ def test_every_fix_settles_its_problem(problem):
             assert not any(f"{key}:" in left for left in again.fixes)
             assert again.stops == any(f"{others}:" in left for left in column.fixes)
         assert column.stops == bool(column.fixes) or column.missing is None
-    if found.unit is not None and found.unit.stops:
-        assert found.unit.fixes == ["missing: drop"]
+    if result.unit is not None and result.unit.stops:
+        assert result.unit.fixes == ["missing: drop"]
         assert not check(table, domain, rules=rules, unit=replace(unit, missing="drop")).unit.stops
 
 
 # --- one table of all kinds, in every engine --------------------------------------------------------------------------
 
-UNIT = Unit("person", 2, "drop", b"k")
+UNIT = PrivacyUnit("person", 2, "drop", b"k")
 NO_RULES = {name: replace(rules, outside="error", missing="error") for name, rules in MIXED_RULES.items()}
 
 
@@ -150,10 +150,10 @@ def test_all_kinds_of_columns(holder, rng, tmp_path):
     data = HOLDERS[holder](table, tmp_path)
     cases = list(product((MIXED_RULES, NO_RULES), (UNIT, None, replace(UNIT, missing="error"))))
     for rules, unit in cases[::4] if holder == "Spark" else cases:  # where a query takes seconds
-        found = check(data, MIXED, rules=rules, unit=unit)
-        assert summed_up(found) == plain(MIXED, rules, table, unit)
-        assert found.ok == (rules is MIXED_RULES and (unit is None or unit.missing == "drop"))
-        assert found.counted > 50 or rules is NO_RULES
+        result = check(data, MIXED, rules=rules, unit=unit)
+        assert summed_up(result) == plain(MIXED, rules, table, unit)
+        assert result.ok == (rules is MIXED_RULES and (unit is None or unit.missing == "drop"))
+        assert result.counted > 50 or rules is NO_RULES
 
 
 def test_csv(rng, tmp_path):
@@ -168,17 +168,17 @@ def test_csv(rng, tmp_path):
     (tmp_path / "people.csv").write_text("\n".join(["age,sex,income,person", *lines]) + "\n")
     rules = {"age": {"outside": "clamp", "missing": "drop"}, "income": {"outside": "clamp", "missing": "drop"}}
     rules["sex"] = {"outside": "other", "missing": "other"}
-    found = check(tmp_path / "people.csv", domain, rules=rules, unit=replace(UNIT, max_rows=20))
+    result = check(tmp_path / "people.csv", domain, rules=rules, unit=replace(UNIT, max_rows=20))
     number = lambda text: float(text) if text not in ("", "none") else None  # noqa: E731
-    assert found.columns["age"].outside == sum(a != "" and not 18 <= int(a) < 30 for a in ages)
-    assert found.columns["income"].outside == sum(x != "" and (x == "none" or float(x) > 1) for x in incomes)
-    assert found.columns["income"].stops  # words have no nearest end
-    assert found.columns["income"].fixes == ["outside: drop"]
-    assert found.columns["sex"].missing == sexes.count("")
-    assert found.unit.missing == ids.count("")
+    assert result.columns["age"].outside == sum(a != "" and not 18 <= int(a) < 30 for a in ages)
+    assert result.columns["income"].outside == sum(x != "" and (x == "none" or float(x) > 1) for x in incomes)
+    assert result.columns["income"].stops  # words have no nearest end
+    assert result.columns["income"].fixes == ["outside: drop"]
+    assert result.columns["sex"].missing == sexes.count("")
+    assert result.unit.missing == ids.count("")
     kept = Counter(i for a, x, i in zip(ages, incomes, ids, strict=True) if a and number(x) is not None and i)
-    assert (found.unit.people, found.unit.over) == (5, sum(m > 20 for m in kept.values()))
-    assert found.counted == sum(min(m, 20) for m in kept.values())
+    assert (result.unit.people, result.unit.over) == (5, sum(m > 20 for m in kept.values()))
+    assert result.counted == sum(min(m, 20) for m in kept.values())
 
 
 # --- all problems at once ---------------------------------------------------------------------------------------------
@@ -190,27 +190,27 @@ def test_all_problems_are_listed_at_once(holder, tmp_path):
     domain = Domain.of(age=range(18, 30), sex=["F", "M"], job=range(3), flag=[0, 1])
     parquet.write_table(table, tmp_path / "data.parquet")
     data = {"Arrow": table, "lists": table.to_pydict(), "Parquet": tmp_path / "data.parquet"}[holder]
-    found = check(data, domain, unit={"id": "who", "max_rows": 1})
+    result = check(data, domain, unit={"id": "who", "max_rows": 1})
     typed = "the column 'job' holds text, but the values of 'job' are numbers; cast the column"
     untyped = "the column 'job' holds 2 values outside the domain of 'job'"  # a list has no type of its own
-    assert found.problems == [
+    assert result.problems == [
         "the column 'age' is missing; every attribute of the domain needs one",
         "the column 'sex' holds 1 value outside the domain of 'sex'",
         untyped if holder == "lists" else typed,
         "the column 'flag' lacks 1 value",
         "the column 'who' cannot be an id; ids are whole numbers or texts, cast it",
     ]
-    assert found.columns["age"].fixes == ["column: Age"]
-    assert found.columns["flag"].missing == 1
-    assert (found.rows, found.counted, found.ok) == (2, 0, False)
-    assert found.unit is not None
-    assert found.unit.stops
+    assert result.columns["age"].fixes == ["column: Age"]
+    assert result.columns["flag"].missing == 1
+    assert (result.rows, result.counted, result.ok) == (2, 0, False)
+    assert result.unit is not None
+    assert result.unit.stops
 
 
 def test_columns_of_different_lengths():
-    found = check({"a": [0, 1], "b": [0]}, Domain.of(a=range(2), b=range(2)))
-    assert found.problems == ["the columns 'a' and 'b' differ in length; fill the shorter one"]
-    assert not found.ok
+    result = check({"a": [0, 1], "b": [0]}, Domain.of(a=range(2), b=range(2)))
+    assert result.problems == ["the columns 'a' and 'b' differ in length; fill the shorter one"]
+    assert not result.ok
 
 
 @pytest.mark.parametrize("data", [np.zeros((3, 2), dtype=int), [[0, 1]], None], ids=repr)
@@ -299,12 +299,12 @@ def test_command_where_a_release_runs(folder, capsys, method):
     )
     Path("spec.yaml").write_text(f"{text}method: {method}\n")
     code, out, err = call(capsys, "check", "spec.yaml", "--data", "people.csv", "--json")
-    found = json.loads(out)
+    result = json.loads(out)
     assert (code, err) == (0, f"{NOTICE}\n")
-    assert next(iter(found)) == "protected"
-    assert (found["protected"], found["ok"], found["problems"]) == (False, True, [])
-    assert (found["rows"], found["counted"]) == (6, 3)
-    assert found["unit"]["over"] == found["unit"]["left_out"] == 1
+    assert next(iter(result)) == "protected"
+    assert (result["protected"], result["ok"], result["problems"]) == (False, True, [])
+    assert (result["rows"], result["counted"]) == (6, 3)
+    assert result["unit"]["over"] == result["unit"]["left_out"] == 1
     spec = load_spec("spec.yaml")
     source = source_of("people.csv", spec.workload.domain, rules=spec.rules, unit=spec.unit_fields)
     assert next(source.count([()])) == 3
@@ -333,10 +333,10 @@ def test_real_tables(name, tmp_path):
     frame.to_csv(tmp_path / "table.csv", index=False)
     frame.to_parquet(tmp_path / "table.parquet")
     domain = Domain.of({column: range(max(1, int(size) - 1)) for column, size in shape.items()})  # one value too few
-    found = check(frame, domain)
-    assert found.rows == len(frame)
-    for column, checked in found.columns.items():
+    result = check(frame, domain)
+    assert result.rows == len(frame)
+    for column, checked in result.columns.items():
         assert checked.outside == int((frame[column] >= domain[column].size).sum())
         assert checked.missing == 0
-    assert check(tmp_path / "table.csv", domain) == found
-    assert check(tmp_path / "table.parquet", domain) == found
+    assert check(tmp_path / "table.csv", domain) == result
+    assert check(tmp_path / "table.parquet", domain) == result

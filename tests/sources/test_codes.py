@@ -43,9 +43,9 @@ def test_sizes_at_the_edge_of_a_type(shape, rng):
     domain = Domain.of({f"a{k}": n for k, n in enumerate(shape)})
     array = np.vstack([rng.integers(0, shape, (50, len(shape))), np.array(shape) - 1])
     axes = tuple(range(len(shape)))
-    for wanted in (axes, axes[::-1]):
-        (table,) = Codes(domain, array).count([wanted])
-        np.testing.assert_array_equal(table, brute_force(domain, array.tolist(), wanted))
+    for expected in (axes, axes[::-1]):
+        (table,) = Codes(domain, array).count([expected])
+        np.testing.assert_array_equal(table, brute_force(domain, array.tolist(), expected))
 
 
 def test_more_attributes_than_an_array_has_axes(rng):
@@ -70,9 +70,9 @@ def test_tables_too_large_are_refused():
     st.integers(0, 500),
 )
 def test_covers_hold_their_sets(sizes, sets, most_cells):
-    found = list(covers(sets, tuple(sizes), most_cells))
-    assert [axes for _, members in found for axes in members] == sets
-    for axes, members in found:
+    results = list(covers(sets, tuple(sizes), most_cells))
+    assert [axes for _, members in results for axes in members] == sets
+    for axes, members in results:
         assert set(axes) == {k for member in members for k in member}
         assert len(set(axes)) == len(axes)
         if len(members) > 1:

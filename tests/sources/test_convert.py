@@ -105,8 +105,8 @@ def test_other_data_is_refused(data, message):
 def test_passwords_that_split_a_uri_stay_secret(secret):
     with pytest.raises(LeastnoiseError) as raised:
         source_of(f"postgresql://me:{secret}@localhost/db?table=t", Domain.of(age=3))
-    said = "the password in the postgresql URI has a special character; write / as %2F, ? as %3F, # as %23"
-    assert str(raised.value) == said
+    text = "the password in the postgresql URI has a special character; write / as %2F, ? as %3F, # as %23"
+    assert str(raised.value) == text
 
 
 class Unread(list):

@@ -42,9 +42,9 @@ def test_texts_come_back_from_the_spec(place, columns):
     rows = max(map(len, columns.values()))
     table = pa.table({name: [values[k % len(values)] for k in range(rows)] for name, values in columns.items()})
     parquet.write_table(table, place / "x.parquet")
-    made = draft(place / "x.parquet", look=True)
-    domain = parse_spec(made.text).workload.domain
-    assert (domain.names, made.left_out) == (tuple(columns), [])
+    result = draft(place / "x.parquet", look=True)
+    domain = parse_spec(result.text).workload.domain
+    assert (domain.names, result.left_out) == (tuple(columns), [])
     for attribute in domain:
         assert {attribute.value(k) for k in range(attribute.size)} == set(columns[attribute.name])
     with pytest.raises(LeastnoiseError, match="values is empty"):
@@ -57,10 +57,10 @@ def test_texts_come_back_from_the_spec(place, columns):
 def test_numbers_are_all_inside_what_was_drafted(place, numbers, as_text):
     path = place / ("x.csv" if as_text else "x.parquet")
     (csv.write_csv if as_text else parquet.write_table)(pa.table({"x": numbers, "y": ["a"] * len(numbers)}), path)
-    made = draft(path, look=True)
-    domain = parse_spec(made.text).workload.domain
-    if made.left_out:
-        assert made.left_out == ["x"]
+    result = draft(path, look=True)
+    domain = parse_spec(result.text).workload.domain
+    if result.left_out:
+        assert result.left_out == ["x"]
         assert len(set(numbers)) == len(numbers) or max(map(abs, numbers)) > 2**52 or max(numbers) - min(numbers) < 1e-9
         return
     assert domain["x"].size <= 200
@@ -71,7 +71,7 @@ def test_numbers_are_all_inside_what_was_drafted(place, numbers, as_text):
 def test_only_what_has_a_type_is_drafted(place):
     table = pa.table({"list": [[1]], "day": pa.array([18_000], pa.date32()), "ok": [True]})
     parquet.write_table(table, place / "y.parquet")
-    made = draft(place / "y.parquet", look=True)
-    assert (made.attributes, made.left_out) == (["day", "ok"], ["list"])
-    assert "# list: left out, it is neither number, text, date nor truth value" in made.text
-    assert 'day: {values: ["2019-04-14"]}' in made.text
+    result = draft(place / "y.parquet", look=True)
+    assert (result.attributes, result.left_out) == (["day", "ok"], ["list"])
+    assert "# list: left out, it is neither number, text, date nor truth value" in result.text
+    assert 'day: {values: ["2019-04-14"]}' in result.text

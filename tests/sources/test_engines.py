@@ -7,7 +7,7 @@ import pytest
 
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources import Unit, source_of
+from leastnoise.sources import PrivacyUnit, source_of
 from leastnoise.sources import convert as convert_module
 from tests.engines import postgres, spark
 from tests.sources.registry import MARKS, postgres_table, sql_name
@@ -107,9 +107,9 @@ class TestPostgreSQL:
         ],
     )
     def test_bad_columns(self, columns, message):
-        found = {key: value for key, value in (TABLE.to_pydict() | columns).items() if value is not None}
+        entries = {key: value for key, value in (TABLE.to_pydict() | columns).items() if value is not None}
         with pytest.raises(LeastnoiseError, match=f"^{re.escape(message)}"):
-            counts(postgres.server().uri(postgres_table(pa.table(found))))
+            counts(postgres.server().uri(postgres_table(pa.table(entries))))
 
     def test_every_pass_sees_the_same_rows(self):
         import psycopg
@@ -158,7 +158,7 @@ class TestSpark:
             counts(session.createDataFrame(TABLE), Domain.of(sex=3))
         with refused("the column 'weight' cannot be an id; ids are whole numbers or texts, cast it"):
             frame = session.createDataFrame(TABLE.append_column("weight", pa.array([0.5, 1.5])))
-            counts(frame, unit=Unit("weight", 2))
+            counts(frame, unit=PrivacyUnit("weight", 2))
 
     def test_views_are_forgotten(self):
         session = spark.session()
@@ -171,11 +171,11 @@ class TestSpark:
 
 def test_drivers_are_asked_for(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-    said = "needs the package {!r}, which is not installed; install leastnoise with its extra {!r} (README.md)"
-    with refused(f"PostgreSQL {said.format('psycopg', 'postgres')}"):
+    text = "needs the package {!r}, which is not installed; install leastnoise with its extra {!r} (README.md)"
+    with refused(f"PostgreSQL {text.format('psycopg', 'postgres')}"):
         source_of("postgresql://u:p@h/d?table=t", DOMAIN)
     monkeypatch.setitem(__import__("sys").modules, "pyspark.sql", None)
-    with refused(f"Spark (with Java 17) {said.format('pyspark', 'spark')}"):
+    with refused(f"Spark (with Java 17) {text.format('pyspark', 'spark')}"):
         source_of("spark://h:7077?table=t", DOMAIN)
 
 

@@ -120,9 +120,9 @@ def test_numbers_in_csv_are_read_as_python_reads_them(rng):
     more = ["0.1", "7.0", "7.50", "07", "1e-1"]
     lines = [f"{text},{more[k % 5]}" for k, text in enumerate(texts)]
     Path("x.csv").write_text("\n".join(["x,y", *lines]))
-    found, others = counts("x.csv", domain, rules={"y": Rules(outside="other")})
+    result, others = counts("x.csv", domain, rules={"y": Rules(outside="other")})
     expected = domain["x"].codes([float(text) for text in texts])
-    assert found == np.bincount(expected, minlength=10).tolist()
+    assert result == np.bincount(expected, minlength=10).tolist()
     kinds = np.bincount([k % 5 for k in range(len(texts))])
     assert others == [kinds[0] + kinds[4], kinds[1] + kinds[3], kinds[2], 0]  # text first, then number
 
@@ -283,10 +283,10 @@ def test_nothing_is_left_behind(folder, monkeypatch):
 @pytest.fixture
 def passes(monkeypatch):
     """Queries that are run."""
-    found = []
+    results = []
     run = DuckDB.run
-    monkeypatch.setattr(DuckDB, "run", lambda self, sql: found.append(sql) or run(self, sql))
-    return found
+    monkeypatch.setattr(DuckDB, "run", lambda self, sql: results.append(sql) or run(self, sql))
+    return results
 
 
 def test_two_passes_where_distinct_rows_are_few(passes):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from leastnoise.domain.attributes import Domain, bins
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources import Codes, Rules, Unit, source_of
+from leastnoise.sources import Codes, PrivacyUnit, Rules, source_of
 from leastnoise.sources.database import unite
 from tests.sources.registry import brute_force
 
@@ -96,18 +96,18 @@ def test_bad_units(unit, message):
 def test_ids_are_whole_numbers_or_texts(ids):
     for data in ({**DATA, "p": ids}, pa.table({**DATA, "p": ids}), pd.DataFrame({**DATA, "p": ids})):
         with refused("the column 'p' cannot be an id; ids are whole numbers or texts, cast it"):
-            source_of(data, DOMAIN, unit=Unit("p", 2))
+            source_of(data, DOMAIN, unit=PrivacyUnit("p", 2))
 
 
 def test_rows_without_ids():
     data = {**DATA, "p": ["a", None]}
     with refused("the column 'p' lacks some ids; fill them, or choose missing: drop for the unit"):
-        source_of(data, DOMAIN, unit=Unit("p", 2))
-    assert counts(data, unit=Unit("p", 2, "drop")) == [[1, 0, 0], [1, 0]]
+        source_of(data, DOMAIN, unit=PrivacyUnit("p", 2))
+    assert counts(data, unit=PrivacyUnit("p", 2, "drop")) == [[1, 0, 0], [1, 0]]
 
 
 def test_rules_and_units_need_values():
-    for options in ({"rules": {"age": Rules()}}, {"unit": Unit("p", 2)}):
+    for options in ({"rules": {"age": Rules()}}, {"unit": PrivacyUnit("p", 2)}):
         with refused("rules and units need columns of values; give a file, a table or a data frame"):
             source_of(np.zeros((3, 2), dtype=int), Domain.of(a=2, b=3), **options)
 
@@ -115,21 +115,21 @@ def test_rules_and_units_need_values():
 def test_secrets(tmp_path, monkeypatch):
     (tmp_path / "secret").write_bytes(b"abc")
     monkeypatch.setenv("A_SECRET", "abc")
-    keys = {Unit("p", 2, secret=s).key for s in (b"abc", "env:A_SECRET", f"file:{tmp_path / 'secret'}")}
+    keys = {PrivacyUnit("p", 2, secret=s).key for s in (b"abc", "env:A_SECRET", f"file:{tmp_path / 'secret'}")}
     assert keys == {b"abc".hex()}
-    fresh = [Unit("p", 2) for _ in range(2)]
+    fresh = [PrivacyUnit("p", 2) for _ in range(2)]
     assert fresh[0].key != fresh[1].key
-    assert "abc" not in repr(Unit("p", 2, secret=b"abc"))
-    assert b"abc".hex() not in repr(Unit("p", 2, secret=b"abc"))
+    assert "abc" not in repr(PrivacyUnit("p", 2, secret=b"abc"))
+    assert b"abc".hex() not in repr(PrivacyUnit("p", 2, secret=b"abc"))
 
 
 def test_mixed_objects_are_judged_one_by_one():
     values = [1, 1.0, Decimal("2.5"), np.float32(2.5), "F", True, datetime.date(2024, 1, 31), "f", [1], None, pd.NA]
     data = {"x": values, "y": [0.3] * len(values)}
     domain = Domain.of(x=[1, 2.5, "F", "2024-01-31"], y=bins(0, 1, width=0.1))
-    found = counts(data, domain, rules={"x": Rules(outside="drop", missing="F")})
-    assert found[0] == [3, 2, 3, 1]  # True is 1; None and NA are missing, and count as F
-    assert counts(pd.DataFrame(data), domain, rules={"x": Rules(outside="drop", missing="F")}) == found
+    result = counts(data, domain, rules={"x": Rules(outside="drop", missing="F")})
+    assert result[0] == [3, 2, 3, 1]  # True is 1; None and NA are missing, and count as F
+    assert counts(pd.DataFrame(data), domain, rules={"x": Rules(outside="drop", missing="F")}) == result
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_bad_weights(weights, message):
     st.integers(0, 300),
 )
 def test_unions_hold_their_sets(sets, sizes, most_cells):
-    found = unite(sets, tuple(sizes), most_cells)
-    assert sorted(axes for members in found.values() for axes in members) == sorted(sets)
-    for union, members in found.items():
+    entries = unite(sets, tuple(sizes), most_cells)
+    assert sorted(axes for members in entries.values() for axes in members) == sorted(sets)
+    for union, members in entries.items():
         assert list(union) == sorted(set(union))
         assert all(set(axes) <= set(union) for axes in members)
         assert math.prod(sizes[k] for k in union) <= most_cells or any(set(axes) == set(union) for axes in members)

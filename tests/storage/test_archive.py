@@ -12,7 +12,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import load_plan, local_plan, save_plan
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.storage.archive import (
     MOST_UNPACKED,
     Archive,
@@ -113,11 +113,11 @@ def test_what_is_written_is_read(most, monkeypatch, tmp_path):
     back = Archive.load(tmp_path / "x", kind)
     assert back.header == {"leastnoise_thing": 1, "about": "it"}
     assert back.others == {"more.txt": b"text"}
-    found = back.arrays
-    assert list(found) == list(arrays)
+    result = back.arrays
+    assert list(result) == list(arrays)
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+        assert result[name].dtype == array.dtype
+        np.testing.assert_array_equal(result[name], array)
 
 
 # Every reader
@@ -125,19 +125,19 @@ def test_what_is_written_is_read(most, monkeypatch, tmp_path):
 
 def _release(folder: Path) -> None:
     work = ln.Workload(ln.Domain.of(a=4, b=3)).marginals(ways=1)
-    ln.plan(work, ln.Budget(mu=1)).run(np.arange(12).reshape(4, 3), bits=SeededBits(1)).save(folder)
+    ln.plan(work, ln.Budget(mu=1)).run(np.arange(12).reshape(4, 3), random_source=SeededRandomSource(1)).save(folder)
 
 
 def _matrix(folder: Path) -> None:
-    ln.factorize(np.tri(4), ln.Budget(mu=1)).run(np.arange(4), bits=SeededBits(1)).save(folder)
+    ln.matrix_plan(np.tri(4), ln.Budget(mu=1)).run(np.arange(4), random_source=SeededRandomSource(1)).save(folder)
 
 
 def _put(folder: Path, content: bytes) -> None:
     """Other measurements, with all checksums right."""
     (folder / "measurements.npz").write_bytes(content)
-    told = header(folder)
-    told["files"]["measurements.npz"] = File.of(folder / "measurements.npz").model_dump()
-    sealed(folder, told | {"id": told["files"]["measurements.npz"]["sha256"][:16]})
+    fields = header(folder)
+    fields["files"]["measurements.npz"] = File.of(folder / "measurements.npz").model_dump()
+    sealed(folder, fields | {"id": fields["files"]["measurements.npz"]["sha256"][:16]})
 
 
 @pytest.mark.long
@@ -152,15 +152,15 @@ def test_folders_that_unpack_to_gigabytes_are_refused(make, bomb, tmp_path, litt
 @pytest.mark.parametrize("size", [10**27, 10**9, 10**7])
 def test_headers_that_declare_much_are_refused(size, tmp_path, little):
     _release(tmp_path / "out")
-    told = header(tmp_path / "out")
-    recipe = told["parts"][0]["recipe"]
-    recipe["workload"]["domain"]["attributes"][0]["size"] = size
-    for part in recipe["parts"]:
+    fields = header(tmp_path / "out")
+    integer_plan = fields["parts"][0]["recipe"]
+    integer_plan["workload"]["domain"]["attributes"][0]["size"] = size
+    for part in integer_plan["parts"]:
         part["shape"] = [size if n == 4 else n for n in part["shape"]]
     arrays = {n: a for n, a in read_arrays(tmp_path / "out" / "measurements.npz").items() if "answers" not in n}
     own = {n.removeprefix("part0_"): a for n, a in arrays.items()}
-    told["parts"][0]["fingerprint"] = digest_of(recipe, own)
-    sealed(tmp_path / "out", told)
+    fields["parts"][0]["fingerprint"] = digest_of(integer_plan, own)
+    sealed(tmp_path / "out", fields)
     with pytest.raises(LeastnoiseError, match="is damaged"):
         ln.load(tmp_path / "out")
 
@@ -172,13 +172,13 @@ def test_matrices_that_need_a_square_of_their_items_are_refused(tmp_path, little
     wide, buffer = np.ones((1, 200_000)), io.BytesIO()
     arrays = {"queries": wide, "strategy": wide.astype("<i2")}
     np.savez(buffer, **arrays, measured=np.ones(1, "<i2"))
-    told, names = header(tmp_path / "out"), tmp_path / "out" / "names.json"
+    fields, names = header(tmp_path / "out"), tmp_path / "out" / "names.json"
     called = json.loads(names.read_text())
     called["counted"]["size"] = wide.shape[1]
     called["queries"] = None
     names.write_text(json.dumps(called))
-    told["files"]["names.json"] = File.of(names).model_dump()
-    sealed(tmp_path / "out", told | {"fingerprint": plan_digest(told["variance"], called["counted"], arrays)})
+    fields["files"]["names.json"] = File.of(names).model_dump()
+    sealed(tmp_path / "out", fields | {"fingerprint": plan_digest(fields["variance"], called["counted"], arrays)})
     _put(tmp_path / "out", buffer.getvalue())
     with pytest.raises(LeastnoiseError, match="its matrices are larger than any that can be planned"):
         ln.load(tmp_path / "out")
@@ -199,11 +199,11 @@ def test_local_plans_have_as_many_subsets_as_they_say(tmp_path, little):
     save_plan(local_plan(ln.Workload(ln.Domain.of(a=4)).marginals(ways=1), 1), path)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    told = json.loads(members["header.json"])
-    assert told["randomizers"][0]["kind"] == "subsets"
-    told["randomizers"][0]["count"] = 10**11
+    message = json.loads(members["header.json"])
+    assert message["randomizers"][0]["kind"] == "subsets"
+    message["randomizers"][0]["count"] = 10**11
     with zipfile.ZipFile(path, "w") as archive:
-        for name, content in (members | {"header.json": json.dumps(told).encode()}).items():
+        for name, content in (members | {"header.json": json.dumps(message).encode()}).items():
             archive.writestr(name, content)
     with pytest.raises(LeastnoiseError, match="its subsets are not as many as it says"):
         load_plan(path)

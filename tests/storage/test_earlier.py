@@ -28,7 +28,7 @@ def test_releases(name, tmp_path):
 
 def test_streams(tmp_path):
     shutil.copytree(EARLIER / "stream", tmp_path / "stream")
-    with ln.Stream.load(tmp_path / "stream", moved=True) as stream:
+    with ln.mechanisms.Stream.load(tmp_path / "stream", moved=True) as stream:
         assert len(stream) == 4
 
 

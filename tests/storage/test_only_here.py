@@ -61,7 +61,7 @@ def _to_file(call: ast.Call) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
+    ("code", "result"),
     [
         ("open(path)", 0),
         ("open(path, 'rb')", 0),
@@ -90,10 +90,10 @@ def _to_file(call: ast.Call) -> bool:
         ("tempfile.NamedTemporaryFile()", 1),
     ],
 )
-def test_writes_are_seen(code, found):
-    assert len(writes(code)) == found
+def test_writes_are_seen(code, result):
+    assert len(writes(code)) == result
 
 
 def test_nothing_else_writes_renames_or_syncs():
-    found = {str(path.relative_to(SOURCE)): calls for path in ELSEWHERE if (calls := writes(path.read_text()))}
-    assert found == {}, "write it with leastnoise.storage.files"
+    entries = {str(path.relative_to(SOURCE)): calls for path in ELSEWHERE if (calls := writes(path.read_text()))}
+    assert entries == {}, "write it with leastnoise.storage.files"

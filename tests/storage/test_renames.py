@@ -67,8 +67,8 @@ def test_another_error_is_raised(two, monkeypatch):
 def test_ledgers_are_made_without_it(tmp_path, monkeypatch):
     monkeypatch.setattr(renames, "_renameat2", lambda: None)
     path = tmp_path / "people.ledger"
-    made = ln.Ledger.create(path, ln.Budget(mu=1), "people")
-    assert ln.Ledger.open(path) == made
+    ledger = ln.Ledger.create(path, ln.Budget(mu=1), "people")
+    assert ln.Ledger.open(path) == ledger
     with pytest.raises(LeastnoiseError, match="exists already"):
         ln.Ledger.create(path, ln.Budget(mu=1), "people")
     assert [p.name for p in tmp_path.iterdir()] == ["people.ledger"]

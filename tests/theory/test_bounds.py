@@ -14,7 +14,7 @@ import leastnoise as ln
 from leastnoise.privacy.gaussian import mu_for
 from leastnoise.strategies.differences import largest_difference
 from leastnoise.strategies.norms import gamma_2
-from leastnoise.theory import ANY, EXACT, Question, bounds, curves
+from leastnoise.theory import ANY, EXACT, Question, sample_complexity, sample_complexity_curves
 from leastnoise.theory.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
 from leastnoise.theory.tails import Error, bounded_people, people
 from tests.refusals import refusal
@@ -47,10 +47,10 @@ def dense(W):
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
 def test_floors_are_below_every_mechanism(name, kind, epsilon):
     for alpha in (0.3, 0.05, 0.002):
-        found = bounds(WORKLOADS[name], alpha, epsilon=epsilon, delta=DELTA, error=kind)
+        result = sample_complexity(WORKLOADS[name], alpha, epsilon=epsilon, delta=DELTA, error=kind)
         for model in ("central", "local"):
-            of_model = [b for b in found.all if b.model == model]
-            assert found.too_few(model).people <= found.enough(model).people
+            of_model = [b for b in result.all if b.model == model]
+            assert result.lower(model).people <= result.upper(model).people
             # a class of mechanisms is compared with its members: exact factorizations, unbiased reports
             for privacy in ("epsilon and delta", "epsilon"):
                 members = [b.people for b in of_model if b.privacy == privacy and b.who.startswith((EXACT, "Gaussian"))]
@@ -62,15 +62,15 @@ def test_floors_are_below_every_mechanism(name, kind, epsilon):
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_fall_in_alpha(name, kind):
-    frame = curves(WORKLOADS[name], [0.02, 0.05, 0.1, 0.2], epsilon=EPSILON, delta=DELTA, error=kind)
+    frame = sample_complexity_curves(WORKLOADS[name], [0.02, 0.05, 0.1, 0.2], epsilon=EPSILON, delta=DELTA, error=kind)
     for _, rows in frame.groupby(["model", "side", "who", "privacy"]):
         assert (np.diff(rows["people"].to_numpy()) <= 0).all()
 
 
 @pytest.mark.long
 def test_bounds_fall_in_epsilon():
-    found = [bounds(WORKLOADS["cdf"], 0.05, epsilon=e, delta=DELTA) for e in (0.3, 1.0, 3.0)]
-    for one, other in pairwise(found):
+    results = [sample_complexity(WORKLOADS["cdf"], 0.05, epsilon=e, delta=DELTA) for e in (0.3, 1.0, 3.0)]
+    for one, other in pairwise(results):
         assert all(a.people >= b.people for a, b in zip(one.all, other.all, strict=True) if "subsets" not in a.who)
 
 
@@ -79,13 +79,15 @@ def test_enough_is_enough(name):
     """Simulated central mechanisms keep all errors within alpha as often as stated."""
     # 4,000 draws: five standard errors of a share of 0.95 are 0.0172; false alarms below 1e-6 per case.
     W, alpha, rng = WORKLOADS[name], 0.05, np.random.default_rng(1)
-    found = {b.who: b.people for b in bounds(W, alpha, epsilon=EPSILON, delta=DELTA).all if b.model == "central"}
-    noise = rng.normal(size=(4000, len(W))) * largest_difference([W]) / MU / found["Gaussian mechanism"]
+    entries = {
+        b.who: b.people for b in sample_complexity(W, alpha, epsilon=EPSILON, delta=DELTA).all if b.model == "central"
+    }
+    noise = rng.normal(size=(4000, len(W))) * largest_difference([W]) / MU / entries["Gaussian mechanism"]
     inside = np.mean(np.abs(noise).max(axis=1) <= alpha)
     assert abs(inside - 0.95) < 0.0172 + 0.003  # independent errors: Sidak's bound is exact, up to whole people
     question = Question.of(W, EPSILON, DELTA)
     part = question.solved[int(np.argmin(question._sizes))][1].parts[0]
-    noise = rng.normal(size=(4000, len(part.A))) @ part.R.T * largest_difference([part.A]) / MU / found[EXACT]
+    noise = rng.normal(size=(4000, len(part.A))) @ part.R.T * largest_difference([part.A]) / MU / entries[EXACT]
     assert np.mean(np.abs(noise).max(axis=1) <= alpha) > 0.95 - 0.0172
 
 
@@ -106,11 +108,11 @@ def test_enough_reports_are_enough():
 
 
 def test_one_query_by_hand():
-    found = {(b.model, b.who): b.people for b in bounds([[1, 0]], 0.05, epsilon=1, delta=DELTA).all}
-    assert found["central", "Gaussian mechanism"] == int(np.ceil(norm.isf(0.025) / MU / 0.05))
-    assert found["local", "Gaussian mechanism"] == int(np.ceil((norm.isf(0.025) / MU / 0.05) ** 2))
+    entries = {(b.model, b.who): b.people for b in sample_complexity([[1, 0]], 0.05, epsilon=1, delta=DELTA).all}
+    assert entries["central", "Gaussian mechanism"] == int(np.ceil(norm.isf(0.025) / MU / 0.05))
+    assert entries["local", "Gaussian mechanism"] == int(np.ceil((norm.isf(0.025) / MU / 0.05) ** 2))
     # ln(2 * 0.95 / 0.05) = 3.64: three changes up or down leave datasets confused, 3 / n > 2 alpha for n < 30
-    assert found["central", ANY] == 30
+    assert entries["central", ANY] == 30
 
 
 def test_one_query_is_nearly_tight():
@@ -121,10 +123,10 @@ def test_one_query_is_nearly_tight():
 
 
 def test_unbiased_floor_of_one_query():
-    found = {b.who: b.people for b in bounds([[1, 0]], 0.01, epsilon=1, error="worst").all}
-    floor, response = found["unbiased reports that do not wait for others"], 1 / (4 * sinh(0.5) ** 2) / 0.01**2
+    entries = {b.who: b.people for b in sample_complexity([[1, 0]], 0.01, epsilon=1, error="worst").all}
+    floor, response = entries["unbiased reports that do not wait for others"], 1 / (4 * sinh(0.5) ** 2) / 0.01**2
     assert floor == pytest.approx(response - 0.25 / 0.01**2, rel=1e-3)  # the sampling of people is not their fault
-    assert found[f"{EXACT}, subsets"] == pytest.approx(response, rel=1e-3)
+    assert entries[f"{EXACT}, subsets"] == pytest.approx(response, rel=1e-3)
 
 
 def test_reports_tell_no_more_than_stated():
@@ -173,10 +175,10 @@ def test_sizes_of_errors_by_hand():
 
 
 def test_accuracy_that_needs_no_data():
-    found = bounds([[1, 0]], 0.5, epsilon=1, delta=DELTA)
-    assert found.enough("central").people == found.enough("local").people == 1
-    assert found.enough("local").who == "constants, without data"
-    same = bounds([[1, 1]], 0.1, epsilon=1, delta=DELTA)  # everybody adds the same
+    result = sample_complexity([[1, 0]], 0.5, epsilon=1, delta=DELTA)
+    assert result.upper("central").people == result.upper("local").people == 1
+    assert result.upper("local").who == "constants, without data"
+    same = sample_complexity([[1, 1]], 0.1, epsilon=1, delta=DELTA)  # everybody adds the same
     assert all(b.people == 1 for b in same.all)
 
 
@@ -187,17 +189,19 @@ def test_kronecker_products_are_kept():
     assert_allclose(kept.solved[0][1].value, gamma_2(dense(factors)).value, rtol=1e-3)
     assert kept.at(0.05).queries == 8
     assert abs(kept.factorized / whole.factorized - 1) < 1e-3
-    wide = bounds([np.tri(64)] * 4, 0.05, epsilon=1, delta=DELTA)  # nothing of the size of the product is formed
+    wide = sample_complexity(
+        [np.tri(64)] * 4, 0.05, epsilon=1, delta=DELTA
+    )  # nothing of the size of the product is formed
     assert wide.queries == 64**4
-    assert wide.enough("central").who == EXACT
+    assert wide.upper("central").who == EXACT
 
 
 @pytest.mark.long
 def test_workloads_are_matrices():
     domain = ln.Domain.of(age=range(8), sex=range(2))
-    one = bounds(ln.Workload(domain).prefix("age"), 0.1, epsilon=1, delta=DELTA)
-    assert one.all == bounds(np.tri(8), 0.1, epsilon=1, delta=DELTA).all
-    both = bounds(ln.Workload(domain).prefix("age").marginals("sex", ways=1), 0.1, epsilon=1, delta=DELTA)
+    one = sample_complexity(ln.Workload(domain).prefix("age"), 0.1, epsilon=1, delta=DELTA)
+    assert one.all == sample_complexity(np.tri(8), 0.1, epsilon=1, delta=DELTA).all
+    both = sample_complexity(ln.Workload(domain).prefix("age").marginals("sex", ways=1), 0.1, epsilon=1, delta=DELTA)
     assert (both.queries, both.cells) == (10, 16)
     product = Question.of(ln.Workload(domain).prefix("age", "sex", ways=2), 1.0)
     assert len(product.factors) == 2
@@ -206,34 +210,40 @@ def test_workloads_are_matrices():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bounds([[np.nan]], 0.1, epsilon=1), "row 0, column 0 of the matrix is nan; give finite numbers"),
         (
-            lambda: bounds(np.zeros((2, 2)), 0.1, epsilon=1),
+            lambda: sample_complexity([[np.nan]], 0.1, epsilon=1),
+            "row 0, column 0 of the matrix is nan; give finite numbers",
+        ),
+        (
+            lambda: sample_complexity(np.zeros((2, 2)), 0.1, epsilon=1),
             "all entries of a 2 x 2 matrix are 0; give a query that is not 0",
         ),
         (
-            lambda: bounds(np.eye(2), 0, epsilon=1),
+            lambda: sample_complexity(np.eye(2), 0, epsilon=1),
             "alpha must be a positive number, got 0; it is the error of answers over n",
         ),
         (
-            lambda: bounds(np.eye(2), 0.1, epsilon=1, delta=2),
+            lambda: sample_complexity(np.eye(2), 0.1, epsilon=1, delta=2),
             "delta must be between 0 and 1, got 2; usual values are 1e-6 or smaller",
         ),
-        (lambda: bounds(np.eye(2), 0.1, epsilon=1, error="l1"), "unknown error 'l1'; use 'max', 'worst' or 'rms'"),
         (
-            lambda: bounds(np.eye(2), 0.1, epsilon=1, confidence=0.2),
+            lambda: sample_complexity(np.eye(2), 0.1, epsilon=1, error="l1"),
+            "unknown error 'l1'; use 'max', 'worst' or 'rms'",
+        ),
+        (
+            lambda: sample_complexity(np.eye(2), 0.1, epsilon=1, confidence=0.2),
             "confidence 0.2 is not between 0.5 and 1; a usual one is 0.95",
         ),
         (
-            lambda: bounds(np.eye(2), 1e-18, epsilon=1),
+            lambda: sample_complexity(np.eye(2), 1e-18, epsilon=1),
             "so small an alpha needs more than 1e18 people; use a larger one",
         ),
         (
-            lambda: bounds(ln.Workload(ln.Domain.of(a=2)), 0.1, epsilon=1),
+            lambda: sample_complexity(ln.Workload(ln.Domain.of(a=2)), 0.1, epsilon=1),
             "the workload is empty; add queries, for example workload.marginals(ways=1)",
         ),
         (
-            lambda: bounds(np.ones((1, 3000)), 0.1, epsilon=1),
+            lambda: sample_complexity(np.ones((1, 3000)), 0.1, epsilon=1),
             "a 1 x 3,000 matrix is too large for bounds; use at most 2,048 values and 16,777,216 entries",
         ),
     ],
@@ -261,11 +271,11 @@ def spec(tmp_path):
 @pytest.mark.long
 def test_the_command_tells_bounds(spec, capsys):
     code, out, _ = call(capsys, "bounds", spec, "--alpha", 0.1, "--json")
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert found["neighbours"] == "replace"
-    expected = bounds(np.tri(8), 0.1, epsilon=1, delta=1e-9)
-    assert [b["people"] for b in found["bounds"]] == [b.people for b in expected.all]
+    assert result["neighbours"] == "replace"
+    expected = sample_complexity(np.tri(8), 0.1, epsilon=1, delta=1e-9)
+    assert [b["people"] for b in result["bounds"]] == [b.people for b in expected.all]
     code, out, _ = call(capsys, "bounds", spec, "--alpha", 0.1)
     assert out.strip() == str(expected)
 
@@ -279,7 +289,7 @@ def test_the_command_draws_curves(spec, end, tmp_path, capsys):
     text = file.read_text()
     drawn = ElementTree.fromstring(text if end == "svg" else text[text.index("<svg") : text.index("</svg>") + 6])
     lines = drawn.findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(lines) == len(bounds(np.tri(8), 0.05, epsilon=1, delta=1e-9, error="rms").all)
+    assert len(lines) == len(sample_complexity(np.tri(8), 0.05, epsilon=1, delta=1e-9, error="rms").all)
     points = [tuple(map(float, p.split(","))) for line in lines for p in line.get("points").split()]
     assert all(0 <= x <= 960 and 0 <= y <= 440 for x, y in points)
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from leastnoise import LeastnoiseError
 from leastnoise.local import Collector, Device, simulate
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.theory import (
     conjunctions,
     examples_needed,
@@ -46,13 +46,13 @@ def test_excess_loss_is_within_the_bound(name):
     plan = learning_plan(concepts, 1)
     codes = examples(concepts, 5, 120_000, 0.1, seed=3)
     collector = Collector(plan)
-    collector.add_block(simulate(plan, codes, SeededBits(1)))
-    found = learn(collector, confidence=0.999)  # one false alarm in 1,000
+    collector.add_block(simulate(plan, codes, SeededRandomSource(1)))
+    learned = learn(collector, confidence=0.999)  # one false alarm in 1,000
     losses = true_losses(concepts, 5, 0.1)
-    assert losses[found.concept] <= losses.min() + found.excess
-    assert abs(found.loss - losses[found.concept]) <= found.loss_error
-    assert found.excess < 0.3
-    assert found.confidence == 0.999
+    assert losses[learned.concept] <= losses.min() + learned.excess
+    assert abs(learned.loss - losses[learned.concept]) <= learned.loss_error
+    assert learned.excess < 0.3
+    assert learned.confidence == 0.999
 
 
 def test_losses_are_those_of_brute_force():
@@ -60,7 +60,7 @@ def test_losses_are_those_of_brute_force():
     plan = learning_plan(concepts, 8)
     codes = examples(concepts, 3, 30_000, 0.2, seed=1)
     collector = Collector(plan)
-    collector.add_block(simulate(plan, codes, SeededBits(2)))
+    collector.add_block(simulate(plan, codes, SeededRandomSource(2)))
     estimated = (1 - collector.answers()[0].values / len(codes)) / 2
     labels = 2 * codes[:, 1] - 1
     counted = (concepts[:, codes[:, 0]] != labels).mean(axis=1)
@@ -81,9 +81,9 @@ def test_planned_sample_size_suffices(values, runs):
     good = 0
     for seed in range(runs):
         collector = Collector(plan)
-        collector.add_block(simulate(plan, examples(concepts, best, needed, 0.25, seed), SeededBits(seed)))
-        found = learn(collector)
-        good += losses[found.concept] <= losses.min() + (0.1 if values < 100 else 0.05)
+        collector.add_block(simulate(plan, examples(concepts, best, needed, 0.25, seed), SeededRandomSource(seed)))
+        learned = learn(collector)
+        good += losses[learned.concept] <= losses.min() + (0.1 if values < 100 else 0.05)
     assert good >= 0.95 * runs
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from leastnoise.privacy.gaussian import mu_for
-from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, bounds
+from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, sample_complexity
 from leastnoise.theory.floors import two_datasets
 from leastnoise.theory.packing import Packing, most_gaussian, most_private, packings, people, product_packings
 from leastnoise.theory.pairs import two_datasets as two_gaussian_datasets
@@ -93,29 +93,33 @@ def too_few(one, n, alpha, most):
 )
 def test_packings_are_below_every_mechanism(W, n, epsilon, delta, outputs):
     """The least chance of failing, by a linear program over all mechanisms with these outputs."""
-    told = 0
+    number = 0
     for alpha in (0.05, 0.12, 0.2):
         failing = least_cost(W, n, epsilon, delta, failures(W, n, outputs, alpha + 1e-9))
         for one in packings(W):
             assert not too_few(one, n, alpha + 1e-8, most_private(epsilon, delta, failing + 1e-6))
-            told += too_few(one, n, alpha, most_private(epsilon, delta, failing / 3))
-    assert told  # a third of that chance is known to be too little
+            number += too_few(one, n, alpha, most_private(epsilon, delta, failing / 3))
+    assert number  # a third of that chance is known to be too little
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_packings_are_below_the_factorization_mechanism(name):
     for alpha in (0.3, 0.03, 0.001):
-        told = {
-            b.who: b.people for b in bounds(WORKLOADS[name], alpha, epsilon=1, delta=1e-9).all if b.model == "central"
+        fields = {
+            b.who: b.people
+            for b in sample_complexity(WORKLOADS[name], alpha, epsilon=1, delta=1e-9).all
+            if b.model == "central"
         }
-        assert told[ANY] <= told[GAUSSIAN] <= told[EXACT] or "constants, without data" in told
+        assert fields[ANY] <= fields[GAUSSIAN] <= fields[EXACT] or "constants, without data" in fields
 
 
 def test_one_query_needs_nearly_what_noise_needs():
-    told = {b.who: b.people for b in bounds([[1, 0]], 0.001, epsilon=1, delta=1e-9).all if b.model == "central"}
-    assert told[GAUSSIAN] == 9_500  # 19 people are 3.46 standard deviations, 3.605 are needed
-    assert told[EXACT] == 10_771
+    fields = {
+        b.who: b.people for b in sample_complexity([[1, 0]], 0.001, epsilon=1, delta=1e-9).all if b.model == "central"
+    }
+    assert fields[GAUSSIAN] == 9_500  # 19 people are 3.46 standard deviations, 3.605 are needed
+    assert fields[EXACT] == 10_771
 
 
 @pytest.mark.long
@@ -134,6 +138,6 @@ def test_products():
 @pytest.mark.long
 def test_wide_questions_have_packings():
     question = Question.of([np.array([[1.0, 1.0], [1.0, 0.0]])] * 20, 1.0, 1e-9)
-    told = {b.who: b.people for b in question.at(0.01).all if b.model == "central"}
-    assert told[ANY] == 800  # 2^20 datasets
-    assert told[GAUSSIAN] == 1_900
+    fields = {b.who: b.people for b in question.at(0.01).all if b.model == "central"}
+    assert fields[ANY] == 800  # 2^20 datasets
+    assert fields[GAUSSIAN] == 1_900

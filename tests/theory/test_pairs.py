@@ -14,7 +14,7 @@ from leastnoise.privacy.gaussian import contrast as gaussian_contrast
 from leastnoise.privacy.gaussian import mu_for
 from leastnoise.strategies.differences import difference_floor
 from leastnoise.strategies.norms import gamma_2
-from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, bounds
+from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, sample_complexity
 from leastnoise.theory.pairs import contrast, people, two_datasets, walk, walks
 from leastnoise.theory.polya_urns import half, mixed, product_urn, product_urns, urns, weighted
 from leastnoise.theory.tails import Error
@@ -22,10 +22,9 @@ from tests.theory.workloads import PARITIES
 from tests.theory.workloads import WORKLOADS as SMALL
 
 EPSILON, DELTA = 1.0, 1e-9
-MU = mu_for(EPSILON, DELTA)
 WORKLOADS = SMALL | {"cdf": np.tri(12), "few queries": np.random.default_rng(3).random((2, 9))}
 del WORKLOADS["random"]
-WORST, MAX = Error("worst"), Error("max")
+MU, WORST, MAX = mu_for(EPSILON, DELTA), Error("worst"), Error("max")
 
 
 def some_weights(W, seed=0):
@@ -33,7 +32,7 @@ def some_weights(W, seed=0):
     return rng.dirichlet(np.full(len(W), 3.0)), mixed(rng.dirichlet(np.full(W.shape[1], 5.0)))
 
 
-def found(W):
+def constructions(W):
     p = np.full(len(W), 1 / len(W))
     return [weighted(W, *some_weights(W)), *urns(W, p, False), *walks(W, p, False)]
 
@@ -111,16 +110,16 @@ def test_every_step_of_the_proof_by_urns(W, n, kappa):
     assert (kappa * s >= 0.75).all()
     assert_allclose(sum(map(urn.chance, histograms(n, len(s)))), 1)
     signal, bias, square, apart, lost, squared = urn.moments()
-    told = [float(x[0]) for x in pairs.moments_of(float(n), np.array([kappa]))]
-    assert_allclose(told[0], signal, rtol=1e-10)  # exactly
-    assert_allclose(told[3], apart, rtol=1e-10)
-    assert bias <= told[1] * (1 + 1e-12)
-    assert square <= told[2] * (1 + 1e-12)
+    reported = [float(x[0]) for x in pairs.moments_of(float(n), np.array([kappa]))]
+    assert_allclose(reported[0], signal, rtol=1e-10)  # exactly
+    assert_allclose(reported[3], apart, rtol=1e-10)
+    assert bias <= reported[1] * (1 + 1e-12)
+    assert square <= reported[2] * (1 + 1e-12)
     assert lost <= pairs.lost * (1 + 1e-12)
     assert squared <= pairs.squared * (1 + 1e-12)
     assert signal <= float(pairs.trace.sum())
     if kappa == 60:  # and not by much
-        assert bias >= 0.95 * told[1]
+        assert bias >= 0.95 * reported[1]
         assert square <= 2.2  # close to 2, where the bound has 2 + kappa / n
 
 
@@ -129,15 +128,15 @@ def test_answers_on_the_two_datasets_by_exchange():
     W, n, kappa, rng = np.tri(3), 4, 5.0, np.random.default_rng(0)
     p, s = np.full(3, 1 / 3), np.full(3, 1 / 3)
     urn, M = EveryUrn(W, p, s, n, kappa), {h: rng.normal(size=3) for h in histograms(n, 3)}
-    told = moved = error = 0.0
+    value = moved = error = 0.0
     for h in histograms(n, 3):
         for c, x, y, F in urn.pairs(h):
             other = tuple(np.array(h) - np.eye(3, dtype=int)[x] + np.eye(3, dtype=int)[y])
             weight, F = c * urn.chance(h), np.sqrt(p) * F
-            told += weight * float((M[h] - M[other]) @ F)
+            value += weight * float((M[h] - M[other]) @ F)
             moved += weight * float((W[:, x] - W[:, y]) @ F) / n
             error += weight * float((M[h] - W @ h / n) @ F)
-    assert_allclose(told, moved + 2 * error, rtol=1e-10)
+    assert_allclose(value, moved + 2 * error, rtol=1e-10)
 
 
 class EveryWalk:
@@ -209,15 +208,15 @@ def test_every_step_of_the_proof_by_walks(W, n):
     rng = np.random.default_rng(n)
     p, pairs = rng.dirichlet(np.full(len(W), 5.0)), rng.random((W.shape[1],) * 2)
     pairs = (pairs + pairs.T) * (1 - np.eye(len(pairs)))
-    made, every = walk(W, p, pairs), EveryWalk(W, p, pairs, n)
+    result, every = walk(W, p, pairs), EveryWalk(W, p, pairs, n)
     signal, bias, square, differ, lost, squared = every.moments()
-    told = [float(x[0]) for x in made.moments(n)]
-    assert_allclose([told[0], told[3], made.lost, made.squared], [signal, differ, lost, squared], rtol=1e-9)
-    assert bias <= told[1] * (1 + 1e-9)
-    assert square <= told[2] * (1 + 1e-9)
+    reported = [float(x[0]) for x in result.moments(n)]
+    assert_allclose([reported[0], reported[3], result.lost, result.squared], [signal, differ, lost, squared], rtol=1e-9)
+    assert bias <= reported[1] * (1 + 1e-9)
+    assert square <= reported[2] * (1 + 1e-9)
     if n == 30:
-        assert bias >= 0.8 * told[1]
-        assert square >= 0.9 * told[2]
+        assert bias >= 0.8 * reported[1]
+        assert square >= 0.9 * reported[2]
 
 
 def test_walks_have_the_norm_by_differences():
@@ -289,7 +288,7 @@ def test_floors_are_below_mechanisms_computed_exactly(name):
     """Gaussian noise on a factorization, moved towards the middle as far as that helps; for all numbers of people."""
     W = WORKLOADS[name]
     W = W - (W.max(axis=1, keepdims=True) + W.min(axis=1, keepdims=True)) / 2
-    reach, pairs = np.abs(W).max(axis=1), found(W)
+    reach, pairs = np.abs(W).max(axis=1), constructions(W)
     for mu in (0.05, MU, 1.0, 4.0):
         K, s = gaussian_contrast(mu), Question.of(W, EPSILON, DELTA, "worst")
         noise = s.factorized * MU / mu
@@ -305,9 +304,12 @@ def test_floors_are_below_mechanisms_computed_exactly(name):
 def test_floors_are_below_randomized_response_and_geometric_noise():
     W = np.array([[1.0, 0.0]])
     for epsilon, n in product((0.1, 1.0, 4.0), (1, 2, 5, 30, 300, 10**4)):
-        K, told = contrast(epsilon, 0.0), [1 / (2 * sinh(epsilon / 2)) / sqrt(n), 1 / (sqrt(2) * sinh(epsilon / 2)) / n]
-        for error in (min(told), 0.5):
-            assert not any(one.too_few(n, error * (1 + 1e-9), K) for one in found(W))
+        K, reported = (
+            contrast(epsilon, 0.0),
+            [1 / (2 * sinh(epsilon / 2)) / sqrt(n), 1 / (sqrt(2) * sinh(epsilon / 2)) / n],
+        )
+        for error in (min(reported), 0.5):
+            assert not any(one.too_few(n, error * (1 + 1e-9), K) for one in constructions(W))
 
 
 def squared_errors(W, n, outputs):
@@ -374,7 +376,7 @@ GRID = np.linspace(0, 1, 13)[:, None]
 def test_the_best_mechanism_there_is_needs_more(W, n, epsilon, delta, outputs):
     """A linear program over all mechanisms with these outputs, biased or not, whatever they do with the data."""
     alpha, K = sqrt(least_cost(W, n, epsilon, delta, squared_errors(W, n, outputs))), contrast(epsilon, delta)
-    pairs = found(W)
+    pairs = constructions(W)
     assert not any(one.too_few(n, alpha * (1 + 1e-6), K) for one in pairs)
     floor = max(a for a in np.geomspace(1e-4, 1, 400) if any(one.too_few(n, a, K) for one in pairs))
     assert floor > 0.2 * alpha  # for few people; and for many see below
@@ -397,7 +399,7 @@ def test_floors_approach_their_limit():
 
 @pytest.mark.parametrize("error", [WORST, MAX, Error("rms")], ids=lambda e: e.kind)
 def test_floors_fall_in_alpha(error):
-    pairs = found(WORKLOADS["cdf"])[1:]
+    pairs = constructions(WORKLOADS["cdf"])[1:]
     for K in (0.05, 1.0):
         floors = [people(pairs, a, K, error) for a in np.geomspace(1e-5, 1, 16)]
         assert floors == sorted(floors, reverse=True)
@@ -415,10 +417,10 @@ def test_no_floor_exceeds_what_is_enough(kind):
         k, T, epsilon, alpha = *rng.integers(2, 7, 2), np.exp(rng.uniform(-3, 2)), 10 ** rng.uniform(-5, -1)
         W = rng.integers(0, 2, (k, T)) * 1.0 if rng.random() < 0.6 else rng.normal(size=(k, T))
         W = np.vstack([W, np.eye(1, T), 0 * W[:2], W[:1]])
-        asked = W if rng.random() < 0.6 else [W, np.array([[0.0, 0.0], [1.0, 0.0]])]
-        told = bounds(asked, alpha, epsilon=epsilon, delta=1e-6, error=kind)
-        central = {b.who: b.people for b in told.all if b.model == "central"}
-        assert central[ANY] <= central[GAUSSIAN] <= central[f"any {EXACT}"] <= told.enough("central").people
+        query = W if rng.random() < 0.6 else [W, np.array([[0.0, 0.0], [1.0, 0.0]])]
+        result = sample_complexity(query, alpha, epsilon=epsilon, delta=1e-6, error=kind)
+        central = {b.who: b.people for b in result.all if b.model == "central"}
+        assert central[ANY] <= central[GAUSSIAN] <= central[f"any {EXACT}"] <= result.upper("central").people
 
 
 @pytest.mark.long
@@ -426,7 +428,7 @@ def test_no_floor_where_constants_are_accurate():
     for W in WORKLOADS.values():
         reach = float(np.ptp(W, axis=1).max()) / 2
         for K, error in product((1e-6, 0.1, 1.0), (WORST, MAX)):
-            assert people(found(W), reach, K, error) == 1
+            assert people(constructions(W), reach, K, error) == 1
 
 
 def test_two_datasets_with_gaussian_privacy():
@@ -440,59 +442,59 @@ def test_two_datasets_with_gaussian_privacy():
 def test_products_are_bounded_by_their_factors():
     W = [np.tri(3), np.array([[1.0, 1.0], [1.0, 0.0]])]
     weights = [some_weights(w, i) for i, w in enumerate(W)]
-    made = product_urn(W, weights, 1.0)
+    urn = product_urn(W, weights, 1.0)
     p, s = (np.kron(*pair) for pair in zip(*weights, strict=True))
     whole = weighted(np.kron(*W), p, s)
-    assert made.trace.sum() <= whole.trace.sum() * (1 + 1e-12)  # any Z is a witness, the polar factor the best
-    assert made.trace.sum() >= 0.8 * whole.trace.sum()
-    assert_allclose(made.apart, whole.apart)
-    assert made.shares[0] == pytest.approx(s.min())
+    assert urn.trace.sum() <= whole.trace.sum() * (1 + 1e-12)  # any Z is a witness, the polar factor the best
+    assert urn.trace.sum() >= 0.8 * whole.trace.sum()
+    assert_allclose(urn.apart, whole.apart)
+    assert urn.shares[0] == pytest.approx(s.min())
     for n, alpha in product((10.0, 1e3, 1e5), np.geomspace(1e-6, 1, 30)):
         for failing in (0.0, 0.05):
-            assert whole.too_few(n, alpha, 0.2, failing) or not made.too_few(n, alpha, 0.2, failing)
+            assert whole.too_few(n, alpha, 0.2, failing) or not urn.too_few(n, alpha, 0.2, failing)
 
 
 def test_products_with_fewer_values():
     """Each is the product of parts of the factors, so no floor exceeds what the whole table needs."""
     W, p = [np.tri(4), np.ones((1, 3)), np.eye(2)], [np.full(4, 0.25), np.ones(1), np.full(2, 0.5)]
-    made = list(product_urns(W, p, False, 1.0))
-    assert [int(one.seen[0]) for one in made] == [7, 3, 3, 1]  # 4 x 2, 2 x 2, 4 x 1 and 2 x 1 values, less one
+    results = list(product_urns(W, p, False, 1.0))
+    assert [int(one.seen[0]) for one in results] == [7, 3, 3, 1]  # 4 x 2, 2 x 2, 4 x 1 and 2 x 1 values, less one
     question = Question.of(W, EPSILON, DELTA, "worst")
-    for one, mu in product(made, (0.05, 1.0)):
+    for one, mu in product(results, (0.05, 1.0)):
         assert one.limit(gaussian_contrast(mu)) <= question.factorized * MU / mu
 
 
-def test_many_attributes_have_floors():
+def central_floors(factors, alpha):
+    bounds = sample_complexity(factors, alpha, epsilon=1, delta=DELTA, error="worst")
+    return {b.who: b.people for b in bounds.all if b.model == "central"}
+
+
+def test_products_of_many_and_of_wide_factors_have_floors():
     """2^20 values: with fewer attributes floors count sooner than with all."""
-    told = {b.who: b.people for b in bounds([np.array([[1.0, 1.0], [1.0, 0.0]])] * 20, 1e-4, epsilon=1, delta=DELTA,
-            error="worst").all if b.model == "central"}  # fmt: skip
-    assert told[EXACT] > told[GAUSSIAN] > 5 * two_datasets(1.0, 1.0, 1e-4, MU, WORST)
-
-
-def test_wide_products_have_floors():
-    wide = bounds([np.tri(8)] * 4, 1e-5, epsilon=1, delta=DELTA, error="worst")
-    floors = {b.who: b.people for b in wide.all if b.model == "central"}
-    assert floors[ANY] < floors[GAUSSIAN] < floors[EXACT]
-    assert floors[GAUSSIAN] > 0.3 * floors[EXACT]
+    many = central_floors([np.array([[1.0, 1.0], [1.0, 0.0]])] * 20, 1e-4)
+    assert many[EXACT] > many[GAUSSIAN] > 5 * two_datasets(1.0, 1.0, 1e-4, MU, WORST)
+    wide = central_floors([np.tri(8)] * 4, 1e-5)
+    assert wide[ANY] < wide[GAUSSIAN] < wide[EXACT]
+    assert wide[GAUSSIAN] > 0.3 * wide[EXACT]
 
 
 @pytest.mark.long
 def test_the_distribution_function_of_64_values():
     question = Question.of(np.tri(64), EPSILON, DELTA, "worst")
     for alpha, share in ((1e-2, 0.5), (1e-3, 0.8), (1e-4, 0.95), (1e-6, 0.97)):
-        told = {b.who: b for b in question.at(alpha).all if b.model == "central"}
-        assert told[GAUSSIAN].privacy == "mu = 0.18"
-        assert told[ANY].people < told[GAUSSIAN].people <= told[f"any {EXACT}"].people <= told[EXACT].people
-        assert told[GAUSSIAN].people > share * told[EXACT].people
+        floors = {b.who: b for b in question.at(alpha).all if b.model == "central"}
+        assert floors[GAUSSIAN].privacy == "mu = 0.18"
+        assert floors[ANY].people < floors[GAUSSIAN].people <= floors[f"any {EXACT}"].people <= floors[EXACT].people
+        assert floors[GAUSSIAN].people > share * floors[EXACT].people
 
 
 @pytest.mark.long
 def test_large_matrices_have_floors():
     """Weights of few values are improved; the losses of many pairs are bounded at once."""
     W = np.random.default_rng(0).integers(0, 2, (300, 300)).astype(float)
-    made = list(urns(W, np.full(300, 1 / 300), False))
-    assert [len(one.shares) for one in made] == [218, 109, 55, 28, 14, 7, 4, 2]
+    results = list(urns(W, np.full(300, 1 / 300), False))
+    assert [len(one.shares) for one in results] == [218, 109, 55, 28, 14, 7, 4, 2]
     whole = weighted(W, np.full(300, 1 / 300), np.full(300, 1 / 300))
     assert next(walks(W, np.full(300, 1 / 300), False)).values == 54
     assert whole.lost >= 2 * whole.trace.sum()
-    assert gamma_2(W[:, :2]).value >= made[-1].trace.sum()
+    assert gamma_2(W[:, :2]).value >= results[-1].trace.sum()

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import binom
 
-from leastnoise.theory import ANY, SEPARATE, bounds
+from leastnoise.theory import ANY, SEPARATE, sample_complexity
 from leastnoise.theory.ladder import Ladder
-from leastnoise.theory.signs import _divergence, all_signs, every_sign, told_of_a_sign
+from leastnoise.theory.signs import _divergence, all_signs, every_sign, information_on_sign
 from leastnoise.theory.sphere import Spectrum, Sphere
 from leastnoise.theory.tails import Error
 from leastnoise.theory.witness import SCALES, _apart, all_errors, independent, information
@@ -30,16 +30,16 @@ def tilts(epsilon, T, rng, random=300):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_reports_tell_no_more_than_the_witness_says(name, epsilon):
     """- sum over v of pi_v ln(1 - y_v^2) for every report that two likelihoods allow, and random ones."""
-    found, rng = witness(WORKLOADS[name], 0.1), np.random.default_rng(1)
-    f = tilts(epsilon, len(found.s), rng)
-    tilt = (f @ found.M.T) / (f @ found.s)[:, None]
-    assert_allclose(np.abs(tilt).max(), found.largest_tilt(epsilon))
-    for scale, told in zip(SCALES, found.told(found.p, epsilon), strict=True):
-        most = float((-np.log1p(-((scale * tilt) ** 2)) @ found.p).max())
-        assert most <= told
-        assert most >= 0.4 * told
+    result, rng = witness(WORKLOADS[name], 0.1), np.random.default_rng(1)
+    f = tilts(epsilon, len(result.s), rng)
+    tilt = (f @ result.M.T) / (f @ result.s)[:, None]
+    assert_allclose(np.abs(tilt).max(), result.largest_tilt(epsilon))
+    for scale, message in zip(SCALES, result.information_bound(result.p, epsilon), strict=True):
+        most = float((-np.log1p(-((scale * tilt) ** 2)) @ result.p).max())
+        assert most <= message
+        assert most >= 0.4 * message
     assert_allclose(
-        max(float(f**2 @ found.s / (f @ found.s) ** 2) for f in f) - 1, information(found.s, epsilon), rtol=0.3
+        max(float(f**2 @ result.s / (f @ result.s) ** 2) for f in f) - 1, information(result.s, epsilon), rtol=0.3
     )
 
 
@@ -57,9 +57,9 @@ class Protocol:
             for one in self.f:  # a fresh randomizer for every history
                 q = np.where(rng.random(T) < 0.5, e, 1.0) / (1 + e)
                 for says in (q, 1 - q):
-                    told = one.copy()
-                    told[int(who)] *= says
-                    after.append(told)
+                    message = one.copy()
+                    message[int(who)] *= says
+                    after.append(message)
             self.f = np.array(after)
 
     def chances(self, *populations):
@@ -75,25 +75,25 @@ ROUNDS = [("0", "1"), ("0", "1", "0"), ("0", "1", "0", "1", "1")]
 def test_the_chain_of_inequalities_on_transcripts(rounds, seed):
     """Exact divergences, total variation and risk for two people, however they wait for each other."""
     epsilon, rng = 1.5, np.random.default_rng(seed)
-    found = witness(WORKLOADS["cdf"], 0.1)
-    protocol = Protocol(len(found.s), epsilon, rng, rounds)
-    base = protocol.chances(found.s, found.s)
+    result = witness(WORKLOADS["cdf"], 0.1)
+    protocol = Protocol(len(result.s), epsilon, rng, rounds)
+    base = protocol.chances(result.s, result.s)
     assert_allclose(base.sum(), 1)
     ratio = protocol.f.max(axis=2) / protocol.f.min(axis=2)
     assert ratio.max() <= exp(epsilon) * (1 + 1e-9)
-    told = np.zeros(len(found.p))
-    for v, M in enumerate(found.M):
-        up, down = (protocol.chances(found.s + sign * M, found.s + sign * M) for sign in (1, -1))
-        told[v] = base @ np.log(base**2 / (up * down))
+    values = np.zeros(len(result.p))
+    for v, M in enumerate(result.M):
+        up, down = (protocol.chances(result.s + sign * M, result.s + sign * M) for sign in (1, -1))
+        values[v] = base @ np.log(base**2 / (up * down))
         overlap = np.sqrt(up * down).sum()
-        assert overlap**2 >= exp(-told[v])
-        assert np.abs(up - down).sum() / 2 <= sqrt(1 - exp(-told[v]))
+        assert overlap**2 >= exp(-values[v])
+        assert np.abs(up - down).sum() / 2 <= sqrt(1 - exp(-values[v]))
         risk = 2 * (up * down / (up + down)).sum()  # of the best estimate of a sign
-        assert risk >= exp(-told[v])
+        assert risk >= exp(-values[v])
         for guess in (up > down, rng.random(len(up)) < 0.5):
             a, b = up[~guess].sum(), down[guess].sum()
-            assert told[v] >= _apart(np.array(a), np.array(b)) - 1e-12
-    assert told @ found.p <= 2 * found.told(found.p, epsilon)[-1]
+            assert values[v] >= _apart(np.array(a), np.array(b)) - 1e-12
+    assert values @ result.p <= 2 * result.information_bound(result.p, epsilon)[-1]
 
 
 def test_least_that_must_be_told():
@@ -109,41 +109,41 @@ def test_least_that_must_be_told():
 @pytest.mark.parametrize("name", ["cdf", "unlike ranges", "random"])
 def test_samples_are_wrong_no_more_often(name):
     """Exact chances that a sample does not show which population it is from, by adding up people."""
-    found, alpha, n = witness(WORKLOADS[name], 0.1), 0.05, 40
-    bound = found.drawn_wrong(np.array([float(n)]), 1.0, alpha)[0]
-    for v in range(len(found.p)):
-        steps = np.round((found.W[v] - found.W[v].min()) * 50).astype(int)
+    result, alpha, n = witness(WORKLOADS[name], 0.1), 0.05, 40
+    bound = result.drawn_wrong(np.array([float(n)]), 1.0, alpha)[0]
+    for v in range(len(result.p)):
+        steps = np.round((result.W[v] - result.W[v].min()) * 50).astype(int)
         for row, sign in enumerate((1, -1)):
-            chance, one = np.ones(1), np.bincount(steps, found.s + sign * found.M[v])
+            chance, one = np.ones(1), np.bincount(steps, result.s + sign * result.M[v])
             for _ in range(n):
                 chance = np.convolve(chance, one)
-            off = np.arange(len(chance)) / 50 / n + found.W[v].min() - found.W[v] @ found.s
+            off = np.arange(len(chance)) / 50 / n + result.W[v].min() - result.W[v] @ result.s
             wrong = chance[sign * off <= alpha - 0.01].sum()  # at most what is lost to rounding
             assert wrong <= bound[row, v]
     if name == "cdf":
-        F = found.shares[0]
-        assert_allclose(bound[0, 0], binom.cdf(np.floor(n * (F + alpha)), n, F + found.heights[0]), rtol=1e-9)
+        F = result.shares[0]
+        assert_allclose(bound[0, 0], binom.cdf(np.floor(n * (F + alpha)), n, F + result.heights[0]), rtol=1e-9)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 def test_one_answer_rarely_suits_both(epsilon):
     """Exact chances for yes-or-no reports about every set of values, from 250 people."""
-    found, alpha, n, least = witness(WORKLOADS["cdf"][:, ::2], 0.1), 0.05, 250, 1.0
-    assert found.one_way[0].all()
-    shown, spent = np.zeros(len(found.p)), 0.6  # what may be told about a query
-    bound = found.room(np.array([float(n)]), 1.0, alpha, epsilon, np.array([spent]))[0]
-    for yes in product([1.0, exp(epsilon)], repeat=len(found.s)):
+    result, alpha, n, least = witness(WORKLOADS["cdf"][:, ::2], 0.1), 0.05, 250, 1.0
+    assert result.one_way[0].all()
+    shown, spent = np.zeros(len(result.p)), 0.6  # what may be told about a query
+    bound = result.room(np.array([float(n)]), 1.0, alpha, epsilon, np.array([spent]))[0]
+    for yes in product([1.0, exp(epsilon)], repeat=len(result.s)):
         says = np.array([yes, exp(epsilon) + 1 - np.array(yes)]) / (1 + exp(epsilon))
         k = np.arange(n + 1)
-        base = binom.pmf(k, n, says[0] @ found.s)
-        for v in (0, len(found.p) // 2):
-            y = says @ found.M[v] / (says @ found.s)
-            told = k * y[0] ** 2 + (n - k) * y[1] ** 2
-            high = found.W[v] == found.W[v].max()
-            ends = [(says[:, high] @ q[high]) / (says @ q) for q in (found.s + found.M[v], found.s - found.M[v])]
+        base = binom.pmf(k, n, says[0] @ result.s)
+        for v in (0, len(result.p) // 2):
+            y = says @ result.M[v] / (says @ result.s)
+            message = k * y[0] ** 2 + (n - k) * y[1] ** 2
+            high = result.W[v] == result.W[v].max()
+            ends = [(says[:, high] @ q[high]) / (says @ q) for q in (result.s + result.M[v], result.s - result.M[v])]
             suits = np.zeros(n + 1)
-            for j in np.flatnonzero((told <= spent) & (base > 1e-9)):
+            for j in np.flatnonzero((message <= spent) & (base > 1e-9)):
                 up, down = (
                     np.convolve(binom.pmf(range(j + 1), j, a[0]), binom.pmf(range(n - j + 1), n - j, a[1]))
                     for a in ends
@@ -194,42 +194,42 @@ def test_reports_that_do_not_wait():
     ladder = Ladder(best(W), Error("max"))
     ideal = 2.7055 * best(W).trace ** 2 / (alpha * sinh(epsilon / 2)) ** 2
     assert 0.85 < ladder.floor(alpha, epsilon, waiting=False) / ideal < 1
-    found = {b.who: b.people for b in bounds(W, 0.002, epsilon=1).all}
-    assert 1.3 < found[SEPARATE] / found[ANY] < 1.9
+    entries = {b.who: b.people for b in sample_complexity(W, 0.002, epsilon=1).all}
+    assert 1.3 < entries[SEPARATE] / entries[ANY] < 1.9
 
 
 @pytest.mark.parametrize("rounds", ROUNDS, ids=len)
 @pytest.mark.parametrize("W", [PARITIES[:3, :4], np.tri(4)[:2]], ids=["parities", "cdf"])
 def test_signs_are_told_apart_no_better(rounds, W):
     """Every sign moves one query; exact divergences and guesses for two people, however they wait for each other."""
-    epsilon, rng, found = 0.8, np.random.default_rng(7), every_sign(best(W))
+    epsilon, rng, witness = 0.8, np.random.default_rng(7), every_sign(best(W))
     m, scale = len(W), 0.5
-    assert_allclose(found.W @ found.M.T, found.heights[0] * np.eye(m), atol=1e-9)
-    told = told_of_a_sign(found, scale, epsilon)
+    assert_allclose(witness.W @ witness.M.T, witness.heights[0] * np.eye(m), atol=1e-9)
+    value = information_on_sign(witness, scale, epsilon)
     signs = list(product([1, -1], repeat=m))
-    populations = {e: found.s + scale * np.array(e) @ found.M for e in signs}
-    assert min((found.s + np.array(e) @ found.M).min() for e in signs) >= 0
+    populations = {e: witness.s + scale * np.array(e) @ witness.M for e in signs}
+    assert min((witness.s + np.array(e) @ witness.M).min() for e in signs) >= 0
     for _ in range(5):
-        protocol = Protocol(len(found.s), epsilon, rng, rounds)
+        protocol = Protocol(len(witness.s), epsilon, rng, rounds)
         chances = {e: protocol.chances(p, p) for e, p in populations.items()}
         flipped = [[tuple(-x if i == v else x for i, x in enumerate(e)) for v in range(m)] for e in signs]
         apart = [
             np.mean([chances[e] @ np.log(chances[e] / chances[f]) for f in others])
             for e, others in zip(signs, flipped, strict=True)
         ]
-        assert max(apart) <= 2 * told
+        assert max(apart) <= 2 * value
         guess = np.argmax([chances[e] for e in signs], axis=0)
         right = np.mean([chances[e][guess == i].sum() for i, e in enumerate(signs)])
         assert np.mean(apart) >= _divergence(np.array([1 - right]), m)[0] - 1e-12
-    assert told >= 0.3 * max(apart) / 2
+    assert value >= 0.3 * max(apart) / 2
 
 
 def test_many_signs_need_more():
-    found = Ladder(best(PARITIES), Error("max"))
-    signs = all_signs(found.signs, 1.25 * 0.001, 0.001, 0.3, Error("max"))
-    pairs = all_errors(found.witness(-30), 0.001, 0.3, Error("max"))
+    ladder = Ladder(best(PARITIES), Error("max"))
+    signs = all_signs(ladder.signs, 1.25 * 0.001, 0.001, 0.3, Error("max"))
+    pairs = all_errors(ladder.witness(-30), 0.001, 0.3, Error("max"))
     assert 1.05 < signs / pairs < 2
-    assert found.floor(0.001, 0.3) >= signs
+    assert ladder.floor(0.001, 0.3) >= signs
     assert every_sign(best(np.tri(4))) is None  # one query is the same for all
     assert every_sign(best(WORKLOADS["random"][:3])) is None  # more than two answers
     assert_allclose(_divergence(np.array([0.05]), 1), 0.9 * np.log(19))
@@ -285,9 +285,9 @@ def test_scores_of_transcripts(rounds):
         y = theta * (f / (f @ mu)[:, :, None] - 1)  # (transcript, person, value)
         assert (np.sum(y**2, axis=2) <= c * (1 + 1e-9)).all()
         h = rng.random(len(d))
-        told = y @ ((U * h) @ V).T  # half the scores of the queries
-        assert_allclose(np.einsum("t,tv,tw->vw", chance, told[:, 0], told[:, 1]), 0, atol=1e-14)
-        score = 2 * told.sum(axis=1)
+        message = y @ ((U * h) @ V).T  # half the scores of the queries
+        assert_allclose(np.einsum("t,tv,tw->vw", chance, message[:, 0], message[:, 1]), 0, atol=1e-14)
+        score = 2 * message.sum(axis=1)
         off = queries.W - (queries.W @ mu)[:, None]
         sample = np.einsum("tpx,vx->tv", f * mu / (f @ mu)[:, :, None], off) / 2  # of both, given what is told
         together = float(chance @ (sample * score) @ np.sqrt(queries.p))

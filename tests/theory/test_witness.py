@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from leastnoise.strategies.norms import gamma_2
-from leastnoise.theory import ANY, UNBIASED, Question, bounds
+from leastnoise.theory import ANY, UNBIASED, Question, sample_complexity
 from leastnoise.theory.centred import Centred, climb
 from leastnoise.theory.ladder import Ladder, factors_alone
 from leastnoise.theory.sphere import POWERS, Spectrum, any_reports, spectra
@@ -23,11 +23,11 @@ from tests.theory.workloads import PARITIES, WORKLOADS, best, witness
 def test_weights_have_a_large_trace(name):
     """At least that of the norm's own weights, and no weights nearby are better."""
     W, rng = WORKLOADS[name], np.random.default_rng(0)
-    found, norm = best(W), gamma_2(W - W.mean(axis=1, keepdims=True)).parts[0]
-    assert found.trace >= Centred.of(W, norm.queries, norm.cells).trace * (1 - 1e-6)
+    result, norm = best(W), gamma_2(W - W.mean(axis=1, keepdims=True)).parts[0]
+    assert result.trace >= Centred.of(W, norm.queries, norm.cells).trace * (1 - 1e-6)
     for _ in range(100):
-        p, s = (x * np.exp(0.3 * rng.normal(size=len(x))) for x in (found.p, found.s))
-        assert Centred.of(W, p, s).trace <= found.trace * (1 + 1e-3)
+        p, s = (x * np.exp(0.3 * rng.normal(size=len(x))) for x in (result.p, result.s))
+        assert Centred.of(W, p, s).trace <= result.trace * (1 + 1e-3)
 
 
 def test_traces_of_histograms():
@@ -41,27 +41,27 @@ def test_traces_of_histograms():
 def test_witnesses_are_feasible(name, height):
     """Moves sum to 0, populations have no negative shares, and every query moves by the height."""
     W = WORKLOADS[name]
-    for found in (witness(W, height), on_average(best(W, "rms"), height)):
-        if found is None:
+    for result in (witness(W, height), on_average(best(W, "rms"), height)):
+        if result is None:
             assert height == 0.4
             continue
-        assert_allclose(found.s.sum(), 1)
-        assert_allclose(found.M.sum(axis=1), 0, atol=1e-16)
-        assert (np.abs(found.M) <= found.s).all()
-        assert_allclose(found.heights, (found.W * found.M).sum(axis=1))
-        assert (found.heights >= 0).all()
-    found = witness(W, height)
-    if found is not None:
-        assert_allclose(found.p.sum(), 1)
-        assert_allclose(found.heights, 1.25 ** np.floor(np.log(height) / np.log(1.25)), rtol=1e-8)
+        assert_allclose(result.s.sum(), 1)
+        assert_allclose(result.M.sum(axis=1), 0, atol=1e-16)
+        assert (np.abs(result.M) <= result.s).all()
+        assert_allclose(result.heights, (result.W * result.M).sum(axis=1))
+        assert (result.heights >= 0).all()
+    result = witness(W, height)
+    if result is not None:
+        assert_allclose(result.p.sum(), 1)
+        assert_allclose(result.heights, 1.25 ** np.floor(np.log(height) / np.log(1.25)), rtol=1e-8)
 
 
 def test_small_witnesses_attain_the_trace():
     """For small heights what a report tells is height^2 / trace^2."""
     for W in WORKLOADS.values():
-        found = witness(W, 1e-4)
-        N = np.sqrt(found.p)[:, None] * found.M / np.sqrt(found.s)
-        assert_allclose(np.linalg.norm(N, 2), found.heights[0] / best(W).trace, rtol=2e-3)
+        result = witness(W, 1e-4)
+        N = np.sqrt(result.p)[:, None] * result.M / np.sqrt(result.s)
+        assert_allclose(np.linalg.norm(N, 2), result.heights[0] / best(W).trace, rtol=2e-3)
 
 
 def test_reaches_by_hand():
@@ -96,8 +96,8 @@ def shrunk_response(W, alpha, epsilon, kind):
 def test_floors_are_below_biased_mechanisms(name, kind, epsilon):
     W = WORKLOADS[name]
     for alpha in (0.4, 0.2, 0.1, 0.03):
-        found = next(b.people for b in bounds(W, alpha, epsilon=epsilon, error=kind).all if b.who == ANY)
-        assert found <= shrunk_response(W, alpha, epsilon, kind) + 1
+        number = next(b.people for b in sample_complexity(W, alpha, epsilon=epsilon, error=kind).all if b.who == ANY)
+        assert number <= shrunk_response(W, alpha, epsilon, kind) + 1
 
 
 @pytest.mark.long
@@ -110,11 +110,11 @@ def test_one_query_with_randomized_response():
     def right(n):
         least = 1.0
         for ones in range(n + 1):
-            said = np.convolve(
+            expected = np.convolve(
                 binom.pmf(range(ones + 1), ones, keep), binom.pmf(range(n - ones + 1), n - ones, 1 - keep)
             )
             answer = np.clip((np.arange(n + 1) / n - (1 - keep)) / (2 * keep - 1), alpha, 1 - alpha)
-            least = min(least, said[np.abs(answer - ones / n) <= alpha + 1e-12].sum())
+            least = min(least, expected[np.abs(answer - ones / n) <= alpha + 1e-12].sum())
         return least
 
     enough = next(n for n in range(1, 500) if min(right(n), right(n + 1)) >= 0.95)
@@ -127,7 +127,7 @@ def test_floors_fall_in_alpha_and_epsilon(kind):
     for W in (WORKLOADS["cdf"], WORKLOADS["random"]):
         alphas, epsilons = (0.003, 0.03, 0.05, 0.1, 0.2), (0.2, 1.0, 2.0)
         question = [Question.of(W, e, None, kind) for e in epsilons]
-        table = np.array([[q.at(a).too_few("local").people for a in alphas] for q in question])
+        table = np.array([[q.at(a).lower("local").people for a in alphas] for q in question])
         assert (np.diff(table, axis=0) <= 0).all()
         assert (np.diff(table, axis=1) <= 0).all()
 
@@ -136,16 +136,16 @@ def test_floors_fall_in_alpha_and_epsilon(kind):
 @pytest.mark.parametrize("name", ["histogram", "cdf", "parities"])
 def test_small_alphas_need_nearly_the_unbiased(name, epsilon):
     for kind in ("worst", "rms"):
-        found = {b.who: b.people for b in bounds(WORKLOADS[name], 1e-6, epsilon=epsilon, error=kind).all}
-        assert (0.9 if epsilon == 1 else 0.98) < found[ANY] / found[UNBIASED] <= 1
+        entries = {b.who: b.people for b in sample_complexity(WORKLOADS[name], 1e-6, epsilon=epsilon, error=kind).all}
+        assert (0.9 if epsilon == 1 else 0.98) < entries[ANY] / entries[UNBIASED] <= 1
 
 
 def test_small_alphas_of_all_errors():
     """ln(1 / 0.19) = 1.66 is what must be told; people that are drawn take their part."""
     W, alpha, epsilon = WORKLOADS["cdf"], 1e-4, 0.1
-    found = Ladder(best(W), Error("max")).floor(alpha, epsilon)
+    floor = Ladder(best(W), Error("max")).floor(alpha, epsilon)
     ideal = 1.6607 * best(W).trace ** 2 / (alpha * sinh(epsilon / 2)) ** 2
-    assert 0.85 < found / ideal < 1
+    assert 0.85 < floor / ideal < 1
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -185,10 +185,13 @@ def test_products_prove_less_than_their_matrix(factors):
 
 @pytest.mark.long
 def test_large_products_have_floors():
-    found = {k: bounds([np.tri(64)] * 3, 0.002, epsilon=1, error=k).too_few("local").people for k in ("max", "worst")}
-    one = {k: bounds(np.tri(64), 0.002, epsilon=1, error=k).too_few("local").people for k in ("max", "worst")}
-    assert found["max"] == pytest.approx(one["max"], rel=0.02)
-    assert found["worst"] > 2 * one["worst"]
+    entries = {
+        k: sample_complexity([np.tri(64)] * 3, 0.002, epsilon=1, error=k).lower("local").people
+        for k in ("max", "worst")
+    }
+    one = {k: sample_complexity(np.tri(64), 0.002, epsilon=1, error=k).lower("local").people for k in ("max", "worst")}
+    assert entries["max"] == pytest.approx(one["max"], rel=0.02)
+    assert entries["worst"] > 2 * one["worst"]
 
 
 def test_no_witness_where_constants_do():

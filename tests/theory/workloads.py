@@ -21,6 +21,6 @@ def best(W, kind="worst"):
 
 
 def witness(W, height):
-    found = Ladder(best(W), Error("max"))
+    ladder = Ladder(best(W), Error("max"))
     rung = int(np.floor(np.log(height) / np.log(1.25)))
-    return found.witness(rung)
+    return ladder.witness(rung)

@@ -1,0 +1,1 @@
+"""Audits: a test of a whole mechanism from outside."""

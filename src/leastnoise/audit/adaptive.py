@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from leastnoise.audit.judge import Subject
 from leastnoise.audit.tables import of_deciding
-from leastnoise.mechanisms.adaptive.plan import Adaptive
+from leastnoise.mechanisms.adaptive.plan import AdaptivePlan
 from leastnoise.mechanisms.adaptive.rounds import Step
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.release.measurements import Measurements
 from leastnoise.sources import Source
 
 
-def of_adaptive(plan: Adaptive) -> Subject:
+def of_adaptive(plan: AdaptivePlan) -> Subject:
     """What an audit runs."""
 
-    def released(source: Source, bits: Bits) -> tuple[Measurements, list[Step]]:
+    def released(source: Source, random_source: RandomSource) -> tuple[Measurements, list[Step]]:
         steps: list[Step] = []
-        (measured,) = plan.measure(Counts(source, plan.domain), bits, witness=steps.append).parts
+        (measured,) = plan.measure(Counts(source, plan.domain), random_source, witness=steps.append).parts
         return measured, steps
 
     plan.check()
-    return of_deciding("adaptive release", plan.aims.base.recipe, released)
+    return of_deciding("adaptive release", plan.candidates.base.integer_plan, released)

@@ -1,4 +1,4 @@
-"""From the scores of many runs on two datasets to lower bounds on what tells the datasets apart."""
+"""From the scores of many runs on two datasets to lower bounds on what distinguishes the datasets."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def bounds(scores: Sequence[Array], gaps: Array, rate: float, delta: float) -> t
     """
     half = len(scores[0]) // 2
     first, second = [s[:half] for s in scores], [s[half:] for s in scores]
-    found = [(0.0, 0.0)]
+    results = [(0.0, 0.0)]
     for weights in (np.ones(len(gaps)), _learned(first, gaps)):
         train, test = [s @ weights for s in first], [s @ weights for s in second]
         for threshold in _thresholds(train, rate, delta):
             errors = error_rates(test, threshold, rate)
-            found.append((float(mu_bound(*errors)[0]), float(epsilon_bound(*errors, delta)[0])))
-    mus, epsilons = zip(*found, strict=True)
+            results.append((float(mu_bound(*errors)[0]), float(epsilon_bound(*errors, delta)[0])))
+    mus, epsilons = zip(*results, strict=True)
     return max(mus), max(epsilons)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from leastnoise._types import Array, IntArray, Progress
 from leastnoise.audit.bounds import LOOKS, bounds, noticed
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import Bits, SecureBits, SeededBits
+from leastnoise.noise import RandomSource, SecureRandomSource, SeededRandomSource
 
 LEAST_RUNS = 100
 MANY_RUNS, FEW_RUNS = 10_000, 1_000  # where many runs share one call, and where each is carried out on its own
@@ -26,7 +26,7 @@ MOST_NUMBERS = 2**30  # of all runs together
 CONSISTENT = "consistent with the claim"
 REPEAT_ALARM = 1e-9  # chance that honest noise repeats itself, above which repetitions are not looked for
 
-NewBits = Callable[[], Bits]
+NewRandomSource = Callable[[], RandomSource]
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ class Request:
                 f"delta must be between 0 and 1, got {self.delta!r}; usual values are 1e-6 or smaller"
             )
 
-    def new_bits(self) -> NewBits:
+    def new_random_source(self) -> NewRandomSource:
         """New secure bits for every call, as every release has its own; or one stream of seeded bits."""
         if self.seed is None:
-            return SecureBits
-        stream = SeededBits(self.seed)
+            return SecureRandomSource
+        stream = SeededRandomSource(self.seed)
         return lambda: stream
 
 
@@ -148,7 +148,7 @@ class Trial(Protocol):
     def gaps(self) -> Array:
         """By how much the mean of each score differs between the datasets."""
 
-    def run(self, dataset: int, runs: int, bits: NewBits) -> Sample:
+    def run(self, dataset: int, runs: int, random_source: NewRandomSource) -> Sample:
         """Carry out the mechanism so many times on the first (0) or second (1) dataset."""
 
 
@@ -181,7 +181,7 @@ def examine(subject: Subject, runs: int | None = None, confidence: float = 0.95,
         )
     delta = next(d for d in (request.delta, subject.delta, DELTA) if d is not None)
     rate = (1 - confidence) / (2 * LOOKS * len(subject.trials))  # two error rates per test
-    step, bits, seen = max(1, CHUNK_NUMBERS // subject.numbers), request.new_bits(), []
+    step, bits, seen = max(1, CHUNK_NUMBERS // subject.numbers), request.new_random_source(), []
     for number, trial in enumerate(subject.trials):
         scores, prints, mu, surprise = _carried_out(trial, step, bits, request, (number, len(subject.trials)))
         seen.append((*bounds(scores, trial.gaps, rate, delta), mu, repeats(surprise, prints)))
@@ -204,19 +204,19 @@ def examine(subject: Subject, runs: int | None = None, confidence: float = 0.95,
 
 
 def _carried_out(
-    trial: Trial, step: int, bits: NewBits, request: Request, place: tuple[int, int]
+    trial: Trial, step: int, random_source: NewRandomSource, request: Request, place: tuple[int, int]
 ) -> tuple[list[Array], IntArray, float, float]:
     """All runs of a trial, some at a time: scores on each dataset, fingerprints, the largest mu, the least surprise."""
     samples: list[list[Sample]] = [[], []]
     for done in range(0, request.runs, step):
         some = min(step, request.runs - done)
-        for dataset, found in enumerate(samples):
-            found.append(trial.run(dataset, some, bits))
+        for dataset, results in enumerate(samples):
+            results.append(trial.run(dataset, some, random_source))
         if request.progress is not None:
             number, trials = place
             request.progress(number * request.runs + done + some, trials * request.runs, "auditing")
     everything = [*samples[0], *samples[1]]
-    scores = [np.concatenate([s.scores for s in found]) for found in samples]
+    scores = [np.concatenate([s.scores for s in results]) for results in samples]
     prints = np.concatenate([s.prints for s in everything])
     return scores, prints, max(s.mu for s in everything), min(s.surprise for s in everything)
 
@@ -284,14 +284,14 @@ class OneByOne:
     """A trial whose runs are whole releases, one after the other."""
 
     published: Published
-    release: Callable[[int, Bits], IntArray]  # what a release of one of the datasets publishes
+    release: Callable[[int, RandomSource], IntArray]  # what a release of one of the datasets publishes
 
     @property
     def gaps(self) -> Array:
         """By how much the mean of each score differs between the datasets."""
         return self.published.gaps
 
-    def run(self, dataset: int, runs: int, bits: NewBits) -> Sample:
+    def run(self, dataset: int, runs: int, random_source: NewRandomSource) -> Sample:
         """So many releases of one dataset."""
-        rows = np.stack([self.release(dataset, bits()).ravel() for _ in range(runs)])
+        rows = np.stack([self.release(dataset, random_source()).ravel() for _ in range(runs)])
         return self.published.sample(rows, dataset)

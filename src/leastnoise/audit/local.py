@@ -1,4 +1,4 @@
-"""Audits of plans for devices: the reports of two records, and how well they are told apart."""
+"""Audits of plans for devices: the reports of two records, and how well they are distinguished."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.audit.judge import NewBits, Sample, Subject
+from leastnoise.audit.judge import NewRandomSource, Sample, Subject
 from leastnoise.audit.pair import farthest
 from leastnoise.local.device import simulate
 from leastnoise.local.layout import by_part
@@ -53,12 +53,12 @@ class ReportTrial:
         """One score, the whole log-likelihood ratio of a report."""
         return np.ones(1)
 
-    def run(self, dataset: int, runs: int, bits: NewBits) -> Sample:
+    def run(self, dataset: int, runs: int, random_source: NewRandomSource) -> Sample:
         """Reports of so many devices that hold the same record.
 
         Reports need not differ, so that repetitions say nothing; they are not looked for.
         """
-        reports = simulate(self.plan, np.repeat(self.records[dataset][None], runs, axis=0), bits())
+        reports = simulate(self.plan, np.repeat(self.records[dataset][None], runs, axis=0), random_source())
         rows = np.frombuffer(reports, dtype=np.uint8).reshape(runs, -1)
         scores = log_ratios(self.plan, rows, self.records[1], self.records[0])
         return Sample(scores[:, None], np.zeros((runs, 2), dtype=np.int64), LocalClaim.of(self.plan).mu, 0.0)
@@ -74,18 +74,18 @@ def of_local(plan: LocalPlan) -> Subject:
 
 def log_ratios(plan: LocalPlan, rows: Payloads, one: IntArray, other: IntArray) -> Array:
     """Logarithm of the likelihood of reports (rows of bytes) of one record over that of another."""
-    found = np.zeros(len(rows))
+    values = np.zeros(len(rows))
     for i, places, payloads in by_part(plan, rows):
         part = plan.parts[i]
         cells = cells_of(np.stack([one, other]), part.attributes, part.shape)
-        said = payloads[:, : part.randomizer.payload]
-        found[places] += part.randomizer.log_ratio(said, int(cells[0]), int(cells[1]))
-    return found
+        expected = payloads[:, : part.randomizer.payload]
+        values[places] += part.randomizer.log_ratio(expected, int(cells[0]), int(cells[1]))
+    return values
 
 
 @dataclass(frozen=True, eq=False)
 class _Distance:
-    """How well the reports on one part tell records apart, where so many devices report on it."""
+    """How well the reports on one part distinguish records, where so many devices report on it."""
 
     part: Part
     members: IntArray

@@ -1,4 +1,6 @@
-"""Audits of plans for a plain matrix, run at once or as a stream, on the datasets that the integers tell apart best."""
+"""Audits of plans for a plain matrix, run at once or as a stream, on the datasets that the integers distinguish
+best.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.mechanisms.stream.stream import Stream
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.sources import Source
 from leastnoise.strategies.system import Measured
 
@@ -22,8 +24,8 @@ from leastnoise.strategies.system import Measured
 def of_matrix(plan: MatrixPlan) -> Subject:
     """A plan for a matrix, run on whole datasets."""
 
-    def release(source: Source, bits: Bits) -> IntArray:
-        return plan.run(source, bits=bits).measured
+    def release(source: Source, random_source: RandomSource) -> IntArray:
+        return plan.run(source, random_source=random_source).measured
 
     return _subject("matrix release", plan, release)
 
@@ -31,9 +33,9 @@ def of_matrix(plan: MatrixPlan) -> Subject:
 def of_stream(plan: StreamPlan) -> Subject:
     """The same plan as a stream: the counts of a dataset are added one by one, until the last."""
 
-    def release(source: Source, bits: Bits) -> IntArray:
+    def release(source: Source, random_source: RandomSource) -> IntArray:
         (counts,) = Counts(source).tables([(0,)])
-        with Stream(plan, bits=bits) as stream:
+        with Stream(plan, random_source=random_source) as stream:
             for count in counts.tolist():
                 stream.add(count)
             return stream.close().measured
@@ -51,29 +53,29 @@ def of_open_stream(stream: Stream) -> Subject:
     return of_stream(stream.plan)
 
 
-def _subject(kind: str, plan: MatrixPlan, release: Callable[[Source, Bits], IntArray]) -> Subject:
+def _subject(kind: str, plan: MatrixPlan, release: Callable[[Source, RandomSource], IntArray]) -> Subject:
     trials = []
     for sources in neighbours(plan.domain, plan.budget.neighbours, lambda count: worst_items(plan, count)):
         zero, one = (plan.system.apply(counts) for source in sources for counts in Counts(source).tables([(0,)]))
         weights = (one - zero).astype(np.float64) / float(plan.variance)
         published = Published((zero, one), weights, surprise_of([(len(zero), float(plan.variance))]))
 
-        def made(dataset: int, bits: Bits, sources: Sequence[Source] = sources) -> IntArray:
-            return release(sources[dataset], bits)
+        def function(dataset: int, random_source: RandomSource, sources: Sequence[Source] = sources) -> IntArray:
+            return release(sources[dataset], random_source)
 
-        trials.append(OneByOne(published, made))
+        trials.append(OneByOne(published, function))
     return Subject(kind, plan.budget, plan.budget.delta, trials, plan.items, FEW_RUNS)
 
 
 def worst_items(plan: MatrixPlan, count: int) -> Sequence[IntArray]:
     """The item with the longest column, or the two whose columns differ most."""
     if not isinstance(plan.system, Measured):  # of running totals the first column holds all others
-        found = [0, plan.items - 1]
+        results = [0, plan.items - 1]
     else:
         A = plan.system.strategy.astype(np.float64)
         gram = A.T @ A
         lengths = np.diagonal(gram)
         apart = lengths[:, None] + lengths - 2 * gram
         single, pair = [lengths.argmax()], np.unravel_index(apart.argmax(), apart.shape)
-        found = [int(i) for i in (single if count == 1 else pair)]
-    return [np.array([item]) for item in found[:count]]
+        results = [int(i) for i in (single if count == 1 else pair)]
+    return [np.array([item]) for item in results[:count]]

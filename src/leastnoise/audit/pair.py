@@ -1,4 +1,4 @@
-"""Made-up neighbouring datasets, and the cells in which a recipe tells them apart best."""
+"""Made-up neighbouring datasets, and the cells in which an integer plan distinguishes them best."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.integer_plan import Recipe
+from leastnoise.planning.integer_plan import IntegerPlan
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.sources import Rules, Source, Unit, source_of
+from leastnoise.sources import PrivacyUnit, Rules, Source, source_of
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
@@ -65,7 +65,7 @@ def made_up(domain: Domain, how: Neighbours, cell: IntArray | None) -> Source:
     if cell is None:
         columns[first][BYSTANDERS:] = [None] * len(own)
     if how.rows_per_person is not None:
-        unit = Unit(_unused(domain), how.rows_per_person)
+        unit = PrivacyUnit(_unused(domain), how.rows_per_person)
         columns[unit.id] = [*range(BYSTANDERS), *([BYSTANDERS] * len(own))]
     return source_of(columns, domain, rules={first: Rules(missing="drop")} if drops else None, unit=unit)
 
@@ -92,12 +92,12 @@ class Distances(Protocol):
         """Squared distance in units of the noise that a row in each cell makes, or moving it from the other cell."""
 
 
-def worst_cells(recipes: Sequence[Recipe], count: int) -> IntArray:
+def worst_cells(integer_plans: Sequence[IntegerPlan], count: int) -> IntArray:
     """The cell whose column is longest in units of the noise (1), or the two cells whose columns differ most (2)."""
-    how = recipes[0].budget.neighbours
-    paid = sum(float(r.cost.mu_squared - r.selection) for r in recipes) / how.rows**2
-    terms = [term for recipe in recipes for term in _terms(recipe)]
-    return farthest(terms, recipes[0].workload.domain.shape, count, paid)
+    how = integer_plans[0].budget.neighbours
+    paid = sum(float(r.cost.mu_squared - r.selection) for r in integer_plans) / how.rows**2
+    terms = [term for integer_plan in integer_plans for term in _terms(integer_plan)]
+    return farthest(terms, integer_plans[0].workload.domain.shape, count, paid)
 
 
 def farthest(terms: Sequence[Distances], shape: tuple[int, ...], count: int, most: float = np.inf) -> IntArray:
@@ -125,7 +125,7 @@ def _starts(shape: tuple[int, ...], count: int) -> Iterator[IntArray]:
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One attribute set, measured by one probe."""
+    """One attribute set, measured by one noisy query."""
 
     strategy: IntegerStrategy
     variance: float
@@ -134,20 +134,20 @@ class Term:
     def distance(self, cells: IntArray, other: IntArray | None) -> Array:
         """Squared distance in units of the noise that a row in each cell makes, or moving it from the other cell."""
         x = cells[:, self.members]
-        found = inner(self.strategy, x, x)
+        values = inner(self.strategy, x, x)
         if other is not None:
             y = other[None, self.members]
-            found = found + inner(self.strategy, y, y) - 2 * inner(self.strategy, x, y)
-        return found / self.variance
+            values = values + inner(self.strategy, y, y) - 2 * inner(self.strategy, x, y)
+        return values / self.variance
 
 
-def _terms(recipe: Recipe) -> list[Term]:
-    structure = recipe.structure
+def _terms(integer_plan: IntegerPlan) -> list[Term]:
+    structure = integer_plan.structure
     return [
-        Term(probe.strategy, float(probe.variance), members)
-        for orbit, probes in zip(structure.orbits, recipe.probes, strict=True)
-        for probe in probes
-        if probe.variance
+        Term(noisy_query.strategy, float(noisy_query.variance), members)
+        for orbit, noisy_queries in zip(structure.orbits, integer_plan.noisy_queries, strict=True)
+        for noisy_query in noisy_queries
+        if noisy_query.variance
         for members in structure.sets(orbit)
     ]
 
@@ -182,12 +182,12 @@ def inner(strategy: IntegerStrategy, x: IntArray, y: IntArray) -> Array:
     sides = [(x[:, low:high], y[:, low:high]) for low, high in pairwise(places)]
     if strategy.levels is None:
         return square * prod((_inner(p, *ab) for p, ab in zip(strategy.parts, sides, strict=True)), start=np.ones(1))
-    found = square * strategy.levels[None].astype(np.float64) ** 2
+    values = square * strategy.levels[None].astype(np.float64) ** 2
     for part, ab in zip(strategy.parts, sides, strict=True):
         a, b = (_columns(part, cells) for cells in ab)
         products = (a * b).T
-        found = np.einsum("ca...,ca->c...", np.broadcast_to(found, (len(products), *found.shape[1:])), products)
-    return found
+        values = np.einsum("ca...,ca->c...", np.broadcast_to(values, (len(products), *values.shape[1:])), products)
+    return values
 
 
 def _inner(part: Part, x: IntArray, y: IntArray) -> Array:

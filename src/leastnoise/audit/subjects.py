@@ -1,4 +1,4 @@
-"""Audits of every kind of release: run the mechanism many times on made-up neighbours, and try to tell them apart.
+"""Audits of every kind of release: run the mechanism many times on made-up neighbours, and try to distinguish them.
 
 This is the one list of kinds. What is audited may be a plan of any kind, a release, or the file or folder of one.
 """
@@ -51,7 +51,7 @@ def audit(thing: Any, runs: int | None = None, confidence: float = 0.95, **optio
     Options are `delta`, at which epsilon is compared, `seed`, which makes the audit repeatable, and `progress`.
 
     >>> import leastnoise as ln
-    >>> plan = ln.cascade.cascade_plan(ln.cascade.Tree.binary(2), budget=ln.Budget(mu=1))
+    >>> plan = ln.mechanisms.tree.tree_plan(ln.mechanisms.tree.Tree.binary(2), budget=ln.Budget(mu=1))
     >>> audit(plan, runs=100, confidence=0.999, seed=1).verdict
     'consistent with the claim'
 

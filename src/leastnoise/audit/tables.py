@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.audit.judge import FEW_RUNS, Audit, NewBits, Sample, Subject, examine, keys, surprise_of
+from leastnoise.audit.judge import FEW_RUNS, Audit, NewRandomSource, Sample, Subject, examine, keys, surprise_of
 from leastnoise.audit.pair import Sources, neighbours, worst_cells
 from leastnoise.mechanisms.adaptive.rounds import Step
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.mechanisms.tables.plan import Plan
-from leastnoise.noise import Bits
-from leastnoise.planning.integer_plan import Recipe
+from leastnoise.noise import RandomSource
+from leastnoise.planning.integer_plan import IntegerPlan
 from leastnoise.planning.structure import Orbit, Structure
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.measurements import Answers, Measurements
@@ -39,7 +39,7 @@ MOST_SCORES = 64  # per run; beyond, the attribute sets of an orbit share one
 
 
 def audit(plan: Plan, runs: int | None = None, confidence: float = 0.95, **options: Any) -> Audit:
-    """Try to refute what a plan claims, by running it on made-up neighbours and telling them apart.
+    """Try to refute what a plan claims, by running it on made-up neighbours and distinguishing them.
 
     Options are delta, seed and progress. `leastnoise.audit.subjects.audit` does the same for every kind of release.
 
@@ -58,22 +58,22 @@ def audit(plan: Plan, runs: int | None = None, confidence: float = 0.95, **optio
 
 def of_plan(plan: Plan) -> Subject:
     """A plan, which claims its budget."""
-    trials = [TableTrial((plan.recipe,), pair) for pair in pairs_of([plan.recipe])]
+    trials = [TableTrial((plan.integer_plan,), pair) for pair in pairs_of([plan.integer_plan])]
     return Subject("plan", plan.budget, plan.budget.delta, trials, trials[0].numbers)
 
 
 def of_release(release: TableRelease) -> Subject:
     """A release of tables: what it measured, measured anew. It claims the cost of all its parts."""
-    recipes = tuple(part.recipe for part in release.parts)
-    trials = [TableTrial(recipes, pair) for pair in pairs_of(recipes)]
-    claim, delta = Cost.total(r.cost for r in recipes), common_delta([r.budget for r in recipes])
+    integer_plans = tuple(part.integer_plan for part in release.parts)
+    trials = [TableTrial(integer_plans, pair) for pair in pairs_of(integer_plans)]
+    claim, delta = Cost.total(r.cost for r in integer_plans), common_delta([r.budget for r in integer_plans])
     return Subject("release of tables", claim, delta, trials, trials[0].numbers)
 
 
-def pairs_of(recipes: Sequence[Recipe]) -> list[Sources]:
-    """The neighbouring datasets that some recipes together tell apart best."""
-    how = recipes[0].budget.neighbours
-    return neighbours(recipes[0].workload.domain, how, lambda count: [*worst_cells(recipes, count)])
+def pairs_of(integer_plans: Sequence[IntegerPlan]) -> list[Sources]:
+    """The neighbouring datasets that some integer plans together distinguish best."""
+    how = integer_plans[0].budget.neighbours
+    return neighbours(integer_plans[0].workload.domain, how, lambda count: [*worst_cells(integer_plans, count)])
 
 
 # --- many runs at once ------------------------------------------------------------------------------------------------
@@ -81,15 +81,15 @@ def pairs_of(recipes: Sequence[Recipe]) -> list[Sources]:
 
 @dataclass(frozen=True, eq=False)
 class TableTrial:
-    """Recipes measured on two datasets; many runs share one call of `measure`."""
+    """Integer plans measured on two datasets; many runs share one call of `measure`."""
 
-    recipes: tuple[Recipe, ...]
+    integer_plans: tuple[IntegerPlan, ...]
     sources: Sources
 
     @cached_property
     def looks(self) -> list[list[Look]]:
-        """Per recipe: its probes with their exact answers."""
-        return [looks_at(recipe, self.sources) for recipe in self.recipes]
+        """Per integer plan: its noisy queries with their exact answers."""
+        return [looks_at(integer_plan, self.sources) for integer_plan in self.integer_plans]
 
     @property
     def numbers(self) -> int:
@@ -101,26 +101,29 @@ class TableTrial:
         """By how much the mean of each score differs between the datasets."""
         return np.concatenate([look.gaps for looks in self.looks for look in looks])
 
-    def run(self, dataset: int, runs: int, bits: NewBits) -> Sample:
+    def run(self, dataset: int, runs: int, random_source: NewRandomSource) -> Sample:
         """So many runs on one dataset."""
         scores, prints = [], []
-        for recipe, looks in zip(self.recipes, self.looks, strict=True):
-            repeated = replace(recipe, structure=Repeated.of(recipe.structure, runs))
-            answers = measure(repeated, CountedOnce(self.sources[dataset]), bits()).answers
+        for integer_plan, looks in zip(self.integer_plans, self.looks, strict=True):
+            repeated = replace(integer_plan, structure=Repeated.of(integer_plan.structure, runs))
+            answers = measure(repeated, CountedOnce(self.sources[dataset]), random_source()).answers
             for look in looks:
-                score, mark = look.score(answers[look.orbit][look.probe], dataset)
+                score, mark = look.score(answers[look.orbit][look.noisy_query], dataset)
                 scores.append(score)
                 prints.append(mark)
-        mu, drawn = sqrt(self.gaps.sum()), [pair for recipe in self.recipes for pair in _drawn(recipe)]
+        mu, drawn = (
+            sqrt(self.gaps.sum()),
+            [pair for integer_plan in self.integer_plans for pair in _drawn(integer_plan)],
+        )
         return Sample(np.concatenate(scores, axis=1), np.sum(prints, axis=0), mu, surprise_of(drawn))
 
 
-def _drawn(recipe: Recipe) -> list[tuple[int, float]]:
-    """How many numbers of which variance the noise of a recipe is made of."""
+def _drawn(integer_plan: IntegerPlan) -> list[tuple[int, float]]:
+    """How many numbers of which variance the noise of an integer plan is made of."""
     return [
         (members * prod(p.strategy.answers), float(p.variance))
-        for members, probes in zip(recipe.structure.members, recipe.probes, strict=True)
-        for p in probes
+        for members, noisy_queries in zip(integer_plan.structure.members, integer_plan.noisy_queries, strict=True)
+        for p in noisy_queries
     ]
 
 
@@ -152,17 +155,19 @@ class CountedOnce(Counts):
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One probe of one orbit: its exact answers (attribute sets, answers) on both datasets, and what weighs them."""
+    """One noisy query of one orbit: its exact answers (attribute sets, answers) on both datasets, and what weighs
+    them.
+    """
 
     orbit: int
-    probe: int
+    noisy_query: int
     variance: float
     exact: tuple[Answers, Answers]
     merged: bool  # one score for all attribute sets
 
     @cached_property
     def _keys(self) -> tuple[IntArray, ...]:
-        return keys((self.orbit, self.probe), *self.weights.shape)
+        return keys((self.orbit, self.noisy_query), *self.weights.shape)
 
     @cached_property
     def weights(self) -> Array:
@@ -188,27 +193,27 @@ class Look:
         return self._scores(ratios) + dataset * self.gaps, prints
 
 
-def looks_at(recipe: Recipe, sources: Sequence[Source]) -> list[Look]:
-    """All probes, with their exact answers."""
+def looks_at(integer_plan: IntegerPlan, sources: Sequence[Source]) -> list[Look]:
+    """All noisy queries, with their exact answers."""
     both = [Counts(source) for source in sources]
-    structure = recipe.structure
-    many = sum(m * len(p) for m, p in zip(structure.members, recipe.probes, strict=True)) > MOST_SCORES
-    found = []
-    for o, (orbit, probes) in enumerate(zip(structure.orbits, recipe.probes, strict=True)):
+    structure = integer_plan.structure
+    many = sum(m * len(p) for m, p in zip(structure.members, integer_plan.noisy_queries, strict=True)) > MOST_SCORES
+    results = []
+    for o, (orbit, noisy_queries) in enumerate(zip(structure.orbits, integer_plan.noisy_queries, strict=True)):
         sets = [tuple(s) for s in structure.sets(orbit).tolist()]
-        counts = [np.stack(list(c.tables(sets))) for c in both] if probes else []
-        for i, probe in enumerate(probes):
+        counts = [np.stack(list(c.tables(sets))) for c in both] if noisy_queries else []
+        for i, noisy_query in enumerate(noisy_queries):
             zero, one = (
-                probe.strategy.apply(t, c.total).reshape(len(sets), -1) for t, c in zip(counts, both, strict=True)
+                noisy_query.strategy.apply(t, c.total).reshape(len(sets), -1) for t, c in zip(counts, both, strict=True)
             )
-            found.append(Look(o, i, float(probe.variance) or 1.0, (zero, one), many))
-    return found
+            results.append(Look(o, i, float(noisy_query.variance) or 1.0, (zero, one), many))
+    return results
 
 
 # --- one run at a time ------------------------------------------------------------------------------------------------
 
 
-Released = Callable[[Source, Bits], tuple[Measurements, Sequence[Step]]]
+Released = Callable[[Source, RandomSource], tuple[Measurements, Sequence[Step]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,25 +233,29 @@ class DecidingTrial:
         """Two scores, of measurements and of steps. About so much differs: it says which tests are tried, no more."""
         return self.cost * np.array([1 - STEPS, STEPS])
 
-    def run(self, dataset: int, runs: int, bits: NewBits) -> Sample:
+    def run(self, dataset: int, runs: int, random_source: NewRandomSource) -> Sample:
         """So many runs on one dataset."""
         scores, prints, gaps, surprises = [], [], [], []
         for _ in range(runs):
-            made, steps = self.release(self.sources[dataset], bits())
-            looks = looks_at(made.recipe, self.sources)
+            measurements, steps = self.release(self.sources[dataset], random_source())
+            looks = looks_at(measurements.integer_plan, self.sources)
             learned = [step.compared(*map(Counts, self.sources)) for step in steps]
-            parts, marks = zip(*(k.score(made.answers[k.orbit][k.probe], dataset) for k in looks), strict=True)
+            parts, marks = zip(
+                *(k.score(measurements.answers[k.orbit][k.noisy_query], dataset) for k in looks), strict=True
+            )
             gap = float(sum(k.gaps.sum() for k in looks))
             gaps.append(gap + sum(mu_squared for _, mu_squared in learned))
             scores.append([float(sum(p.sum() for p in parts)) - gap / 2, sum(ratio for ratio, _ in learned)])
             prints.append(np.sum(marks, axis=0)[0])
-            surprises.append(surprise_of(_drawn(made.recipe)))
+            surprises.append(surprise_of(_drawn(measurements.integer_plan)))
         return Sample(np.array(scores), np.array(prints), sqrt(max(gaps)), min(surprises))
 
 
-def of_deciding(kind: str, recipe: Recipe, release: Released) -> Subject:
-    """A mechanism that decides on the way what it measures; a recipe of the same tables has the claim and the cells."""
-    claim = recipe.budget
-    trials = [DecidingTrial(release, pair, claim.cost) for pair in pairs_of([recipe])]
-    numbers = sum(count for count, _ in _drawn(recipe))
+def of_deciding(kind: str, integer_plan: IntegerPlan, release: Released) -> Subject:
+    """A mechanism that decides on the way what it measures; an integer plan of the same tables has the claim and the
+    cells.
+    """
+    claim = integer_plan.budget
+    trials = [DecidingTrial(release, pair, claim.cost) for pair in pairs_of([integer_plan])]
+    numbers = sum(count for count, _ in _drawn(integer_plan))
     return Subject(kind, claim, claim.delta, trials, numbers, FEW_RUNS)

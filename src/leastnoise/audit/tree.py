@@ -14,16 +14,16 @@ from leastnoise.audit.judge import FEW_RUNS, OneByOne, Published, Subject
 from leastnoise.audit.pair import neighbours
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.tree.closed import Law
-from leastnoise.mechanisms.tree.plan import CascadePlan
-from leastnoise.mechanisms.tree.release import CascadeRelease
+from leastnoise.mechanisms.tree.plan import TreePlan
+from leastnoise.mechanisms.tree.release import TreeRelease
 from leastnoise.mechanisms.tree.targets import Cascade, Spread
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.sources import Source
 
 STARTS = 16  # of the search for two leaves
 
 
-def of_cascade(plan: CascadePlan) -> Subject:
+def of_tree(plan: TreePlan) -> Subject:
     """A cascade: whole releases of datasets that differ by one row or person; exact counts are the same in both."""
     law, trials = _law(plan), []
     everything = tuple(range(len(plan.names)))
@@ -31,8 +31,8 @@ def of_cascade(plan: CascadePlan) -> Subject:
         zero, one = (counts for source in sources for counts in Counts(source).tables([everything]))
         weights = law.precision(one - zero).ravel()
 
-        def released(dataset: int, bits: Bits, sources: Sequence[Source] = sources) -> IntArray:
-            release: CascadeRelease = plan.run(sources[dataset], bits=bits)
+        def released(dataset: int, random_source: RandomSource, sources: Sequence[Source] = sources) -> IntArray:
+            release: TreeRelease = plan.run(sources[dataset], random_source=random_source)
             return release.leaves
 
         trials.append(OneByOne(Published((zero.ravel(), one.ravel()), weights, _surprise(plan)), released))
@@ -40,12 +40,12 @@ def of_cascade(plan: CascadePlan) -> Subject:
     return Subject("cascade", plan.cost, plan.delta, trials, cells, FEW_RUNS)
 
 
-def of_release(release: CascadeRelease) -> Subject:
+def of_release(release: TreeRelease) -> Subject:
     """The mechanism behind a release."""
-    return of_cascade(release.plan)
+    return of_tree(release.plan)
 
 
-def _law(plan: CascadePlan) -> Law:
+def _law(plan: TreePlan) -> Law:
     """The law of the noise. Where counts are exact there is none, and some stands in: datasets do not differ there."""
     return Law.of(*(_filled(c) for c in plan.noise_cascades))
 
@@ -55,17 +55,17 @@ def _filled(cascade: Cascade) -> Cascade:
     return replace(cascade, root=cascade.root or Fraction(1), spreads=spreads)
 
 
-def _surprise(plan: CascadePlan) -> float:
+def _surprise(plan: TreePlan) -> float:
     """No noise of the table is likelier than e to the minus this.
 
     Integers for the leaves stand for a region of volume 1, so their density bounds it; a factor of 2 for each leaf is
     more than the roundings on the way can add to it.
     """
     zero = np.zeros([t.leaf_count for t in plan.trees], dtype=np.int64)
-    return max(0.0, -CascadeRelease(plan, zero).likelihood(zero) - zero.size * log(2))
+    return max(0.0, -TreeRelease(plan, zero).likelihood(zero) - zero.size * log(2))
 
 
-def worst_leaves(plan: CascadePlan, count: int) -> Sequence[IntArray]:
+def worst_leaves(plan: TreePlan, count: int) -> Sequence[IntArray]:
     """The leaf (one index per tree) whose row costs most, or two between which a row moves at the highest cost.
 
     A second leaf is searched by taking, in turn, the one that is farthest from the first. With exact counts both are
@@ -90,21 +90,21 @@ def _place(leaf: int, shape: tuple[int, ...]) -> IntArray:
 
 def _lengths(law: Law) -> Array:
     """Squared lengths of single rows in units of the noise: the diagonal of the inverse covariance."""
-    found = np.ones(1)
+    values = np.ones(1)
     for cascade in law.cascades:
-        found = np.multiply.outer(found, cascade.leaf_costs()).ravel()
-    return found
+        values = np.multiply.outer(values, cascade.leaf_costs()).ravel()
+    return values
 
 
-def _groups(plan: CascadePlan) -> IntArray:
+def _groups(plan: TreePlan) -> IntArray:
     """Per leaf its lowest exact node: rows may move inside a group. Without exact counts all leaves are one group."""
-    found = np.zeros(prod(t.leaf_count for t in plan.trees), dtype=np.int64)
+    values = np.zeros(prod(t.leaf_count for t in plan.trees), dtype=np.int64)
     if plan.exact is not None:
         tree = plan.exact.tree
         for node in plan.exact.nodes.tolist():  # from the root down, so that the lowest is the last
             low, high = tree.range_of(node)
-            found[low:high] = node
-    return found
+            values[low:high] = node
+    return values
 
 
 def _starts(lengths: Array, groups: IntArray) -> Iterator[int]:

@@ -24,8 +24,8 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 register(app)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"leastnoise {__version__}")
         raise typer.Exit
 
@@ -52,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refusal.show()
         code = refusal.exit_code
     except (LeastnoiseError, OSError, MemoryError) as error:
-        sys.exit(_tell(_one_line(error), CODES.get(type(error), 2)))
-    sys.exit(_tell("stopped", code) if code == STOPPED else code)
+        sys.exit(_print(_one_line(error), CODES.get(type(error), 2)))
+    sys.exit(_print("stopped", code) if code == STOPPED else code)
 
 
-def _tell(line: str, code: int) -> int:
+def _print(line: str, code: int) -> int:
     print(f"leastnoise: {without_passwords(line)}", file=sys.stderr)
     return code
 

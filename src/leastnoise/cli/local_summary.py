@@ -27,7 +27,7 @@ LAYOUTS = {
 
 def plan_json(plan: LocalPlan, path: Path, devices: int | None) -> dict[str, Any]:
     """What a plan asks of devices and promises to collectors."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "plan": str(path),
         "fingerprint": plan.fingerprint,
         "epsilon": float(plan.epsilon),
@@ -42,8 +42,8 @@ def plan_json(plan: LocalPlan, path: Path, devices: int | None) -> dict[str, Any
         "influence": largest_influence(plan),
     }
     if devices is not None:
-        told |= {"devices": devices, "std_error": plan.worst_std_error * sqrt(devices)}
-    return told
+        fields |= {"devices": devices, "std_error": plan.worst_std_error * sqrt(devices)}
+    return fields
 
 
 def randomizer_name(randomizer: Randomizer) -> str:
@@ -58,28 +58,28 @@ def largest_influence(plan: LocalPlan) -> float:
     return max(float(plan.influence(q).max(initial=0.0)) for q in plan.queries)
 
 
-def plan_words(told: Mapping[str, Any]) -> Iterator[str]:
+def plan_text(fields: Mapping[str, Any]) -> Iterator[str]:
     """The same for people to read."""
-    delta = f" and delta {told['delta']:g}" if told["delta"] else ""
-    yield f"plan {told['plan']} ({told['fingerprint'][:8]}): {told['queries']:,} queries"
-    yield f"each device spends epsilon {told['epsilon']:g}{delta}, whoever reads its report"
-    tables = [attributes(names) for names in told["tables"]]
+    delta = f" and delta {fields['delta']:g}" if fields["delta"] else ""
+    yield f"plan {fields['plan']} ({fields['fingerprint'][:8]}): {fields['queries']:,} queries"
+    yield f"each device spends epsilon {fields['epsilon']:g}{delta}, whoever reads its report"
+    tables = [attributes(names) for names in fields["tables"]]
     listed = " | ".join(tables[:4]) + (f" | ... ({len(tables):,} tables)" if len(tables) > 4 else "")
-    yield f"layout {told['layout']}: {LAYOUTS[told['layout']]} ({listed})"
-    yield f"randomizer {', '.join(told['randomizers'])}; reports of {told['report_bytes']} bytes"
-    each = f"largest standard error {figure(told['std_error_per_device'])} times the root of the number of devices"
-    yield each + (f"; answers may be off by {told['bias']:.4g} of the devices beside that" if told["bias"] else "")
-    if "devices" in told:
-        error, n = told["std_error"], told["devices"]
+    yield f"layout {fields['layout']}: {LAYOUTS[fields['layout']]} ({listed})"
+    yield f"randomizer {', '.join(fields['randomizers'])}; reports of {fields['report_bytes']} bytes"
+    each = f"largest standard error {figure(fields['std_error_per_device'])} times the root of the number of devices"
+    yield each + (f"; answers may be off by {fields['bias']:.4g} of the devices beside that" if fields["bias"] else "")
+    if "devices" in fields:
+        error, n = fields["std_error"], fields["devices"]
         yield f"with {n:,} devices: standard error {figure(error)} ({100 * error / n:.3g}% of them)"
-    yield f"one forged report moves an answer by {figure(told['influence'])} at most"
+    yield f"one forged report moves an answer by {figure(fields['influence'])} at most"
 
 
 def state_json(state: State) -> dict[str, Any]:
     """What a state holds."""
     collector = state.collector
-    told = {"reports": collector.reports, "rejected": dict(collector.rejected), "files": len(state.files)}
-    return told | {"seeded": collector.seeded, "insecure": collector.insecure}
+    fields = {"reports": collector.reports, "rejected": dict(collector.rejected), "files": len(state.files)}
+    return fields | {"seeded": collector.seeded, "insecure": collector.insecure}
 
 
 def warn(state: State) -> None:
@@ -88,14 +88,14 @@ def warn(state: State) -> None:
         typer.echo(INSECURE.format(seeded=many(state.collector.seeded, "report")), err=True)
 
 
-def collected_words(told: Mapping[str, Any]) -> Iterator[str]:
+def collected_text(fields: Mapping[str, Any]) -> Iterator[str]:
     """What a run of `collect` did."""
-    new, state = told["new"], told["all"]
+    new, state = fields["new"], fields["all"]
     skipped = f"; {many(new['skipped'], 'file')} passed over" if new["skipped"] else ""
     taken = f"{many(new['reports'], 'report')} of {many(new['files'], 'file')}"
-    yield f"collected {taken}{rejected_words(new['rejected'])}{skipped}"
-    yield f"{told['state']} has {many(state['reports'], 'report')} of {many(state['files'], 'file')}"
-    yield f"answers: leastnoise local answers {told['state']}"
+    yield f"collected {taken}{rejected_text(new['rejected'])}{skipped}"
+    yield f"{fields['state']} has {many(state['reports'], 'report')} of {many(state['files'], 'file')}"
+    yield f"answers: leastnoise local answers {fields['state']}"
 
 
 def many(count: int, what: str) -> str:
@@ -107,7 +107,7 @@ def many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def rejected_words(rejected: Mapping[str, int]) -> str:
+def rejected_text(rejected: Mapping[str, int]) -> str:
     """How many reports were not taken, and why."""
     reasons = ", ".join(f"{count:,} by {reason}" for reason, count in rejected.items() if count)
     return f"; {sum(rejected.values()):,} rejected ({reasons})" if reasons else ""
@@ -127,10 +127,10 @@ def answers_json(state: State, path: Path, confidence: float, influence: float) 
     }
 
 
-def answers_words(told: Mapping[str, Any], frame: pd.DataFrame | None) -> Iterator[str]:
+def answers_text(fields: Mapping[str, Any], frame: pd.DataFrame | None) -> Iterator[str]:
     """The same for people to read, with the first answers."""
-    yield f"{many(told['reports'], 'report')} at epsilon {told['epsilon']:g}{rejected_words(told['rejected'])}"
-    yield f"one forged report moves an answer of the plan by {figure(told['influence'])} at most"
+    yield f"{many(fields['reports'], 'report')} at epsilon {fields['epsilon']:g}{rejected_text(fields['rejected'])}"
+    yield f"one forged report moves an answer of the plan by {figure(fields['influence'])} at most"
     if frame is None:
         return
     yield frame.head(ROWS).to_string(index=False, float_format="{:,.1f}".format)

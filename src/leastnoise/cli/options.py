@@ -1,9 +1,12 @@
 """Arguments that several commands have."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from leastnoise.errors import LeastnoiseError
 
 SpecArgument = Annotated[
     Path, typer.Argument(metavar="SPEC", help="Spec file (YAML): attributes, workload, privacy.", show_default=False)
@@ -42,3 +45,13 @@ KnownSize = Annotated[
 RowsPerPerson = Annotated[
     int | None, typer.Option(help="Protect people, each with at most so many rows.", show_default="protect rows")
 ]
+
+
+def renamed(new: str) -> Callable[[str | None], None]:
+    """A callback that refuses an option under its earlier name."""
+
+    def refuse(value: str | None) -> None:
+        if value is not None:
+            raise LeastnoiseError(f"this option is called {new} now; use {new} {value}")
+
+    return refuse

@@ -19,10 +19,10 @@ class ProgressBar:
     Asked for without a terminal, it prints a plain line every `delay` seconds instead of drawing.
     """
 
-    def __init__(self, asked: bool | None = None, delay: float = 2.0) -> None:
+    def __init__(self, requested: bool | None = None, delay: float = 2.0) -> None:
         self.console = Console(stderr=True)
         terminal = sys.stdout.isatty() and sys.stderr.isatty()
-        self.shown = terminal if asked is None else asked
+        self.shown = terminal if requested is None else requested
         self.delay = delay
         self.last = time.monotonic()
         self.bar: Progress | None = None
@@ -53,7 +53,7 @@ class ProgressBar:
         now = time.monotonic()
         if what != self.stage[0]:
             self.stage = (what, now)
-        rate = said_rate(done / (now - self.stage[1])) if total >= MANY and now > self.stage[1] and done else ""
+        rate = rate_text(done / (now - self.stage[1])) if total >= MANY and now > self.stage[1] and done else ""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=done, total=total or None, description=f"{what}{rate}")
         elif self.shown and now - self.last >= self.delay:
@@ -66,10 +66,10 @@ class ProgressBar:
             self.bar.start()
 
 
-def said_rate(rate: float) -> str:
+def rate_text(rate: float) -> str:
     """Steps per second, in three digits.
 
-    >>> said_rate(1234567), said_rate(8.25)
+    >>> rate_text(1234567), rate_text(8.25)
     (' (1.23 million per second)', ' (8.25 per second)')
     """
     for size, word in ((1e9, " billion"), (1e6, " million"), (1e3, " thousand")):

@@ -126,11 +126,11 @@ COMMANDS = (
 @cache
 def command(entry: Entry) -> Any:
     """The command itself, with its options."""
-    found = resolve(entry.target)
-    if isinstance(found, typer.Typer):
-        return get_group(found)
+    result = resolve(entry.target)
+    if isinstance(result, typer.Typer):
+        return get_group(result)
     alone = typer.Typer(add_completion=False)
-    alone.command(entry.name, epilog=f"Example: {entry.example}")(found)
+    alone.command(entry.name, epilog=f"Example: {entry.example}")(result)
     return get_command(alone)
 
 

@@ -12,22 +12,22 @@ from leastnoise.privacy.neighbours import Neighbours
 PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
 
-def show_adaptive(told: Mapping[str, Any]) -> None:
+def show_adaptive(fields: Mapping[str, Any]) -> None:
     """Print what an adaptive release will do, given as `preview` gives it."""
     console = Console()
-    for line in adaptive_summary(told):
+    for line in adaptive_summary(fields):
         console.print(Text(line), soft_wrap=True)
 
 
-def adaptive_summary(told: Mapping[str, Any]) -> Iterator[str]:
+def adaptive_summary(fields: Mapping[str, Any]) -> Iterator[str]:
     """An adaptive release before it is made, in a few lines."""
-    shares = {name: percent(share) for name, share in told["shares"].items()}
-    yield f"adaptive, as {told['reason']}" if "reason" in told else "adaptive"
-    asked = f"{told['queries']:,} queries in {told['tables']:,} tables"
-    yield f"{asked} at {privacy(told['privacy'])}"
+    shares = {name: percent(share) for name, share in fields["shares"].items()}
+    yield f"adaptive, as {fields['reason']}" if "reason" in fields else "adaptive"
+    question = f"{fields['queries']:,} queries in {fields['tables']:,} tables"
+    yield f"{question} at {privacy(fields['privacy'])}"
     yield f"first the total and the one-way tables, for {shares['one_way_tables']} of the budget"
-    sets = f"{told['candidates']:,} sets of two or more attributes"
-    if told["select"] == "survey":
+    sets = f"{fields['candidates']:,} sets of two or more attributes"
+    if fields["select"] == "survey":
         yield f"then {sets} are compared with what those suggest, all at once, for up to {shares['comparing']}"
         yield "and the best of them are measured, for the rest"
     else:
@@ -69,8 +69,8 @@ def summary(plan: Mapping[str, Any]) -> Iterator[str]:
 
 def privacy(fields: Mapping[str, Any]) -> str:
     """The privacy spent, and against which change."""
-    said = f"epsilon {figure(fields['epsilon'])} and delta {fields['delta']:g} (mu {figure(fields['mu'])})"
-    return f"{said} for {Neighbours.from_json(fields)}"
+    text = f"epsilon {figure(fields['epsilon'])} and delta {fields['delta']:g} (mu {figure(fields['mu'])})"
+    return f"{text} for {Neighbours.from_json(fields)}"
 
 
 def groups_table(groups: Sequence[Mapping[str, Any]]) -> Table:
@@ -107,8 +107,8 @@ def footer(plan: Mapping[str, Any]) -> str:
     """How the plan was made."""
     aim = plan["objective"]
     named = aim if isinstance(aim, str) else ", ".join(f"{key} {value:g}" for key, value in aim.items())
-    made = f"solver {plan['solver']}, prior {plan['prior']}, objective {named}"
-    return f"{made}; {plan['seconds']:.1f} s, {plan['peak_memory_mb']:,.0f} MB"
+    text = f"solver {plan['solver']}, baseline {plan['baseline']}, objective {named}"
+    return f"{text}; {plan['seconds']:.1f} s, {plan['peak_memory_mb']:,.0f} MB"
 
 
 def figure(x: float | None) -> str:

@@ -36,7 +36,7 @@ workload:
 
 privacy: {epsilon: 1, delta: 1.0e-9}
 objective: sum
-prior: search
+baseline: search
 """
 
 
@@ -80,8 +80,8 @@ def _regions(rng: np.random.Generator, age: IntArray) -> IntArray:
 
 def _education(rng: np.random.Generator, age: IntArray, region: IntArray) -> IntArray:
     """A level that later generations and the capital have more of, as far as the age allows."""
-    wanted = 3.2 - 0.025 * np.maximum(age - 35, 0) + 0.7 * (region == REGIONS.index("capital"))
-    level = np.clip(np.round(wanted + rng.normal(0, 1.4, len(age))), 1, 6).astype(np.int64)
+    expected = 3.2 - 0.025 * np.maximum(age - 35, 0) + 0.7 * (region == REGIONS.index("capital"))
+    level = np.clip(np.round(expected + rng.normal(0, 1.4, len(age))), 1, 6).astype(np.int64)
     most = np.searchsorted(AGE_OF_EDUCATION, age, side="right") - 1
     return np.minimum(level, most)
 

@@ -1,5 +1,12 @@
 """Attributes and their values: domains, encodings, hierarchies."""
 
-from leastnoise.domain.attributes import Attribute, Domain, bins, hierarchy, sized
+from typing import TYPE_CHECKING
+
+from leastnoise._lazy import export_lazily
+
+if TYPE_CHECKING:
+    from leastnoise.domain.attributes import Attribute, Domain, bins, hierarchy, sized
 
 __all__ = ["Attribute", "Domain", "bins", "hierarchy", "sized"]
+
+export_lazily(__name__)

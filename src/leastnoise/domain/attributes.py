@@ -90,12 +90,12 @@ class Attribute:
 
     def codes(self, values: npt.ArrayLike) -> IntArray:
         """The codes of many values, same shape."""
-        found = self.values.find(values)
-        if np.any(found < 0):
-            where = int(np.flatnonzero(found.ravel() < 0)[0])
+        result = self.values.find(values)
+        if np.any(result < 0):
+            where = int(np.flatnonzero(result.ravel() < 0)[0])
             array = np.asarray(values) if hasattr(values, "__array__") else np.asarray(values, dtype=object)
             raise LeastnoiseError(self._unknown(array.ravel()[where]))
-        return found
+        return result
 
     def _unknown(self, value: object) -> str:
         value = plain(value)

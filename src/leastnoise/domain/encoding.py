@@ -94,8 +94,8 @@ class Values:
         # A plain list of mixed types would turn into text, so only arrays keep their own type.
         array = np.asarray(values) if hasattr(values, "__array__") else np.asarray(values, dtype=object)
         if array.dtype == object:
-            found = [self._find_one(value) for value in array.ravel().tolist()]
-            return np.array(found, dtype=np.int64).reshape(array.shape)
+            results = [self._find_one(value) for value in array.ravel().tolist()]
+            return np.array(results, dtype=np.int64).reshape(array.shape)
         unique, inverse = np.unique(array, return_inverse=True)
         found_unique = np.array([self._find_one(value) for value in unique.tolist()], dtype=np.int64)
         return found_unique[inverse].reshape(array.shape)

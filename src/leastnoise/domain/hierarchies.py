@@ -48,8 +48,8 @@ class Hierarchy(Values):
             raise LeastnoiseError(f"the hierarchy has {tree.depth + 1} levels with the root; got {len(levels)} names")
         if twice := [name for name, times in Counter(levels).items() if times > 1]:
             raise LeastnoiseError(f"two levels are called {twice[0]!r}; names of levels must differ")
-        made = tuple(known[i] for i in tree.leaves.tolist())
-        return Hierarchy(made, False, tuple(tree.children.tolist()), tuple(known), levels)
+        results = tuple(known[i] for i in tree.leaves.tolist())
+        return Hierarchy(results, False, tuple(tree.children.tolist()), tuple(known), levels)
 
     @cached_property
     def tree(self) -> Tree:
@@ -74,10 +74,10 @@ class Hierarchy(Values):
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        entries: dict[str, list[int]] = {}
         for node, label in enumerate(self.labels):
-            found.setdefault(str(label), []).append(node)
-        return found
+            entries.setdefault(str(label), []).append(node)
+        return entries
 
     def node(self, name: object) -> int:
         """The node with a label or a path.
@@ -87,16 +87,16 @@ class Hierarchy(Values):
         leastnoise.errors.LeastnoiseError: no node 'z' in this hierarchy; nearest is 'y'
         """
         text = str(plain(name))
-        found = self._places.get(text) or self._places.get(text.rpartition("/")[2], [])
-        if exact := [node for node in found if self.path(node) == text]:
+        results = self._places.get(text) or self._places.get(text.rpartition("/")[2], [])
+        if exact := [node for node in results if self.path(node) == text]:
             return exact[0]
         if text not in self._places:
             close = difflib.get_close_matches(text, list(self._places), n=1, cutoff=0.0)
             raise LeastnoiseError(f"no node {name!r} in this hierarchy; nearest is {close[0]!r}")
-        if len({self.tree.range_of(node) for node in found}) > 1:
-            ways = " or ".join(repr(self.path(node)) for node in found[:2])
-            raise LeastnoiseError(f"{len(found)} nodes are called {name!r}; write the whole path, such as {ways}")
-        return found[0]
+        if len({self.tree.range_of(node) for node in results}) > 1:
+            ways = " or ".join(repr(self.path(node)) for node in results[:2])
+            raise LeastnoiseError(f"{len(results)} nodes are called {name!r}; write the whole path, such as {ways}")
+        return results[0]
 
     def under(self, name: object) -> tuple[int, int]:
         """The leaves below a node: the first code, and one after the last."""

@@ -65,10 +65,10 @@ class Tree:
         >>> Tree.from_parents(["b", None, "b"], names=["a", "b", "c"]).names
         ('b', 'a', 'c')
         """
-        found = _parent_places(parents, names)
+        values = _parent_places(parents, names)
         if names is None:
-            return _level_order(found, None)[0]
-        return _level_order(found, tuple(names))[0]
+            return _level_order(values, None)[0]
+        return _level_order(values, tuple(names))[0]
 
     @staticmethod
     def from_codes(codes: Sequence[str], digits: Sequence[int]) -> Tree:
@@ -154,18 +154,18 @@ class Tree:
     @cached_property
     def parent(self) -> Index:
         """Parent of each node, -1 for the root."""
-        found = np.empty(self.nodes, dtype=_index_type(self.nodes))
-        found[0] = -1
-        found[1:] = np.repeat(np.arange(self.nodes, dtype=found.dtype), self.children)
-        return found
+        values = np.empty(self.nodes, dtype=_index_type(self.nodes))
+        values[0] = -1
+        values[1:] = np.repeat(np.arange(self.nodes, dtype=values.dtype), self.children)
+        return values
 
     @cached_property
     def first(self) -> Index:
         """First child of each node that has any."""
-        found = np.cumsum(self.children, dtype=_index_type(self.nodes))
-        found -= self.children
-        found += 1
-        return found
+        values = np.cumsum(self.children, dtype=_index_type(self.nodes))
+        values -= self.children
+        values += 1
+        return values
 
     @cached_property
     def core(self) -> Core:
@@ -188,9 +188,9 @@ class Tree:
         leaves = np.flatnonzero(self.children == 0)
         if self.even:
             return leaves
-        found = np.empty_like(leaves)
-        found[self.starts[leaves]] = leaves
-        return found
+        result = np.empty_like(leaves)
+        result[self.starts[leaves]] = leaves
+        return result
 
     def range_of(self, node: int | str) -> tuple[int, int]:
         """The leaves of a node: first, and one after the last."""
@@ -228,8 +228,8 @@ class Core:
 
     def of(self, nodes: npt.ArrayLike) -> Index:
         """Core nodes of original nodes."""
-        found = np.asarray(nodes, dtype=np.int64)
-        return found if self.place is None else self.place[found]
+        values = np.asarray(nodes, dtype=np.int64)
+        return values if self.place is None else self.place[values]
 
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values of core nodes on all original nodes."""
@@ -337,12 +337,12 @@ def _parent_places(parents: Sequence[Any] | IntArray, names: Sequence[str] | Non
     if not len(parents):
         raise LeastnoiseError("a tree needs at least one node, got no parents")
     if names is None:
-        found = np.asarray(parents)
-        if found.dtype.kind not in "iu" or found.ndim != 1:
+        values = np.asarray(parents)
+        if values.dtype.kind not in "iu" or values.ndim != 1:
             raise LeastnoiseError("parents must be places in the list (-1 for the root), or names together with names=")
-        if len(bad := np.flatnonzero((found < -1) | (found >= len(found)))):
-            raise LeastnoiseError(_orphan(f"node {bad[0]}", int(found[bad[0]])))
-        return found.astype(np.int64)
+        if len(bad := np.flatnonzero((values < -1) | (values >= len(values)))):
+            raise LeastnoiseError(_orphan(f"node {bad[0]}", int(values[bad[0]])))
+        return values.astype(np.int64)
     if len(names) != len(parents):
         raise LeastnoiseError(f"{len(names)} names and {len(parents)} parents; give one parent per node")
     place: dict[Any, int] = {}

@@ -17,7 +17,7 @@ from leastnoise.strategies.threads import across_cores
 
 FIRST = 8  # components to start with
 RATE = 0.2  # of Adam, in logits
-SPREAD = 1.0  # deviation of the first logits, which tells components apart
+SPREAD = 1.0  # deviation of the first logits, which distinguishes components
 LOOK = 20  # steps between looks at the loss
 LEAST_GAIN = 2e-3  # of the loss, between looks: below this a stage has converged
 MOST_STEPS = 400  # of one stage
@@ -66,9 +66,9 @@ class Course:
     def __init__(self, targets: Targets, centre: Floats, components: int, rng: np.random.Generator):
         self.targets, self.rng, self.value = targets, rng, np.inf
         factors = np.broadcast_to(centre, (components, len(centre)))
-        self.logits = self._told_apart(np.zeros(components, targets.dtype), factors, SPREAD)
+        self.logits = self._distinguished(np.zeros(components, targets.dtype), factors, SPREAD)
 
-    def _told_apart(self, weights: Floats, factors: Floats, spread: float) -> Logits:
+    def _distinguished(self, weights: Floats, factors: Floats, spread: float) -> Logits:
         """Noise on the factors; attributes that nothing was measured about stay as they are."""
         noise = spread * self.rng.standard_normal(factors.shape) * self.targets.measured
         return weights, factors + noise.astype(factors.dtype)
@@ -76,7 +76,7 @@ class Course:
     def grow(self) -> None:
         """Twice as many components: each is split into two that differ a little."""
         weights, factors = (np.concatenate([x, x]) for x in self.logits)
-        self.logits = self._told_apart(weights, factors, SPREAD / 2)
+        self.logits = self._distinguished(weights, factors, SPREAD / 2)
 
     def run(self) -> None:
         """Fit."""
@@ -84,7 +84,7 @@ class Course:
 
 
 def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
-    """Adam until the loss and the prior hardly fall any more, with ever smaller steps; returns chi-square."""
+    """Adam until the loss and the baseline hardly fall any more, with ever smaller steps; returns chi-square."""
     with quiet():
         value = _descend(loss, logits, steps, rate)
     assert np.isfinite(value), "a fit stays finite"
@@ -112,7 +112,7 @@ def _descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
 
 
 def _pulled(factors: Floats, slope: Floats) -> float:
-    """What the prior adds to chi-square; adds its slope."""
+    """What the baseline adds to chi-square; adds its slope."""
     apart = factors - factors.mean(axis=0)
     apart *= factors.dtype.type(1 / APART)
     slope += factors.dtype.type(2 / APART) * apart

@@ -17,7 +17,7 @@ from leastnoise.estimate.mixture import Mixture
 from leastnoise.release.answers import quantile
 from leastnoise.release.frames import table_frame
 from leastnoise.release.queries.language import parse
-from leastnoise.release.queries.linear import Linear, fits
+from leastnoise.release.queries.linear import LinearQuery, fits
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Privacy
 from leastnoise.release.table_release import TableRelease
@@ -75,7 +75,7 @@ class Source:
         return cls(release.privacy, release.insecure, release.dataset or None)
 
     def to_json(self) -> dict[str, Any]:
-        """What is told beside rows and tables."""
+        """What is reported beside rows and tables."""
         return {"privacy": self.privacy.model_dump(), "insecure": self.insecure}
 
 
@@ -140,11 +140,11 @@ class Estimate:
         return Guess(here, error, here - spread, here + spread, confidence, APPROXIMATE)
 
     def sample(self, rows: int | None = None, seed: int = 0) -> IntArray:
-        """Synthetic rows as codes, (rows, attributes), as many as the release estimates unless told otherwise."""
-        wanted = round(self.total) if rows is None else rows
-        if not isinstance(wanted, int | np.integer) or isinstance(wanted, bool) or not 0 <= wanted <= MOST_ROWS:
-            raise LeastnoiseError(f"cannot draw {wanted!r} rows; use a whole number from 0 to {MOST_ROWS:,}")
-        return self.mixture.sample(int(wanted), np.random.default_rng(checked_seed(seed)))
+        """Synthetic rows as codes, (rows, attributes), as many as the release estimates unless stated otherwise."""
+        expected = round(self.total) if rows is None else rows
+        if not isinstance(expected, int | np.integer) or isinstance(expected, bool) or not 0 <= expected <= MOST_ROWS:
+            raise LeastnoiseError(f"cannot draw {expected!r} rows; use a whole number from 0 to {MOST_ROWS:,}")
+        return self.mixture.sample(int(expected), np.random.default_rng(checked_seed(seed)))
 
     def to_pandas(self, rows: int | None = None, seed: int = 0) -> pd.DataFrame:
         """Synthetic rows with the domain's values (bins by their lower edge); `attrs` has the privacy statement."""
@@ -156,8 +156,8 @@ class Estimate:
             for a, attribute in enumerate(self.domain)
         }
         frame = pd.DataFrame(columns)
-        told: dict[Any, Any] = self.source.to_json()
-        frame.attrs = told | {"synthetic": True}
+        fields: dict[Any, Any] = self.source.to_json()
+        frame.attrs = fields | {"synthetic": True}
         return frame
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -173,10 +173,10 @@ class Estimate:
         replicates = tuple(Replicate(m, total) for m, total in zip(others, rest, strict=True))
         return Estimate(source, domain, mixture, first, tuple(header.misfits), replicates)
 
-    def _query(self, query: Query) -> Linear:
+    def _query(self, query: Query) -> LinearQuery:
         if isinstance(query, str):
             return parse(self.domain, query)
-        if not isinstance(query, Linear) or query.domain != self.domain:
+        if not isinstance(query, LinearQuery) or query.domain != self.domain:
             raise LeastnoiseError("the query is on another domain than the estimate; build it from estimate.domain")
         return query
 

@@ -64,13 +64,13 @@ class Loss:
         """What the model says to each target."""
         w, theta = probabilities(self.targets.layout, logits)
         mapped = self._mapped(theta)
-        return [_said(t, _chain(t, w, mapped)[-1], mapped[:, t.right]) for t in self.targets.targets]
+        return [_model_answers(t, _chain(t, w, mapped)[-1], mapped[:, t.right]) for t in self.targets.targets]
 
     def _mapped(self, theta: Floats) -> Floats:
-        found = np.empty((len(theta), self.targets.width), theta.dtype)
+        values = np.empty((len(theta), self.targets.width), theta.dtype)
         for view in self.targets.views:
-            found[:, view.into] = view.apply(theta[:, view.source])
-        return found
+            values[:, view.into] = view.apply(theta[:, view.source])
+        return values
 
     def _unmapped(self, theta: Floats, dtheta: Floats) -> Floats:
         for columns, size in self.targets.layout.blocks:
@@ -87,16 +87,16 @@ def _chain(target: Target, w: Floats, mapped: Floats) -> list[Floats]:
     return chain
 
 
-def _said(target: Target, left: Floats, right: Floats) -> Floats:
+def _model_answers(target: Target, left: Floats, right: Floats) -> Floats:
     """The model's answers."""
-    said: Floats = left.T @ right
-    return said if target.rows is None else target.rows @ said.ravel()
+    expected: Floats = left.T @ right
+    return expected if target.rows is None else target.rows @ expected.ravel()
 
 
 def _add(target: Target, w: Floats, mapped: Floats, dw: Floats, slopes: Floats) -> float:
     """The loss of one target; adds to the slopes."""
     chain, right = _chain(target, w, mapped), mapped[:, target.right]
-    rest = _said(target, chain[-1], right)
+    rest = _model_answers(target, chain[-1], right)
     rest -= target.answers
     weighted = rest * target.precision
     value = float(np.vdot(rest, weighted))
@@ -115,9 +115,9 @@ def _add(target: Target, w: Floats, mapped: Floats, dw: Floats, slopes: Floats) 
 
 def simulated(targets: Targets, logits: list[Logits], rng: np.random.Generator) -> Targets:
     """The measurements that the mean of some mixtures would have given, with fresh noise."""
-    said = [np.mean(each, axis=0) for each in zip(*(Loss(targets).expected(x) for x in logits), strict=True)]
+    items = [np.mean(each, axis=0) for each in zip(*(Loss(targets).expected(x) for x in logits), strict=True)]
     drawn = []
-    for target, clean in zip(targets.targets, said, strict=True):
+    for target, clean in zip(targets.targets, items, strict=True):
         known = np.where(target.precision > 0, target.precision, np.inf)
         noise = rng.standard_normal(clean.shape).astype(clean.dtype) / np.sqrt(known)
         drawn.append(replace(target, answers=clean + noise))

@@ -33,13 +33,13 @@ class Mixture:
         shape = [f.shape[1] for f in factors]
         cut = min(range(len(shape) + 1), key=lambda c: prod(shape[:c]) + prod(shape[c:]))
         sides = prod(shape[:cut]), prod(shape[cut:])
-        found, step = np.zeros(sides), max(1, ROOM // sum(sides))
+        values, step = np.zeros(sides), max(1, ROOM // sum(sides))
         for low in range(0, len(self.weights), step):
             part = slice(low, low + step)
             left = _products(self.weights[part, None], [f[part] for f in factors[:cut]])
             right = _products(np.ones((len(left), 1)), [f[part] for f in factors[cut:]])
-            found += left.T @ right
-        return found.reshape(shape)
+            values += left.T @ right
+        return values.reshape(shape)
 
     def sample(self, rows: int, rng: np.random.Generator) -> IntArray:
         """Rows of codes, (rows, attributes), with counts as even as they can be.
@@ -50,15 +50,15 @@ class Mixture:
         """
         order = rng.permutation(len(self.weights))
         shares = spread(rows * self.weights[order], rng)
-        found = np.empty((rows, len(self.factors)), dtype=np.int64)
+        values = np.empty((rows, len(self.factors)), dtype=np.int64)
         for a, factor in enumerate(self.factors):
             owed = np.zeros(factor.shape[1])
             low = 0
             for share, chances in zip(shares.tolist(), factor[order], strict=True):
                 counts, owed = _shared(share, chances, owed, rng)
-                found[low : low + share, a] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+                values[low : low + share, a] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
                 low += share
-        return rng.permutation(found)
+        return rng.permutation(values)
 
 
 def _products(start: Array, factors: Sequence[Array]) -> Array:
@@ -80,16 +80,16 @@ def spread(expected: Array, rng: np.random.Generator) -> IntArray:
     sums = np.cumsum(expected[order])
     sums[-1:] = np.rint(sums[-1:])  # the offset must not move the sum
     ends = np.floor(np.concatenate([[0.0], sums]) + rng.random() * (1 - 1e-9)).astype(np.int64)
-    found = np.empty(len(expected), dtype=np.int64)
-    found[order] = np.diff(ends)
-    return found
+    values = np.empty(len(expected), dtype=np.int64)
+    values[order] = np.diff(ends)
+    return values
 
 
 def _shared(share: int, chances: Array, owed: Array, rng: np.random.Generator) -> tuple[IntArray, Array]:
     """Counts of the values in one component, and what is owed to each value after it."""
     due = share * chances + owed
-    wanted = np.maximum(due, 0.0)
-    if not share or not wanted.sum():
+    expected = np.maximum(due, 0.0)
+    if not share or not expected.sum():
         return np.zeros(len(due), dtype=np.int64), due
-    counts = spread(wanted * (share / wanted.sum()), rng)
+    counts = spread(expected * (share / expected.sum()), rng)
     return counts, due - counts

@@ -39,10 +39,10 @@ def fit(
     answer = release.total()
     targets = targets_of(release.state, max(answer.value, 1.0), answer.std_error)
     with one_blas_thread(), quiet():
-        found = fitted(targets, _one_way(release, targets.total), components, rngs[:mixtures], progress)
-        others = _replicates(targets, found.logits, rngs[mixtures:])
-        mixture = _mixture(targets, found.logits)
-    return Estimate(Source.of(release), release.domain, mixture, targets.total, found.misfits, others)
+        result = fitted(targets, _one_way(release, targets.total), components, rngs[:mixtures], progress)
+        others = _replicates(targets, result.logits, rngs[mixtures:])
+        mixture = _mixture(targets, result.logits)
+    return Estimate(Source.of(release), release.domain, mixture, targets.total, result.misfits, others)
 
 
 def _check_counts(mixtures: object, components: object, replicates: object) -> None:
@@ -70,12 +70,12 @@ def _mixture(targets: Targets, logits: Sequence[Logits]) -> Mixture:
 
 def _replicates(targets: Targets, logits: list[Logits], rngs: Sequence[np.random.Generator]) -> tuple[Replicate, ...]:
     """Fits to what would have been measured if the estimate were the truth, started from the estimate."""
-    found: list[Replicate | None] = [None] * len(rngs)
+    result: list[Replicate | None] = [None] * len(rngs)
 
     def work(k: int) -> None:
         total = max(targets.total + targets.total_error * rngs[k].standard_normal(), 1.0)
         drawn = simulated(targets, logits, rngs[k])
-        found[k] = Replicate(_mixture(targets, [refitted(drawn, x) for x in logits]), total)
+        result[k] = Replicate(_mixture(targets, [refitted(drawn, x) for x in logits]), total)
 
     each(targets, len(logits[0][0]), work, range(len(rngs)))
-    return tuple(r for r in found if r is not None)
+    return tuple(r for r in result if r is not None)

@@ -16,7 +16,7 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.privacy.cost import Cost
-from leastnoise.release.files.folders import Private, told
+from leastnoise.release.files.folders import Private, shared_fields
 from leastnoise.storage.files import write_file
 from leastnoise.storage.formats import Format
 from leastnoise.storage.records import Record, Text, read_header, sealed
@@ -73,7 +73,7 @@ def _content(estimate: Estimate) -> Iterator[bytes]:
     mixtures = [(estimate.mixture, estimate.total), *((r.mixture, r.total) for r in estimate.replicates)]
     numbers = b"".join(a.astype(NUMBERS).tobytes() for mixture, _ in mixtures for a in _arrays(mixture))
     header = Header(
-        **told(estimate.source),
+        **shared_fields(estimate.source),
         domain=estimate.domain.to_json(),
         misfits=list(estimate.misfits),
         fits=[Fit(components=len(mixture.weights), total=total) for mixture, total in mixtures],
@@ -119,7 +119,7 @@ def _mixtures(header: Header, domain: Domain, numbers: bytes) -> list[Mixture]:
     width = 1 + sum(domain.shape)
     if len(numbers) != NUMBERS.itemsize * width * sum(fit.components for fit in header.fits):
         raise LeastnoiseError("its numbers are not as many as it says")
-    values, found, low = np.frombuffer(numbers, NUMBERS).astype(np.float64), [], 0
+    values, results, low = np.frombuffer(numbers, NUMBERS).astype(np.float64), [], 0
     for fit in header.fits:
         arrays = []
         for size in (1, *domain.shape):
@@ -127,9 +127,9 @@ def _mixtures(header: Header, domain: Domain, numbers: bytes) -> list[Mixture]:
             arrays.append(values[low:high].reshape(fit.components, size))
             low = high
         weights, *factors = arrays
-        found.append(Mixture(weights[:, 0], tuple(factors)))
+        results.append(Mixture(weights[:, 0], tuple(factors)))
         _check_probabilities([weights.T, *factors])
-    return found
+    return results
 
 
 def _check_probabilities(arrays: list[Array]) -> None:

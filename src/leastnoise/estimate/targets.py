@@ -67,11 +67,11 @@ class Layout:
     @cached_property
     def blocks(self) -> list[tuple[slice, int]]:
         """Columns of the attributes of each size, and that size."""
-        found = []
+        results = []
         for size in sorted(set(self.sizes)):
             low = sum(n for n in self.sizes if n < size)
-            found.append((slice(low, low + size * self.sizes.count(size)), size))
-        return found
+            results.append((slice(low, low + size * self.sizes.count(size)), size))
+        return results
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +142,10 @@ class Targets:
     @cached_property
     def measured(self) -> npt.NDArray[np.bool_]:
         """Whether anything was measured about the attribute of each column of the layout."""
-        found = np.zeros(self.layout.width, dtype=bool)
+        values = np.zeros(self.layout.width, dtype=bool)
         for view in self.views:
-            found[view.source] = True
-        return found
+            values[view.source] = True
+        return values
 
 
 def targets_of(state: State, total: float, total_error: float, dtype: Any = None) -> Targets:

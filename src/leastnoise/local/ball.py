@@ -25,7 +25,7 @@ from leastnoise.local.directions import EXACT_ROWS, UNIT, Floats, all_floats, fl
 from leastnoise.local.randomized_response import Choice, Odds, pure_mu
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.vectors import Vectors, decoded
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.noise.random_source import Words
 from leastnoise.strategies.threads import across_cores, one_blas_thread
 
@@ -78,12 +78,12 @@ class Ball(Vectors):
 
     # --- device -------------------------------------------------------------------------------------------------------
 
-    def encode(self, cells: IntArray, bits: Bits) -> Payloads:
+    def encode(self, cells: IntArray, random_source: RandomSource) -> Payloads:
         """Reports of devices that hold these values.
 
         Threads change the time, never the result: everything random is drawn before they start.
         """
-        seeds, at = bits.words(len(cells)), self.choice.positions(bits, len(cells))
+        seeds, at = random_source.words(len(cells)), self.choice.positions(random_source, len(cells))
         out = np.empty((len(cells), self.payload), dtype=np.uint8)
         out[:, :SEED] = seeds.astype("<u8").view(np.uint8).reshape(-1, SEED)
         held, which = np.unique(cells, return_inverse=True)
@@ -101,8 +101,8 @@ class Ball(Vectors):
 
     def _order(self, seeds: Words, vectors: Floats) -> IntArray:
         """The candidates of each seed, those nearest to its vector first; ties fall by number."""
-        found = all_floats(seeds, self.choice.candidates // 2, vectors.shape[1])
-        products = np.matmul(found, vectors[:, :, None])[:, :, 0]
+        values = all_floats(seeds, self.choice.candidates // 2, vectors.shape[1])
+        products = np.matmul(values, vectors[:, :, None])[:, :, 0]
         return np.argsort(-np.concatenate([products, -products], axis=1), axis=1, kind="stable")
 
     # --- collector ----------------------------------------------------------------------------------------------------
@@ -162,7 +162,8 @@ class Ball(Vectors):
         h = np.abs(self.estimators(queries))
         return h[:, :-1].sum(axis=1) * largest() * UNIT + h[:, -1]
 
-    # --- how well reports tell values apart ---------------------------------------------------------------------------
+    # --- how well reports distinguish values
+    # ---------------------------------------------------------------------------
 
     def promised_mu(self, epsilon: Fraction, delta: float) -> float:
         """The Gaussian privacy that follows from keeping epsilon."""

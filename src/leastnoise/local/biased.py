@@ -125,8 +125,8 @@ def query_form(plan: LocalPlan, queries: Queries, forms: dict[int, Array | None]
 
 
 def replaced(plan: LocalPlan, bias: float, before: Sequence[Array | None]) -> LocalPlan:
-    """The plan with the cheapest rows in place of its queries; those from before where not every row is told."""
-    made: dict[str, Array] = {}
+    """The plan with the cheapest rows in place of its queries; those from before where not every row is reported."""
+    fields: dict[str, Array] = {}
     forms: dict[int, Array | None] = {}
     rows: list[Array | None] = []
     for queries, known in zip(plan.queries, before, strict=True):
@@ -135,9 +135,9 @@ def replaced(plan: LocalPlan, bias: float, before: Sequence[Array | None]) -> Lo
             rows.append(known)
             continue
         key = digest(queries.rows) + digest(np.round(form / np.abs(form).max(), 6) + 0.0)  # like tables share theirs
-        if key not in made:
-            made[key] = cheapest(queries.rows, bias, form)
-        rows.append(made[key])
+        if key not in fields:
+            fields[key] = cheapest(queries.rows, bias, form)
+        rows.append(fields[key])
     return replace(plan, bias=bias, approximations=tuple(rows))
 
 
@@ -147,12 +147,12 @@ def with_bias(plan: LocalPlan, bias: float, replan: Replan) -> LocalPlan:
     Guarantees: biased_answers_are_within_the_bias; a_bias_never_adds_variance.
     """
     _check(plan, bias)
-    found = [plan, replaced(plan, bias, [None] * len(plan.queries))]
-    for start in (found[1].approximations, _near(plan, bias)):
+    results = [plan, replaced(plan, bias, [None] * len(plan.queries))]
+    for start in (results[1].approximations, _near(plan, bias)):
         if start is not None:
-            asked = replace(plan, bias=bias, approximations=start).queries
-            found.append(replaced(replan(asked), bias, start))
-    return min(found, key=lambda p: p.weighted_std_error)
+            queries = replace(plan, bias=bias, approximations=start).queries
+            results.append(replaced(replan(queries), bias, start))
+    return min(results, key=lambda p: p.weighted_std_error)
 
 
 def _check(plan: LocalPlan, bias: float) -> None:

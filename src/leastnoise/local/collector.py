@@ -211,13 +211,13 @@ class Collector:
     def totals(self, queries: Queries) -> Array:
         """Counts alone, unbiased for what the plan answers: each part's mean stands for all devices."""
         values = self.reports * queries.pieces[()]
-        for i, rows in self._asked(queries):
+        for i, rows in self._requested(queries):
             values = values + self.reports / self.counts[i] * self.plan.parts[i].randomizer.totals(
                 rows, self.tallies[i]
             )
         return values
 
-    def _asked(self, queries: Queries) -> Iterator[tuple[int, Array]]:
+    def _requested(self, queries: Queries) -> Iterator[tuple[int, Array]]:
         """Parts with what they are asked; refused where they have too few reports."""
         for i, rows in targets(self.plan.parts, queries).items():
             if self.counts[i] < 2:
@@ -231,7 +231,7 @@ class Collector:
         """
         quantile(confidence)  # refuses what is no confidence
         variances = np.zeros(len(queries.rows))
-        for i, rows in self._asked(queries):
+        for i, rows in self._requested(queries):
             count, randomizer = int(self.counts[i]), self.plan.parts[i].randomizer
             mean = randomizer.totals(rows, self.tallies[i]) / count
             spread = randomizer.squares(rows, self.tallies[i]) / count - mean**2

@@ -54,14 +54,14 @@ def design(
     if T == 1:
         return Subsets(np.array([[True], [False]]), odds)
     rows = centred(queries)
-    found = [Subsets(members, odds) for members in _known(rows, shape)]
+    results = [Subsets(members, odds) for members in _known(rows, shape)]
     if T > 2 and np.abs(rows).max() > 0:
-        found += [_searched(rows, odds, share, seed) for share in _shares(odds, T)]
+        results += [_searched(rows, odds, share, seed) for share in _shares(odds, T)]
         if T <= SMALL:
-            found.append(mixture(found, rows))
+            results.append(mixture(results, rows))
     # where tables are large, the worst data take too long to find
     value = worst if T <= SMALL and population != SPREAD else usual
-    able = [(value(s, queries), s) for s in found if tells(s, rows)]
+    able = [(value(s, queries), s) for s in results if tells(s, rows)]
     least = min(value for value, _ in able)
     even = [Subsets(balanced(T, share), odds) for share in _even_shares(rows, odds, least)]
     able += [(value(s, queries), s) for s in even]
@@ -105,7 +105,7 @@ def _known(rows: Array, shape: Sequence[int]) -> Iterator[Members]:
 
 
 def balanced(cells: int, share: float) -> Members:
-    """Subsets in which every two values meet equally often, so that none is told worse than another.
+    """Subsets in which every two values meet equally often, so that none is reported worse than another.
 
     They are the images a S + b of one set S of about this share of the numbers modulo a prime p >= cells. For every two
     numbers there is exactly one image of one pair of S per a and b, so that all pairs meet |S| (|S| - 1) times. Where S
@@ -134,7 +134,7 @@ def _is_prime(n: int) -> bool:
 
 
 def _shares(odds: Odds, cells: int) -> list[float]:
-    """Shares of favoured subsets to try: best for telling values apart is 1 / (1 + odds), for half spaces 1/2."""
+    """Shares of favoured subsets to try: best for distinguishing values is 1 / (1 + odds), for half spaces 1/2."""
     least = 1 / (1 + float(odds.ratio))
     return [least, (2 * least + 0.5) / 3] if cells <= SMALL // 2 else [(2 * least + 0.5) / 3]
 
@@ -224,9 +224,9 @@ def _search(rows: Array, members: Members, odds: Odds) -> Members:
     value, scores = _evaluate(rows, members, odds)
     for _ in range(STEPS if len(members) <= SMALL else LARGE_STEPS):
         tried = _exchanged(members, scores, swaps)
-        found, new_scores = _evaluate(rows, tried, odds)
-        if found < value:
-            members, value, scores = tried, found, new_scores
+        result, new_scores = _evaluate(rows, tried, odds)
+        if result < value:
+            members, value, scores = tried, result, new_scores
         elif swaps == 1:
             break
         else:

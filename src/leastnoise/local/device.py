@@ -12,7 +12,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.local.plan import SEEDED, LocalPlan
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import cells_of
-from leastnoise.noise import Bits, SecureBits
+from leastnoise.noise import RandomSource, SecureRandomSource
 
 
 class Device:
@@ -28,13 +28,13 @@ class Device:
     Guarantees: likelihood_ratio_of_reports_is_at_most_e_to_the_epsilon; errors_do_not_tell_the_record.
     """
 
-    def __init__(self, plan: LocalPlan, bits: Bits | None = None) -> None:
+    def __init__(self, plan: LocalPlan, random_source: RandomSource | None = None) -> None:
         self.plan = plan
-        self._bits = SecureBits() if bits is None else bits
+        self._random_source = SecureRandomSource() if random_source is None else random_source
 
     def report(self, record: Mapping[str, object]) -> bytes:
         """The report of a record given by attribute names; every further report of it spends epsilon again."""
-        return simulate(self.plan, np.array([self.codes(record)], dtype=np.int64), self._bits)
+        return simulate(self.plan, np.array([self.codes(record)], dtype=np.int64), self._random_source)
 
     def codes(self, record: Mapping[str, object]) -> list[int]:
         """The record in codes, one per attribute of the plan, for `simulate`."""
@@ -53,7 +53,7 @@ class Device:
         )
 
 
-def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:
+def simulate(plan: LocalPlan, codes: npt.ArrayLike, random_source: RandomSource) -> bytes:
     """Reports of many devices in one block, one record (row of codes) each, in the order of the records.
 
     Reports made from a seed say so in their first byte, so that nobody takes them for protected ones.
@@ -63,27 +63,27 @@ def simulate(plan: LocalPlan, codes: npt.ArrayLike, bits: Bits) -> bytes:
     records = _checked(plan, codes)
     out = np.zeros((len(records), plan.report_bytes), dtype=np.uint8)
     out[:, : len(plan.prefix)] = np.frombuffer(plan.prefix, dtype=np.uint8)
-    if bits.insecure:
+    if random_source.insecure:
         out[:, 0] = SEEDED
     if plan.split:
-        _fill_all(plan, records, bits, out)
+        _fill_all(plan, records, random_source, out)
     else:
-        _fill_one(plan, records, bits, out)
+        _fill_one(plan, records, random_source, out)
     return out.tobytes()
 
 
-def _fill_all(plan: LocalPlan, records: IntArray, bits: Bits, out: Payloads) -> None:
+def _fill_all(plan: LocalPlan, records: IntArray, random_source: RandomSource, out: Payloads) -> None:
     """What every device says about every part."""
     first = len(plan.prefix)
     for part in plan.parts:
         last = first + part.randomizer.payload
-        out[:, first:last] = part.randomizer.encode(cells_of(records, part.attributes, part.shape), bits)
+        out[:, first:last] = part.randomizer.encode(cells_of(records, part.attributes, part.shape), random_source)
         first = last
 
 
-def _fill_one(plan: LocalPlan, records: IntArray, bits: Bits, out: Payloads) -> None:
+def _fill_one(plan: LocalPlan, records: IntArray, random_source: RandomSource, out: Payloads) -> None:
     """What every device says about the part it draws."""
-    at = plan.draw_parts(bits, len(records))
+    at = plan.draw_parts(random_source, len(records))
     first = len(plan.prefix) + plan.part_bytes
     numbers = at.astype("<u4").view(np.uint8).reshape(-1, 4)
     out[:, len(plan.prefix) : first] = numbers[:, : plan.part_bytes]
@@ -93,7 +93,7 @@ def _fill_one(plan: LocalPlan, records: IntArray, bits: Bits, out: Payloads) -> 
         chosen = order[low:high]
         if len(chosen):
             cells = cells_of(records[chosen], part.attributes, part.shape)
-            out[chosen, first : first + part.randomizer.payload] = part.randomizer.encode(cells, bits)
+            out[chosen, first : first + part.randomizer.payload] = part.randomizer.encode(cells, random_source)
 
 
 def _checked(plan: LocalPlan, codes: npt.ArrayLike) -> IntArray:

@@ -54,8 +54,8 @@ def all_floats(seeds: Words, count: int, length: int) -> Floats:
     Guarantees: directions_come_in_one_stream.
     """
     words = _words(length)
-    found = _float_quantiles().take(_places(seeds, 0, count * words))
-    return found.reshape(len(seeds), count, words * _LANES)[:, :, :length]
+    values = _float_quantiles().take(_places(seeds, 0, count * words))
+    return values.reshape(len(seeds), count, words * _LANES)[:, :, :length]
 
 
 @cache

@@ -87,7 +87,7 @@ def collector_of(archive: Archive, path: str | Path, plan: LocalPlan) -> Collect
 
 def _plan_from(header: Mapping[str, Any], arrays: Arrays) -> LocalPlan:
     workload = workload_from_json(header["workload"])
-    made = [
+    results = [
         randomizer_from(kind, {name[: -len(str(i))]: a for name, a in arrays.items() if _number(name) == i})
         for i, kind in enumerate(header["randomizers"])
     ]
@@ -96,7 +96,7 @@ def _plan_from(header: Mapping[str, Any], arrays: Arrays) -> LocalPlan:
         attributes = tuple(int(a) for a in record["attributes"])
         carries = None if record["carries"] is None else tuple(tuple(c) for c in record["carries"])
         shape = tuple(workload.domain.shape[a] for a in attributes)
-        parts.append(Part(attributes, shape, int(record["share"]), carries, made[record["randomizer"]]))
+        parts.append(Part(attributes, shape, int(record["share"]), carries, results[record["randomizer"]]))
     answered = [None if i is None else arrays[f"answered{i}"] for i in header.get("approximations", ())]
     return LocalPlan(
         workload,
@@ -116,10 +116,10 @@ def _number(name: str) -> int:
 def _collector_from(header: Mapping[str, Any], arrays: Arrays, plan: LocalPlan) -> Collector:
     collector = Collector(plan)
     for i, tally in enumerate([collector.counts, *collector.tallies]):
-        found = arrays[f"tally{i - 1}" if i else "counts"]
-        if found.shape != tally.shape or found.dtype != tally.dtype:
+        values = arrays[f"tally{i - 1}" if i else "counts"]
+        if values.shape != tally.shape or values.dtype != tally.dtype:
             raise LeastnoiseError("counts of another shape")
-        tally += found
+        tally += values
     collector.rejected = {reason: int(header["rejected"][reason]) for reason in REASONS}
     collector.seeded = int(header.get("seeded", 0))  # states of earlier versions do not know
     if not 0 <= collector.seeded <= collector.reports:

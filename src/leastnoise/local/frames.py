@@ -24,28 +24,30 @@ def answers_frame(collector: Collector, confidence: float = 0.95) -> pd.DataFram
     import pandas as pd
 
     plan = collector.plan
-    asked = [(block, subset) for block in plan.workload.blocks for subset in block.subsets()]
+    requests = [(block, subset) for block in plan.workload.blocks for subset in block.subsets()]
     frames = []
-    for (block, subset), queries, found in zip(asked, plan.queries, collector.answers(confidence), strict=True):
+    for (block, subset), queries, local_answers in zip(
+        requests, plan.queries, collector.answers(confidence), strict=True
+    ):
         columns = {
-            "family": found.label,
-            "attributes": ", ".join(found.names),
+            "family": local_answers.label,
+            "attributes": ", ".join(local_answers.names),
             "query": row_labels(plan.domain, block, subset),
-            "answer": found.values,
-            "std_error": found.std_errors,
-            "low": found.low,
-            "high": found.high,
+            "answer": local_answers.values,
+            "std_error": local_answers.std_errors,
+            "low": local_answers.low,
+            "high": local_answers.high,
             "influence": plan.influence(queries),
         }
-        frames.append(pd.DataFrame(columns | ({"bias": found.biases} if plan.bias else {})))
+        frames.append(pd.DataFrame(columns | ({"bias": local_answers.biases} if plan.bias else {})))
     return pd.concat(frames, ignore_index=True)
 
 
 def counts_frame(collector: Collector, names: Sequence[str], confidence: float = 0.95) -> pd.DataFrame:
     """The counts of a table, one row per cell; the last attribute varies fastest."""
     domain = collector.plan.domain
-    found = collector.table(*names, confidence=confidence)
+    local_answers = collector.table(*names, confidence=confidence)
     attributes = [domain.index(name) for name in names]
     shape = [domain.shape[a] for a in attributes]
-    counts, errors = (np.reshape(a, shape) for a in (found.values, found.std_errors))
+    counts, errors = (np.reshape(a, shape) for a in (local_answers.values, local_answers.std_errors))
     return table_frame(domain, attributes, counts, errors, confidence, simultaneous=False)

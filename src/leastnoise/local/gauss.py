@@ -14,7 +14,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.vectors import Vectors, decoded
-from leastnoise.noise import Bits, rounded_gaussian
+from leastnoise.noise import RandomSource, rounded_gaussian
 from leastnoise.privacy import Budget
 from leastnoise.strategies.integer import Rows
 
@@ -74,9 +74,9 @@ class GaussianVectors(Vectors):
         """Whether devices spend no more than epsilon and delta."""
         return delta > 0 and self.mu_squared <= local_budget(epsilon, delta).exact_cost
 
-    def encode(self, cells: IntArray, bits: Bits) -> Payloads:
+    def encode(self, cells: IntArray, random_source: RandomSource) -> Payloads:
         """Reports of devices that hold these values; what does not fit is cut off, which hides more, not less."""
-        noisy = self.columns.T[cells] + rounded_gaussian(bits, self.variance, (len(cells), len(self.columns)))
+        noisy = self.columns.T[cells] + rounded_gaussian(random_source, self.variance, (len(cells), len(self.columns)))
         return np.clip(noisy, -_LIMIT, _LIMIT).astype("<i4").view(np.uint8).reshape(len(cells), self.payload)
 
     def _numbers(self, payloads: Payloads) -> npt.NDArray[np.int32]:
@@ -110,7 +110,8 @@ class GaussianVectors(Vectors):
         h = np.abs(self.estimators(queries))
         return h[:, :-1].sum(axis=1) * self.bound + h[:, -1]
 
-    # --- how well reports tell values apart ---------------------------------------------------------------------------
+    # --- how well reports distinguish values
+    # ---------------------------------------------------------------------------
 
     def promised_mu(self, epsilon: Fraction, delta: float) -> float:
         """The Gaussian privacy that belongs to epsilon and delta."""

@@ -24,7 +24,7 @@ from leastnoise.local.intervals import half_widths
 from leastnoise.local.randomized_response import below
 from leastnoise.local.randomizer import Arrays, Randomizer, randomizer_data
 from leastnoise.local.tables import Attributes, Queries, cells_of, lifted, queries_of
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.privacy.cost import fraction_text
 from leastnoise.storage.archive import digest_of
 from leastnoise.workload import Workload
@@ -71,7 +71,7 @@ def targets(seats: Sequence[Seat], queries: Queries) -> dict[int, Array]:
 
     Guarantees: targets_sum_to_the_queries.
     """
-    found: dict[int, Array] = {}
+    entries: dict[int, Array] = {}
     for attributes, piece in queries.pieces.items():
         if not attributes:
             continue
@@ -82,8 +82,8 @@ def targets(seats: Sequence[Seat], queries: Queries) -> dict[int, Array]:
         for i in carriers:
             seat = seats[i]
             rows = lifted(piece, attributes, seat.attributes, seat.shape) * (seat.share / total)
-            found[i] = found[i] + rows if i in found else rows
-    return found
+            entries[i] = entries[i] + rows if i in entries else rows
+    return entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +133,13 @@ class LocalPlan:
     @cached_property
     def queries(self) -> tuple[Queries, ...]:
         """The tables of the workload, with what is answered in place of their rows."""
-        asked = tuple(queries_of(self.workload))
+        requests = tuple(queries_of(self.workload))
         if not self.approximations:
-            return asked
-        made = tuple(replace(q, answered=rows) for q, rows in zip(asked, self.approximations, strict=True))
-        if any(q.bias.max(initial=0.0) > self.bias for q in made):
+            return requests
+        results = tuple(replace(q, answered=rows) for q, rows in zip(requests, self.approximations, strict=True))
+        if any(q.bias.max(initial=0.0) > self.bias for q in results):
             raise LeastnoiseError(f"this plan answers queries beyond its bias of {self.bias:g}; make it again")
-        return made
+        return results
 
     # --- identity -----------------------------------------------------------------------------------------------------
 
@@ -151,9 +151,9 @@ class LocalPlan:
         for part in self.parts:
             if id(part.randomizer) not in numbers:
                 number = numbers[id(part.randomizer)] = len(kinds)
-                header, found = randomizer_data(part.randomizer)
+                header, entries = randomizer_data(part.randomizer)
                 kinds.append(header)
-                arrays |= {f"{name}{number}": array for name, array in found.items()}
+                arrays |= {f"{name}{number}": array for name, array in entries.items()}
         parts = [
             {
                 "attributes": list(p.attributes),
@@ -207,12 +207,14 @@ class LocalPlan:
 
     # --- who reports on what ------------------------------------------------------------------------------------------
 
-    def draw_parts(self, bits: Bits, count: int) -> IntArray:
+    def draw_parts(self, random_source: RandomSource, count: int) -> IntArray:
         """The parts of so many devices: drawn without records, by exact shares."""
         if len(self.parts) == 1:
             return np.zeros(count, dtype=np.int64)
         ends = np.cumsum([p.share for p in self.parts])
-        return np.searchsorted(ends, below(SHARES, bits, count).astype(np.int64), side="right").astype(np.int64)
+        return np.searchsorted(ends, below(SHARES, random_source, count).astype(np.int64), side="right").astype(
+            np.int64
+        )
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -265,8 +267,8 @@ class LocalPlan:
     @cached_property
     def worst_std_error(self) -> float:
         """Standard error of the worst answer for one device; n devices have it times n^(1/2), in counts."""
-        found = [float(self.worst_variances(q).max(initial=0.0)) for q in self.queries]
-        return float(max(found, default=0.0)) ** 0.5
+        results = [float(self.worst_variances(q).max(initial=0.0)) for q in self.queries]
+        return float(max(results, default=0.0)) ** 0.5
 
     @cached_property
     def weighted_std_error(self) -> float:
@@ -274,14 +276,14 @@ class LocalPlan:
 
         Guarantees: weights_of_rows_are_honoured.
         """
-        found = [float((q.weights * self.worst_variances(q)).max(initial=0.0)) for q in self.queries]
-        return float(max(found, default=0.0)) ** 0.5
+        results = [float((q.weights * self.worst_variances(q)).max(initial=0.0)) for q in self.queries]
+        return float(max(results, default=0.0)) ** 0.5
 
     @cached_property
     def usual_std_error(self) -> float:
         """Largest root of weight times variance for one device, where all records are equally frequent."""
-        found = [float((q.weights * self._usual_variances(q)).max(initial=0.0)) for q in self.queries]
-        return float(max(found, default=0.0)) ** 0.5
+        results = [float((q.weights * self._usual_variances(q)).max(initial=0.0)) for q in self.queries]
+        return float(max(results, default=0.0)) ** 0.5
 
     def _usual_variances(self, queries: Queries) -> Array:
         total = np.zeros(len(queries.rows))
@@ -297,11 +299,11 @@ class LocalPlan:
         """
         if devices < 1:
             raise LeastnoiseError(f"{devices} devices report nothing; give a number from 1 on")
-        found = [
+        results = [
             half_widths(np.sqrt(self.worst_variances(q) / devices), q.bias, confidence).max(initial=0.0)
             for q in self.queries
         ]
-        return float(max(found, default=0.0))
+        return float(max(results, default=0.0))
 
     def rows_on(self, names: Sequence[str], rows: npt.ArrayLike, label: str = "") -> Queries:
         """Queries on named attributes, in the order of the domain; rows may be over the cells of the named order."""

@@ -152,8 +152,8 @@ def _seats(tables: Sequence[Queries], layout: str) -> list[Seat]:
     if layout == "whole":
         sets = [tuple(sorted(sizes))]
     elif layout in ("tables", SPLIT):
-        asked = sorted({q.attributes for q in tables}, key=len, reverse=True)
-        sets = [s for i, s in enumerate(asked) if not any(set(s) < set(t) for t in asked[:i])]
+        queries = sorted({q.attributes for q in tables}, key=len, reverse=True)
+        sets = [s for i, s in enumerate(queries) if not any(set(s) < set(t) for t in queries[:i])]
     else:
         sets = sorted({a for q in tables for a in q.pieces if a}, key=lambda a: (len(a), a))
     for s in sets:
@@ -178,28 +178,28 @@ def _whole_shares(weights: Array) -> list[int]:
 
 def _parts(tables: Sequence[Queries], seats: Sequence[Seat], maker: _Maker) -> tuple[Part, ...]:
     """Randomizers for the seats, and shares in proportion to the root of the noise that each one adds."""
-    rows = _asked(tables, seats)
-    made = [maker.make(seat, rows[i]) for i, seat in enumerate(seats)]
+    rows = _requested(tables, seats)
+    results = [maker.make(seat, rows[i]) for i, seat in enumerate(seats)]
     shares = [seat.share for seat in seats]
     if sum(shares) == SHARES and len(seats) > 1:
         weights = np.array([maker.loss(seat, rows[i]) ** 0.5 for i, seat in enumerate(seats)])
         shares = _whole_shares(np.maximum(weights, 1e-6 * weights.max()))
     return tuple(
         Part(seat.attributes, seat.shape, share, seat.carries, randomizer)
-        for seat, share, randomizer in zip(seats, shares, made, strict=True)
+        for seat, share, randomizer in zip(seats, shares, results, strict=True)
     )
 
 
-def _asked(tables: Sequence[Queries], seats: Sequence[Seat]) -> list[Array]:
+def _requested(tables: Sequence[Queries], seats: Sequence[Seat]) -> list[Array]:
     """Per seat: distinct rows asked by tables inside it or around it, times the root of their weights."""
-    found: list[dict[bytes, Array]] = [{} for _ in seats]
+    results: list[dict[bytes, Array]] = [{} for _ in seats]
     for q in tables:
         for i, rows in targets(seats, q).items():
-            own, asked = set(seats[i].attributes), set(q.attributes)
-            if asked <= own or own <= asked:
+            own, members = set(seats[i].attributes), set(q.attributes)
+            if members <= own or own <= members:
                 scaled = rows * np.sqrt(np.broadcast_to(q.weights, len(rows)))[:, None]
-                found[i].setdefault(np.round(scaled, 10).tobytes(), scaled)
-    return [_distinct(np.concatenate(list(f.values()))) for f in found]
+                results[i].setdefault(np.round(scaled, 10).tobytes(), scaled)
+    return [_distinct(np.concatenate(list(f.values()))) for f in results]
 
 
 def _distinct(rows: Array) -> Array:
@@ -223,8 +223,8 @@ class _Maker:
         """The randomizer of least variance for the worst row."""
         key = _key(seat, rows)
         if key not in self.made:
-            made = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
-            self.made[key] = min(made, key=lambda r: self._value(r, rows)) if len(made) > 1 else made[0]
+            results = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
+            self.made[key] = min(results, key=lambda r: self._value(r, rows)) if len(results) > 1 else results[0]
         return self.made[key]
 
     def _value(self, randomizer: Randomizer, rows: Array) -> float:

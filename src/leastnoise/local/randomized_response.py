@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.noise.tail import normal
 
 DIGITS = 40  # bits of the numerator of the odds
@@ -64,9 +64,9 @@ class Odds:
     @classmethod
     def within(cls, epsilon: Fraction) -> Odds:
         """The largest odds with so many bits that are proven to be at most e^epsilon."""
-        found = normal(2 * epsilon, 2 * DIGITS)  # holds e^(x^2/2), here with x^2 = 2 epsilon
-        low = found.exponential.low
-        return cls(low >> (low.bit_length() - DIGITS), 1 << (DIGITS - (low.bit_length() - found.bits)))
+        result = normal(2 * epsilon, 2 * DIGITS)  # holds e^(x^2/2), here with x^2 = 2 epsilon
+        low = result.exponential.low
+        return cls(low >> (low.bit_length() - DIGITS), 1 << (DIGITS - (low.bit_length() - result.bits)))
 
     def __post_init__(self) -> None:
         if not 0 < self.bottom <= self.top < 2**DIGITS:
@@ -114,9 +114,9 @@ class Choice:
         """Exact probability of one candidate."""
         return Fraction(self.odds.top if favoured else self.odds.bottom, self.total)
 
-    def positions(self, bits: Bits, count: int) -> IntArray:
+    def positions(self, random_source: RandomSource, count: int) -> IntArray:
         """Places in a list that has the favoured candidates first: one uniform integer below `total` decides each."""
-        drawn = below(self.total, bits, count)
+        drawn = below(self.total, random_source, count)
         first = np.uint64(self.favoured * self.odds.top)
         inside = drawn < first
         top, bottom = np.uint64(self.odds.top), np.uint64(self.odds.bottom)
@@ -124,15 +124,15 @@ class Choice:
         return np.where(inside, (drawn // top).astype(np.int64), others)
 
 
-def below(total: int, bits: Bits, count: int) -> npt.NDArray[np.uint64]:
+def below(total: int, random_source: RandomSource, count: int) -> npt.NDArray[np.uint64]:
     """Uniform integers below `total`, exactly: words beyond the last whole multiple are drawn again.
 
     Guarantees: every_integer_is_equally_likely.
     """
     limit = np.uint64(_WORDS // total * total - 1)
-    words = bits.words(count)
+    words = random_source.words(count)
     again = np.flatnonzero(words > limit)
     while len(again):
-        words[again] = bits.words(len(again))
+        words[again] = random_source.words(len(again))
         again = again[words[again] > limit]
     return words % np.uint64(total)

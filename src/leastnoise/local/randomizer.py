@@ -15,7 +15,7 @@ from leastnoise.local.ball import Ball
 from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.randomized_response import Choice, Odds
 from leastnoise.local.subsets import Payloads, Subsets
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.privacy.cost import fraction_text, read_fraction
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -39,7 +39,7 @@ class Randomizer(Protocol):
     def keeps(self, epsilon: Fraction, delta: float) -> bool:
         """Whether devices spend no more than epsilon and delta."""
 
-    def encode(self, cells: IntArray, bits: Bits) -> Payloads:
+    def encode(self, cells: IntArray, random_source: RandomSource) -> Payloads:
         """Reports of devices that hold these values."""
 
     def valid(self, payloads: Payloads) -> npt.NDArray[np.bool_]:

@@ -26,7 +26,7 @@ Progress = Callable[[int], object]  # of bytes read
 
 @dataclass(frozen=True, eq=False)
 class ReportFile:
-    """What a file of reports says, counted on its own, and a key that tells files apart."""
+    """What a file of reports says, counted on its own, and a key that distinguishes files."""
 
     collector: Collector
     key: str
@@ -45,8 +45,8 @@ class ReportFile:
 def read_reports(plan: LocalPlan, path: str | Path, progress: Progress | None = None) -> ReportFile:
     """Count the reports of a file; a file that ends inside a report, or has none of this plan, is refused.
 
-    Files are told apart by what is in them. So few reports that devices may have sent the same by chance are told apart
-    by their place, too.
+    Files are distinguished by what is in them. So few reports that devices may have sent the same by chance are
+    distinguished by their place, too.
 
     Guarantees: files_are_read_in_bounded_memory; text_and_bytes_are_the_same; truncated_files_are_refused;
     reports_of_another_plan_are_refused.
@@ -86,8 +86,8 @@ def from_line(line: bytes) -> bytes:
     """A report from text; nothing where the text is none."""
     try:
         if line.startswith((b"{", b'"')):
-            found = json.loads(line)
-            line = (found[FIELD] if isinstance(found, dict) else found).encode()
+            result = json.loads(line)
+            line = (result[FIELD] if isinstance(result, dict) else result).encode()
         return base64.b64decode(line, validate=True)
     except (ValueError, KeyError, AttributeError, RecursionError):
         return b""

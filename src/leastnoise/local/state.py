@@ -58,17 +58,17 @@ class State:
         """The plan of all its reports."""
         return self.collector.plan
 
-    def has(self, found: ReportFile) -> bool:
+    def has(self, report_file: ReportFile) -> bool:
         """Whether a file was counted before."""
-        return found.key in self.files
+        return report_file.key in self.files
 
-    def add(self, found: ReportFile) -> None:
+    def add(self, report_file: ReportFile) -> None:
         """Count a file, once."""
-        if self.has(found):
+        if self.has(report_file):
             raise LeastnoiseError("this file was counted before; its reports would count twice")
-        self.collector.merge(found.collector)
-        if found.reports:
-            self.files[found.key] = found.reports
+        self.collector.merge(report_file.collector)
+        if report_file.reports:
+            self.files[report_file.key] = report_file.reports
 
     def merge(self, other: State) -> None:
         """Take over what another state of the same plan has, unless they share a file."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.randomized_response import Choice, Odds, pure_mu
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 
 Payloads = npt.NDArray[np.uint8]  # one row per report
 Members = npt.NDArray[np.bool_]  # one row per subset, one column per value
@@ -81,9 +81,9 @@ class Subsets:
             self._order[cell] = np.argsort(~self.members[:, cell], kind="stable").astype(np.uint16)
         return self._order[cell]
 
-    def encode(self, cells: IntArray, bits: Bits) -> Payloads:
+    def encode(self, cells: IntArray, random_source: RandomSource) -> Payloads:
         """Reports of devices that hold these values."""
-        at = self.choice.positions(bits, len(cells))
+        at = self.choice.positions(random_source, len(cells))
         held, which = np.unique(cells, return_inverse=True)
         listed = np.stack([self._listed(int(c)) for c in held]) if len(held) else np.empty((0, 1), dtype=np.uint16)
         chosen = listed[which, at].astype("<u2")
@@ -172,7 +172,8 @@ class Subsets:
             [np.abs(self.estimators(queries[s])).max(axis=1) for s in _chunks(len(queries), self.tallies)]
         )
 
-    # --- how well reports tell values apart ---------------------------------------------------------------------------
+    # --- how well reports distinguish values
+    # ---------------------------------------------------------------------------
 
     def promised_mu(self, epsilon: Fraction, delta: float) -> float:
         """The Gaussian privacy that follows from keeping epsilon."""
@@ -185,8 +186,8 @@ class Subsets:
 
     def apart(self, values: IntArray, others: IntArray) -> Array:
         """Subsets that hold only one of two values."""
-        found: Array = (self.members[:, values] != self.members[:, others]).sum(axis=0).astype(np.float64)
-        return found
+        result: Array = (self.members[:, values] != self.members[:, others]).sum(axis=0).astype(np.float64)
+        return result
 
 
 def _chunks(rows: int, width: int) -> list[slice]:

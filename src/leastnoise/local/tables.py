@@ -11,7 +11,7 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
-from leastnoise.algebra.residual import pieces, uniform_priors
+from leastnoise.algebra.residual import pieces, uniform_baselines
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload import Block, Workload
 
@@ -66,8 +66,10 @@ class Queries:
 
     @cached_property
     def pieces(self) -> dict[Attributes, Array]:
-        """Residual pieces of what is answered, with the uniform prior; the constant, and those that do not vanish."""
-        split = pieces(self.told.reshape(-1, *self.shape), uniform_priors(self.shape))
+        """Residual pieces of what is answered, with the uniform baseline; the constant, and those that do not
+        vanish.
+        """
+        split = pieces(self.told.reshape(-1, *self.shape), uniform_baselines(self.shape))
         least = _ZERO * np.abs(self.told).max(initial=0.0)
         return {
             tuple(self.attributes[a] for a in kept): piece.reshape(len(self.rows), -1)
@@ -94,15 +96,15 @@ def cells_of(codes: IntArray, attributes: Attributes, shape: Sequence[int]) -> I
 
 def queries_of(workload: Workload) -> Iterator[Queries]:
     """All tables of a workload with their rows."""
-    made: dict[object, tuple[Array, Array]] = {}
+    fields: dict[object, tuple[Array, Array]] = {}
     for block in workload.blocks:
         for attributes in block.subsets():
             shape = tuple(workload.domain.shape[a] for a in attributes)
             kinds = tuple(block.family(a).key for a in attributes) if block.is_product else block.tensor.key
             key = (kinds, shape)
-            if key not in made:
-                made[key] = _rows(block, attributes, shape)
-            rows, weights = made[key]
+            if key not in fields:
+                fields[key] = _rows(block, attributes, shape)
+            rows, weights = fields[key]
             yield Queries(attributes, shape, rows, block.label, block.weight * weights)
 
 

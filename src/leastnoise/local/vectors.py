@@ -43,8 +43,8 @@ class Vectors(ABC):
     def apart(self, values: IntArray, others: IntArray) -> Array:
         """Squared distances of the vectors, pair by pair."""
         A = np.asarray(self.columns, dtype=np.float64)
-        found: Array = np.square(A[:, values] - A[:, others]).sum(axis=0)
-        return found
+        result: Array = np.square(A[:, values] - A[:, others]).sum(axis=0)
+        return result
 
 
 def centred_inverse(columns: npt.ArrayLike) -> Array:

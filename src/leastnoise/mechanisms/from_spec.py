@@ -25,10 +25,10 @@ from leastnoise.workload.families import Matrix, Prefix, Weighted
 from leastnoise.workload.spec import Objective, Spec
 
 if TYPE_CHECKING:
-    from leastnoise.mechanisms.adaptive.plan import Adaptive
+    from leastnoise.mechanisms.adaptive.plan import AdaptivePlan
     from leastnoise.mechanisms.matrix.plan import MatrixPlan
     from leastnoise.mechanisms.stream.plan import StreamPlan
-    from leastnoise.mechanisms.tree.plan import CascadePlan
+    from leastnoise.mechanisms.tree.plan import TreePlan
 
 ENOUGH = 0.1  # of the rows: a plan whose errors add up to no more in a table is close enough (docs/decisions/010)
 ASSUMED_ROWS = 1_000_000  # where the spec does not say: in doubt a plan, which measures everything
@@ -38,13 +38,13 @@ def plan_spec(
     spec: Spec,
     *,
     solver: str | None = None,
-    prior: str | None = None,
+    baseline: str | None = None,
     objective: Objective | None = None,
     progress: Progress | None = None,
 ) -> Mechanism[Release]:
     """The mechanism that a spec states; its `run` makes the release.
 
-    `solver`, `prior` and `objective` are for `method: plan`, and take the place of what the spec says.
+    `solver`, `baseline` and `objective` are for `method: plan`, and take the place of what the spec says.
 
     Guarantees: uses_no_data; spec_round_trip.
     """
@@ -54,11 +54,11 @@ def plan_spec(
             spec.workload,
             Budget(**spec.budget_fields) if spec.budget_fields else None,
             solver=solver or spec.solver,
-            prior=prior or spec.prior,
+            baseline=baseline or spec.baseline,
             objective=spec.objective if objective is None else objective,
             progress=progress,
         )
-    for name, given in {"solver": solver, "prior": prior, "objective": objective}.items():
+    for name, given in {"solver": solver, "baseline": baseline, "objective": objective}.items():
         if given is not None:
             raise LeastnoiseError(f"{name} is for plans, but this spec has method {method!r}, as {reason}")
     return PLANNERS[method](spec)
@@ -73,18 +73,18 @@ def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[str, str
     return choose_method(spec.workload, Budget(**spec.budget_fields), spec.rows_about, progress=progress)
 
 
-def adapt_spec(spec: Spec) -> Adaptive:
+def adaptive_plan_spec(spec: Spec) -> AdaptivePlan:
     """The adaptive release of a spec."""
-    from leastnoise.mechanisms.adaptive.plan import adapt
+    from leastnoise.mechanisms.adaptive.plan import adaptive_plan
 
-    mechanism = adapt(spec.workload, Budget(**spec.budget_fields), select=spec.select, rounds=spec.rounds)
+    mechanism = adaptive_plan(spec.workload, Budget(**spec.budget_fields), select=spec.select, rounds=spec.rounds)
     mechanism.check()
     return mechanism
 
 
 def matrix_spec(spec: Spec) -> MatrixPlan:
     """The queries of a spec on its single attribute, as one matrix."""
-    from leastnoise.mechanisms.matrix.plan import RunningTotals, factorize
+    from leastnoise.mechanisms.matrix.plan import RunningTotals, matrix_plan
 
     attribute, budget = _single(spec), Budget(**spec.budget_fields)
     if not isinstance(spec.objective, str):
@@ -92,13 +92,13 @@ def matrix_spec(spec: Spec) -> MatrixPlan:
     options: dict[str, Any] = {"objective": spec.objective, "items": attribute}
     blocks = spec.workload.blocks
     if len(blocks) == 1 and type(blocks[0].family(0)) is Prefix:  # and no suffix, which is a kind of prefix
-        return factorize(RunningTotals(attribute.size), budget, **options)
+        return matrix_plan(RunningTotals(attribute.size), budget, **options)
     rows = [block.family(0).plain.rows(attribute.size) for block in blocks]
     weights = np.concatenate([_weights(block, len(some)) for block, some in zip(blocks, rows, strict=True)])
     families = [block.family(0).plain for block in blocks]
     named = [family.names for family in families if isinstance(family, Matrix) and family.names is not None]
     names = [name for some in named for name in some] if len(named) == len(families) else None
-    return factorize(
+    return matrix_plan(
         np.concatenate(rows), budget, weights=None if (weights == 1).all() else weights, names=names, **options
     )
 
@@ -124,9 +124,9 @@ def stream_spec(spec: Spec) -> StreamPlan:
     return StreamPlan.of(matrix_spec(spec))
 
 
-def tree_spec(spec: Spec) -> CascadePlan:
+def tree_spec(spec: Spec) -> TreePlan:
     """A tree for each attribute of a spec, all of which have hierarchies."""
-    from leastnoise.mechanisms.tree.plan import cascade_plan
+    from leastnoise.mechanisms.tree.plan import tree_plan
 
     attributes = spec.workload.domain.attributes
     trees = {a.name: a.values for a in attributes if isinstance(a.values, Hierarchy)}
@@ -134,11 +134,11 @@ def tree_spec(spec: Spec) -> CascadePlan:
         raise LeastnoiseError(f"method 'tree' needs a hierarchy for each attribute; {odd[0]!r} has none")
     budget = Budget(**spec.budget_fields) if spec.budget_fields else None
     options = {"kind" if name == "target_kind" else name: value for name, value in spec.tree.items()}
-    return cascade_plan(trees, budget=budget, **options)
+    return tree_plan(trees, budget=budget, **options)
 
 
 PLANNERS: Mapping[str, Callable[[Spec], Mechanism[Release]]] = {
-    "adaptive": adapt_spec,
+    "adaptive": adaptive_plan_spec,
     "matrix": matrix_spec,
     "stream": stream_spec,
     "tree": tree_spec,
@@ -161,7 +161,7 @@ def choose_method(
     """
     if all(block.ways < 2 for block in workload.blocks):
         return "plan", "one-way tables leave nothing to choose from"
-    error = plan_error(plan(workload, budget, prior="uniform", progress=progress))
+    error = plan_error(plan(workload, budget, baseline="uniform", progress=progress))
     rows = rows_about or ASSUMED_ROWS
     method = "plan" if error <= ENOUGH * rows else "adaptive"
     compared = f"is {'more' if method == 'adaptive' else 'no more'} than"
@@ -185,22 +185,22 @@ def _percent(share: float) -> str:
     return f"{100 * share:,.0f}%" if share >= 0.1 else f"{100 * share:.2g}%"
 
 
-def plan_error(made: Plan) -> float:
+def plan_error(plan: Plan) -> float:
     """L1 error that is to be expected of a table, on average over the tables, in rows.
 
     Errors of queries that count a row several times, such as cumulative ones, are divided by how often they do so.
     """
-    structure, variances = made.design.structure, made.variances
+    structure, variances = plan.design.structure, plan.variances
     copies = np.array([t.copies for t in structure.tables], dtype=np.float64)
     variance = variances.table_sums(variances.plain) / copies
-    sizes = np.array([_queries_and_mass(made, t) for t in structure.tables])
+    sizes = np.array([_queries_and_mass(plan, t) for t in structure.tables])
     errors = np.sqrt(2 / pi * sizes[:, 0] * variance) / np.maximum(sizes[:, 1], 1.0)
     return float(np.average(errors, weights=copies))
 
 
-def _queries_and_mass(made: Plan, table: Table) -> tuple[float, float]:
+def _queries_and_mass(plan: Plan, table: Table) -> tuple[float, float]:
     """The number of queries of a table, and the sum of their answers about one row, averaged over its values."""
-    rows, structure = made.variances.rows_of(table), made.design.structure
+    rows, structure = plan.variances.rows_of(table), plan.design.structure
     if rows is not None:
         return prod(float(r.counts.sum()) for r in rows), prod(float(r.counts @ np.abs(r.means)) for r in rows)
     shape = structure.shape(table.axes)

@@ -1,4 +1,4 @@
-"""Measure: a recipe and counts in, noisy integers out.
+"""Measure: an integer plan and counts in, noisy integers out.
 
 Counts are integers, strategies are integers and noise is integer: from the counts to the published numbers there are
 only additions and multiplications of integers (docs/privacy.md says how to check it).
@@ -17,51 +17,58 @@ import numpy as np
 from leastnoise._types import IntArray, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import Bits, rounded_gaussian
-from leastnoise.planning.integer_plan import Probe, Recipe
+from leastnoise.noise import RandomSource, rounded_gaussian
+from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.release.measurements import WIDTHS, Answers, Measurements
 
 BATCH_CELLS = 2**20  # cells counted and measured at a time, unless a single table is larger
 
 
-def measure(recipe: Recipe, counts: Counts, bits: Bits, progress: Progress | None = None) -> Measurements:
-    """Measure every residual of a recipe once, batch by batch.
+def measure(
+    integer_plan: IntegerPlan, counts: Counts, random_source: RandomSource, progress: Progress | None = None
+) -> Measurements:
+    """Measure every residual of an integer plan once, batch by batch.
 
     Guarantees: answers_minus_noise_are_exact; same_noise_for_any_number_of_threads; uses_integers_only.
     """
-    if counts.domain != recipe.workload.domain:
+    if counts.domain != integer_plan.workload.domain:
         raise LeastnoiseError("the counts are of other attributes than the plan's; give a source of the plan's domain")
-    todo = sum(m * prod(s) for m, s, p in _sizes(recipe) if p)
+    todo = sum(m * prod(s) for m, s, p in _sizes(integer_plan) if p)
     done = 0
-    answers: list[list[list[Answers]]] = [[[] for _ in probes] for probes in recipe.probes]
-    for o, i, exact in _exact_answers(recipe, counts):
-        probe = recipe.probes[o][i]
-        answers[o][i].append(_narrow(_with_noise(exact, probe, bits)))
+    answers: list[list[list[Answers]]] = [[[] for _ in noisy_queries] for noisy_queries in integer_plan.noisy_queries]
+    for o, i, exact in _exact_answers(integer_plan, counts):
+        noisy_query = integer_plan.noisy_queries[o][i]
+        answers[o][i].append(_narrow(_with_noise(exact, noisy_query, random_source)))
         if progress is not None and i == 0:
-            done += len(exact) * prod(recipe.structure.shape(recipe.structure.orbits[o]))
+            done += len(exact) * prod(integer_plan.structure.shape(integer_plan.structure.orbits[o]))
             progress(done, todo, "measuring")
-    joined = tuple(tuple(_joined(chunks) for chunks in probes) for probes in answers)
-    return Measurements(recipe, joined, bits.insecure)
+    joined = tuple(tuple(_joined(chunks) for chunks in noisy_queries) for noisy_queries in answers)
+    return Measurements(integer_plan, joined, random_source.insecure)
 
 
-def _sizes(recipe: Recipe) -> Iterator[tuple[int, tuple[int, ...], tuple[Probe, ...]]]:
-    structure = recipe.structure
-    for members, orbit, probes in zip(structure.members, structure.orbits, recipe.probes, strict=True):
-        yield members, structure.shape(orbit), probes
+def _sizes(integer_plan: IntegerPlan) -> Iterator[tuple[int, tuple[int, ...], tuple[NoisyQuery, ...]]]:
+    structure = integer_plan.structure
+    for members, orbit, noisy_queries in zip(
+        structure.members, structure.orbits, integer_plan.noisy_queries, strict=True
+    ):
+        yield members, structure.shape(orbit), noisy_queries
 
 
-def _exact_answers(recipe: Recipe, counts: Counts) -> Iterator[tuple[int, int, Answers]]:
-    """(orbit, probe, exact answers of some attribute sets), in a fixed order, computed ahead on all cores."""
-    if sum(m * prod(s) for m, s, p in _sizes(recipe) if p) < BATCH_CELLS:  # not worth the threads
-        for o, tables in list(_batches(recipe, counts)):  # all counted before any noise is drawn
-            yield from ((o, i, probe.strategy.apply(tables, counts.total)) for i, probe in enumerate(recipe.probes[o]))
+def _exact_answers(integer_plan: IntegerPlan, counts: Counts) -> Iterator[tuple[int, int, Answers]]:
+    """(orbit, noisy query, exact answers of some attribute sets), in a fixed order, computed ahead on all cores."""
+    if sum(m * prod(s) for m, s, p in _sizes(integer_plan) if p) < BATCH_CELLS:  # not worth the threads
+        for o, tables in list(_batches(integer_plan, counts)):  # all counted before any noise is drawn
+            yield from (
+                (o, i, noisy_query.strategy.apply(tables, counts.total))
+                for i, noisy_query in enumerate(integer_plan.noisy_queries[o])
+            )
         return
     cores = os.cpu_count() or 1
     waiting: deque[tuple[int, int, Future[Answers]]] = deque()
     with ThreadPoolExecutor(cores) as pool:
-        for o, tables in _batches(recipe, counts):
-            for i, probe in enumerate(recipe.probes[o]):
-                waiting.append((o, i, pool.submit(probe.strategy.apply, tables, counts.total)))
+        for o, tables in _batches(integer_plan, counts):
+            for i, noisy_query in enumerate(integer_plan.noisy_queries[o]):
+                waiting.append((o, i, pool.submit(noisy_query.strategy.apply, tables, counts.total)))
             while len(waiting) > 2 * cores:
                 orbit, number, job = waiting.popleft()
                 yield orbit, number, job.result()
@@ -69,16 +76,16 @@ def _exact_answers(recipe: Recipe, counts: Counts) -> Iterator[tuple[int, int, A
             yield orbit, number, job.result()
 
 
-def _batches(recipe: Recipe, counts: Counts) -> Iterator[tuple[int, IntArray]]:
+def _batches(integer_plan: IntegerPlan, counts: Counts) -> Iterator[tuple[int, IntArray]]:
     """(orbit, counts of some of its attribute sets)."""
     sets = {
-        o: [tuple(s) for s in recipe.structure.sets(orbit).tolist()]
-        for o, orbit in enumerate(recipe.structure.orbits)
-        if recipe.probes[o]
+        o: [tuple(s) for s in integer_plan.structure.sets(orbit).tolist()]
+        for o, orbit in enumerate(integer_plan.structure.orbits)
+        if integer_plan.noisy_queries[o]
     }
     counts.expect([s for some in sets.values() for s in some])
     for o, members in sets.items():
-        shape = recipe.structure.shape(recipe.structure.orbits[o])
+        shape = integer_plan.structure.shape(integer_plan.structure.orbits[o])
         step = max(1, BATCH_CELLS // prod(shape))
         for low in range(0, len(members), step):
             batch = members[low : low + step]
@@ -88,9 +95,9 @@ def _batches(recipe: Recipe, counts: Counts) -> Iterator[tuple[int, IntArray]]:
             yield o, tables
 
 
-def _with_noise(exact: Answers, probe: Probe, bits: Bits) -> Answers:
+def _with_noise(exact: Answers, noisy_query: NoisyQuery, random_source: RandomSource) -> Answers:
     flat = exact.reshape(len(exact), -1)
-    return flat + rounded_gaussian(bits, probe.variance, flat.shape) if probe.variance else flat
+    return flat + rounded_gaussian(random_source, noisy_query.variance, flat.shape) if noisy_query.variance else flat
 
 
 def _narrow(answers: Answers) -> Answers:

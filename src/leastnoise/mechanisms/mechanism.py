@@ -17,14 +17,14 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts, check_promise
 from leastnoise.mechanisms.options import Options
-from leastnoise.noise import Bits, BoundBits, SecureBits
+from leastnoise.noise import BoundRandomSource, RandomSource, SecureRandomSource
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
 from leastnoise.release.files import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.statement import Run
-from leastnoise.sources.rules import AnyRules, Unit
+from leastnoise.sources.rules import AnyRules, PrivacyUnit
 from leastnoise.storage.files import reserve
 from leastnoise.workload.rules import as_part, codings
 
@@ -70,7 +70,7 @@ class Mechanism(ABC, Generic[Published]):
         """sha256 of all that decides what is measured."""
 
     @abstractmethod
-    def measure(self, counts: Counts, bits: Bits, progress: Progress | None = None) -> Published:
+    def measure(self, counts: Counts, random_source: RandomSource, progress: Progress | None = None) -> Published:
         """Measure counts with fresh noise. Only `run` calls it on data: it debits first."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Mechanism(ABC, Generic[Published]):
 
         Options: `ledger` (its path, debited first), `dataset` (its name there), `note`; `out` (a folder to save the
         release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table` and `memory` say how the
-        data is read, as in `source_of`; `bits`, `progress`.
+        data is read, as in `source_of`; `random_source`, `progress`.
         """
         return run_once(self, data, **options)
 
@@ -119,10 +119,10 @@ def run_once(
     tables: export.Format | None = None,
     overwrite: bool = False,
     rules: AnyRules | None = None,
-    unit: Unit | Mapping[str, Any] | None = None,
+    unit: PrivacyUnit | Mapping[str, Any] | None = None,
     table: str | None = None,
     memory: str | None = None,
-    bits: Bits | None = None,
+    random_source: RandomSource | None = None,
     progress: Progress | None = None,
 ) -> Published:
     """Check, debit, measure, save, in this order: the one way from data to a release.
@@ -140,7 +140,7 @@ def run_once(
     mechanism.check()
     if tables is not None:
         _check_tables(tables, out, domain.names)
-    bits = BoundBits(bits or SecureBits())
+    random_source = BoundRandomSource(random_source or SecureRandomSource())
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger.open(ledger)
     identity = None
     with nullcontext() if out is None else folders.drafted(Path(out), overwrite) as folder:
@@ -152,14 +152,14 @@ def run_once(
         # without a unit, that nobody has more rows than promised is the caller's word
         assumed = cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
         mark = _fingerprint(mechanism, rules, unit)
-        with _paying(book, cost, mark, name, note, bits.insecure, prepared) as pay:
+        with _paying(book, cost, mark, name, note, random_source.insecure, prepared) as pay:
             if progress is not None:
                 progress(0, 0, "counting")
             counts = Counts(prepared.open(), domain)
             _ = counts.total  # a source that cannot count fails here
             entry, stopped = pay()
             run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person)
-            release = mechanism.measure(counts, bits, progress)
+            release = mechanism.measure(counts, random_source, progress)
             release = release.recorded(name, None if entry is None else entry.id, run)
         if folder is not None:
             identity = export.fill(release, folder, tables)
@@ -168,11 +168,15 @@ def run_once(
     return release
 
 
-def _fingerprint(mechanism: Mechanism[Published], rules: AnyRules | None, unit: Unit | Mapping[str, Any] | None) -> str:
+def _fingerprint(
+    mechanism: Mechanism[Published], rules: AnyRules | None, unit: PrivacyUnit | Mapping[str, Any] | None
+) -> str:
     """What decides what is measured; of exact counts also how they are counted, as they have no noise to hide it."""
     if not mechanism.keeps_size:
         return mechanism.fingerprint
-    counted = repr((codings(mechanism.domain, rules), unit and vars(as_part(Unit, unit, "the fields of the unit"))))
+    counted = repr(
+        (codings(mechanism.domain, rules), unit and vars(as_part(PrivacyUnit, unit, "the fields of the unit")))
+    )
     return f"{mechanism.fingerprint}{COUNTED}{sha256(counted.encode(errors='surrogatepass')).hexdigest()}"
 
 
@@ -190,7 +194,9 @@ def _paying(
     if book is None:
         yield lambda: (None, None)
         return
-    attempt = book.attempt(cost, fingerprint, dataset=name, insecure=insecure, person=data.person, asks=data.asks)
+    attempt = book.attempt(
+        cost, fingerprint, dataset=name, insecure=insecure, person=data.person, stopping_columns=data.stopping_columns
+    )
 
     def pay() -> tuple[Entry, int]:
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from leastnoise._types import Progress
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.privacy.ledger import Ledger
 
 
@@ -22,5 +22,5 @@ class Options(TypedDict, total=False):
     unit: Any
     table: str | None
     memory: str | None
-    bits: Bits | None
+    random_source: RandomSource | None
     progress: Progress | None

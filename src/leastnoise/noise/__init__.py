@@ -6,8 +6,8 @@ from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
     from leastnoise.noise.gaussian import rounded_gaussian
-    from leastnoise.noise.random_source import Bits, BoundBits, SecureBits, SeededBits
+    from leastnoise.noise.random_source import BoundRandomSource, RandomSource, SecureRandomSource, SeededRandomSource
 
-__all__ = ["Bits", "BoundBits", "SecureBits", "SeededBits", "rounded_gaussian"]
+__all__ = ["BoundRandomSource", "RandomSource", "SecureRandomSource", "SeededRandomSource", "rounded_gaussian"]
 
 export_lazily(__name__)

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from leastnoise._types import IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.quantile import Room, quantile_table
-from leastnoise.noise.random_source import Bits, Words
+from leastnoise.noise.random_source import RandomSource, Words
 from leastnoise.noise.tail import tail
 
 LEAST_VARIANCE, LARGEST_VARIANCE = Fraction(1, 10**6), Fraction(10**32)
@@ -32,14 +32,14 @@ _GUARD = 32  # bits by which a tail is known better than the uniform number
 
 
 def rounded_gaussian(
-    bits: Bits, variance: Fraction | int, size: int | Sequence[int], threads: int | None = None
+    random_source: RandomSource, variance: Fraction | int, size: int | Sequence[int], threads: int | None = None
 ) -> IntArray:
     """Independent samples of round(N(0, variance)), with the exact distribution if the bits are uniform.
 
     The variance is exact: a Fraction or an int, from 10^-6 to 10^32. Threads change the time, never the result.
 
-    >>> from leastnoise.noise import SeededBits
-    >>> rounded_gaussian(SeededBits(7), Fraction(225, 4), 6)
+    >>> from leastnoise.noise import SeededRandomSource
+    >>> rounded_gaussian(SeededRandomSource(7), Fraction(225, 4), 6)
     array([-16, -12,   7,  -1,   8,   1])
 
     Guarantees: matches_exact_probabilities; boundary_cases_match_multiprecision; same_result_for_any_threads.
@@ -48,35 +48,39 @@ def rounded_gaussian(
     values = np.empty(prod(shape), dtype=np.int64)
     pieces = [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]
     # One after the other and after all the rest, so that the further bits do not depend on threads.
-    for piece, (where, k) in zip(pieces, _fill(pieces, bits, variance, _checked_threads(threads)), strict=True):
+    for piece, (where, k) in zip(
+        pieces, _fill(pieces, random_source, variance, _checked_threads(threads)), strict=True
+    ):
         for i, leading in zip(where.tolist(), k.tolist(), strict=True):
-            piece[i] *= exact_magnitude(Uniform(leading, 64), bits, variance)
+            piece[i] *= exact_magnitude(Uniform(leading, 64), random_source, variance)
     return values.reshape(shape)
 
 
-def _fill(pieces: list[IntArray], bits: Bits, variance: Fraction, threads: int) -> list[tuple[IntArray, IntArray]]:
+def _fill(
+    pieces: list[IntArray], random_source: RandomSource, variance: Fraction, threads: int
+) -> list[tuple[IntArray, IntArray]]:
     """Fill the pieces in parallel; words are drawn by the caller's thread, in order, and not far ahead."""
     sigma = _root(variance)
     quantile_table()  # made here, not by every thread at once
     if threads == 1 or len(pieces) == 1:
-        return [_draw(piece, bits.words(len(piece)), sigma) for piece in pieces]
-    found: list[tuple[IntArray, IntArray]] = []
+        return [_draw(piece, random_source.words(len(piece)), sigma) for piece in pieces]
+    results: list[tuple[IntArray, IntArray]] = []
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(pieces), _AHEAD * threads):
             some = pieces[first : first + _AHEAD * threads]
-            jobs = [pool.submit(_draw, piece, bits.words(len(piece)), sigma) for piece in some]
-            found += [job.result() for job in jobs]
-    return found
+            jobs = [pool.submit(_draw, piece, random_source.words(len(piece)), sigma) for piece in some]
+            results += [job.result() for job in jobs]
+    return results
 
 
 def _draw(values: IntArray, words: Words, sigma: float) -> tuple[IntArray, IntArray]:
     """Fill in what float64 decides; elsewhere put the sign, and return the places and their bits."""
     room = Room(min(len(values), _BLOCK))
-    found = []
+    results = []
     for start in range(0, len(values), _BLOCK):
         block = slice(start, start + _BLOCK)
-        found.append(start + _draw_block(values[block], words[block], sigma, room))
-    where = np.concatenate(found)
+        results.append(start + _draw_block(values[block], words[block], sigma, room))
+    where = np.concatenate(results)
     return where, (words[where] >> np.uint64(1)).astype(np.int64)
 
 
@@ -107,24 +111,24 @@ class Uniform:
     leading: int
     length: int
 
-    def extend(self, bits: Bits) -> None:
+    def extend(self, random_source: RandomSource) -> None:
         """Draw 64 more bits."""
-        self.leading = (self.leading << 64) | int(bits.words(1)[0])
+        self.leading = (self.leading << 64) | int(random_source.words(1)[0])
         self.length += 64
 
 
-def exact_magnitude(uniform: Uniform, bits: Bits, variance: Fraction) -> int:
+def exact_magnitude(uniform: Uniform, random_source: RandomSource, variance: Fraction) -> int:
     """The n >= 0 nearest to sigma * a with Phi(-a) = uniform < 1/2, decided in integer arithmetic."""
     while uniform.leading.bit_length() < 48:  # far tail: enough bits for a good first guess
-        uniform.extend(bits)
+        uniform.extend(random_source)
     # A guess only: the comparisons decide, and would correct it from anywhere.
     p = max(uniform.leading / (1 << uniform.length), 5e-324)
     n = round(_root(variance) * -float(ndtri(p)))
     if n > _CLOSE:
         n += _correction(uniform, n, variance)
-    while _exceeds(uniform, n, bits, variance):
+    while _exceeds(uniform, n, random_source, variance):
         n += 1
-    while n > 0 and not _exceeds(uniform, n - 1, bits, variance):
+    while n > 0 and not _exceeds(uniform, n - 1, random_source, variance):
         n -= 1
     return n
 
@@ -137,7 +141,7 @@ def _correction(uniform: Uniform, n: int, variance: Fraction) -> int:
     return round(above / (1 << uniform.length) / density)
 
 
-def _exceeds(uniform: Uniform, n: int, bits: Bits, variance: Fraction) -> bool:
+def _exceeds(uniform: Uniform, n: int, random_source: RandomSource, variance: Fraction) -> bool:
     """Whether sigma * a > n + 1/2, i.e. uniform < Phi(-(n + 1/2) / sigma)."""
     square = Fraction((2 * n + 1) ** 2, 4) / variance
     while True:
@@ -146,7 +150,7 @@ def _exceeds(uniform: Uniform, n: int, bits: Bits, variance: Fraction) -> bool:
             return True
         if uniform.leading << _GUARD >= high:
             return False
-        uniform.extend(bits)
+        uniform.extend(random_source)
 
 
 def _root(variance: Fraction) -> float:

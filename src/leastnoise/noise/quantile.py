@@ -97,9 +97,9 @@ def _certified_nodes(low: IntArray, width: IntArray) -> tuple[Array, IntArray, A
     steps = np.rint(-ndtri((low + width / 2) * 2.0**-64) * 2**_GRID_BITS).astype(np.int64)
     origin, exponential = np.empty_like(low), np.empty(len(low))
     for j, step in enumerate(steps.tolist()):
-        found = normal(Fraction(step * step, 1 << (2 * _GRID_BITS)), 96)
-        origin[j] = found.tail.low >> (found.bits - 64)
-        exponential[j] = found.exponential.low / (1 << found.bits)
+        result = normal(Fraction(step * step, 1 << (2 * _GRID_BITS)), 96)
+        origin[j] = result.tail.low >> (result.bits - 64)
+        exponential[j] = result.exponential.low / (1 << result.bits)
     # ndtri only proposes the nodes: that they lie in their cells is checked here.
     if not ((low < origin) & (origin < low + width - 1)).all():
         raise ArithmeticError("a node of the quantile table lies outside its cell; use another build of SciPy")

@@ -17,7 +17,7 @@ _BLOCK = 1 << 16  # words encrypted at a time; the zeros are shared by all calls
 _ZEROS = bytes(8 * _BLOCK)
 
 
-class Bits(Protocol):
+class RandomSource(Protocol):
     """A source of independent uniform 64-bit words; `insecure` sources must not protect data."""
 
     @property
@@ -28,10 +28,10 @@ class Bits(Protocol):
         """The next `count` words."""
 
 
-class SecureBits:
+class SecureRandomSource:
     """AES-256 in counter mode under a key of the operating system: one key per thread and process, never shared.
 
-    >>> SecureBits().words(3).shape
+    >>> SecureRandomSource().words(3).shape
     (3,)
 
     Guarantees: child_process_does_not_repeat_the_parent; threads_do_not_share_a_stream.
@@ -50,16 +50,16 @@ class SecureBits:
             self._local.owner = here
         return _words(self._local.stream, count)
 
-    def __reduce__(self) -> tuple[type["SecureBits"], tuple[()]]:
-        return SecureBits, ()  # a copy draws its own key
+    def __reduce__(self) -> tuple[type["SecureRandomSource"], tuple[()]]:
+        return SecureRandomSource, ()  # a copy draws its own key
 
 
-class SeededBits:
+class SeededRandomSource:
     """The same words for the same seed, for tests and studies only: whoever knows the seed knows the noise.
 
     Not for use by several threads at once.
 
-    >>> bool((SeededBits(7).words(4) == SeededBits(7).words(4)).all())
+    >>> bool((SeededRandomSource(7).words(4) == SeededRandomSource(7).words(4)).all())
     True
 
     Guarantees: same_seed_same_words; pieces_join_to_one_stream.
@@ -76,31 +76,31 @@ class SeededBits:
         return _words(self._stream, count)
 
 
-class BoundBits:
+class BoundRandomSource:
     """The bits of one run or stream, for the process that began it alone.
 
     A forked or copied process would go on with the same counts and draw other noise for them: whoever sees the answers
     of both can average the noise away.
 
-    >>> BoundBits(SeededBits(7)).words(2).shape
+    >>> BoundRandomSource(SeededRandomSource(7)).words(2).shape
     (2,)
 
     Guarantees: forked_streams_do_not_answer; bound_bits_cannot_be_copied.
     """
 
-    def __init__(self, bits: Bits) -> None:
-        self._bits, self._owner = bits, process()
+    def __init__(self, random_source: RandomSource) -> None:
+        self._random_source, self._owner = random_source, process()
 
     @property
     def insecure(self) -> bool:
         """Whether somebody else could know the words."""
-        return self._bits.insecure
+        return self._random_source.insecure
 
     def words(self, count: int) -> Words:
         """The next `count` words."""
         if process() != self._owner:
             raise LeastnoiseError("this was begun before a fork; only the process that began it can go on with it")
-        return self._bits.words(count)
+        return self._random_source.words(count)
 
     def __reduce__(self) -> str:
         raise LeastnoiseError("what draws noise cannot be copied while it runs; begin it anew, with its own debit")
@@ -113,8 +113,8 @@ def _stream(key: bytes, nonce: bytes) -> CipherContext:
 def _words(stream: CipherContext, count: int) -> Words:
     if count < 0:
         raise LeastnoiseError(f"cannot draw {count} words; ask for 0 or more")
-    found = np.empty(count, dtype="<u8")
+    values = np.empty(count, dtype="<u8")
     for start in range(0, count, _BLOCK):
-        piece = found[start : start + _BLOCK]
+        piece = values[start : start + _BLOCK]
         piece[:] = np.frombuffer(stream.update(_ZEROS[: piece.nbytes]), dtype="<u8")
-    return found.astype(np.uint64, copy=False)
+    return values.astype(np.uint64, copy=False)

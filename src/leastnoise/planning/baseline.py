@@ -1,4 +1,4 @@
-"""The prior search: the prior per class that makes the whole plan best (docs/theory.md).
+"""The baseline search: the baseline per class that makes the whole plan best (docs/theory.md).
 
 The total is T(pi) = sum_A sqrt(L_A(G_A(pi))). At the optimum dL_A = tr(X_A dG_A) with the slope X_A of the dual (the
 strategy need not be differentiated), and G_A depends on pi through the mean squares ||W pi||^2 of contracted axes and
@@ -16,7 +16,7 @@ from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Kron
 from leastnoise.algebra.residual import split_gradient
 from leastnoise.planning.design import Design, Question, no_progress, solve_design
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.strategies import Cache, CirculantStrategy, Solver, Strategy
 from leastnoise.strategies.descent import Stop, descend
 from leastnoise.strategies.strategy import along
@@ -29,13 +29,13 @@ LEAST_ROUNDS = 5  # fewer are not worth starting
 
 
 def total_gradient(design: Design) -> list[Array]:
-    """Gradient of T with respect to each class's prior, every entry taken as free."""
+    """Gradient of T with respect to each class's baseline, every entry taken as free."""
     return _Gradient(design).run()
 
 
 class _Gradient:
     def __init__(self, design: Design):
-        self.design, self.smashed = design, design.smashed
+        self.design, self.residual_workload = design, design.residual_workload
         self.out = [np.zeros(c.size) for c in design.structure.classes]
         self.axis_cache: dict[Hashable, tuple[float, Array]] = {}
 
@@ -44,16 +44,16 @@ class _Gradient:
         share = np.divide(d.members, 2 * np.sqrt(d.losses), out=np.zeros_like(d.losses), where=d.losses > 0)
         pairs = d.structure.pairs
         # without the mean square that tensors bring to the total: it is differentiated below
-        weights = share[pairs.orbit] * d.question.table_weights[pairs.table] * self.smashed.coefficients
+        weights = share[pairs.orbit] * d.question.table_weights[pairs.table] * self.residual_workload.coefficients
         grouped: dict[Hashable, list[int]] = {}
         for p, (o, t, inside, kept) in enumerate(
             zip(pairs.orbit.tolist(), pairs.table.tolist(), pairs.inside, pairs.kept, strict=True)
         ):
-            if weights[p] > 0 and self.smashed.bodies[p] is not None:
+            if weights[p] > 0 and self.residual_workload.bodies[p] is not None:
                 key = (
                     (o, inside)
                     if inside is not None
-                    else (o, self.smashed.tensors[t].key(kept), id(self.smashed.tensors[t]))
+                    else (o, self.residual_workload.tensors[t].key(kept), id(self.residual_workload.tensors[t]))
                 )
                 grouped.setdefault(key, []).append(p)
         traces = np.zeros(len(weights))
@@ -73,7 +73,7 @@ class _Gradient:
             return self._tensor(table, pairs.kept[pair], slope, weight)
         if not inside:
             return 1.0
-        body = self.smashed.bodies[pair]
+        body = self.residual_workload.bodies[pair]
         assert isinstance(body, Kron)
         factors = slope.factors
         if factors is None:
@@ -88,16 +88,16 @@ class _Gradient:
         """tr(X G) and its gradient for one factor: G = P^T H P with P = I - pi 1^T gives -2 H P X 1."""
         key = (slot, id(strategy))
         if key not in self.axis_cache:
-            data = self.smashed.slots[slot]
+            data = self.residual_workload.slots[slot]
             if data.factor.circulant and isinstance(strategy, CirculantStrategy):  # all values are alike
                 self.axis_cache[key] = strategy.error(Kron((data.factor,))), np.zeros(data.size)
                 return self.axis_cache[key]
-            if data.load is not None:  # the prior of a tree stays what it is
+            if data.load is not None:  # the baseline of a tree stays what it is
                 self.axis_cache[key] = strategy.error(Kron((data.factor,))), np.zeros(data.size)
                 return self.axis_cache[key]
             x = strategy.inverse()
             ones = x.sum(axis=1)
-            g = data.gram @ (ones - data.prior.values * ones.sum())
+            g = data.gram @ (ones - data.baseline.values * ones.sum())
             self.axis_cache[key] = (float(np.vdot(x, data.factor.dense)), -2 * g)
         return self.axis_cache[key]
 
@@ -105,7 +105,7 @@ class _Gradient:
         half = strategy.half(np.eye(body.cells).reshape(body.cells, *body.shape)).T.reshape(-1, *body.shape)
         trace = 0.0
         for i, slot in enumerate(inside):
-            data, moved = self.smashed.slots[slot], half
+            data, moved = self.residual_workload.slots[slot], half
             for j, f in enumerate(body.factors):
                 if j != i:
                     moved = along(f.dense, moved, j + 1)
@@ -113,12 +113,12 @@ class _Gradient:
             x = left.T @ np.moveaxis(moved, i + 1, -1).reshape(-1, body.shape[i])
             ones = x.sum(axis=1)
             trace = float(np.vdot(x, body.factors[i].dense))
-            g = data.gram @ (ones - data.prior.values * ones.sum())
-            self.out[self.smashed.structure.slots[slot].cls] += -2 * weight * g
+            g = data.gram @ (ones - data.baseline.values * ones.sum())
+            self.out[self.residual_workload.structure.slots[slot].cls] += -2 * weight * g
         return trace
 
     def _tensor(self, table: int, kept: tuple[int, ...], strategy: Strategy, weight: float) -> float:
-        part = self.smashed.tensors[table]
+        part = self.residual_workload.tensors[table]
         rows = part.piece(kept)
         if kept:
             half = strategy.half(rows)
@@ -126,13 +126,13 @@ class _Gradient:
             trace = float(np.vdot(half, half))
         else:
             back, trace = rows, float(np.vdot(rows, rows))
-        gradients = split_gradient(part.root, [p.values for p in part.priors], kept, 2 * weight * back)
+        gradients = split_gradient(part.root, [p.values for p in part.baselines], kept, 2 * weight * back)
         for c, g in zip(self.design.structure.tables[table].axes, gradients, strict=True):
             self.out[c] += g
         return trace
 
     def _outside(self, amounts: Array) -> None:
-        pairs, means = self.design.structure.pairs, self.smashed.mean_squares
+        pairs, means = self.design.structure.pairs, self.residual_workload.mean_squares
         per_slot = np.zeros(len(means))
         for column in pairs.outside.T:
             np.add.at(
@@ -140,16 +140,18 @@ class _Gradient:
             )
         for s, amount in enumerate(per_slot[:-1]):
             if amount:
-                data = self.smashed.slots[s]
-                # otherwise constant, which the sum of a prior forbids to follow, or fixed by a tree
+                data = self.residual_workload.slots[s]
+                # otherwise constant, which the sum of a baseline forbids to follow, or fixed by a tree
                 if not data.factor.circulant and data.load is None:
-                    self.out[self.smashed.structure.slots[s].cls] += 2 * amount * (data.gram @ data.prior.values)
+                    self.out[self.residual_workload.structure.slots[s].cls] += (
+                        2 * amount * (data.gram @ data.baseline.values)
+                    )
 
 
-def search_priors(
-    question: Question, first: tuple[Prior, ...], solver: Solver, progress: Progress = no_progress
-) -> tuple[Prior, ...]:
-    """The best priors found; exactly those of the start (uniform, or along a tree) where nothing is gained.
+def search_baselines(
+    question: Question, first: tuple[Baseline, ...], solver: Solver, progress: Progress = no_progress
+) -> tuple[Baseline, ...]:
+    """The best baselines found; exactly those of the start (uniform, or along a tree) where nothing is gained.
 
     Guarantees: search_is_never_worse_than_uniform.
     """
@@ -157,15 +159,15 @@ def search_priors(
     solver = Solver(solver.name, solver.gap, Cache())  # a cache of its own: the search's problems never come back
     start = solve_design(question, first, solver)
     if solver.work * LEAST_ROUNDS > SEARCH_WORK:
-        return start.priors
+        return start.baselines
     free = [c for c, g in enumerate(total_gradient(start)) if not _flat(g, start.root_total)]
     if not free:
-        return start.priors
+        return start.baselines
     best = _descend(question, solver, start, free, progress)
     smooth = [c for c in free if structure.classes[c].size > 2]  # two values: uniform is a kink, where descent stalls
     if smooth and len(smooth) < len(free):
         best = min(best, _descend(question, solver, start, smooth, progress), key=lambda d: d.root_total)
-    return best.priors if best.root_total < start.root_total * (1 - WORTH) else start.priors
+    return best.baselines if best.root_total < start.root_total * (1 - WORTH) else start.baselines
 
 
 def _flat(gradient: Array, total: float) -> bool:
@@ -178,10 +180,10 @@ def _descend(question: Question, solver: Solver, start: Design, free: list[int],
     cuts = np.cumsum(sizes)[:-1]
     best, rounds = start, 0
 
-    def priors_at(y: Array) -> tuple[Prior, ...]:
+    def baselines_at(y: Array) -> tuple[Baseline, ...]:
         moved = dict(zip(free, np.split(y, cuts), strict=True))
         return tuple(
-            Prior(c.size, (1 + moved[i] - moved[i].mean()) / c.size) if i in moved else start.priors[i]
+            Baseline(c.size, (1 + moved[i] - moved[i].mean()) / c.size) if i in moved else start.baselines[i]
             for i, c in enumerate(classes)
         )
 
@@ -189,10 +191,10 @@ def _descend(question: Question, solver: Solver, start: Design, free: list[int],
         nonlocal best, rounds
         rounds += 1
         done = max(rounds / MAX_ROUNDS, solver.work / SEARCH_WORK)
-        progress(min(done, 1.0), 1.0, "searching the prior")
+        progress(min(done, 1.0), 1.0, "searching the baseline")
         if done >= 1:
             raise Stop
-        design = solve_design(question, priors_at(y), solver)
+        design = solve_design(question, baselines_at(y), solver)
         if design.root_total < best.root_total:
             best = design
         gradient = total_gradient(design)

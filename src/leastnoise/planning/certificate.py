@@ -74,7 +74,7 @@ def _member_sets(structure: Structure, block: int, axes: tuple[int, ...]) -> Ite
 
 
 def _tensor(question: Question, table: int) -> TensorFamily:
-    family = question.asked.tensors[table]
+    family = question.requested.tensors[table]
     assert family is not None
     return family
 
@@ -85,7 +85,7 @@ def _table_gram(question: Question, index: int, members: tuple[int, ...]) -> Arr
     if table.slots is not None:
         slot_of = {structure.slots[s].cls: s for s in table.slots}
         mats = [
-            question.asked.families[slot_of[structure.class_of(a)]].gram(n) if a in members else np.ones((n, n))
+            question.requested.families[slot_of[structure.class_of(a)]].gram(n) if a in members else np.ones((n, n))
             for a, n in enumerate(domain.shape)
         ]
         return kron_all(mats)
@@ -136,7 +136,7 @@ def _fourier_floor(question: Question) -> Floor:
     structure = question.structure
     traces = [
         fourier_trace(f, structure.classes[s.cls].size)
-        for f, s in zip(question.asked.families, structure.slots, strict=True)
+        for f, s in zip(question.requested.families, structure.slots, strict=True)
     ]
     return Floor(_assemble(question, traces, {}), "WFF Theorems 5.8, 5.14 and 5.15 (closed form)")
 
@@ -149,7 +149,7 @@ def _tree_floors(question: Question) -> Iterator[Floor]:
         return
     witnesses = [None if load is None else Witness.of(load) for load in loads]
     traces: list[RootTrace | None] = []
-    for f, s in zip(question.asked.families, structure.slots, strict=True):
+    for f, s in zip(question.requested.families, structure.slots, strict=True):
         witness, n = witnesses[s.cls], structure.classes[s.cls].size
         if witness is not None:
             traces.append(witness.trace_of(f))
@@ -162,7 +162,7 @@ def _tree_floors(question: Question) -> Iterator[Floor]:
 
 def _polar_floors(design: Design) -> Iterator[Floor]:
     question, structure = design.question, design.structure
-    if any(p.tree is not None for p in design.priors):
+    if any(p.tree is not None for p in design.baselines):
         return  # the closed form along the tree is as good, and needs no matrix
     uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
     yield _polar(question, uniform, [1.0] * len(structure.slots))
@@ -189,7 +189,7 @@ class _BoundSearch:
     def __init__(self, question: Question):
         self.question, self.structure = question, question.structure
         classes, slots = self.structure.classes, self.structure.slots
-        self.grams = [f.gram(classes[s.cls].size) for f, s in zip(question.asked.families, slots, strict=True)]
+        self.grams = [f.gram(classes[s.cls].size) for f, s in zip(question.requested.families, slots, strict=True)]
         self.members = np.array(self.structure.members, dtype=float)
         self.best: tuple[list[Array], list[float]] = ([], [])
         self.value = -np.inf
@@ -206,8 +206,8 @@ class _BoundSearch:
         norms = [float(np.linalg.norm(r)) for r in raw]
         sigmas = [r / n for r, n in zip(raw, norms, strict=True)]
         slots = self.structure.slots
-        found = [root_trace_slopes(g, sigmas[s.cls], a) for g, s, a in zip(self.grams, slots, alphas, strict=True)]
-        squares, per_pair = _squares(self.question, [f[0] for f in found], {})
+        results = [root_trace_slopes(g, sigmas[s.cls], a) for g, s, a in zip(self.grams, slots, alphas, strict=True)]
+        squares, per_pair = _squares(self.question, [f[0] for f in results], {})
         value = float(self.members @ np.sqrt(squares))
         if value == 0:  # only tables that are not products count: nothing to climb
             self.best = ([v**2 for v in sigmas], alphas.tolist())
@@ -215,8 +215,8 @@ class _BoundSearch:
         if value > self.value:
             self.value, self.best = value, ([v**2 for v in sigmas], alphas.tolist())
         constant, rest = self._slot_shares(squares, per_pair)
-        slopes, tilt = [np.zeros(len(v)) for v in sigmas], np.zeros(len(found))
-        for i, (t, up) in enumerate(found):
+        slopes, tilt = [np.zeros(len(v)) for v in sigmas], np.zeros(len(results))
+        for i, (t, up) in enumerate(results):
             of_constant = constant[i] / max(t.constant, 1e-300)
             of_rest = rest[i] / t.rest if t.rest > 0 else 0.0
             slopes[slots[i].cls] += of_constant * up.constant + of_rest * up.rest
@@ -247,7 +247,7 @@ def _dual_weights(design: Design, cls: int) -> Array | None:
 def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:
     structure = question.structure
     traces: list[RootTrace | None] = []
-    for f, s, a in zip(question.asked.families, structure.slots, alphas, strict=True):
+    for f, s, a in zip(question.requested.families, structure.slots, alphas, strict=True):
         n = structure.classes[s.cls].size
         traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else None)
     tensors: dict[int, _TensorRoots] = {}

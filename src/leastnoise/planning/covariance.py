@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leastnoise._types import Array
 from leastnoise.algebra.residual import split, subsets
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import Structure
 from leastnoise.workload.workload import finite
 
@@ -27,14 +27,14 @@ def in_class_order(structure: Structure, attributes: Sequence[int]) -> list[int]
     return sorted(attributes, key=lambda a: (structure.class_of(a), a))
 
 
-def pieces(structure: Structure, priors: Sequence[Prior], attributes: Sequence[int], query: Array) -> Piece:
+def pieces(structure: Structure, baselines: Sequence[Baseline], attributes: Sequence[int], query: Array) -> Piece:
     """A query split over the residuals of all subsets of its attributes; `query` has one axis per attribute, as given.
 
     Sets list their attributes in class order, and so do the axes of their arrays.
     """
     order = in_class_order(structure, attributes)
     q = query.transpose([list(attributes).index(a) for a in order])
-    vectors = [priors[structure.class_of(a)].values for a in order]
+    vectors = [baselines[structure.class_of(a)].values for a in order]
     return {tuple(order[p] for p in kept): split(q, vectors, kept) for kept in subsets(len(order))}
 
 
@@ -42,15 +42,15 @@ def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:
     """Per residual: numbers whose inner products are covariances."""
     structure = plan.design.structure
     out: Piece = {}
-    for members, piece in pieces(structure, plan.design.priors, attributes, query).items():
-        found = plan.variances.strategy(tuple(structure.class_of(a) for a in members))
-        if found is None:
+    for members, piece in pieces(structure, plan.design.baselines, attributes, query).items():
+        strategy = plan.variances.strategy(tuple(structure.class_of(a) for a in members))
+        if strategy is None:
             _in_reach(plan, members, piece, query)
             continue
-        half = found[1].half(piece[None])[0]
+        half = strategy[1].half(piece[None])[0]
         if members:
-            _covered(plan, members, found[1], half, piece)
-        out[members] = np.sqrt(found[0]) * half
+            _covered(plan, members, strategy[1], half, piece)
+        out[members] = np.sqrt(strategy[0]) * half
     return out
 
 
@@ -108,14 +108,14 @@ def group_variances(plan: Plan, group: int) -> dict[tuple[str, ...], Array]:
     structure, names = plan.design.structure, plan.workload.domain.names
     block = plan.workload.blocks[group]
     by_axes = {t.axes: t for t in structure.tables if t.block == group}
-    made: dict[tuple[int, ...], Array] = {}
+    fields: dict[tuple[int, ...], Array] = {}
     out: dict[tuple[str, ...], Array] = {}
     for subset in block.subsets():
         order = in_class_order(structure, subset)
         axes = tuple(structure.class_of(a) for a in order)
-        if axes not in made:
-            made[axes] = np.concatenate([v for v, _ in plan.variances.blocks_of(by_axes[axes])])
-        v = made[axes]
+        if axes not in fields:
+            fields[axes] = np.concatenate([v for v, _ in plan.variances.blocks_of(by_axes[axes])])
+        v = fields[axes]
         rows = plan.variances.rows_of(by_axes[axes])
         if rows is not None and len(order) > 1:
             v = v.reshape([len(r.counts) for r in rows]).transpose([order.index(a) for a in subset]).ravel()

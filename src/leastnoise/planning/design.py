@@ -12,8 +12,8 @@ from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Gram, Kron
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.residual_workload import Prior, Smashed
-from leastnoise.planning.structure import Asked, Orbit, Structure
+from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
+from leastnoise.planning.structure import Orbit, RequestedQueries, Structure
 from leastnoise.strategies import Axis, KronStrategy, Solution, Solver
 from leastnoise.strategies.solvers import LOOSE_CELLS
 from leastnoise.strategies.threads import across_cores
@@ -26,13 +26,13 @@ class Question:
 
     structure: Structure
     table_weights: Array
-    asked: Asked
+    requested: RequestedQueries
     bases: tuple[Array | None, ...] = ()  # per class, for solver 'basis'
 
-    def axis(self, prior: Prior, cls: int) -> Axis:
+    def axis(self, baseline: Baseline, cls: int) -> Axis:
         """What the solver may know of a class."""
         basis = self.bases[cls] if self.bases else None
-        return Axis(prior.values, (prior.key, None if basis is None else basis.tobytes()), basis)
+        return Axis(baseline.values, (baseline.key, None if basis is None else basis.tobytes()), basis)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Design:
     """Strategies for all residuals of a question, with their errors at privacy cost 1 each."""
 
     question: Question
-    smashed: Smashed
+    residual_workload: ResidualWorkload
     problems: tuple[tuple[float, Gram] | None, ...]
     solutions: tuple[Solution | None, ...]
 
@@ -50,9 +50,9 @@ class Design:
         return self.question.structure
 
     @property
-    def priors(self) -> tuple[Prior, ...]:
-        """The prior of each class."""
-        return self.smashed.priors
+    def baselines(self) -> tuple[Baseline, ...]:
+        """The baseline of each class."""
+        return self.residual_workload.baselines
 
     @cached_property
     def losses(self) -> Array:
@@ -95,15 +95,15 @@ def no_progress(done: float, total: float, what: str) -> None:
 
 
 def solve_design(
-    question: Question, priors: tuple[Prior, ...], solver: Solver, progress: Progress = no_progress
+    question: Question, baselines: tuple[Baseline, ...], solver: Solver, progress: Progress = no_progress
 ) -> Design:
-    """Solve every residual problem of a question under given priors."""
+    """Solve every residual problem of a question under given baselines."""
     structure = question.structure
-    smashed = Smashed(structure, priors, question.asked)
-    problems = smashed.problems(question.table_weights)
+    residual_workload = ResidualWorkload(structure, baselines, question.requested)
+    problems = residual_workload.problems(question.table_weights)
     if not any(problems):
         raise LeastnoiseError("every query of the workload is zero everywhere; add one that counts somebody")
-    _solve_dear(question, priors, solver, problems)
+    _solve_costly(question, baselines, solver, problems)
     solutions: list[Solution | None] = []
     for i, (orbit, problem) in enumerate(zip(structure.orbits, problems, strict=True)):
         progress(i, len(problems), "solving residuals")
@@ -112,32 +112,32 @@ def solve_design(
         elif not orbit:
             solutions.append(Solution(KronStrategy(()), 1.0, 1.0))
         else:
-            axes = tuple(question.axis(priors[c], c) for c in orbit)
+            axes = tuple(question.axis(baselines[c], c) for c in orbit)
             solutions.append(solver.solve(problem[1], axes, orbit))
-    return Design(question, smashed, tuple(problems), tuple(solutions))
+    return Design(question, residual_workload, tuple(problems), tuple(solutions))
 
 
-def _solve_dear(
-    question: Question, priors: tuple[Prior, ...], solver: Solver, problems: list[tuple[float, Gram] | None]
+def _solve_costly(
+    question: Question, baselines: tuple[Baseline, ...], solver: Solver, problems: list[tuple[float, Gram] | None]
 ) -> None:
     """Fill the solver's cache with the expensive distinct problems, on all cores."""
-    dear: dict[Hashable, tuple[Gram, Orbit]] = {}
+    costly: dict[Hashable, tuple[Gram, Orbit]] = {}
     for orbit, problem in zip(question.structure.orbits, problems, strict=True):
         if problem is not None and problem[1].cells > LOOSE_CELLS and not isinstance(problem[1], Kron):
-            dear.setdefault(problem[1].key, (problem[1], orbit))
+            costly.setdefault(problem[1].key, (problem[1], orbit))
 
     def solve(item: tuple[Gram, Orbit]) -> None:
         gram, orbit = item
-        solver.solve(gram, tuple(question.axis(priors[c], c) for c in orbit), orbit)
+        solver.solve(gram, tuple(question.axis(baselines[c], c) for c in orbit), orbit)
 
-    across_cores(solve, dear.values())
+    across_cores(solve, costly.values())
 
 
-def start_priors(question: Question, follow: Callable[[Load], bool]) -> tuple[Prior, ...]:
-    """Uniform priors, but for hierarchies of which `follow` says that strategies should follow the tree."""
+def start_baselines(question: Question, follow: Callable[[Load], bool]) -> tuple[Baseline, ...]:
+    """Uniform baselines, but for hierarchies of which `follow` says that strategies should follow the tree."""
     loads = [class_load(question, c) for c in range(len(question.structure.classes))]
     return tuple(
-        Prior(c.size) if load is None or not follow(load) else Prior.along(load.tree)
+        Baseline(c.size) if load is None or not follow(load) else Baseline.along(load.tree)
         for c, load in zip(question.structure.classes, loads, strict=True)
     )
 
@@ -152,8 +152,8 @@ def class_load(question: Question, cls: int) -> Load | None:
     for weight, table in zip(question.table_weights.tolist(), structure.tables, strict=True):
         for slot in table.slots or ():
             weights[slot] += weight * table.copies
-    asked = zip(weights.tolist(), question.asked.families, structure.slots, strict=True)
-    loads = [w * load for w, f, s in asked if s.cls == cls and (load := load_of(f, tree)) is not None]
+    pairs = zip(weights.tolist(), question.requested.families, structure.slots, strict=True)
+    loads = [w * load for w, f, s in pairs if s.cls == cls and (load := load_of(f, tree)) is not None]
     return sum(loads[1:], loads[0])
 
 

@@ -76,13 +76,13 @@ def factorization(plan: Plan) -> Factorization:
             rows = _rows(block, subset, sizes)
             order = in_class_order(structure, subset)
             moved = rows.transpose([0, *(1 + list(subset).index(a) for a in order)])
-            priors = [plan.design.priors[structure.class_of(a)].values for a in order]
+            baselines = [plan.design.baselines[structure.class_of(a)].values for a in order]
             for kept in subsets(len(order)):
                 where = columns.get(tuple(order[p] for p in kept))
                 if where is not None:
                     strategy = plan.variances.strategy(tuple(structure.class_of(order[p]) for p in kept))
                     assert strategy is not None
-                    L[row : row + len(rows), where] = strategy[1].half(split(moved, priors, kept))
+                    L[row : row + len(rows), where] = strategy[1].half(split(moved, baselines, kept))
             row += len(rows)
     if plan.embedded is not None:
         cells = _original_cells(plan.workload.domain.shape, workload.domain.shape)
@@ -95,17 +95,17 @@ def _strategy_rows(plan: Plan, workload: Workload) -> tuple[Array, Array, dict[t
     blocks, noise, columns, used = [], [], {}, 0
     for members in _measured_sets(plan):
         order = in_class_order(structure, members)
-        found = plan.variances.strategy(tuple(structure.class_of(a) for a in order))
-        if found is None:
+        strategy = plan.variances.strategy(tuple(structure.class_of(a) for a in order))
+        if strategy is None:
             continue
-        b = found[1].matrix().reshape(-1, *(shape[a] for a in order))
+        b = strategy[1].matrix().reshape(-1, *(shape[a] for a in order))
         b = b.transpose([0, *(1 + order.index(a) for a in sorted(order))])
         wide = b.reshape(len(b), *(n if a in members else 1 for a, n in enumerate(shape)))
         guard(len(b), prod(shape))
         blocks.append(np.broadcast_to(wide, (len(b), *shape)).reshape(len(b), -1))
         columns[tuple(order)] = slice(used, used + len(b))
         used += len(b)
-        noise.append(np.full(len(b), found[0]))
+        noise.append(np.full(len(b), strategy[0]))
     return np.concatenate(blocks), np.concatenate(noise), columns
 
 

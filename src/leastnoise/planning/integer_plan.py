@@ -1,4 +1,4 @@
-"""Recipe: a plan in integers, as it will be measured, with its exact privacy cost."""
+"""Integer plan: a plan in integers, as it will be measured, with its exact privacy cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.integers import Rounding
-from leastnoise.planning.residual_workload import Prior, Smashed
+from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure
 from leastnoise.planning.variance import Variances
 from leastnoise.privacy.budget import Budget
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 LEAST_DEVIATION = 64  # of the noise in integer units: rounding then adds 2e-5 of the variance
 GRAIN = 2**10  # variances are multiples of 1/GRAIN
-GUARD = 1e-5  # share of a residual's budget for the probe that reaches every query, where the main one does not
+GUARD = 1e-5  # share of a residual's budget for the noisy query that reaches every query, where the main one does not
 ROUNDED = Fraction(1, 12)  # variance that rounding to integers adds (docs/privacy.md)
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class NoisyQuery:
     """Integer answers with their noise: one way in which a residual is measured."""
 
     strategy: IntegerStrategy
@@ -49,8 +49,8 @@ class Probe:
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
-    """Probes for every residual orbit (none where nothing is measured), and the prior each class belongs to.
+class IntegerPlan:
+    """Noisy queries for every residual orbit (none where nothing is measured), and the baseline each class belongs to.
 
     Guarantees: cost_is_at_most_the_budget; equals_an_independent_fraction_computation.
     """
@@ -58,27 +58,29 @@ class Recipe:
     workload: Workload
     budget: Budget
     structure: Structure
-    priors: tuple[Prior, ...]
-    probes: tuple[tuple[Probe, ...], ...]
+    baselines: tuple[Baseline, ...]
+    noisy_queries: tuple[tuple[NoisyQuery, ...], ...]
     selection: Fraction = Fraction(0)  # mu^2 spent on choosing what to measure
 
     @cached_property
     def cost(self) -> Cost:
-        """Exact privacy cost: of choosing, plus the sum over all probes of squared sensitivity over variance."""
+        """Exact privacy cost: of choosing, plus the sum over all noisy queries of squared sensitivity over variance."""
         total = self.selection
-        for members, probes in zip(self.structure.members, self.probes, strict=True):
-            total += sum(members * cost_of(p, self.budget) for p in probes)
+        for members, noisy_queries in zip(self.structure.members, self.noisy_queries, strict=True):
+            total += sum(members * cost_of(p, self.budget) for p in noisy_queries)
         return Cost(total, self.budget.neighbours)
 
     @cached_property
     def measured(self) -> tuple[tuple[float, Strategy] | None, ...]:
-        """Per orbit: noise and strategy in floating point, all probes taken together; None where there is none."""
-        return tuple(together(probes) if probes else None for probes in self.probes)
+        """Per orbit: noise and strategy in floating point, all noisy queries taken together; None where there is
+        none.
+        """
+        return tuple(together(noisy_queries) if noisy_queries else None for noisy_queries in self.noisy_queries)
 
     @cached_property
     def errors(self) -> Variances:
-        """Variances of all queries, as measured, with the priors that belong to the integers."""
-        return measured_errors(self.structure, self.priors, self.measured)
+        """Variances of all queries, as measured, with the baselines that belong to the integers."""
+        return measured_errors(self.structure, self.baselines, self.measured)
 
     @cached_property
     def rmse(self) -> float:
@@ -87,87 +89,91 @@ class Recipe:
 
 
 def measured_errors(
-    structure: Structure, priors: tuple[Prior, ...], measured: Sequence[tuple[float, Strategy] | None]
+    structure: Structure, baselines: tuple[Baseline, ...], measured: Sequence[tuple[float, Strategy] | None]
 ) -> Variances:
     """Variances of all queries, from the noise and strategy of each orbit."""
-    asked = structure.stated
-    question = Question(structure, np.ones(len(structure.tables)), asked)
+    result = structure.stated
+    question = Question(structure, np.ones(len(structure.tables)), result)
     solutions = tuple(None if m is None else Solution(m[1], np.nan, 0.0) for m in measured)
-    design = Design(question, Smashed(structure, priors, asked), (), solutions)
+    design = Design(question, ResidualWorkload(structure, baselines, result), (), solutions)
     return Variances(design, np.array([np.inf if m is None else m[0] for m in measured]))
 
 
-def together(probes: Sequence[Probe]) -> tuple[float, Strategy]:
-    """Noise and strategy of all probes of a residual; of several unlike ones, the last reaches every query."""
-    *more, base = (Averaged([probes[i] for i in places]) for places in _repeats(probes))
+def together(noisy_queries: Sequence[NoisyQuery]) -> tuple[float, Strategy]:
+    """Noise and strategy of all noisy queries of a residual; of several unlike ones, the last reaches every query."""
+    *more, base = (Averaged([noisy_queries[i] for i in places]) for places in _repeats(noisy_queries))
     if not more:
         return base.unit_noise, base.strategy.strategy
     rows = np.concatenate([p.strategy.strategy.matrix() / sqrt(p.unit_noise) for p in more])
     return 1.0, Combined(base.strategy.strategy, 1 / base.unit_noise, rows)
 
 
-def decode(probes: Sequence[Probe], answers: Sequence[Array]) -> Array:
-    """Least-squares tables (batch, *shape) behind the noisy answers of all probes, up to what the priors fill."""
-    kinds = [Averaged([probes[i] for i in places]) for places in _repeats(probes)]
+def decode(noisy_queries: Sequence[NoisyQuery], answers: Sequence[Array]) -> Array:
+    """Least-squares tables (batch, *shape) behind the noisy answers of all noisy queries, up to what the baselines
+    fill.
+    """
+    kinds = [Averaged([noisy_queries[i] for i in places]) for places in _repeats(noisy_queries)]
     *rest, last = (
-        kind.mean([answers[i] for i in places]) for kind, places in zip(kinds, _repeats(probes), strict=True)
+        kind.mean([answers[i] for i in places]) for kind, places in zip(kinds, _repeats(noisy_queries), strict=True)
     )
     *more, base = kinds
-    found = base.strategy.decode(last)
+    values = base.strategy.decode(last)
     if not more:
-        return found
-    strategy = together(probes)[1]
-    flat, moved = found.reshape(len(found), -1), np.zeros((len(found), strategy.cells))
-    for probe, y in zip(more, rest, strict=True):
-        scale = sqrt(probe.strategy.largest_square)
-        B = probe.strategy.matrix() / scale  # its twin for variances has the same V but may have other rows
-        surprise = np.asarray(y, dtype=np.float64).reshape(len(found), -1) / scale - flat @ B.T
-        moved += surprise @ B / probe.unit_noise
-    return (flat + strategy.back(strategy.half(moved))).reshape(found.shape)
+        return values
+    strategy = together(noisy_queries)[1]
+    flat, moved = values.reshape(len(values), -1), np.zeros((len(values), strategy.cells))
+    for noisy_query, y in zip(more, rest, strict=True):
+        scale = sqrt(noisy_query.strategy.largest_square)
+        B = noisy_query.strategy.matrix() / scale  # its twin for variances has the same V but may have other rows
+        surprise = np.asarray(y, dtype=np.float64).reshape(len(values), -1) / scale - flat @ B.T
+        moved += surprise @ B / noisy_query.unit_noise
+    return (flat + strategy.back(strategy.half(moved))).reshape(values.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
     """One strategy measured several times, perhaps with different noise: as good as one measurement."""
 
-    probes: Sequence[Probe]
+    noisy_queries: Sequence[NoisyQuery]
 
     @property
     def strategy(self) -> IntegerStrategy:
         """The strategy in the units of the first measurement."""
-        return self.probes[0].strategy
+        return self.noisy_queries[0].strategy
 
     @property
     def unit_noise(self) -> float:
         """Noise variance of the mean, for the strategy scaled to largest column norm 1."""
-        noises = [p.unit_noise for p in self.probes]
+        noises = [p.unit_noise for p in self.noisy_queries]
         return 0.0 if 0.0 in noises else 1 / sum(1 / noise for noise in noises)
 
     def mean(self, answers: Sequence[Array]) -> Array:
         """The mean of the answers by inverse variance, in the units of the first."""
         if len(answers) == 1:
             return answers[0]
-        noises = np.array([p.unit_noise for p in self.probes])
+        noises = np.array([p.unit_noise for p in self.noisy_queries])
         weights = noises == 0 if not noises.all() else 1 / noises
-        scales = [self.strategy.multiplier / p.strategy.multiplier for p in self.probes]
+        scales = [self.strategy.multiplier / p.strategy.multiplier for p in self.noisy_queries]
         parts = zip(weights / weights.sum(), scales, answers, strict=True)
         return np.sum([w * scale * np.asarray(y, dtype=np.float64) for w, scale, y in parts], axis=0)
 
 
-def _repeats(probes: Sequence[Probe]) -> list[list[int]]:
-    """Places of probes that measure the same up to a factor, in the order in which they come first."""
+def _repeats(noisy_queries: Sequence[NoisyQuery]) -> list[list[int]]:
+    """Places of noisy queries that measure the same up to a factor, in the order in which they come first."""
     kinds: dict[tuple[object, ...], list[int]] = {}
-    for i, probe in enumerate(probes):
-        kinds.setdefault(probe.strategy.kind, []).append(i)
+    for i, noisy_query in enumerate(noisy_queries):
+        kinds.setdefault(noisy_query.strategy.kind, []).append(i)
     return list(kinds.values())
 
 
-def cost_of(probe: Probe, budget: Budget) -> Fraction:
+def cost_of(noisy_query: NoisyQuery, budget: Budget) -> Fraction:
     """mu^2 of measuring one attribute set; without noise only where nobody changes the answers."""
-    moved = sensitivity(probe.strategy, budget)
-    if moved and not probe.variance:
-        raise LeastnoiseError("a recipe must not measure what a person changes without noise; make the plan again")
-    return moved / probe.variance if moved else Fraction(0)
+    moved = sensitivity(noisy_query.strategy, budget)
+    if moved and not noisy_query.variance:
+        raise LeastnoiseError(
+            "an integer plan must not measure what a person changes without noise; make the plan again"
+        )
+    return moved / noisy_query.variance if moved else Fraction(0)
 
 
 def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
@@ -177,19 +183,19 @@ def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
     return budget.neighbours.squared_sensitivity(strategy.largest_square, strategy.largest_difference)
 
 
-def make_recipe(plan: Plan) -> Recipe:
+def make_integer_plan(plan: Plan) -> IntegerPlan:
     """Round a plan to integers, then set the noise so that it costs no more than the budget, exactly."""
     if plan.embedded is not None:
         raise LeastnoiseError("solver 'embedding' is for comparison and cannot be measured; plan with 'fourier'")
     design, budget = plan.design, plan.budget
-    rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.prior == "search")
+    rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.baseline == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
     roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
     total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers
-    probes = tuple(_probes(s, budget, root / total) for s, root in zip(strategies, roots, strict=True))
-    recipe = Recipe(plan.workload, budget, design.structure, rounding.priors, probes)
-    assert recipe.cost.mu_squared <= budget.exact_cost, "a recipe must not cost more than its budget"
-    return recipe
+    noisy_queries = tuple(_noisy_queries(s, budget, root / total) for s, root in zip(strategies, roots, strict=True))
+    integer_plan = IntegerPlan(plan.workload, budget, design.structure, rounding.baselines, noisy_queries)
+    assert integer_plan.cost.mu_squared <= budget.exact_cost, "an integer plan must not cost more than its budget"
+    return integer_plan
 
 
 def _root(loss: float, strategies: Sequence[IntegerStrategy], budget: Budget) -> float:
@@ -199,22 +205,22 @@ def _root(loss: float, strategies: Sequence[IntegerStrategy], budget: Budget) ->
     return sqrt(loss * sensitivity(strategies[0], budget) / strategies[0].largest_square)
 
 
-def _probes(strategies: Sequence[IntegerStrategy], budget: Budget, share: float) -> tuple[Probe, ...]:
+def _noisy_queries(strategies: Sequence[IntegerStrategy], budget: Budget, share: float) -> tuple[NoisyQuery, ...]:
     """A share of the budget for one residual; a second strategy, which only guards the first, gets little of it."""
     if not strategies:
         return ()
     if not sensitivity(
         strategies[0], budget
     ):  # nobody changes these answers: the total, where one row replaces another
-        return (Probe(strategies[0], Fraction(0)),)
+        return (NoisyQuery(strategies[0], Fraction(0)),)
     shares = (share,) if len(strategies) == 1 else (share * (1 - GUARD), share * GUARD)
     if not min(shares) > 0:
         raise LeastnoiseError("weights that differ so much leave nothing for some answers; use weights closer together")
     whole = budget.exact_cost / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
-    return tuple(probe_for(s, budget, whole * Fraction(part)) for s, part in zip(strategies, shares, strict=True))
+    return tuple(noisy_query_for(s, budget, whole * Fraction(part)) for s, part in zip(strategies, shares, strict=True))
 
 
-def probe_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -> Probe:
+def noisy_query_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -> NoisyQuery:
     """The strategy, scaled up where its noise would be small, with the variance that costs at most mu^2 = `part`."""
     variance = sensitivity(strategy, budget) / part
     if variance > LARGEST_VARIANCE:
@@ -225,4 +231,4 @@ def probe_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -> Prob
     if variance < LEAST_DEVIATION**2:
         scale = strategy.multiplier * ceil(LEAST_DEVIATION / sqrt(variance))
         strategy = IntegerStrategy(strategy.parts, scale, strategy.levels)
-    return Probe(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))
+    return NoisyQuery(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))

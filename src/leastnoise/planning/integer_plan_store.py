@@ -1,4 +1,4 @@
-"""Recipes as plain data: a header and integer arrays, with a digest of both."""
+"""Integer plans as plain data: a header and integer arrays, with a digest of both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.integer_plan import Probe, Recipe
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import fraction_text, read_fraction
@@ -22,18 +22,18 @@ from leastnoise.workload.hierarchy import hierarchy_of, tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
 
 
-def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a recipe."""
+def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of an integer plan."""
     arrays: Arrays = {
-        f"prior{c}": p.vector for c, p in enumerate(recipe.priors) if p.vector is not None and p.tree is None
+        f"prior{c}": p.vector for c, p in enumerate(integer_plan.baselines) if p.vector is not None and p.tree is None
     }
     numbers: dict[int, int] = {}
     parts: list[dict[str, Any]] = []
     residuals: list[list[dict[str, Any]]] = []
-    for o, probes in enumerate(recipe.probes):
+    for o, noisy_queries in enumerate(integer_plan.noisy_queries):
         residuals.append([])
-        for i, probe in enumerate(probes):
-            strategy = probe.strategy
+        for i, noisy_query in enumerate(noisy_queries):
+            strategy = noisy_query.strategy
             for part in strategy.parts:
                 if id(part) not in numbers:
                     numbers[id(part)] = len(parts)
@@ -49,61 +49,63 @@ def recipe_data(recipe: Recipe) -> tuple[dict[str, Any], Arrays]:
                 {
                     "parts": [numbers[id(p)] for p in strategy.parts],
                     "multiplier": strategy.multiplier,
-                    "variance": fraction_text(probe.variance),
+                    "variance": fraction_text(noisy_query.variance),
                 }
             )
     header: dict[str, Any] = {
-        "workload": workload_to_json(recipe.workload),
-        "budget": recipe.budget.to_json(),
-        "classes": [list(c.members) for c in recipe.structure.classes],
-        "orbits": [list(o) for o in recipe.structure.orbits],
+        "workload": workload_to_json(integer_plan.workload),
+        "budget": integer_plan.budget.to_json(),
+        "classes": [list(c.members) for c in integer_plan.structure.classes],
+        "orbits": [list(o) for o in integer_plan.structure.orbits],
         "parts": parts,
         "residuals": residuals,
     }
-    if any(p.tree is not None for p in recipe.priors):
-        header["trees"] = [c for c, p in enumerate(recipe.priors) if p.tree is not None]
-    if recipe.selection:
-        header["selection"] = fraction_text(recipe.selection)
+    if any(p.tree is not None for p in integer_plan.baselines):
+        header["trees"] = [c for c, p in enumerate(integer_plan.baselines) if p.tree is not None]
+    if integer_plan.selection:
+        header["selection"] = fraction_text(integer_plan.selection)
     return header, arrays
 
 
-def recipe_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Recipe:
-    """Read what `recipe_data` made."""
+def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> IntegerPlan:
+    """Read what `integer_plan_data` made."""
     workload = workload_from_json(header["workload"])
     class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
     structure = build_structure(workload, lambda i: class_of[i])
     if [list(o) for o in structure.orbits] != header["orbits"]:
-        raise LeastnoiseError("the residuals of the recipe are not those of its workload")
-    priors = stored_priors(structure, header.get("trees", ()), arrays)
-    trees = {tree_key(p.tree): p.tree for p in priors if p.tree is not None}
+        raise LeastnoiseError("the residuals of the integer plan are not those of its workload")
+    baselines = stored_baselines(structure, header.get("trees", ()), arrays)
+    trees = {tree_key(p.tree): p.tree for p in baselines if p.tree is not None}
     parts = [_part(i, record, arrays, trees) for i, record in enumerate(header["parts"])]
-    probes = []
+    noisy_queries = []
     for o, records in enumerate(header["residuals"]):
         shape = structure.shape(structure.orbits[o])
-        probes.append(tuple(_probe(r, parts, arrays.get(f"levels{o}_{i}"), shape) for i, r in enumerate(records)))
+        noisy_queries.append(
+            tuple(_noisy_query(r, parts, arrays.get(f"levels{o}_{i}"), shape) for i, r in enumerate(records))
+        )
     budget = Budget.from_json(header["budget"])
     selection = read_fraction(header["selection"]) if "selection" in header else Fraction(0)
-    return Recipe(workload, budget, structure, priors, tuple(probes), selection)
+    return IntegerPlan(workload, budget, structure, baselines, tuple(noisy_queries), selection)
 
 
-def _probe(
+def _noisy_query(
     record: Mapping[str, Any], parts: list[Part], levels: npt.NDArray[Any] | None, shape: tuple[int, ...]
-) -> Probe:
+) -> NoisyQuery:
     strategy = IntegerStrategy(tuple(parts[i] for i in record["parts"]), int(record["multiplier"]), levels)
     if strategy.shape != shape:
         raise LeastnoiseError(f"a strategy of shape {strategy.shape} cannot measure cells of shape {shape}")
-    return Probe(strategy, read_fraction(record["variance"]))
+    return NoisyQuery(strategy, read_fraction(record["variance"]))
 
 
-def stored_priors(
+def stored_baselines(
     structure: Structure, trees: Sequence[int], arrays: Mapping[str, npt.NDArray[Any]]
-) -> tuple[Prior, ...]:
-    """The priors of a stored plan or recipe; those of trees follow from the domain."""
+) -> tuple[Baseline, ...]:
+    """The baselines of a stored plan or integer plan; those of trees follow from the domain."""
     attributes = structure.workload.domain.attributes
     return tuple(
-        Prior.along(hierarchy_of(attributes[c.members[0]]).tree)
+        Baseline.along(hierarchy_of(attributes[c.members[0]]).tree)
         if i in trees
-        else Prior(c.size, arrays.get(f"prior{i}"))
+        else Baseline(c.size, arrays.get(f"prior{i}"))
         for i, c in enumerate(structure.classes)
     )
 
@@ -117,6 +119,6 @@ def _part(
     return Centring(*shape) if record["centring"] else Rows(arrays[f"rows{number}"], shape)
 
 
-def fingerprint(recipe: Recipe) -> str:
+def fingerprint(integer_plan: IntegerPlan) -> str:
     """A digest of everything that decides what is measured and with how much noise."""
-    return digest_of(*recipe_data(recipe))
+    return digest_of(*integer_plan_data(integer_plan))

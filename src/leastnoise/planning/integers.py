@@ -11,15 +11,15 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.strategies import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, TreeStrategy
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part, Rows
 from leastnoise.strategies.rounding import (
     Lattice,
     free_rows,
+    integer_baseline,
     integer_levels,
-    integer_prior,
     joint_rows,
     reaches,
     short_basis,
@@ -39,7 +39,7 @@ GUARD_PRECISION = 2.0**9
 
 
 class Rounding:
-    """Integer strategies for a design, all vanishing on one prior per class."""
+    """Integer strategies for a design, all vanishing on one baseline per class."""
 
     def __init__(self, design: Design, mu: float, searched: bool = True):
         self.design, self.mu, self.searched = design, mu, searched
@@ -64,7 +64,7 @@ class Rounding:
     @cached_property
     def _uses(self) -> list[dict[int, Strategy | None]]:
         """Per class: its distinct strategies by identity; key 0 stands for a strategy over several axes."""
-        uses: list[dict[int, Strategy | None]] = [{} for _ in self.design.priors]
+        uses: list[dict[int, Strategy | None]] = [{} for _ in self.design.baselines]
         for o in range(len(self.design.solutions)):
             for c, s in self._axes(o):
                 uses[c][0 if s is None else id(s)] = s
@@ -72,26 +72,26 @@ class Rounding:
 
     @cached_property
     def _alone(self) -> dict[int, Strategy]:
-        """Classes with a searched prior and a single strategy that vanishes on it and on nothing else.
+        """Classes with a searched baseline and a single strategy that vanishes on it and on nothing else.
 
-        Uniform and given priors stay what they are, so that releases of different workloads can be merged.
+        Uniform and given baselines stay what they are, so that releases of different workloads can be merged.
         """
-        found = {}
-        for c, (uses, prior) in enumerate(zip(self._uses, self.design.priors, strict=True)):
+        entries = {}
+        for c, (uses, baseline) in enumerate(zip(self._uses, self.design.baselines, strict=True)):
             (only,) = uses.values() if len(uses) == 1 else (None,)
-            searched = self.searched and prior.vector is not None and prior.tree is None
-            if only is not None and searched and _defines(only, prior.values):
-                found[c] = only
-        return found
+            searched = self.searched and baseline.vector is not None and baseline.tree is None
+            if only is not None and searched and _defines(only, baseline.values):
+                entries[c] = only
+        return entries
 
     def _centring(self, c: int, strategy: Strategy) -> bool:
-        return self.design.priors[c].vector is None and is_centring(strategy)
+        return self.design.baselines[c].vector is None and is_centring(strategy)
 
     @cached_property
-    def _integer_priors(self) -> list[IntArray]:
+    def _integer_baselines(self) -> list[IntArray]:
         return [
-            integer_prior(p.values, n) if p.tree is None else np.zeros(0, dtype=np.int64)  # trees need none
-            for p, n in zip(self.design.priors, self._least_norms, strict=True)
+            integer_baseline(p.values, n) if p.tree is None else np.zeros(0, dtype=np.int64)  # trees need none
+            for p, n in zip(self.design.baselines, self._least_norms, strict=True)
         ]
 
     # --- digits -------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Rounding:
         rounded = 0
         for c, s in self._axes(orbit):
             if s is not None and not scaled and self._centring(c, s):
-                room /= sqrt(Centring(self.design.priors[c].size).largest_square)
+                room /= sqrt(Centring(self.design.baselines[c].size).largest_square)
             else:
                 rounded += 1
         each = 1 / max(rounded, 1)
@@ -119,7 +119,7 @@ class Rounding:
     @cached_property
     def _least_norms(self) -> list[float]:
         """Per class: the least column norm of its matrices; a matrix over several axes shares its norm among them."""
-        norms = [SPAN_PRECISION] * len(self.design.priors)
+        norms = [SPAN_PRECISION] * len(self.design.baselines)
         for o, orbit in enumerate(self.design.structure.orbits):
             if self.design.solutions[o] is not None:
                 joint = axis_parts(self._planned(o)) is None
@@ -129,24 +129,24 @@ class Rounding:
 
     @cached_property
     def _free(self) -> dict[int, tuple[Rows, Array]]:
-        """Classes whose only strategy, once rounded, defines the prior."""
-        found = {c: free_rows(s.matrix(), min(self._least_norms[c], PRECISION)) for c, s in self._alone.items()}
-        return {c: f for c, f in found.items() if close(f[1], self.design.priors[c].values)}
+        """Classes whose only strategy, once rounded, defines the baseline."""
+        entries = {c: free_rows(s.matrix(), min(self._least_norms[c], PRECISION)) for c, s in self._alone.items()}
+        return {c: f for c, f in entries.items() if close(f[1], self.design.baselines[c].values)}
 
     # --- results ------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def priors(self) -> tuple[Prior, ...]:
+    def baselines(self) -> tuple[Baseline, ...]:
         """The vector on which the integer strategies of each class vanish."""
         out = []
-        for c, prior in enumerate(self.design.priors):
-            if prior.tree is not None:
-                out.append(prior)  # contrasts along a tree vanish on it exactly
+        for c, baseline in enumerate(self.design.baselines):
+            if baseline.tree is not None:
+                out.append(baseline)  # contrasts along a tree vanish on it exactly
             elif c in self._free:
-                out.append(Prior(prior.size, self._free[c][1]))
+                out.append(Baseline(baseline.size, self._free[c][1]))
             else:
-                p = self._integer_priors[c]
-                out.append(Prior(prior.size, None if (p == 1).all() else p / p.sum()))
+                p = self._integer_baselines[c]
+                out.append(Baseline(baseline.size, None if (p == 1).all() else p / p.sum()))
         return tuple(out)
 
     def strategies(self, orbit: int) -> tuple[IntegerStrategy, ...]:
@@ -166,8 +166,8 @@ class Rounding:
             return (IntegerStrategy(parts),)
         else:
             main = IntegerStrategy((self._joint(orbit, planned),))
-        priors = iter([self.priors[c].values for c in classes])
-        if all(reaches(p.matrix(), [next(priors) for _ in p.shape]) for p in main.parts):
+        baselines = iter([self.baselines[c].values for c in classes])
+        if all(reaches(p.matrix(), [next(baselines) for _ in p.shape]) for p in main.parts):
             return (main,)
         return main, IntegerStrategy(tuple(self._whole(c) for c in classes))
 
@@ -187,22 +187,22 @@ class Rounding:
             return Contrasts.rounded(planned, norm)
         if self._centring(c, planned):
             return Centring(planned.cells)
-        found = self._lattice(c).round(dense_rows(planned), norm)
-        return found if reaches(found.rows, [self.priors[c].values]) else self._lattice(c).guarded(found, norm)
+        rows = self._lattice(c).round(dense_rows(planned), norm)
+        return rows if reaches(rows.rows, [self.baselines[c].values]) else self._lattice(c).guarded(rows, norm)
 
     def _independent(self, c: int, planned: Strategy, norm: float) -> Part:
         """Rounded rows that stay independent, which levels of their own demand."""
         rows = dense_rows(planned)
         while norm <= SPAN_PRECISION:
-            found = self._lattice(c).round(rows, norm)
-            if np.linalg.matrix_rank(found.rows.astype(np.float64)) == len(rows):
-                return found
+            result = self._lattice(c).round(rows, norm)
+            if np.linalg.matrix_rank(result.rows.astype(np.float64)) == len(rows):
+                return result
             norm *= 4
         raise LeastnoiseError(f"rows on {planned.cells} values are too much alike to be rounded; use solver 'fourier'")
 
     def _lattice(self, c: int) -> Lattice:
         if c not in self._lattices:
-            self._lattices[c] = Lattice(self._integer_priors[c])
+            self._lattices[c] = Lattice(self._integer_baselines[c])
         return self._lattices[c]
 
     def _whole(self, c: int) -> Part:
@@ -210,12 +210,12 @@ class Rounding:
 
     def _joint(self, orbit: int, planned: Strategy) -> Part:
         classes = self.design.structure.orbits[orbit]
-        priors, bases = [self._integer_priors[c] for c in classes], [self._basis(c) for c in classes]
-        return joint_rows(dense_rows(planned), planned.shape, priors, bases, self._norm(orbit))
+        baselines, bases = [self._integer_baselines[c] for c in classes], [self._basis(c) for c in classes]
+        return joint_rows(dense_rows(planned), planned.shape, baselines, bases, self._norm(orbit))
 
     def _basis(self, c: int) -> IntArray:
         if c not in self._bases:
-            self._bases[c] = short_basis(self._integer_priors[c])
+            self._bases[c] = short_basis(self._integer_baselines[c])
         return self._bases[c]
 
 
@@ -245,15 +245,15 @@ def is_centring(strategy: Strategy) -> bool:
     return bool(np.allclose(V, V[0, 0] * (n * np.eye(n) - 1) / max(n - 1, 1), atol=1e-7 * V[0, 0]))
 
 
-def _defines(strategy: Strategy, prior: Array) -> bool:
-    """Whether the rows are n - 1 independent ones that vanish on the prior."""
+def _defines(strategy: Strategy, baseline: Array) -> bool:
+    """Whether the rows are n - 1 independent ones that vanish on the baseline."""
     if strategy.measurements != strategy.cells - 1:
         return False
     rows = strategy.matrix()
-    vanish = np.abs(rows @ prior).max() <= 1e-6 * np.abs(rows).max() * np.abs(prior).max()
+    vanish = np.abs(rows @ baseline).max() <= 1e-6 * np.abs(rows).max() * np.abs(baseline).max()
     return bool(vanish and np.linalg.matrix_rank(rows) == len(rows))
 
 
 def close(one: Array, other: Array) -> bool:
-    """Whether two priors are nearly the same."""
+    """Whether two baselines are nearly the same."""
     return bool(np.isfinite(one).all() and np.abs(one - other).max() <= 0.05 * np.abs(other).max())

@@ -14,7 +14,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.planning.design import Design, Question
-from leastnoise.planning.structure import Asked, Table
+from leastnoise.planning.structure import RequestedQueries, Table
 from leastnoise.planning.variance import Variances
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import Weighted
@@ -40,7 +40,7 @@ class Multipliers:
         self.question, self.structure, self.scale = question, question.structure, scale
         self.conjugate = 1.0 if r == inf else r / (r - 1)
         self.even_weights = r == inf
-        self.asked = question.asked.plain if self.even_weights else question.asked
+        self.requested = question.requested.plain if self.even_weights else question.requested
         self.tables = [i for i, w in enumerate(scale) if w > 0]
         self.norm_weights = np.ones(len(self.tables)) if self.even_weights else scale[self.tables]
         self.levers = [*self._slot_levers(), *self._table_levers()]
@@ -53,7 +53,7 @@ class Multipliers:
         used = {s for t in self.tables for s in (self.structure.tables[t].slots or ())}
         out = []
         for s in sorted(used):
-            family, n = self.asked.families[s], self.structure.classes[self.structure.slots[s].cls].size
+            family, n = self.requested.families[s], self.structure.classes[self.structure.slots[s].cls].size
             if family.plain.name not in EVEN:
                 out.append(Lever(s, None, family.weights(n)))
         return out
@@ -62,7 +62,7 @@ class Multipliers:
         return [
             Lever(None, t, family.weights(self.structure.shape(self.structure.tables[t].axes)))
             for t in self.tables
-            if (family := self.asked.tensors[t]) is not None
+            if (family := self.requested.tensors[t]) is not None
         ]
 
     def start(self) -> Array:
@@ -93,7 +93,7 @@ class Multipliers:
     def _slot_mass(self, s: int, mass: list[float]) -> float:
         if s in self.lever_of_slot:
             return mass[self.lever_of_slot[s]]
-        return float(self.asked.families[s].weights(self.structure.classes[self.structure.slots[s].cls].size).sum())
+        return float(self.requested.families[s].weights(self.structure.classes[self.structure.slots[s].cls].size).sum())
 
     @property
     def leaves_out(self) -> bool:
@@ -110,14 +110,14 @@ class Multipliers:
         weights = np.zeros(len(self.scale))
         weights[self.tables] = c * self.scale[self.tables]
         floor = REACH * weights.max() if reach else 0.0
-        families, tensors = list(self.asked.families), list(self.asked.tensors)
+        families, tensors = list(self.requested.families), list(self.requested.tensors)
         for lever, v in zip(self.levers, u, strict=True):
             if lever.slot is not None:
-                families[lever.slot] = Weighted(self.asked.families[lever.slot].plain, lever.base * v)
+                families[lever.slot] = Weighted(self.requested.families[lever.slot].plain, lever.base * v)
             elif lever.table is not None:
-                tensors[lever.table] = _weighted(self.asked.tensors[lever.table], lever.base * v)
-        asked = Asked(tuple(families), tuple(tensors))
-        return replace(self.question, table_weights=np.maximum(weights, floor), asked=asked)
+                tensors[lever.table] = _weighted(self.requested.tensors[lever.table], lever.base * v)
+        result = RequestedQueries(tuple(families), tuple(tensors))
+        return replace(self.question, table_weights=np.maximum(weights, floor), requested=result)
 
     def shares(self, x: Array, design: Design) -> tuple[Array, Array]:
         """Shares of the weighted error and of the norm: their difference is d log(T^2 / norm) / dx.
@@ -125,7 +125,7 @@ class Multipliers:
         Their ratio is the mean variance behind a multiplier over the mean variance of all.
         """
         variances = Variances(design, design.noise(1.0))
-        by_table = design.question.table_weights * variances.table_sums(design.smashed)
+        by_table = design.question.table_weights * variances.table_sums(design.residual_workload)
         total = by_table.sum()
         rows = self._row_errors(design, variances)
         return np.concatenate([by_table[self.tables], *rows]) / total, self._norm_shares(x)
@@ -159,7 +159,7 @@ class Multipliers:
         return out
 
     def _table_errors(self, design: Design, variances: Variances, t: int) -> Array:
-        table, family = self.structure.tables[t], design.question.asked.tensors[t]
+        table, family = self.structure.tables[t], design.question.requested.tensors[t]
         assert family is not None
         v = np.concatenate([part for part, _ in variances.blocks_of(table)])
         return design.question.table_weights[t] * table.copies * family.weights(self.structure.shape(table.axes)) * v
@@ -179,7 +179,7 @@ class Multipliers:
     def _weighted_tensor(self, design: Design, variances: Variances, t: int, table: Table) -> Array:
         assert table.slots is not None
         weights = [
-            design.question.asked.families[s].weights(self.structure.classes[c].size)
+            design.question.requested.families[s].weights(self.structure.classes[c].size)
             for s, c in zip(table.slots, table.axes, strict=True)
         ]
         v = np.concatenate([part for part, _ in variances.blocks_of(table)]).reshape([len(w) for w in weights])
@@ -190,14 +190,14 @@ class Multipliers:
     def _fast(self, design: Design, variances: Variances) -> dict[int, Array]:
         """Kept rows carry their own variance, contracted rows their squared mean: no query is listed."""
         out = {lever.slot: np.zeros(len(lever.base)) for lever in self.levers if lever.slot is not None}
-        pairs, smashed = self.structure.pairs, design.smashed
-        amounts = smashed.pair_weights(design.question.table_weights)
+        pairs, residual_workload = self.structure.pairs, design.residual_workload
+        amounts = residual_workload.pair_weights(design.question.table_weights)
         noise = np.where(design.losses > 0, design.noise(1.0), 0.0)  # what is not measured has no noise to share
         amounts = amounts * (design.members * noise)[pairs.orbit]
         kept: dict[Hashable, float] = {}
         outside = np.zeros(len(self.structure.slots) + 1)
         for p, (o, amount) in enumerate(zip(pairs.orbit.tolist(), amounts.tolist(), strict=True)):
-            solution, body, inside = design.solutions[o], smashed.bodies[p], pairs.inside[p]
+            solution, body, inside = design.solutions[o], residual_workload.bodies[p], pairs.inside[p]
             if solution is None or body is None or inside is None or amount == 0:
                 continue
             error = amount * solution.strategy.error(body)
@@ -208,7 +208,7 @@ class Multipliers:
         for s in out:
             assert s is not None
             rows = variances.slot_rows(s)
-            u = design.question.asked.families[s].weights(rows.data.size)
+            u = design.question.requested.families[s].weights(rows.data.size)
             candidates = [(outside[s], rows.means**2)]
             candidates += [(kept[s, i], variances.axis_variances(rows, f)) for i, f in parts.items() if (s, i) in kept]
             for amount, v in candidates:

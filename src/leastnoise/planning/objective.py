@@ -3,7 +3,8 @@
 All are min over mechanisms of the norm of the variances (sum_q w_q Var(q)^r)^(1/r), r = 1 (sum) to infinity (max).
 By duality (WFF Lemma 3.9 and Remark 3.12; docs/theory.md) that equals the largest weighted-sum optimum over
 multipliers c with sum_q w_q c_q^r' = 1, 1/r + 1/r' = 1: any multipliers give a lower bound, and the search climbs it.
-Any priors give such a pair; the prior is searched for the multipliers found, and the multipliers for that prior.
+Any baselines give such a pair; the baseline is searched for the multipliers found, and the multipliers for that
+baseline.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from leastnoise.algebra.gram import outer_all
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design, Question, no_progress, solve_design
 from leastnoise.planning.multipliers import Multipliers
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import Structure
 from leastnoise.planning.variance import Variances
 from leastnoise.strategies import Solver
@@ -108,18 +109,18 @@ def _row_weights(structure: Structure, table: int) -> Array | None:
 
 def optimize(
     question: Question,
-    priors: tuple[Prior, ...],
+    baselines: tuple[Baseline, ...],
     solver: Solver,
     objective: Objective,
     progress: Progress = no_progress,
 ) -> Outcome:
-    """The best design found for an objective under given priors, with the proven floor for the same spaces."""
+    """The best design found for an objective under given baselines, with the proven floor for the same spaces."""
     structure = question.structure
     if objective.r == 1:
-        design = solve_design(question, priors, solver, progress)
+        design = solve_design(question, baselines, solver, progress)
         return Outcome(design, design.root_total**2, design.root_floor**2)
     multipliers = Multipliers(question, objective.r, query_weights(structure, objective))
-    return _DualSearch(multipliers, priors, solver, objective, progress).run()
+    return _DualSearch(multipliers, baselines, solver, objective, progress).run()
 
 
 class _DualSearch:
@@ -130,16 +131,16 @@ class _DualSearch:
     """
 
     def __init__(
-        self, m: Multipliers, priors: tuple[Prior, ...], solver: Solver, objective: Objective, progress: Progress
+        self, m: Multipliers, baselines: tuple[Baseline, ...], solver: Solver, objective: Objective, progress: Progress
     ):
-        self.m, self.priors, self.solver, self.norm, self.progress = m, priors, solver, objective, progress
+        self.m, self.baselines, self.solver, self.norm, self.progress = m, baselines, solver, objective, progress
         self.value, self.floor = inf, 0.0
         self.best: Design | None = None
         self.dual: Design | None = None
         self.reach: list[int] = []  # measurements per orbit at equal multipliers
 
     def evaluate(self, x: Array) -> Design:
-        design = solve_design(self.m.question_at(x), self.priors, self.solver)
+        design = solve_design(self.m.question_at(x), self.baselines, self.solver)
         value = norm_of(Variances(design, design.noise(1.0)), self.m.structure, self.m.scale, self.norm)
         # a multiplier near zero takes its query out of reach, and what is left looks better than it is
         reach = [0 if s is None else s.strategy.measurements for s in design.solutions]
@@ -161,7 +162,7 @@ class _DualSearch:
         for step in range(STEPS):
             self.progress(step, STEPS, "balancing errors")
             if self.m.leaves_out and step % 10 == 0:
-                self._bound(solve_design(self.m.question_at(x, reach=False), self.priors, self.solver))
+                self._bound(solve_design(self.m.question_at(x, reach=False), self.baselines, self.solver))
             if self.value <= self.floor * (1 + GAP) or eta < LEAST_STEP:
                 break
             error, norm = self.m.shares(x, design)

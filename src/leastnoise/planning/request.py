@@ -12,11 +12,11 @@ import numpy as np
 from leastnoise._types import Progress
 from leastnoise.algebra.gram import Kron, LowRank
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.baseline import search_priors
+from leastnoise.planning.baseline import search_baselines
 from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor
-from leastnoise.planning.design import Design, Question, solve_design, start_priors
+from leastnoise.planning.design import Design, Question, solve_design, start_baselines
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
-from leastnoise.planning.residual_workload import Prior, Smashed
+from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure, build_structure
 from leastnoise.strategies import Cache, Solver
 from leastnoise.strategies.solvers import DENSE_CELLS, LOOSE_CELLS
@@ -24,8 +24,8 @@ from leastnoise.strategies.tree import distance
 from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load
 
-SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the prior
-ROUNDS = 4  # of prior and multipliers in turn, for objectives other than the sum
+SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the baseline
+ROUNDS = 4  # of baseline and multipliers in turn, for objectives other than the sum
 WORTH = 1e-7  # relative gain below which a round ends
 TREE_DISTANCE = 1.15  # from the floor: up to here a tree is followed where a search is possible, if slow
 TREE_LEAVES = 400  # of a hierarchy: beyond, strategies follow the tree, as searching them takes minutes
@@ -47,7 +47,7 @@ class Request:
 
     workload: Workload
     solver: str
-    prior: str | Mapping[str, Any]
+    baseline: str | Mapping[str, Any]
     objective: Objective
     bases: Mapping[str, Any]
     gap: float
@@ -56,17 +56,17 @@ class Request:
         """Content of the job."""
         blocks = tuple((b.on, b.ways, b.families_key, b.weight, b.target) for b in self.workload.blocks)
         fixed = {k: np.asarray(v, dtype=float).tobytes() for k, v in self.bases.items()}
-        prior = (
-            self.prior
-            if isinstance(self.prior, str)
-            else repr({k: np.asarray(v).tolist() for k, v in self.prior.items()})
+        baseline = (
+            self.baseline
+            if isinstance(self.baseline, str)
+            else repr({k: np.asarray(v).tolist() for k, v in self.baseline.items()})
         )
         return (
-            self.workload.domain.names,  # priors and bases are given by name
+            self.workload.domain.names,  # baselines and bases are given by name
             self.workload.domain.shape,
             blocks,
             self.solver,
-            prior,
+            baseline,
             self.objective,
             tuple(sorted(fixed.items())),
             self.gap,
@@ -77,7 +77,7 @@ class Request:
         if key in _outcomes:
             _outcomes.move_to_end(key)
             return _outcomes[key]
-        structure = build_structure(self.workload, self._tell_apart)
+        structure = build_structure(self.workload, self._distinguish)
         question = self._question(structure)
         solver = Solver(self.solver, self.gap, _solutions)
         outcome = self._with_class_floor(self._best(question, solver, progress))
@@ -99,12 +99,12 @@ class Request:
         if max(c.size for c in design.structure.classes) > POLAR_VALUES:
             return replace(outcome, floor=0.0)
         question = (outcome.dual or design).question
-        reference = solve_design(question, design.priors, Solver("optimal", self.gap, _solutions))
+        reference = solve_design(question, design.baselines, Solver("optimal", self.gap, _solutions))
         return replace(outcome, floor=min(reference.root_floor**2, outcome.value))
 
-    def _tell_apart(self, attribute: int) -> object:
+    def _distinguish(self, attribute: int) -> object:
         name = self.workload.domain.names[attribute]
-        given = [m.get(name) for m in (self.bases, self.prior) if isinstance(m, Mapping)]
+        given = [m.get(name) for m in (self.bases, self.baseline) if isinstance(m, Mapping)]
         return tuple(None if g is None else np.asarray(g, dtype=float).tobytes() for g in given)
 
     def _question(self, structure: Structure) -> Question:
@@ -114,58 +114,60 @@ class Request:
         return Question(structure, weights, structure.stated, bases if self.bases else ())
 
     def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
-        uniform = start_priors(question, self._follows)
-        if isinstance(self.prior, Mapping):
+        uniform = start_baselines(question, self._follows)
+        if isinstance(self.baseline, Mapping):
             return optimize(question, self._given(question.structure), solver, self.objective, progress)
-        if self.prior == "uniform" or self.solver not in SEARCHING:
+        if self.baseline == "uniform" or self.solver not in SEARCHING:
             return optimize(question, uniform, solver, self.objective, progress)
-        if self.prior != "search":
-            raise LeastnoiseError(f"unknown prior {self.prior!r}; use search, uniform or one vector per attribute")
+        if self.baseline != "search":
+            raise LeastnoiseError(
+                f"unknown baseline {self.baseline!r}; use search, uniform or one vector per attribute"
+            )
         scout = self._scout(question, uniform)
         best = optimize(question, uniform, solver, self.objective, progress)
-        asked = question
+        result = question
         for _ in range(1 if self.objective.r == 1 else ROUNDS):
-            priors = search_priors(asked, uniform, scout, progress)
-            if priors == uniform:
+            baselines = search_baselines(result, uniform, scout, progress)
+            if baselines == uniform:
                 break
-            found = optimize(question, priors, solver, self.objective, progress)
-            if found.value >= best.value * (1 - WORTH):
+            outcome = optimize(question, baselines, solver, self.objective, progress)
+            if outcome.value >= best.value * (1 - WORTH):
                 break
-            # other objectives: the prior is searched again for the multipliers found so far
-            best, asked = found, found.design.question
+            # other objectives: the baseline is searched again for the multipliers found so far
+            best, result = outcome, outcome.design.question
         return best
 
     def _follows(self, load: Load) -> bool:
         """Whether strategies follow the tree of a hierarchy: where asked to, or where it is large and that is good."""
-        if self.solver != "optimal" or self.prior != "search":
+        if self.solver != "optimal" or self.baseline != "search":
             return self.solver == "tree"
         leaves = load.tree.leaf_count
         return leaves > TREE_LEAVES and (leaves > DENSE_CELLS or distance(load) <= TREE_DISTANCE)
 
-    def _scout(self, question: Question, uniform: tuple[Prior, ...]) -> Solver:
-        """The solver of the search: product strategies where residuals without structure are too dear to repeat."""
-        problems = Smashed(question.structure, uniform, question.asked).problems(question.table_weights)
-        dear = any(p and p[1].cells > LOOSE_CELLS and not isinstance(p[1], Kron | LowRank) for p in problems)
+    def _scout(self, question: Question, uniform: tuple[Baseline, ...]) -> Solver:
+        """The solver of the search: product strategies where residuals without structure are too costly to repeat."""
+        problems = ResidualWorkload(question.structure, uniform, question.requested).problems(question.table_weights)
+        costly = any(p and p[1].cells > LOOSE_CELLS and not isinstance(p[1], Kron | LowRank) for p in problems)
         gap = max(self.gap, 1e-4) if question.structure.has_tensors else self.gap
-        return Solver("kronecker" if dear else self.solver, gap, _solutions)
+        return Solver("kronecker" if costly else self.solver, gap, _solutions)
 
-    def _given(self, structure: Structure) -> tuple[Prior, ...]:
-        assert isinstance(self.prior, Mapping)
-        for name in self.prior:
+    def _given(self, structure: Structure) -> tuple[Baseline, ...]:
+        assert isinstance(self.baseline, Mapping)
+        for name in self.baseline:
             self.workload.domain.index(name)
         out = []
         for c in structure.classes:
             name = self.workload.domain.names[c.members[0]]
-            v = None if name not in self.prior else np.asarray(self.prior[name], dtype=float)
+            v = None if name not in self.baseline else np.asarray(self.baseline[name], dtype=float)
             if v is not None and (v.shape != (c.size,) or not np.isfinite(v).all() or abs(v.sum() - 1) > 1e-9):
-                raise LeastnoiseError(f"prior of {name!r} must be {c.size} numbers that sum to 1")
-            out.append(Prior(c.size, v))
+                raise LeastnoiseError(f"baseline of {name!r} must be {c.size} numbers that sum to 1")
+            out.append(Baseline(c.size, v))
         return tuple(out)
 
-    def prior_name(self, design: Design) -> str:
+    def baseline_name(self, design: Design) -> str:
         """What was used in the end."""
-        if isinstance(self.prior, Mapping):
+        if isinstance(self.baseline, Mapping):
             return "given"
-        if any(p.vector is not None and p.tree is None for p in design.priors):
+        if any(p.vector is not None and p.tree is None for p in design.baselines):
             return "search"
-        return "tree" if any(p.tree is not None for p in design.priors) else "uniform"
+        return "tree" if any(p.tree is not None for p in design.baselines) else "uniform"

@@ -1,4 +1,4 @@
-"""Smash: from a workload and priors to one Gram per residual (QuerySmasher section 6, with a prior)."""
+"""Smash: from a workload and baselines to one Gram per residual (QuerySmasher section 6, with a baseline)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leastnoise._types import Array
 from leastnoise.algebra.gram import Factor, Gram, Kron, LowRank, combine
 from leastnoise.algebra.residual import split
 from leastnoise.domain.tree import Tree
-from leastnoise.planning.structure import Asked, Structure
+from leastnoise.planning.structure import RequestedQueries, Structure
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import DENSE_LIMIT, Family, Total, digest
 from leastnoise.workload.hierarchy import Load, even_shares, load_of, tree_key
@@ -21,10 +21,10 @@ ZERO = 1e-12  # relative size below which a residual piece is nothing
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
-    """The prior of one class: a vector that sums to 1; None stands for uniform.
+class Baseline:
+    """The baseline of one class: a vector that sums to 1; None stands for uniform.
 
-    A prior with a tree is the one in which every node spreads evenly over its children; strategies then follow it.
+    A baseline with a tree is the one in which every node spreads evenly over its children; strategies then follow it.
     """
 
     size: int
@@ -32,9 +32,9 @@ class Prior:
     tree: Tree | None = None
 
     @staticmethod
-    def along(tree: Tree) -> Prior:
-        """The prior of strategies that follow a tree."""
-        return Prior(tree.leaf_count, even_shares(tree), tree)
+    def along(tree: Tree) -> Baseline:
+        """The baseline of strategies that follow a tree."""
+        return Baseline(tree.leaf_count, even_shares(tree), tree)
 
     @cached_property
     def values(self) -> Array:
@@ -46,14 +46,14 @@ class Prior:
         """Content key."""
         if self.tree is not None:
             return ("tree", tree_key(self.tree))
-        return ("uniform", self.size) if self.vector is None else ("prior", digest(self.values))
+        return ("uniform", self.size) if self.vector is None else ("baseline", digest(self.values))
 
 
 class SlotData:
-    """A family on an attribute under a prior: its Gram, the factor of its residual, its mean square."""
+    """A family on an attribute under a baseline: its Gram, the factor of its residual, its mean square."""
 
-    def __init__(self, family: Family, prior: Prior):
-        self.family, self.prior, self.size = family, prior, prior.size
+    def __init__(self, family: Family, baseline: Baseline):
+        self.family, self.baseline, self.size = family, baseline, baseline.size
 
     @cached_property
     def gram(self) -> Array:
@@ -62,35 +62,37 @@ class SlotData:
 
     @cached_property
     def load(self) -> Load | None:
-        """What the family asks of strategies that follow the tree of the prior."""
-        return None if self.prior.tree is None else load_of(self.family, self.prior.tree)
+        """What the family asks of strategies that follow the tree of the baseline."""
+        return None if self.baseline.tree is None else load_of(self.family, self.baseline.tree)
 
     @cached_property
     def mean_square(self) -> float:
         """||W pi||^2."""
         if self.load is not None:
             return self.load.mean_square
-        if self.prior.vector is None and self.size > DENSE_LIMIT // 4:
+        if self.baseline.vector is None and self.size > DENSE_LIMIT // 4:
             return float(self.family.wrapped_diagonal(self.size).mean())
-        p = self.prior.values
+        p = self.baseline.values
         return float(p @ self.gram @ p)
 
     @cached_property
     def factor(self) -> Factor:
         """W'^T W' with W' = W - (W pi) 1^T."""
-        circulant = self.family.circulant and self.prior.vector is None
-        return Factor(self.size, (self.family.key, self.prior.key), self._dense, self._spectrum(), circulant, self.load)
+        circulant = self.family.circulant and self.baseline.vector is None
+        return Factor(
+            self.size, (self.family.key, self.baseline.key), self._dense, self._spectrum(), circulant, self.load
+        )
 
     def _dense(self) -> Array:
-        g, p = self.gram, self.prior.values
+        g, p = self.gram, self.baseline.values
         gp = g @ p
         return g - gp[:, None] - gp[None, :] + p @ gp
 
     def _spectrum(self) -> Callable[[], Array] | None:
-        if self.prior.vector is not None:
+        if self.baseline.vector is not None:
             return None
 
-        def spectrum() -> Array:  # the uniform prior sees the zero frequency alone
+        def spectrum() -> Array:  # the uniform baseline sees the zero frequency alone
             s = self.family.spectrum(self.size).copy()
             s[0] = 0.0
             return s
@@ -102,7 +104,7 @@ class SlotData:
         """True when every row is constant, so that nothing is left for the residual."""
         if isinstance(self.family, Total) or self.size == 1:
             return True
-        if self.prior.vector is None:
+        if self.baseline.vector is None:
             power = self.family.spectrum(self.size)
             return bool(power[1:].sum() <= ZERO * power.sum())
         if self.load is not None:
@@ -113,9 +115,9 @@ class SlotData:
 class TensorPart:
     """A non-product family on a table: its residual rows for each set of kept axes."""
 
-    def __init__(self, family: TensorFamily, priors: Sequence[Prior]):
-        self.family, self.priors = family, tuple(priors)
-        self.shape = tuple(p.size for p in priors)
+    def __init__(self, family: TensorFamily, baselines: Sequence[Baseline]):
+        self.family, self.baselines = family, tuple(baselines)
+        self.shape = tuple(p.size for p in baselines)
 
     @cached_property
     def root(self) -> Array:
@@ -124,11 +126,11 @@ class TensorPart:
 
     def piece(self, kept: tuple[int, ...]) -> Array:
         """Rows of the residual on the kept axes."""
-        return split(self.root, [p.values for p in self.priors], kept)
+        return split(self.root, [p.values for p in self.baselines], kept)
 
     def key(self, kept: tuple[int, ...]) -> Hashable:
         """Content key of the residual."""
-        return ("tensor", self.family.key, self.shape, kept, tuple(p.key for p in self.priors))
+        return ("tensor", self.family.key, self.shape, kept, tuple(p.key for p in self.baselines))
 
     def gram(self, kept: tuple[int, ...]) -> Gram | None:
         """Gram of the residual, or None where nothing is left."""
@@ -140,32 +142,33 @@ class TensorPart:
         return LowRank(tuple(self.shape[a] for a in kept), self.key(kept), lambda: rows)
 
     def mean_square(self) -> float:
-        """Weighted sum of squared answers on the prior."""
+        """Weighted sum of squared answers on the baseline."""
         return float(np.sum(self.piece(()) ** 2))
 
 
 @dataclass
-class Smashed:
-    """A workload smashed with given priors: coefficients and Grams of every residual."""
+class ResidualWorkload:
+    """A workload in residual spaces with given baselines: coefficients and Grams of every residual."""
 
     structure: Structure
-    priors: tuple[Prior, ...]
-    asked: Asked  # the objective may have put weights on rows
+    baselines: tuple[Baseline, ...]
+    requested: RequestedQueries  # the objective may have put weights on rows
     slots: list[SlotData] = field(init=False)
     tensors: dict[int, TensorPart] = field(init=False)
 
     def __post_init__(self) -> None:
         self.slots = [
-            SlotData(f, self.priors[s.cls]) for f, s in zip(self.asked.families, self.structure.slots, strict=True)
+            SlotData(f, self.baselines[s.cls])
+            for f, s in zip(self.requested.families, self.structure.slots, strict=True)
         ]
         self.tensors = {}
         shared: dict[Hashable, TensorPart] = {}
         for t, table in enumerate(self.structure.tables):
-            family = self.asked.tensors[t]
+            family = self.requested.tensors[t]
             if family is not None:
-                key = (family.key, tuple(self.priors[c].key for c in table.axes))
+                key = (family.key, tuple(self.baselines[c].key for c in table.axes))
                 if key not in shared:
-                    shared[key] = TensorPart(family, [self.priors[c] for c in table.axes])
+                    shared[key] = TensorPart(family, [self.baselines[c] for c in table.axes])
                 self.tensors[t] = shared[key]
 
     @cached_property
@@ -183,13 +186,13 @@ class Smashed:
     def bodies(self) -> list[Gram | None]:
         """Per pair: the Gram of one table's piece, without its coefficient; None where nothing is left."""
         pairs = self.structure.pairs
-        made: dict[Hashable, Gram | None] = {}
+        result: dict[Hashable, Gram | None] = {}
         out: list[Gram | None] = []
         for t, inside, kept in zip(pairs.table.tolist(), pairs.inside, pairs.kept, strict=True):
             key: Hashable = inside if inside is not None else self.tensors[t].key(kept)
-            if key not in made:
-                made[key] = self._body(t, inside, kept)
-            out.append(made[key])
+            if key not in result:
+                result[key] = self._body(t, inside, kept)
+            out.append(result[key])
         return out
 
     def _body(self, table: int, inside: tuple[int, ...] | None, kept: tuple[int, ...]) -> Gram | None:

@@ -10,11 +10,11 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.certificate import Floor
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.embedding import embed
-from leastnoise.planning.integer_plan_store import stored_priors
+from leastnoise.planning.integer_plan_store import stored_baselines
 from leastnoise.planning.objective import Objective, Outcome
-from leastnoise.planning.residual_workload import Prior, Smashed
-from leastnoise.planning.store_checks import cells_of, check_design, check_prior, entries, number, numbers, text
-from leastnoise.planning.structure import Asked, Structure, build_structure
+from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
+from leastnoise.planning.store_checks import cells_of, check_baseline, check_design, entries, number, numbers, text
+from leastnoise.planning.structure import RequestedQueries, Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.storage.archive import Archive
 from leastnoise.storage.formats import Format
@@ -70,8 +70,8 @@ class _Pool:
         return name
 
 
-def _read_strategies(records: list[dict[str, Any]], arrays: Any, priors: tuple[Prior, ...]) -> list[Strategy]:
-    trees = {tree_key(p.tree): p.tree for p in priors if p.tree is not None}
+def _read_strategies(records: list[dict[str, Any]], arrays: Any, baselines: tuple[Baseline, ...]) -> list[Strategy]:
+    trees = {tree_key(p.tree): p.tree for p in baselines if p.tree is not None}
     out: list[Strategy] = []
     for r in records:
         shape = r["shape"]
@@ -108,14 +108,14 @@ def save(plan: Plan, path: Path) -> None:
         for s in design.solutions
     ]
     arrays = dict(pool.arrays)
-    for c, p in enumerate(design.priors):
+    for c, p in enumerate(design.baselines):
         if p.vector is not None and p.tree is None:
             arrays[f"prior{c}"] = p.vector
     stated = design.structure.stated
-    for i, (f, s) in enumerate(zip(design.question.asked.families, design.structure.slots, strict=True)):
+    for i, (f, s) in enumerate(zip(design.question.requested.families, design.structure.slots, strict=True)):
         if f.key != stated.families[i].key:
             arrays[f"rows{i}"] = f.weights(design.structure.classes[s.cls].size)
-    for i, (t, table) in enumerate(zip(design.question.asked.tensors, design.structure.tables, strict=True)):
+    for i, (t, table) in enumerate(zip(design.question.requested.tensors, design.structure.tables, strict=True)):
         if t is not None and t.key != design.structure.block_of(table).tensor.key:
             arrays[f"queries{i}"] = t.weights(design.structure.shape(table.axes))
     arrays["table_weights"] = design.question.table_weights
@@ -123,7 +123,7 @@ def save(plan: Plan, path: Path) -> None:
         "workload": workload_to_json(plan.workload),
         "budget": plan.budget.to_json(),
         "solver": plan.solver,
-        "prior": plan.prior,
+        "prior": plan.baseline,
         "objective": plan.objective.to_json(),
         "value": plan.outcome.value,
         "floor": plan.outcome.floor,
@@ -132,7 +132,7 @@ def save(plan: Plan, path: Path) -> None:
         "solutions": solutions,
         "classes": [list(c.members) for c in design.structure.classes],
         "seconds": plan.seconds,
-        "trees": [c for c, p in enumerate(design.priors) if p.tree is not None],
+        "trees": [c for c, p in enumerate(design.baselines) if p.tree is not None],
     }
     Archive(header, arrays).save(path, FORMAT)
 
@@ -144,7 +144,7 @@ def read(path: Path) -> dict[str, Any]:
         return _fields(archive.header, archive.arrays)
 
 
-def _asked(structure: Structure, arrays: dict[str, Array]) -> Asked:
+def _requested(structure: Structure, arrays: dict[str, Array]) -> RequestedQueries:
     """The stated queries with the weights that an objective has put on their rows."""
     stated, sizes = structure.stated, [structure.classes[slot.cls].size for slot in structure.slots]
     shapes = [structure.shape(table.axes) for table in structure.tables]
@@ -160,7 +160,7 @@ def _asked(structure: Structure, arrays: dict[str, Array]) -> Asked:
         WeightedTensor(t.plain, weights(k, t.plain.count(s))) if t is not None and (k := f"queries{i}") in arrays else t
         for i, (t, s) in enumerate(zip(stated.tensors, shapes, strict=True))
     ]
-    return Asked(tuple(families), tuple(tensors))
+    return RequestedQueries(tuple(families), tuple(tensors))
 
 
 def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
@@ -168,24 +168,24 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     inner = embed(workload) if header["solver"] == "embedding" else workload
     class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
     structure = build_structure(inner, lambda i: class_of[i])
-    priors = stored_priors(structure, header.get("trees", ()), arrays)
-    for prior in priors:
-        check_prior(prior)
-    asked = _asked(structure, arrays)
-    question = Question(structure, numbers(arrays, "table_weights", (len(structure.tables),), least=0.0), asked)
-    smashed = Smashed(structure, priors, asked)
-    strategies = _read_strategies(header["strategies"], arrays, priors)
+    baselines = stored_baselines(structure, header.get("trees", ()), arrays)
+    for baseline in baselines:
+        check_baseline(baseline)
+    result = _requested(structure, arrays)
+    question = Question(structure, numbers(arrays, "table_weights", (len(structure.tables),), least=0.0), result)
+    residual_workload = ResidualWorkload(structure, baselines, result)
+    strategies = _read_strategies(header["strategies"], arrays, baselines)
     solutions = tuple(
         None if s is None else Solution(strategies[s["strategy"]], s["error"], s["floor"]) for s in header["solutions"]
     )
-    design = Design(question, smashed, tuple(smashed.problems(question.table_weights)), solutions)
+    design = Design(question, residual_workload, tuple(residual_workload.problems(question.table_weights)), solutions)
     check_design(design)
     value, kind = header["any_floor"]
     return {
         "workload": workload,
         "budget": Budget.from_json(header["budget"]),
         "solver": text(header["solver"], "the solver"),
-        "prior": text(header["prior"], "the prior"),
+        "baseline": text(header["prior"], "the baseline"),
         "objective": Objective.of(header["objective"]),
         "outcome": Outcome(design, number(header["value"], "the value"), number(header["floor"], "the floor")),
         "floor": Floor(number(value, "the floor"), text(kind, "the kind of floor")),

@@ -17,32 +17,32 @@ from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design
 from leastnoise.planning.integers import axis_parts
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.strategies import Solution, Strategy, TreeStrategy
 from leastnoise.workload.hierarchy import tree_key
 
-SAME = 1e-6  # what sums of a prior may be off by
+SAME = 1e-6  # what sums of a baseline may be off by
 LARGEST = 1e40  # entries of strategies lie far within: they are solved for columns of norm 1
 
 
 def numbers(arrays: Mapping[str, Any], name: str, shape: tuple[int, ...] | None = None, least: float = -inf) -> Array:
     """An array of the file: finite numbers of at least `least`, in this shape."""
-    found = arrays[name]
-    if not isinstance(found, np.ndarray) or found.dtype != np.float64 or not found.size:
+    result = arrays[name]
+    if not isinstance(result, np.ndarray) or result.dtype != np.float64 or not result.size:
         raise LeastnoiseError(f"the array {name!r} does not hold numbers")
-    if shape is not None and found.shape != shape:
-        raise LeastnoiseError(f"the array {name!r} is of shape {found.shape} where {shape} is needed")
-    if not np.isfinite(found).all() or found.min() < least:
+    if shape is not None and result.shape != shape:
+        raise LeastnoiseError(f"the array {name!r} is of shape {result.shape} where {shape} is needed")
+    if not np.isfinite(result).all() or result.min() < least:
         raise LeastnoiseError(f"the array {name!r} has numbers that are out of range")
-    return found
+    return result
 
 
 def entries(arrays: Mapping[str, Any], name: str, shape: tuple[int, ...] | None = None, least: float = -inf) -> Array:
     """The numbers of a strategy; squares and, where they must not be negative, inverse squares stay finite."""
-    found = numbers(arrays, name, shape, least)
-    if np.abs(found).max() > LARGEST or (least == 0 and ((found > 0) & (found < 1 / LARGEST)).any()):
+    result = numbers(arrays, name, shape, least)
+    if np.abs(result).max() > LARGEST or (least == 0 and ((result > 0) & (result < 1 / LARGEST)).any()):
         raise LeastnoiseError(f"the array {name!r} has numbers that are out of range")
-    return found
+    return result
 
 
 def cells_of(shape: Any) -> int:
@@ -66,11 +66,11 @@ def text(value: Any, what: str) -> str:
     return value
 
 
-def check_prior(prior: Prior) -> None:
-    """Refuse a prior that is no distribution over the values of its class."""
-    values = numbers({"prior": prior.values}, "prior", (prior.size,), least=0.0)
+def check_baseline(baseline: Baseline) -> None:
+    """Refuse a baseline that is no distribution over the values of its class."""
+    values = numbers({"prior": baseline.values}, "prior", (baseline.size,), least=0.0)
     if not abs(values.sum() - 1) < SAME:
-        raise LeastnoiseError("a prior does not sum to 1")
+        raise LeastnoiseError("a baseline does not sum to 1")
 
 
 def check_design(design: Design) -> None:
@@ -83,7 +83,7 @@ def check_design(design: Design) -> None:
             raise LeastnoiseError("a residual has no solution, or one that nobody asked for")
         if solution is not None:
             _check_solution(solution, structure.shape(orbit))
-            _check_trees(solution.strategy, [design.priors[c].tree for c in orbit])
+            _check_trees(solution.strategy, [design.baselines[c].tree for c in orbit])
 
 
 def _check_solution(solution: Solution, shape: tuple[int, ...]) -> None:

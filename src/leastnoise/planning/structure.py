@@ -34,7 +34,7 @@ class AttributeClass:
 
 @dataclass(frozen=True)
 class Slot:
-    """One family on one class: the unit that has a Gram factor and a mean square under the prior."""
+    """One family on one class: the unit that has a Gram factor and a mean square under the baseline."""
 
     cls: int
     family: Family
@@ -57,23 +57,23 @@ class Pairs:
     table: IntArray
     orbit: IntArray
     extensions: IntArray  # tables of this kind that contain a given member of the orbit
-    outside: IntArray  # slots contracted with the prior; the dummy slot fills up
+    outside: IntArray  # slots contracted with the baseline; the dummy slot fills up
     inside_slots: IntArray  # slots kept, filled up likewise; all dummy when not a product
     inside: tuple[tuple[int, ...] | None, ...]  # slots kept, aligned with the orbit; None when not a product
     kept: tuple[tuple[int, ...], ...]  # axes of the table that are kept
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedQueries:
     """The queries with their weights: a family per slot, a tensor family per table that is not a product."""
 
     families: tuple[Family, ...]
     tensors: tuple[TensorFamily | None, ...]
 
     @property
-    def plain(self) -> Asked:
+    def plain(self) -> RequestedQueries:
         """The same queries with weight 1 each."""
-        return Asked(tuple(f.plain for f in self.families), tuple(t and t.plain for t in self.tensors))
+        return RequestedQueries(tuple(f.plain for f in self.families), tuple(t and t.plain for t in self.tensors))
 
     @property
     def is_plain(self) -> bool:
@@ -83,7 +83,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Structure:
-    """Everything about a workload that does not depend on priors or weights."""
+    """Everything about a workload that does not depend on baselines or weights."""
 
     workload: Workload
     classes: tuple[AttributeClass, ...]
@@ -109,10 +109,10 @@ class Structure:
         return any(t.slots is None for t in self.tables)
 
     @property
-    def stated(self) -> Asked:
+    def stated(self) -> RequestedQueries:
         """The queries as the workload states them."""
         tensors = (None if t.slots is not None else self.block_of(t).tensor for t in self.tables)
-        return Asked(tuple(s.family for s in self.slots), tuple(tensors))
+        return RequestedQueries(tuple(s.family for s in self.slots), tuple(tensors))
 
     @cached_property
     def _class_of(self) -> dict[int, int]:
@@ -158,7 +158,9 @@ def _parts(axes: Orbit, sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def build_structure(workload: Workload, extra: Callable[[int], object] = lambda i: None) -> Structure:
-    """Classes, tables and residual orbits of a workload; `extra` tells attributes apart that the workload does not."""
+    """Classes, tables and residual orbits of a workload; `extra` distinguishes attributes that the workload does
+    not.
+    """
     classes = _classes(workload, extra)
     builder = _Builder(classes, {i: c for c, cls in enumerate(classes) for i in cls.members})
     if sum(map(builder.pieces, workload.blocks)) > MOST_PIECES:

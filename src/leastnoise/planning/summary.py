@@ -54,7 +54,7 @@ def summary(plan: Plan) -> str:
     )
     if plan.gap < inf:
         lines.append(f"within {percent_above(1 + plan.gap)} of the best strategies in these residual spaces (proven)")
-    lines += filter(None, [_measured_words(plan)])
+    lines += filter(None, [_measured_text(plan)])
     lines.append(f"privacy: {plan.budget}")
     return "\n".join(lines)
 
@@ -83,8 +83,8 @@ def explain(plan: Plan) -> str:
         )
     if plan.objective.r == inf and any(b.weight != 1 for b in plan.workload.blocks):
         parts.append("The objective `max` treats all queries alike; their weights do not enter it.")
-    parts.append(_prior_words(plan))
-    parts += [_target_words(g) for g in plan.groups() if "target" in g]
+    parts.append(_baseline_text(plan))
+    parts += [_target_text(g) for g in plan.groups() if "target" in g]
     parts.append(f"Privacy: {plan.budget}.")
     return "\n".join(p for p in parts if p)
 
@@ -115,7 +115,7 @@ def document(plan: Plan) -> dict[str, Any]:
         }
         | budget.neighbours.to_json(),
         "solver": plan.solver,
-        "prior": plan.prior,
+        "baseline": plan.baseline,
         "groups": plan.groups(),
         "residuals": int(design.members[design.losses > 0].sum()),
         "distinct_residuals": int((design.losses > 0).sum()),
@@ -123,12 +123,12 @@ def document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def has_recipe(plan: Plan) -> bool:
+def has_integer_plan(plan: Plan) -> bool:
     """Whether the plan has an integer form that is quickly made."""
-    if any(p.size > ROUNDED_VALUES and p.tree is None for p in plan.design.priors):
+    if any(p.size > ROUNDED_VALUES and p.tree is None for p in plan.design.baselines):
         return False
     try:
-        return plan.recipe is not None
+        return plan.integer_plan is not None
     except LeastnoiseError:  # a strategy without integer form; running the plan says which
         return False
 
@@ -138,37 +138,37 @@ def measured(plan: Plan) -> dict[str, Any] | None:
 
     Attributes with very many values are left out here, because rounding them takes longer than planning.
     """
-    if not has_recipe(plan):
+    if not has_integer_plan(plan):
         return None
-    cost = plan.recipe.cost
+    cost = plan.integer_plan.cost
     return {
-        "rmse": plan.recipe.rmse,
+        "rmse": plan.integer_plan.rmse,
         "rounding_loss": plan.rounding_loss,
         "mu": cost.mu,
         "mu_squared": fraction_text(cost.mu_squared),
     }
 
 
-def _measured_words(plan: Plan) -> str:
-    found = measured(plan)
-    if found is None:
+def _measured_text(plan: Plan) -> str:
+    entries = measured(plan)
+    if entries is None:
         return ""
-    loss = found["rounding_loss"]
+    loss = entries["rounding_loss"]
     change = f"{abs(loss):.2%} {'more' if loss >= 0 else 'less'} than planned"
-    return f"measured in exact integers: rmse {number(found['rmse'])}, {change}"
+    return f"measured in exact integers: rmse {number(entries['rmse'])}, {change}"
 
 
-def _prior_words(plan: Plan) -> str:
-    if plan.prior == "uniform":
+def _baseline_text(plan: Plan) -> str:
+    if plan.baseline == "uniform":
         return "Residuals are taken against the uniform distribution of every attribute."
-    if plan.prior == "tree":
+    if plan.baseline == "tree":
         return "Residuals of a hierarchy are taken against nodes that spread evenly over their children."
-    if plan.prior == "given":
+    if plan.baseline == "given":
         return "Residuals are taken against the distributions given for the attributes."
-    return "Residuals are taken against distributions found by the prior search; that alone lowers the error."
+    return "Residuals are taken against distributions found by the baseline search; that alone lowers the error."
 
 
-def _target_words(group: dict[str, Any]) -> str:
+def _target_text(group: dict[str, Any]) -> str:
     verdict = "met" if group["met"] else "NOT met"
     return (
         f"Target for {group['family']} on {where(group)}: standard error at most {number(group['target'])}; "

@@ -17,7 +17,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import outer_all
 from leastnoise.algebra.residual import split, subsets
 from leastnoise.planning.design import Design
-from leastnoise.planning.residual_workload import SlotData, Smashed
+from leastnoise.planning.residual_workload import ResidualWorkload, SlotData
 from leastnoise.planning.structure import Table
 from leastnoise.strategies import CirculantStrategy, Strategy, TreeStrategy
 from leastnoise.workload import Family
@@ -95,11 +95,11 @@ class AxisRows:
     @cached_property
     def by_length(self) -> tuple[Array, Array] | None:
         """(lengths, counts) when rows are intervals too many to list."""
-        found = self.data.family.intervals(self.data.size)
+        intervals = self.data.family.intervals(self.data.size)
         small = self.data.size <= DENSE_LIMIT // 4
-        if found is None or small or self._cells or self.data.prior.vector is not None:
+        if intervals is None or small or self._cells or self.data.baseline.vector is not None:
             return None
-        return found[0].astype(np.float64), found[1].astype(np.float64)
+        return intervals[0].astype(np.float64), intervals[1].astype(np.float64)
 
     @cached_property
     def rows(self) -> Array:
@@ -113,15 +113,15 @@ class AxisRows:
 
     @cached_property
     def means(self) -> Array:
-        """Answer of each row on the prior."""
+        """Answer of each row on the baseline."""
         if self.by_length is not None:
             return self.by_length[0] / self.data.size
         if self.spans is not None:
             low, high, flip = self.spans
-            below = np.concatenate([[0.0], np.cumsum(self.data.prior.values)])
+            below = np.concatenate([[0.0], np.cumsum(self.data.baseline.values)])
             inside = below[high + 1] - below[low]
             return np.where(flip, 1 - inside, inside)
-        return self.data.prior.values if self._cells else self.rows @ self.data.prior.values
+        return self.data.baseline.values if self._cells else self.rows @ self.data.baseline.values
 
     @property
     def _cells(self) -> bool:
@@ -130,7 +130,7 @@ class AxisRows:
 
     @cached_property
     def squares(self) -> Array:
-        """Squared answer of each row on the prior."""
+        """Squared answer of each row on the baseline."""
         return self.means**2
 
     @cached_property
@@ -146,7 +146,7 @@ class AxisRows:
                 return strategy.node_variances()[nodes]
         if self.by_length is not None and isinstance(strategy, CirculantStrategy):
             return interval_variances(strategy, self.by_length[0])
-        if self._cells and self.data.prior.vector is None and isinstance(strategy, CirculantStrategy):
+        if self._cells and self.data.baseline.vector is None and isinstance(strategy, CirculantStrategy):
             return np.full(self.data.size, max(float(strategy.kernel()[0]), 0.0))
         if self.spans is not None:
             return self._span_variances(strategy.inverse(), self.spans[0], self.spans[1])
@@ -157,7 +157,7 @@ class AxisRows:
         n = self.data.size
         table = np.zeros((n + 1, n + 1))
         table[1:, 1:] = inverse.cumsum(axis=0).cumsum(axis=1)
-        below = np.concatenate([[0.0], np.cumsum(self.data.prior.values)])
+        below = np.concatenate([[0.0], np.cumsum(self.data.baseline.values)])
         mean = below[high + 1] - below[low]
         square = table[high + 1, high + 1] - table[high + 1, low] - table[low, high + 1] + table[low, low]
         cross = table[high + 1, n] - table[low, n]
@@ -187,19 +187,23 @@ class Variances:
     # --- sums per table, without listing queries ---------------------------------------------------------------------
 
     @cached_property
-    def plain(self) -> Smashed:
-        """The workload smashed with weight 1 on every query."""
-        smashed = self.design.smashed
-        return smashed if smashed.asked.is_plain else replace(smashed, asked=smashed.asked.plain)
+    def plain(self) -> ResidualWorkload:
+        """The workload in residual spaces with weight 1 on every query."""
+        residual_workload = self.design.residual_workload
+        return (
+            residual_workload
+            if residual_workload.requested.is_plain
+            else replace(residual_workload, requested=residual_workload.requested.plain)
+        )
 
-    def table_sums(self, smashed: Smashed) -> Array:
+    def table_sums(self, residual_workload: ResidualWorkload) -> Array:
         """Per table: summed (row-weighted) variance over all its queries and copies."""
         pairs = self.design.structure.pairs
-        weights = smashed.pair_weights(np.ones(len(self.design.structure.tables)))
+        weights = residual_workload.pair_weights(np.ones(len(self.design.structure.tables)))
         traces: dict[Hashable, float] = {}
         out = np.zeros(len(self.design.structure.tables))
         for p, (o, t) in enumerate(zip(pairs.orbit.tolist(), pairs.table.tolist(), strict=True)):
-            body, solution = smashed.bodies[p], self.design.solutions[o]
+            body, solution = residual_workload.bodies[p], self.design.solutions[o]
             if body is None or solution is None:
                 continue
             key = (id(solution.strategy), id(body))  # unlike attributes may share a strategy
@@ -231,7 +235,7 @@ class Variances:
     def _axis_rows(self, family: Family, cls: int) -> AxisRows:
         key = (family.key, cls)
         if key not in self._rows:
-            self._rows[key] = AxisRows(SlotData(family, self.design.priors[cls]))
+            self._rows[key] = AxisRows(SlotData(family, self.design.baselines[cls]))
         return self._rows[key]
 
     def axis_variances(self, rows: AxisRows, strategy: Strategy) -> Array:
@@ -246,10 +250,10 @@ class Variances:
         products: list[ProductTerm] = []
         others: list[DenseTerm] = []
         for kept in subsets(len(axes)):
-            found = self.strategy(tuple(axes[p] for p in kept))
-            if found is None:
+            result = self.strategy(tuple(axes[p] for p in kept))
+            if result is None:
                 continue
-            noise, strategy = found
+            noise, strategy = result
             if kept and strategy.factors is None:
                 others.append((noise, kept, strategy))
                 continue
@@ -300,13 +304,13 @@ class Variances:
 
     def coordinates(self, queries: Array, axes: tuple[int, ...]) -> Array:
         """Rows whose inner products are the covariances of the queries."""
-        priors = [self.design.priors[c].values for c in axes]
+        baselines = [self.design.baselines[c].values for c in axes]
         out = []
         for kept in subsets(len(axes)):
-            found = self.strategy(tuple(axes[p] for p in kept))
-            if found is not None:
-                piece = split(queries, priors, kept)
-                out.append(np.sqrt(found[0]) * found[1].half(piece.reshape(len(queries), *piece.shape[1:])))
+            strategy = self.strategy(tuple(axes[p] for p in kept))
+            if strategy is not None:
+                piece = split(queries, baselines, kept)
+                out.append(np.sqrt(strategy[0]) * strategy[1].half(piece.reshape(len(queries), *piece.shape[1:])))
         return np.concatenate(out, axis=1)
 
     def table_maximum(self, table: Table) -> float:

@@ -120,14 +120,14 @@ class Budget:
             raise LeastnoiseError(f"not a budget: {data!r} ({error})") from None
 
     def __str__(self) -> str:
-        said = " and ".join(f"{name} {value:g}" for name, value in self.stated)
+        text = " and ".join(f"{name} {value:g}" for name, value in self.stated)
         also = ", ".join(f"{name} {getattr(self, name):.4g}" for name in ("mu", "rho") if name not in dict(self.stated))
-        return f"{said} ({also}) for {self.neighbours}"
+        return f"{text} ({also}) for {self.neighbours}"
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.stated)
+        text = ", ".join(f"{name}={value!r}" for name, value in self.stated)
         hidden = ", ".join(f"{name}={value!r}" for name, value in self.neighbours.arguments.items())
-        return f"Budget({said}, {hidden})"
+        return f"Budget({text}, {hidden})"
 
 
 def _mu(stated: Mapping[str, float]) -> float:
@@ -143,8 +143,8 @@ def _mu(stated: Mapping[str, float]) -> float:
         case {"epsilon": _, **rest} if not rest:
             raise LeastnoiseError("epsilon needs a delta, because Gaussian noise has no delta of zero; try delta=1e-9")
         case _:
-            said = ", ".join(stated) or "nothing"
-            raise LeastnoiseError(f"a budget is epsilon and delta, or mu, or rho; got {said}")
+            text = ", ".join(stated) or "nothing"
+            raise LeastnoiseError(f"a budget is epsilon and delta, or mu, or rho; got {text}")
     if not LEAST < mu < MOST:
         raise LeastnoiseError(f"a budget of mu {mu:g} is out of range; use one between {LEAST} and {MOST}")
     return mu

@@ -14,7 +14,7 @@ from leastnoise.privacy import gaussian
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 LARGEST = 10**300  # beyond it, floats cannot say what the cost is
-_LEAST_MU = 1e-100  # the conversions go no lower; less is told as this much
+_LEAST_MU = 1e-100  # the conversions go no lower; less is reported as this much
 LONGEST_FRACTION = 20_000  # characters; time to read them grows with the square
 _FRACTION = re.compile(r"[0-9]+/[0-9]+", re.ASCII)
 
@@ -143,10 +143,10 @@ def read_fraction(text: object) -> Fraction:
 
 def read_positive_fraction(text: str) -> Fraction:
     """Read a fraction above 0 exactly as `fraction_text` writes it."""
-    found = read_fraction(text)
-    if found <= 0 or fraction_text(found) != text:
+    value = read_fraction(text)
+    if value <= 0 or fraction_text(value) != text:
         raise LeastnoiseError(f"{text[:40]!r} is no positive fraction in lowest terms")
-    return found
+    return value
 
 
 def _float_up(x: Fraction) -> float:

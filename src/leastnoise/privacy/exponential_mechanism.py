@@ -13,12 +13,12 @@ GRAIN = 2**32  # epsilons are multiples of 1/GRAIN
 _RATE = Fraction(355, 904)  # more than pi/8, by less than one part in ten million: 355/113 > pi
 
 
-def choice_cost(epsilon: Fraction) -> Fraction:
+def exponential_mechanism_cost(epsilon: Fraction) -> Fraction:
     """mu^2 of a choice with epsilon, to be added to that of Gaussian measurements: 355/904 epsilon^2.
 
     The least mu is 2 Phi^-1(1 / (1 + e^(-epsilon/2))); this is above it, by less than 1% of mu^2 up to epsilon 1.
 
-    >>> choice_cost(Fraction(1, 10))
+    >>> exponential_mechanism_cost(Fraction(1, 10))
     Fraction(71, 18080)
 
     Guarantees: cost_is_never_below_the_exact_one; trade_off_lies_above_the_gaussian_one;
@@ -27,10 +27,10 @@ def choice_cost(epsilon: Fraction) -> Fraction:
     return _RATE * _positive("epsilon", epsilon) ** 2
 
 
-def choice_rho(epsilon: Fraction) -> Fraction:
+def exponential_mechanism_rho(epsilon: Fraction) -> Fraction:
     """rho of the same choice in zCDP: epsilon^2 / 8 (Cesar and Rogers 2021). Not half of its mu^2, which is larger.
 
-    >>> choice_rho(Fraction(1, 10))
+    >>> exponential_mechanism_rho(Fraction(1, 10))
     Fraction(1, 800)
 
     Guarantees: rho_bounds_renyi_divergences; two_rho_is_no_gaussian_cost.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-MOST_CONTRAST = 30.0  # mu, beyond which neighbours are told apart
+MOST_CONTRAST = 30.0  # mu, beyond which neighbours are distinguished
 LEAST_CONTRAST = 1e-4  # mu, below which sums lose digits and the bound by chi^2 has them all
 _UNIT = 2.0**-53  # the largest relative error of one rounding
 _FAR = 1e150  # of u, whose square is hardly a float any more

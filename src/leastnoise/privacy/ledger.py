@@ -120,10 +120,10 @@ class Ledger:
             return _stopped(connection)
 
     @property
-    def asked_again(self) -> int:
+    def repeated_requests(self) -> int:
         """Codings that could stop a run, beyond the first of each column: that none did tells something, too."""
         with self._file.reading() as connection:
-            return _asked_again(connection)
+            return _repeated_requests(connection)
 
     def attempt(
         self,
@@ -133,11 +133,11 @@ class Ledger:
         dataset: str | None = None,
         insecure: bool = False,
         person: str | None = None,
-        asks: Sequence[tuple[str, str]] = (),
+        stopping_columns: Sequence[tuple[str, str]] = (),
     ) -> Attempt:
         """Begin a run that would spend a cost, or raise `BudgetError`; call it before the data is opened.
 
-        `person` is the column that tells people apart, which is the same for all runs; `asks` has the columns whose
+        `person` is the column that distinguishes people, which is the same for all runs; `asks` has the columns whose
         values can stop the run, each with a digest of how it is coded.
         """
         self._check(cost, dataset, insecure)
@@ -146,11 +146,11 @@ class Ledger:
             self._check_spendable(cost, connection)
             self._check_counting(fingerprint, connection)
             self._check_person(person, connection)
-            for question in dict.fromkeys(asks):
+            for question in dict.fromkeys(stopping_columns):
                 known = connection.execute("SELECT 1 FROM asked WHERE place = ? AND coding = ?", question).fetchone()
                 if not known:
                     connection.execute("INSERT INTO asked (place, coding) VALUES (?, ?)", question)
-            stopped, again = _stopped(connection), _asked_again(connection)
+            stopped, again = _stopped(connection), _repeated_requests(connection)
             if stopped + again >= self.attempts:  # which also takes back what was just asked
                 raise BudgetError(self._used_up(stopped, again))
             connection.execute("INSERT INTO attempt (time, fingerprint) VALUES (?, ?)", row)
@@ -258,14 +258,16 @@ class Ledger:
             connection.execute("INSERT INTO person (id, place) VALUES (1, ?)", (_line("the id of a unit", person),))
         elif known[0] != person:
             raise BudgetError(
-                f"this ledger protects people told apart by the column {known[0]!r}, not by {person!r}; use the same id"
+                f"this ledger protects people distinguished by the column {known[0]!r}, not by {person!r}; use the "
+                f"same id"
             )
 
     def _used_up(self, stopped: int, again: int) -> str:
         runs = f"{stopped:,} {'run' if stopped == 1 else 'runs'} on {self.dataset!r} looked at the data and stopped"
-        asked = f", and {again:,} further codings of columns could stop one" if again else ""
+        question = f", and {again:,} further codings of columns could stop one" if again else ""
         return (
-            f"{runs}{asked}; its ledger allows fewer than {self.attempts:,} and takes no more of them (find problems "
+            f"{runs}{question}; its ledger allows fewer than {self.attempts:,} and takes no more of them (find "
+            f"problems "
             "with `leastnoise check`, and use rules that cover all values)"
         )
 
@@ -273,7 +275,8 @@ class Ledger:
         """Refuse what can be refused without looking at the file."""
         if insecure:
             raise BudgetError(
-                "seeded noise must not be spent on a ledger, as whoever knows the seed can remove it; use SecureBits()"
+                "seeded noise must not be spent on a ledger, as whoever knows the seed can remove it; use "
+                "SecureRandomSource()"
             )
         if dataset is not None and dataset != self.dataset:
             raise BudgetError(
@@ -293,7 +296,7 @@ def _stopped(connection: sqlite3.Connection) -> int:
     return int(count)
 
 
-def _asked_again(connection: sqlite3.Connection) -> int:
+def _repeated_requests(connection: sqlite3.Connection) -> int:
     (count,) = connection.execute("SELECT COUNT(*) - COUNT(DISTINCT place) FROM asked").fetchone()
     return int(count)
 

@@ -29,7 +29,7 @@ _ATTEMPTS = {  # since version 2: runs that look at data, and those of them that
         "place",
         "coding",
     ),  # columns that can stop a run, and how they are coded
-    "person": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "place"),  # the column that tells people apart
+    "person": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "place"),  # the column that distinguishes people
 }
 ATTEMPTS = 10  # runs that may stop after they looked at the data, unless the ledger was made for another number
 # A row is never changed, removed, or replaced by INSERT OR REPLACE, which fires no trigger on the removal.
@@ -65,7 +65,7 @@ class LedgerFile:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from."""
         self._check_there()
-        with self._told(), closing(self._connect(self.path, "rw")) as connection:
+        with self._explained(), closing(self._connect(self.path, "rw")) as connection:
             self._check_kind(connection)
             yield connection
 
@@ -89,7 +89,7 @@ class LedgerFile:
         """Write a new ledger: complete under its name, or not at all."""
         self._check_free()
         new = new_file(self.path, overwrite=False)
-        with new as draft, self._told(), closing(self._connect(draft, "rwc")) as connection:
+        with new as draft, self._explained(), closing(self._connect(draft, "rwc")) as connection:
             connection.executescript(f"BEGIN; {schema()} COMMIT;")
             row = (1, dataset, total, mu_squared)
             connection.execute("INSERT INTO ledger (id, dataset, total, mu_squared) VALUES (?, ?, ?, ?)", row)
@@ -128,18 +128,18 @@ class LedgerFile:
             raise LeastnoiseError(f"the ledger {self.path} is from a newer leastnoise {knows}; update leastnoise")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise LeastnoiseError(self._words(error)) from None
+            raise LeastnoiseError(self._text(error)) from None
         except UnicodeDecodeError:  # SQLite quotes what it cannot read
             raise damaged(self.path, "it has text that is no UTF-8") from None
 
     def _foreign(self) -> str:
         return f"{self.path} is not a ledger; ledgers are made by `leastnoise ledger init`"
 
-    def _words(self, error: sqlite3.Error) -> str:
+    def _text(self, error: sqlite3.Error) -> str:
         match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:  # the kind, without its details
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return f"the ledger {self.path} was in use by others for {self.timeout:g} s; try again later"

@@ -52,7 +52,7 @@ class Neighbours:
         fixed = how == "replace" and (rows is None or exact is not None)  # only then can both have the same size
         known = ("known" if fixed else "private") if size is None else _one_of("size", size, get_args(Size))
         if known == "known" and not fixed:
-            raise LeastnoiseError(f"size 'known' does not go with {_words(how, rows)}; leave size out")
+            raise LeastnoiseError(f"size 'known' does not go with {_text(how, rows)}; leave size out")
         if exact is not None and (how, known) != ("replace", "known"):
             raise LeastnoiseError("exact counts are kept by replacing only; use neighbours='replace' with size 'known'")
         for name, value in (("change", how), ("rows_per_person", rows), ("size", known), ("exact", exact)):
@@ -85,8 +85,8 @@ class Neighbours:
     def arguments(self) -> dict[str, Any]:
         """What says the same to a budget, without what goes without saying."""
         usual = Neighbours(self.change, self.rows_per_person, exact=self.exact).size
-        said = self.to_json() | {"size": None if self.size == usual else self.size}
-        return {name: value for name, value in said.items() if value is not None}
+        fields = self.to_json() | {"size": None if self.size == usual else self.size}
+        return {name: value for name, value in fields.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
@@ -101,12 +101,12 @@ class Neighbours:
         return cls(data["neighbours"], rows, data.get("size"), data.get("exact"))
 
     def __str__(self) -> str:
-        said = _words(self.change, self.rows_per_person)
+        text = _text(self.change, self.rows_per_person)
         if self.exact is not None:
-            return f"{said} such that these counts stay as they are: {self.exact}"
+            return f"{text} such that these counts stay as they are: {self.exact}"
         if self.rows_per_person is None and self.change == "replace":
-            return f"{said}, the number of rows being {'public' if self.size == 'known' else 'private'}"
-        return said
+            return f"{text}, the number of rows being {'public' if self.size == 'known' else 'private'}"
+        return text
 
     def __repr__(self) -> str:
         _, *more = (f"{name}={value!r}" for name, value in self.arguments.items())
@@ -129,7 +129,7 @@ def checked_rows(rows: object) -> int:
     raise LeastnoiseError(f"rows_per_person must be a whole number from 1 to {MOST_ROWS:,}, got {rows!r}")
 
 
-def _words(change: str, rows: int | None) -> str:
+def _text(change: str, rows: int | None) -> str:
     who = "one row" if rows is None else f"one person with at most {rows} row{'s' * (rows > 1)}"
     return f"{_VERBS[change]} {who}"
 

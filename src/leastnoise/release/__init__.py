@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from leastnoise.release.answers import Answer, Joint
     from leastnoise.release.merging import merge
     from leastnoise.release.postprocessing.postprocess import Adjusted
-    from leastnoise.release.queries.linear import Linear
+    from leastnoise.release.queries.linear import LinearQuery
     from leastnoise.release.release import Release
     from leastnoise.release.statistics.statistics import Statistic
     from leastnoise.release.table_release import TableRelease
 
-__all__ = ["Adjusted", "Answer", "Joint", "Linear", "Release", "Statistic", "TableRelease", "merge"]
+__all__ = ["Adjusted", "Answer", "Joint", "LinearQuery", "Release", "Statistic", "TableRelease", "merge"]
 
 export_lazily(__name__)

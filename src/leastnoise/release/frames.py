@@ -86,9 +86,9 @@ def level_frame(
 
 def _nodes(attribute: Attribute, which: IntArray) -> Family:
     tree = hierarchy_of(attribute).tree
-    asked = np.zeros(tree.nodes)
-    asked[which] = 1.0
-    return Nodes(tree, asked)
+    requested = np.zeros(tree.nodes)
+    requested[which] = 1.0
+    return Nodes(tree, requested)
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -147,8 +147,8 @@ def state_products(release: TableRelease, subset: Sequence[int], families: Seque
     order, table = state.order(subset), state.marginal(subset)
     for axis, f in enumerate(families):
         table = _applied(f, table, axis)
-    found = state.errors.product_variances([families[subset.index(a)] for a in order], state.orbit(order))
-    return table, found.transpose([order.index(a) for a in subset])
+    product_variances = state.errors.product_variances([families[subset.index(a)] for a in order], state.orbit(order))
+    return table, product_variances.transpose([order.index(a) for a in subset])
 
 
 def _applied(family: Family, table: Array, axis: int) -> Array:
@@ -163,17 +163,17 @@ def _applied(family: Family, table: Array, axis: int) -> Array:
     return running.take(high + 1, axis=axis) - running.take(low, axis=axis)
 
 
-def _extremes(family: Family, prior: Array) -> tuple[float, float, float]:
+def _extremes(family: Family, baseline: Array) -> tuple[float, float, float]:
     """Largest absolute entry of the rows of a family, of the rows without their means, and of the means."""
     if isinstance(family, Nodes | Marginal):  # cells are nodes of a single value
-        n = len(prior)
+        n = len(baseline)
         low, high = family.spans(n)[:2] if isinstance(family, Nodes) else (np.arange(n), np.arange(n))
-        below = np.concatenate([[0.0], np.cumsum(prior)])
+        below = np.concatenate([[0.0], np.cumsum(baseline)])
         mean = below[high + 1] - below[low]
         apart = np.where(high - low + 1 < n, np.maximum(np.abs(mean), np.abs(1 - mean)), 0.0)
         return 1.0, float(apart.max()), float(np.abs(mean).max())
-    rows = family.rows(len(prior))
-    mean = rows @ prior
+    rows = family.rows(len(baseline))
+    mean = rows @ baseline
     whole, inside, outside = (float(np.abs(a).max(initial=0.0)) for a in (rows, rows - mean[:, None], mean))
     return whole, inside, outside
 
@@ -181,9 +181,9 @@ def _extremes(family: Family, prior: Array) -> tuple[float, float, float]:
 def _check_products(release: TableRelease, subset: Sequence[int], families: Sequence[Family]) -> None:
     """Products need the residual of a set of axes where rows vary along these axes and do not cancel along others."""
     release.reach.check_wide(subset)
-    found = [_extremes(f, release.state.prior(a)) for a, f in zip(subset, families, strict=True)]
-    scale = prod(whole for whole, _, _ in found)
-    inside, outside = [x for _, x, _ in found], [x for _, _, x in found]
+    results = [_extremes(f, release.state.baseline(a)) for a, f in zip(subset, families, strict=True)]
+    scale = prod(whole for whole, _, _ in results)
+    inside, outside = [x for _, x, _ in results], [x for _, _, x in results]
     missing = {}
     for kept in subsets(len(subset)):
         members = release.state.order([subset[p] for p in kept])
@@ -195,12 +195,12 @@ def _check_products(release: TableRelease, subset: Sequence[int], families: Sequ
 
 def _check_rows(release: TableRelease, subset: Sequence[int], rows: Array) -> None:
     release.reach.check_wide(subset)
-    priors = [release.state.prior(a) for a in subset]
+    baselines = [release.state.baseline(a) for a in subset]
     missing = {}
     for kept in subsets(len(subset)):
         members = release.state.order([subset[p] for p in kept])
         if release.state.find(members) is None:
-            worst = float(np.abs(split(rows, priors, kept)).max(initial=0.0))
+            worst = float(np.abs(split(rows, baselines, kept)).max(initial=0.0))
             if worst > TINY * np.abs(rows).max(initial=0.0):
                 missing[members] = worst
     release.reach.check(missing)

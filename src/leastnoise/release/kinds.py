@@ -55,19 +55,19 @@ MATRIX = Kind(
     audit_release="leastnoise.audit.matrix:of_release",
 )
 TREE = Kind(
-    mechanism="leastnoise.mechanisms.tree.plan:CascadePlan",
-    release="leastnoise.mechanisms.tree.release:CascadeRelease",
+    mechanism="leastnoise.mechanisms.tree.plan:TreePlan",
+    release="leastnoise.mechanisms.tree.release:TreeRelease",
     mark="leastnoise_cascade",
     files="leastnoise.mechanisms.tree.files",
     page="leastnoise.report.tree",
-    audit="leastnoise.audit.tree:of_cascade",
+    audit="leastnoise.audit.tree:of_tree",
     audit_release="leastnoise.audit.tree:of_release",
 )
 KINDS = {  # by the `method` of a spec; adaptive plans publish what plans do, streams what matrices do
     "plan": PLAN,
     "adaptive": replace(
         PLAN,
-        mechanism="leastnoise.mechanisms.adaptive.plan:Adaptive",
+        mechanism="leastnoise.mechanisms.adaptive.plan:AdaptivePlan",
         audit="leastnoise.audit.adaptive:of_adaptive",
     ),
     "stream": replace(

@@ -16,7 +16,7 @@ def merge(*releases: Release) -> TableRelease:
     """One release from several of the same data: every answer uses all measurements, each with its due weight.
 
     Nothing new is spent; the cost is the sum of all costs. The releases must be of the same rows, which nobody can
-    check from noisy numbers, and their plans must have the same priors, for example prior="uniform"
+    check from noisy numbers, and their plans must have the same baselines, for example baseline="uniform"
     (docs/howto/several.md).
 
     Guarantees: merging_is_least_squares; cost_adds_up_exactly; refuses_what_does_not_belong_together.
@@ -51,5 +51,5 @@ def _check_pair(first: Release, other: Release) -> None:
 def _same_noise(a: Measurements, b: Measurements) -> bool:
     """Whether two measurements are one and the same: independent noise does not repeat."""
     pairs = [(x, y) for p, q in zip(a.answers, b.answers, strict=False) for x, y in zip(p, q, strict=False)]
-    noisy = a.recipe.cost.mu_squared > 0
+    noisy = a.integer_plan.cost.mu_squared > 0
     return a is b or (noisy and len(a.answers) == len(b.answers) and all(np.array_equal(x, y) for x, y in pairs))

@@ -26,7 +26,7 @@ from leastnoise.release.files import export, interop
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
 from leastnoise.release.queries.language import parse
-from leastnoise.release.queries.linear import Linear, Term
+from leastnoise.release.queries.linear import LinearQuery, Term
 from leastnoise.release.statement import Origin, Privacy, Run
 from leastnoise.release.statistics import statistics
 from leastnoise.release.statistics.simultaneous import Together, half_width
@@ -36,7 +36,7 @@ from leastnoise.workload.families import Marginal
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
-Query = str | int | Linear  # numbers are those of the queries of a matrix
+Query = str | int | LinearQuery  # numbers are those of the queries of a matrix
 SHOWN = 12  # tables that are named in a notebook
 MOST_WEIGHTS = 2**26  # of the queries of one call, where each is written out on the whole domain
 
@@ -93,7 +93,7 @@ class Release(ABC):
         """Whether some noise came from a seed: then nothing is protected from whoever knows it."""
 
     @abstractmethod
-    def joint(self, queries: Sequence[Linear]) -> tuple[Array, Array]:
+    def joint(self, queries: Sequence[LinearQuery]) -> tuple[Array, Array]:
         """Values of some queries, and coordinates (a row per query) whose inner products are covariances."""
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -112,11 +112,11 @@ class Release(ABC):
 
     # --- queries ------------------------------------------------------------------------------------------------------
 
-    def query(self, query: Query) -> Linear:
+    def query(self, query: Query) -> LinearQuery:
         """A linear query, from the language of `ask` or as it is."""
         if isinstance(query, str):
             return parse(self.domain, query)
-        if not isinstance(query, Linear):
+        if not isinstance(query, LinearQuery):
             raise LeastnoiseError(f"{query!r} is no query; write it in quotes, such as \"age < 30 and sex = 'F'\"")
         if query.domain != self.domain:
             raise LeastnoiseError("the query is on another domain than the release; build it from release.domain")
@@ -124,9 +124,9 @@ class Release(ABC):
 
     def ask(self, query: Query, confidence: float = 0.95) -> Answer:
         """The answer to any linear query, for example "age between 18 and 30 and sex = 'F'"."""
-        return self.asks([query], confidence)[0]
+        return self.ask_many([query], confidence)[0]
 
-    def asks(self, queries: Sequence[Query], confidence: float = 0.95, simultaneous: Together = False) -> Joint:
+    def ask_many(self, queries: Sequence[Query], confidence: float = 0.95, simultaneous: Together = False) -> Joint:
         """Several answers with their joint covariance. Intervals hold all at once if `simultaneous`: by Sidak's
         inequality, or as narrow as the correlation of the answers allows with "joint".
         """
@@ -135,7 +135,7 @@ class Release(ABC):
 
     def total(self, confidence: float = 0.95) -> Answer:
         """The number of rows."""
-        return self.ask(Linear.total(self.domain), confidence)
+        return self.ask(LinearQuery.total(self.domain), confidence)
 
     def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
         """Answers and variances of all products of one row per attribute, one axis each. Kinds have faster ways."""
@@ -148,7 +148,7 @@ class Release(ABC):
             weights = np.ones(())
             for place in order:
                 weights = np.multiply.outer(weights, rows[place][pick[place]])
-            queries.append(Linear(self.domain, (Term(tuple(sorted(attributes)), weights),)))
+            queries.append(LinearQuery(self.domain, (Term(tuple(sorted(attributes)), weights),)))
         values, coordinates = self.joint(queries)
         shape = tuple(map(len, rows))
         return values.reshape(shape), np.einsum("qk,qk->q", coordinates, coordinates).reshape(shape)
@@ -156,7 +156,7 @@ class Release(ABC):
     def row_answers(self, attributes: Sequence[int], rows: Array) -> tuple[Array, Array]:
         """Answers and variances of queries given by their weights, one row each, on the table of some attributes."""
         terms = [Term(tuple(attributes), weights) for weights in rows]
-        values, coordinates = self.joint([Linear(self.domain, (term,)) for term in terms])
+        values, coordinates = self.joint([LinearQuery(self.domain, (term,)) for term in terms])
         return values, np.einsum("qk,qk->q", coordinates, coordinates)
 
     @staticmethod
@@ -242,7 +242,7 @@ class Release(ABC):
         return plot_table(self, *names, confidence=confidence)
 
     if not TYPE_CHECKING:
-        fit = complete = best = adjust = to_mbi = priors = OnlyTables()
+        fit = complete = best = adjust = to_mbi = baselines = OnlyTables()
 
     # --- provenance ---------------------------------------------------------------------------------------------------
 

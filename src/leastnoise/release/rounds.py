@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.integer_plan import Recipe
+from leastnoise.planning.integer_plan import IntegerPlan
 from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.release.statement import Figure
 from leastnoise.storage.records import Record, Text
@@ -45,37 +45,37 @@ class Adaptivity(Record):
         """What was asked for; part of it was measured."""
         return workload_from_json(self.asked)
 
-    def check(self, recipe: Recipe) -> None:
+    def check(self, integer_plan: IntegerPlan) -> None:
         """Refuse rounds that are not those of the measurements."""
         selection = sum((read_fraction(r.selection) for r in self.rounds), start=Fraction(0))
         measurement = sum((read_fraction(r.measurement) for r in self.rounds), start=Fraction(0))
-        if selection != recipe.selection or selection + measurement != recipe.cost.mu_squared:
+        if selection != integer_plan.selection or selection + measurement != integer_plan.cost.mu_squared:
             raise LeastnoiseError("the rounds do not cost what the measurements cost")
-        asked = self.workload
-        if asked.domain != recipe.workload.domain:
+        workload = self.workload
+        if workload.domain != integer_plan.workload.domain:
             raise LeastnoiseError("what was asked for is on another domain than the measurements")
-        self._check_asked(asked)
-        self._check_measured(asked, recipe)
+        self._check_requested(workload)
+        self._check_measured(workload, integer_plan)
 
-    def _check_asked(self, asked: Workload) -> None:
-        for block in asked.blocks:
-            block.check(asked.domain)
-        if workload_to_json(asked) != self.asked or not all(isinstance(b.label, str) for b in asked.blocks):
+    def _check_requested(self, workload: Workload) -> None:
+        for block in workload.blocks:
+            block.check(workload.domain)
+        if workload_to_json(workload) != self.asked or not all(isinstance(b.label, str) for b in workload.blocks):
             raise LeastnoiseError("what was asked for has fields that do not belong there")
-        if len(self.expected) != sum(block.tables for block in asked.blocks):
+        if len(self.expected) != sum(block.tables for block in workload.blocks):
             raise LeastnoiseError("it does not tell one expected error for each table")
-        if max(r.compared for r in self.rounds) > sum(block.tables * 2**block.ways for block in asked.blocks):
+        if max(r.compared for r in self.rounds) > sum(block.tables * 2**block.ways for block in workload.blocks):
             raise LeastnoiseError("a round compared more tables than there are")
 
-    def _check_measured(self, asked: Workload, recipe: Recipe) -> None:
-        index, structure = asked.domain.index, recipe.structure
-        told = {tuple(sorted(index(name) for name in names)) for r in self.rounds for names in r.measured}
-        largest = {block.on for block in recipe.workload.blocks}
+    def _check_measured(self, workload: Workload, integer_plan: IntegerPlan) -> None:
+        index, structure = workload.domain.index, integer_plan.structure
+        result = {tuple(sorted(index(name) for name in names)) for r in self.rounds for names in r.measured}
+        largest = {block.on for block in integer_plan.workload.blocks}
         inside = {tuple(s) for orbit in structure.orbits for s in structure.sets(orbit).tolist()}
-        if not largest <= told <= inside:
+        if not largest <= result <= inside:
             raise LeastnoiseError("the rounds do not tell what was measured")
         for members in largest:
-            if not any(len(members) <= block.ways and set(members) <= set(block.on) for block in asked.blocks):
+            if not any(len(members) <= block.ways and set(members) <= set(block.on) for block in workload.blocks):
                 raise LeastnoiseError("it measured a table that nobody asked for")
 
 

@@ -12,8 +12,8 @@ from leastnoise._types import Array
 from leastnoise.algebra.residual import join, subsets
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.covariance import in_class_order
-from leastnoise.planning.integer_plan import Recipe, decode, measured_errors
-from leastnoise.planning.residual_workload import Prior
+from leastnoise.planning.integer_plan import IntegerPlan, decode, measured_errors
+from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import Orbit, Structure, build_structure
 from leastnoise.planning.variance import Variances
 from leastnoise.release.measurements import Measurements
@@ -29,7 +29,7 @@ MERGE_CELLS = 4_096  # cells up to which unlike strategies are merged
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """One residual orbit: tables (members, *shape) known up to what the priors fill, with noise and strategy."""
+    """One residual orbit: tables (members, *shape) known up to what the baselines fill, with noise and strategy."""
 
     tables: Array
     noise: float
@@ -41,7 +41,7 @@ class State:
     """Everything a release knows, by residual orbit."""
 
     structure: Structure
-    priors: tuple[Prior, ...]
+    baselines: tuple[Baseline, ...]
     known: tuple[Known | None, ...]
     errors: Variances
     _rows: dict[Orbit, dict[Members, int]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class State:
     def of(parts: Sequence[Measurements]) -> State:
         """The state after one or several releases of the same domain."""
         states = [_single(part) for part in parts]
-        return states[0] if len(states) == 1 else _merged(states, [p.recipe for p in parts])
+        return states[0] if len(states) == 1 else _merged(states, [p.integer_plan for p in parts])
 
     def order(self, attributes: Sequence[int]) -> Members:
         """Attributes in the order in which residuals list them."""
@@ -66,9 +66,9 @@ class State:
         return None if i is None else self.known[i]
 
     def table(self, members: Members) -> Array | None:
-        """The estimate for one attribute set (class order), up to what the priors fill."""
-        found = self.find(members)
-        return None if found is None else found.tables[self.row(members)]
+        """The estimate for one attribute set (class order), up to what the baselines fill."""
+        known = self.find(members)
+        return None if known is None else known.tables[self.row(members)]
 
     def row(self, members: Members) -> int:
         """Where an attribute set stands in its orbit."""
@@ -78,9 +78,9 @@ class State:
             self._rows[orbit] = {tuple(s): i for i, s in enumerate(sets.tolist())}
         return self._rows[orbit][members]
 
-    def prior(self, attribute: int) -> Array:
-        """The prior of an attribute."""
-        return self.priors[self.structure.class_of(attribute)].values
+    def baseline(self, attribute: int) -> Array:
+        """The baseline of an attribute."""
+        return self.baselines[self.structure.class_of(attribute)].values
 
     def marginal(self, attributes: Sequence[int]) -> Array:
         """The unbiased table over some attributes, axes in the order given; residuals not measured are filled in."""
@@ -93,64 +93,67 @@ class State:
     ) -> Iterator[tuple[list[Members], Array]]:
         """(attribute sets, tables (sets, *shape)) of an orbit, some at a time; axes in class order."""
         members = [tuple(s) for s in self.structure.sets(orbit).tolist()] if sets is None else list(sets)
-        priors = [self.priors[c].values for c in orbit]
-        shape = [len(p) for p in priors]
+        baselines = [self.baselines[c].values for c in orbit]
+        shape = [len(p) for p in baselines]
         step = max(1, cells // prod(shape))
         for low in range(0, len(members), step):
             batch = members[low : low + step]
             parts = {kept: t for kept in subsets(len(orbit)) if (t := self._tables(batch, kept)) is not None}
-            joined = join(parts, priors, shape)
+            joined = join(parts, baselines, shape)
             yield batch, np.broadcast_to(joined, (len(batch), *shape))
 
     def _tables(self, batch: Sequence[Members], kept: tuple[int, ...]) -> Array | None:
         """What is known about the same axes of some attribute sets."""
         subsets = [tuple(members[p] for p in kept) for members in batch]
-        found = self.find(subsets[0])
-        return None if found is None else found.tables[[self.row(s) for s in subsets]]
+        known = self.find(subsets[0])
+        return None if known is None else known.tables[[self.row(s) for s in subsets]]
 
 
 def _single(part: Measurements) -> State:
-    recipe = part.recipe
+    integer_plan = part.integer_plan
     known = [
-        None if m is None else Known(decode(probes, answers), *m)
-        for probes, answers, m in zip(recipe.probes, part.answers, recipe.measured, strict=True)
+        None if m is None else Known(decode(noisy_queries, answers), *m)
+        for noisy_queries, answers, m in zip(
+            integer_plan.noisy_queries, part.answers, integer_plan.measured, strict=True
+        )
     ]
-    return State(recipe.structure, recipe.priors, tuple(known), recipe.errors)
+    return State(integer_plan.structure, integer_plan.baselines, tuple(known), integer_plan.errors)
 
 
-def _merged(states: Sequence[State], recipes: Sequence[Recipe]) -> State:
+def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> State:
     """Several releases as one: the precisions of each residual add up."""
-    first = recipes[0].workload
-    if any(r.workload.domain != first.domain for r in recipes):
+    first = integer_plans[0].workload
+    if any(r.workload.domain != first.domain for r in integer_plans):
         raise LeastnoiseError("the releases are on different domains; merge releases of the same attributes and values")
     for a, name in enumerate(first.domain.names):
-        if any(not np.allclose(s.prior(a), states[0].prior(a), rtol=0, atol=1e-12) for s in states):
+        if any(not np.allclose(s.baseline(a), states[0].baseline(a), rtol=0, atol=1e-12) for s in states):
             raise LeastnoiseError(
-                f"the releases have different priors on {name!r}; plan both with the same one, such as prior='uniform'"
+                f"the releases have different baselines on {name!r}; plan both with the same one, such as "
+                f"baseline='uniform'"
             )
-    blocks = tuple(b for r in recipes for b in r.workload.blocks)
+    blocks = tuple(b for r in integer_plans for b in r.workload.blocks)
     alike = all(
         [c.members for c in s.structure.classes] == [c.members for c in states[0].structure.classes] for s in states
     )
     # where the classes differ, every attribute is a class of its own, so that axes have one order
     structure = build_structure(Workload(first.domain, blocks), states[0].structure.class_of if alike else lambda a: a)
     known = tuple(_fused([k for s in states if (k := _seen(s, structure, o)) is not None]) for o in structure.orbits)
-    priors = tuple(states[0].priors[states[0].structure.class_of(c.members[0])] for c in structure.classes)
+    baselines = tuple(states[0].baselines[states[0].structure.class_of(c.members[0])] for c in structure.classes)
     measured = [None if k is None else (k.noise, k.strategy) for k in known]
-    return State(structure, priors, known, measured_errors(structure, priors, measured))
+    return State(structure, baselines, known, measured_errors(structure, baselines, measured))
 
 
 def _seen(state: State, structure: Structure, orbit: Orbit) -> Known | None:
     """What one release knows about an orbit of the common structure, axes in the common order."""
     sets = structure.sets(orbit)
     order = state.order(sets[0].tolist())
-    found = state.find(order)
-    if found is None or state.structure.classes == structure.classes:
-        return found
+    known = state.find(order)
+    if known is None or state.structure.classes == structure.classes:
+        return known
     (members,) = sets.tolist()  # classes differ, so there is one set per orbit
     axes = [order.index(a) for a in members]
-    table = found.tables[state.row(order)].transpose(axes)
-    return Known(table[None], found.noise, permuted(found.strategy, axes))
+    table = known.tables[state.row(order)].transpose(axes)
+    return Known(table[None], known.noise, permuted(known.strategy, axes))
 
 
 def permuted(strategy: Strategy, axes: Sequence[int]) -> Strategy:

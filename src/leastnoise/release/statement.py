@@ -66,20 +66,20 @@ class Run(Record):
         if (self.rows_assumed or self.person is not None) and privacy.rows_per_person is None:
             raise LeastnoiseError("it speaks of people and protects rows")
 
-    def words(self, cost: Cost) -> list[str]:
+    def text(self, cost: Cost) -> list[str]:
         """In sentences."""
-        said, rows = [], cost.neighbours.rows
+        items, rows = [], cost.neighbours.rows
         if self.person is not None:
-            said.append(f"People are told apart by {self.person!r}.")
+            items.append(f"People are told apart by {self.person!r}.")
         if self.rows_assumed:
             most = "one row" if rows == 1 else f"{rows:,} rows"
-            said.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
+            items.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
         if self.stopped_runs:
             runs = "one run" if self.stopped_runs == 1 else f"{self.stopped_runs:,} runs"
-            said.append(
+            items.append(
                 f"Before it, {runs} on the same dataset looked at the data and stopped; that they did is not covered."
             )
-        return said
+        return items
 
 
 class Floor(Record):
@@ -109,8 +109,9 @@ class Summary(Record):
 
     @classmethod
     def of(cls, numbers: Mapping[str, Any]) -> Summary:
-        """From the numbers of a plan, of which there may be more."""
-        return cls.model_validate({name: numbers[name] for name in cls.model_fields})
+        """From the numbers of a plan, of which there may be more; saved files call the baseline `prior`."""
+        named = {**numbers, "prior": numbers["baseline"]}
+        return cls.model_validate({name: named[name] for name in cls.model_fields})
 
 
 class Summarized(Protocol):
@@ -168,7 +169,7 @@ class Privacy(Record):
         exact: str = "",
     ) -> Privacy:
         """The statement of a cost; `exact` says in words which counts are published without noise."""
-        sentences = words(cost, delta, parts, insecure, run)
+        sentences = statement_text(cost, delta, parts, insecure, run)
         if exact:
             sentences = f"{sentences} {exact}" if insecure else f"{exact} {sentences}"
         return cls.model_validate(
@@ -178,7 +179,10 @@ class Privacy(Record):
     @classmethod
     def of_parts(cls, parts: Sequence[Measurements], run: Run | None = None) -> Privacy:
         """The privacy of some measurements together."""
-        cost, delta = Cost.total(p.recipe.cost for p in parts), common_delta([p.recipe.budget for p in parts])
+        cost, delta = (
+            Cost.total(p.integer_plan.cost for p in parts),
+            common_delta([p.integer_plan.budget for p in parts]),
+        )
         return cls.of(cost, delta, parts=len(parts), insecure=any(p.insecure for p in parts), run=run)
 
     def check(self, true: Privacy) -> None:
@@ -197,26 +201,26 @@ def common_delta(budgets: Sequence[Budget]) -> float:
     return USUAL_DELTA if delta is None else delta
 
 
-def words(cost: Cost, delta: float, parts: int = 1, insecure: bool = False, run: Run | None = None) -> str:
+def statement_text(cost: Cost, delta: float, parts: int = 1, insecure: bool = False, run: Run | None = None) -> str:
     """The privacy statement, numbers rounded up.
 
     >>> from fractions import Fraction
-    >>> print(words(Cost(Fraction(1, 40)), 1e-9))
+    >>> print(statement_text(Cost(Fraction(1, 40)), 1e-9))
     Differentially private for adding or removing one row: Gaussian privacy with mu 0.1582 (rho 0.0125 in \
 zCDP), which is epsilon 0.8633 at delta 1e-09. What is computed from these numbers alone costs nothing more; for other \
 releases about the same people, mu^2 adds up.
     """
     mu, rho = (say(cost, unit, up=True) for unit in (Budget(mu=1), Budget(rho=1)))
     epsilon = say(cost, Budget(epsilon=1, delta=delta), up=True)
-    told = [
+    lines = [
         f"Differentially private for {cost.change}: Gaussian privacy with {mu} ({rho} in zCDP), "
         f"which is {epsilon} at delta {delta:g}.",
         "What is computed from these numbers alone costs nothing more; for other releases about the same people, "
         "mu^2 adds up.",
     ]
     if parts > 1:
-        told.insert(1, f"It is made of {parts} releases whose mu^2 were added.")
-    told += [] if run is None else run.words(cost)
+        lines.insert(1, f"It is made of {parts} releases whose mu^2 were added.")
+    lines += [] if run is None else run.text(cost)
     if insecure:
-        told = [INSECURE, "Had the noise been secure, it would be: " + told[0][0].lower() + told[0][1:], *told[1:]]
-    return " ".join(told)
+        lines = [INSECURE, "Had the noise been secure, it would be: " + lines[0][0].lower() + lines[0][1:], *lines[1:]]
+    return " ".join(lines)

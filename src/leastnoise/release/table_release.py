@@ -19,7 +19,7 @@ from leastnoise.release.files import interop
 from leastnoise.release.frames import state_answers, state_products
 from leastnoise.release.measurements import Measurements
 from leastnoise.release.postprocessing import postprocess
-from leastnoise.release.queries.linear import Linear
+from leastnoise.release.queries.linear import LinearQuery
 from leastnoise.release.queries.reach import Reach
 from leastnoise.release.release import Release
 from leastnoise.release.state import Members, State
@@ -52,17 +52,17 @@ class TableRelease(Release):
     @property
     def domain(self) -> Domain:
         """The attributes."""
-        return self.parts[0].recipe.workload.domain
+        return self.parts[0].integer_plan.workload.domain
 
     @property
     def workload(self) -> Workload:
         """The statistics that were asked for."""
-        return Workload(self.domain, tuple(b for p in self.parts for b in p.recipe.workload.blocks))
+        return Workload(self.domain, tuple(b for p in self.parts for b in p.integer_plan.workload.blocks))
 
     @property
     def cost(self) -> Cost:
         """Exact privacy cost of all parts together."""
-        return Cost.total(p.recipe.cost for p in self.parts)
+        return Cost.total(p.integer_plan.cost for p in self.parts)
 
     @cached_property
     def privacy(self) -> Privacy:
@@ -82,50 +82,50 @@ class TableRelease(Release):
     @cached_property
     def reach(self) -> Reach:
         """What can be answered, and what would have been needed for the rest."""
-        return Reach(self.state, self.domain, self.parts[0].recipe.budget)
+        return Reach(self.state, self.domain, self.parts[0].integer_plan.budget)
 
-    def priors(self) -> dict[str, Array]:
-        """The prior of each attribute, for a later plan whose release is to be merged with this one."""
-        return {name: self.state.prior(a) for a, name in enumerate(self.domain.names)}
+    def baselines(self) -> dict[str, Array]:
+        """The baseline of each attribute, for a later plan whose release is to be merged with this one."""
+        return {name: self.state.baseline(a) for a, name in enumerate(self.domain.names)}
 
     # --- what the base class builds on --------------------------------------------------------------------------------
 
-    def joint(self, queries: Sequence[Linear]) -> tuple[Array, Array]:
+    def joint(self, queries: Sequence[LinearQuery]) -> tuple[Array, Array]:
         """Values of some queries, and coordinates whose inner products are covariances."""
-        asked = [self._pieces(query) for query in queries]
-        values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in asked], dtype=np.float64)
-        return values, self._coordinates(asked)
+        requests = [self._pieces(query) for query in queries]
+        values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in requests], dtype=np.float64)
+        return values, self._coordinates(requests)
 
-    def _pieces(self, query: Linear) -> dict[Members, Array]:
-        found: dict[Members, Array] = {}
+    def _pieces(self, query: LinearQuery) -> dict[Members, Array]:
+        entries: dict[Members, Array] = {}
         for term in query.terms:
             self.reach.check_wide(term.attributes)
-            split = pieces(self.state.structure, self.state.priors, term.attributes, term.weights)
+            split = pieces(self.state.structure, self.state.baselines, term.attributes, term.weights)
             for members, piece in split.items():
-                found[members] = found[members] + piece if members in found else piece
+                entries[members] = entries[members] + piece if members in entries else piece
         scale = max((float(np.abs(t.weights).max(initial=0.0)) for t in query.terms), default=0.0)
-        largest = {m: float(np.abs(p).max(initial=0.0)) for m, p in found.items()}
-        asked = {m: p for m, p in found.items() if largest[m] > TINY * scale}
-        self.reach.check({m: largest[m] for m in asked if self.state.find(m) is None})
-        return asked
+        largest = {m: float(np.abs(p).max(initial=0.0)) for m, p in entries.items()}
+        requests = {m: p for m, p in entries.items() if largest[m] > TINY * scale}
+        self.reach.check({m: largest[m] for m in requests if self.state.find(m) is None})
+        return requests
 
     def _value(self, members: Members, piece: Array) -> float:
         table = self.state.table(members)
         assert table is not None
         return float(np.vdot(piece, table))
 
-    def _coordinates(self, asked: Sequence[dict[Members, Array]]) -> Array:
+    def _coordinates(self, items: Sequence[dict[Members, Array]]) -> Array:
         """One row per query, with a block of columns for each residual that some query needs."""
         blocks = []
-        for members in dict.fromkeys(m for a in asked for m in a):
+        for members in dict.fromkeys(m for a in items for m in a):
             known = self.state.find(members)
             assert known is not None
-            using = [i for i, a in enumerate(asked) if members in a]
-            half = known.strategy.half(np.stack([asked[i][members] for i in using]))
-            block = np.zeros((len(asked), half.shape[1]))
+            using = [i for i, a in enumerate(items) if members in a]
+            half = known.strategy.half(np.stack([items[i][members] for i in using]))
+            block = np.zeros((len(items), half.shape[1]))
             block[using] = sqrt(known.noise) * half
             blocks.append(block)
-        return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(asked), 0))
+        return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(items), 0))
 
     def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
         """Answers and variances of all products of one row per attribute, one axis each."""
@@ -160,8 +160,8 @@ class TableRelease(Release):
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         order = self.state.order(attributes)
-        found = self.state.errors.product_variances([Marginal()] * len(order), self.state.orbit(order))
-        return np.sqrt(found).transpose([order.index(a) for a in attributes])
+        product_variances = self.state.errors.product_variances([Marginal()] * len(order), self.state.orbit(order))
+        return np.sqrt(product_variances).transpose([order.index(a) for a in attributes])
 
     # --- files and other programs -------------------------------------------------------------------------------------
 
@@ -185,14 +185,14 @@ class TableRelease(Release):
         options: dict[str, Any] = {"mixtures": mixtures, "components": components, "replicates": replicates}
         return fit(self, **options, seed=seed, progress=progress)
 
-    def complete(self, *, nonnegative: bool = False, prior: Mapping[str, Any] | None = None) -> Completion:
+    def complete(self, *, nonnegative: bool = False, baseline: Mapping[str, Any] | None = None) -> Completion:
         """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
         from leastnoise.mechanisms.adaptive.completion import complete
 
-        return complete(self, nonnegative=nonnegative, prior=prior)
+        return complete(self, nonnegative=nonnegative, baseline=baseline)
 
     def best(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
         """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
-        from leastnoise.mechanisms.adaptive.completion import best
+        from leastnoise.mechanisms.adaptive.completion import best_estimate
 
-        return best(self, seed=seed, progress=progress)
+        return best_estimate(self, seed=seed, progress=progress)

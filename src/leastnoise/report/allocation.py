@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from leastnoise.planning.integer_plan import Recipe, sensitivity
+from leastnoise.planning.integer_plan import IntegerPlan, sensitivity
 from leastnoise.planning.structure import Orbit, Structure
 
 Attributes = tuple[str, ...]
@@ -22,17 +22,17 @@ class Allocation:
     choosing: float = 0.0  # of an adaptive release
 
 
-def allocation(structure: Structure, recipes: Sequence[Recipe], most: int = 30) -> Allocation:
+def allocation(structure: Structure, integer_plans: Sequence[IntegerPlan], most: int = 30) -> Allocation:
     """What measuring each attribute set (by itself, beyond its subsets) costs, as a share of the whole mu^2.
 
     Guarantees: shares_sum_to_one; uses_no_data.
     """
-    spent = [_spent(recipe) for recipe in recipes]
-    total = float(sum(recipe.cost.mu_squared for recipe in recipes))
+    spent = [_spent(integer_plan) for integer_plan in integer_plans]
+    total = float(sum(integer_plan.cost.mu_squared for integer_plan in integer_plans))
     per_set = []
     for number, orbit in enumerate(structure.orbits):
         first = structure.sets(orbit)[0].tolist()
-        cost = sum(s.get(_orbit(r.structure, first), Fraction(0)) for s, r in zip(spent, recipes, strict=True))
+        cost = sum(s.get(_orbit(r.structure, first), Fraction(0)) for s, r in zip(spent, integer_plans, strict=True))
         per_set.append((float(cost) / total, number))
     per_set.sort(key=lambda pair: (-pair[0], pair[1]))
     names = structure.workload.domain.names
@@ -45,15 +45,18 @@ def allocation(structure: Structure, recipes: Sequence[Recipe], most: int = 30) 
     measured = sum(structure.members[number] for _, number in per_set[:left])
     rest = sum(share * structure.members[number] for share, number in per_set) - sum(share for _, share in shares)
     more = measured - len(shares)
-    choosing = float(sum(recipe.selection for recipe in recipes)) / total
+    choosing = float(sum(integer_plan.selection for integer_plan in integer_plans)) / total
     return Allocation(tuple(shares), max(rest, 0.0) if more else 0.0, more, choosing)
 
 
-def _spent(recipe: Recipe) -> dict[Orbit, Fraction]:
+def _spent(integer_plan: IntegerPlan) -> dict[Orbit, Fraction]:
     """Exact mu^2 of one attribute set of each orbit."""
     return {
-        orbit: sum((sensitivity(p.strategy, recipe.budget) / p.variance for p in probes if p.variance), Fraction(0))
-        for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True)
+        orbit: sum(
+            (sensitivity(p.strategy, integer_plan.budget) / p.variance for p in noisy_queries if p.variance),
+            Fraction(0),
+        )
+        for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True)
     }
 
 

@@ -90,8 +90,8 @@ def _line(i: int, points: str, model: str, side: str, who: str, privacy: str) ->
 
 def _marks(low: float, high: float) -> list[float]:
     """Round numbers 1, 2, 5 times powers of ten inside a range of logarithms."""
-    found = [m * 10.0**p for p in range(floor(low), ceil(high) + 1) for m in (1, 2, 5)]
-    return [a for a in found if low - 1e-9 <= log10(a) <= high + 1e-9]
+    results = [m * 10.0**p for p in range(floor(low), ceil(high) + 1) for m in (1, 2, 5)]
+    return [a for a in results if low - 1e-9 <= log10(a) <= high + 1e-9]
 
 
 def write_curves(frame: pd.DataFrame, title: str, path: Path) -> None:

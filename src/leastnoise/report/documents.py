@@ -145,17 +145,17 @@ def _table(release: TableRelease, names: tuple[str, ...], file: str) -> dict[str
 
 def distributions(release: TableRelease, values: int = VALUES) -> dict[str, Any]:
     """Counts of ordered attributes in reach, each and cumulative, as far as the limit goes; how many are left out."""
-    found = [
+    results = [
         a
         for a, attribute in enumerate(release.domain)
         if attribute.ordered and attribute.size > 2 and release.reach.has_table([a])
     ]
     shown = []
-    for a in found:
+    for a in results:
         if release.domain.shape[a] <= values:
             values -= release.domain.shape[a]
             shown.append(_distribution(release, a))
-    return {"distributions": shown, "distributions_left_out": len(found) - len(shown)}
+    return {"distributions": shown, "distributions_left_out": len(results) - len(shown)}
 
 
 def _distribution(release: TableRelease, a: int) -> dict[str, Any]:
@@ -174,19 +174,19 @@ def _numbers(values: Array, std_errors: Array) -> dict[str, Any]:
     least = float(std_errors.min(initial=inf, where=std_errors > 0))
     decimals = DIGITS - floor(log10(least)) if least < inf else DIGITS
     rounded = np.round(values.ravel(), decimals) + 0.0  # no negative zeros
-    found = [short(e) for e in std_errors.ravel().tolist()]
-    alike = len(set(found)) == 1
+    results = [short(e) for e in std_errors.ravel().tolist()]
+    alike = len(set(results)) == 1
     return {
         "counts": [int(x) if x == int(x) else x for x in rounded.tolist()],
-        "std_errors": found[0] if alike else found,
+        "std_errors": results[0] if alike else results,
     }
 
 
 def _total(release: TableRelease) -> list[float] | None:
     if not release.reach.has_table([]):
         return None
-    found = release.total()
-    return [found.value, found.std_error]
+    total = release.total()
+    return [total.value, total.std_error]
 
 
 def _attribute(attribute: Attribute, named: bool) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _summaries(release: TableRelease, plan: Plan | None) -> list[Summary]:
 
 
 def _allocation(release: TableRelease) -> dict[str, Any]:
-    found = allocation(release.state.structure, [p.recipe for p in release.parts])
-    shares = [{"attributes": list(names), "share": short(share)} for names, share in found.shares]
-    choosing = short(found.choosing)
-    return {"shares": shares, "rest": short(found.rest), "rest_sets": found.rest_sets, "choosing": choosing}
+    result = allocation(release.state.structure, [p.integer_plan for p in release.parts])
+    shares = [{"attributes": list(names), "share": short(share)} for names, share in result.shares]
+    choosing = short(result.choosing)
+    return {"shares": shares, "rest": short(result.rest), "rest_sets": result.rest_sets, "choosing": choosing}

@@ -31,9 +31,9 @@ def write_page(
 ) -> dict[str, Any]:
     """Write the page of a document, complete or not at all; a path that does not do is refused before there is work."""
     path = _checked(Path(path))
-    told = document()
-    write_file(path, render(told).encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
-    return told
+    fields = document()
+    write_file(path, render(fields).encode("utf-8", "xmlcharrefreplace"))  # lone surrogates are no UTF-8
+    return fields
 
 
 def _checked(path: Path) -> Path:
@@ -45,7 +45,7 @@ def _checked(path: Path) -> Path:
 
 
 def framed(
-    told: Mapping[str, Any],
+    content: Mapping[str, Any],
     *,
     kind: str,
     name: str,
@@ -61,20 +61,20 @@ def framed(
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """
     style, script = "\n".join(map(part, styles)), "\n".join(map(part, scripts))
-    data = f'<script id="data" type="application/json">{script_json(told)}</script>\n' if scripts else ""
+    data = f'<script id="data" type="application/json">{script_json(content)}</script>\n' if scripts else ""
     fields = {
         "policy": policy(style, script if scripts else None),
         "kind": kind,
-        "title": escape(told["dataset"] or name),
+        "title": escape(content["dataset"] or name),
         "button": BUTTON if scripts else "",
-        "made": escape(made_words(told)),
-        "banner": f'<p class="banner" role="alert">{escape(told["warning"])}</p>' if told["warning"] else "",
+        "made": escape(created_text(content)),
+        "banner": f'<p class="banner" role="alert">{escape(content["warning"])}</p>' if content["warning"] else "",
         "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in glance),
         "sections": "\n".join(_link(place, title) for place, title in sections.items()),
-        "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_words(told)),
+        "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_text(content)),
         "body": body,
         "notes": "".join(f"<li>{escape(text)}</li>" for text in notes),
-        "software": escape(told["software"]),
+        "software": escape(content["software"]),
         "style": style,
         "noscript": NOSCRIPT if scripts else "",
         "scriptless": "" if scripts else " and has no script",
@@ -119,29 +119,29 @@ def policy(style: str, script: str | None = None) -> str:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def made_words(told: Mapping[str, Any]) -> str:
+def created_text(fields: Mapping[str, Any]) -> str:
     """When it was measured, and where it was paid for."""
-    times = [part["created"].removesuffix("+00:00").replace("T", " ") for part in told["made"]]
-    entries = [f"{part['ledger_entry']}" for part in told["made"] if part["ledger_entry"] is not None]
+    times = [part["created"].removesuffix("+00:00").replace("T", " ") for part in fields["made"]]
+    entries = [f"{part['ledger_entry']}" for part in fields["made"] if part["ledger_entry"] is not None]
     ledger = f"; ledger {'entry' if len(entries) == 1 else 'entries'} {', '.join(entries)}" if entries else ""
     return f"Measured {', '.join(times)} UTC{ledger}" if times else "Measured at an unknown time"
 
 
-def spent(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def spent(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The figures of privacy."""
-    privacy = told["privacy"]
-    if told["warning"]:
+    privacy = fields["privacy"]
+    if fields["warning"]:
         yield "Privacy", "none (seeded noise)"
     else:
         yield "Privacy spent", f"ε {privacy['epsilon']:.4g} at δ {privacy['delta']:g}".replace("e-0", "e-")
         yield "Gaussian privacy", f"μ {privacy['mu']:.4g}"
 
 
-def privacy_words(told: Mapping[str, Any]) -> Iterator[str]:
+def privacy_text(fields: Mapping[str, Any]) -> Iterator[str]:
     """The privacy statement, and what it means for one person."""
-    privacy = told["privacy"]
+    privacy = fields["privacy"]
     yield privacy["statement"]
-    if not told["warning"]:
+    if not fields["warning"]:
         yield (
             f"In other words: take two datasets that differ by {privacy['change']}. Whoever tries to tell from this "
             f"release which of the two it was made of, and raises a false alarm in {FALSE_ALARMS:.0%} of cases, "

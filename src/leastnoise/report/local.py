@@ -80,48 +80,51 @@ def write(collector: Collector, path: str | Path, *, confidence: float = 0.95, r
     return write_page(path, lambda: document(collector, confidence=confidence, rows=rows), render)
 
 
-def render(told: dict[str, Any]) -> str:
+def render(fields: dict[str, Any]) -> str:
     """The page for a document.
 
     Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
     """
     body = {
-        "reports": _table(["reports", "number"], _reports(told)),
-        "confidence": f"{100 * told['confidence']:.4g}%",
-        "answers": "".join(_answers(table, told["reports"]) for table in told["tables"]),
+        "reports": _table(["reports", "number"], _reports(fields)),
+        "confidence": f"{100 * fields['confidence']:.4g}%",
+        "answers": "".join(_answers(table, fields["reports"]) for table in fields["tables"]),
     }
     return framed(
-        told,
+        fields,
         kind="Local collection report",
         name="Counts from devices that trust nobody",
-        glance=_glance(told),
+        glance=_glance(fields),
         sections={"reports": "Reports", "answers": "Answers"},
         body=filled("local.html", body),
-        notes=_notes(told),
+        notes=_notes(fields),
         styles=("style.css",),
     )
 
 
-def _glance(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if told["warning"]:
-        yield "Privacy", f"none ({told['seeded']:,} reports from a seed)"
-        yield from _figures(told)
+def _glance(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if fields["warning"]:
+        yield "Privacy", f"none ({fields['seeded']:,} reports from a seed)"
+        yield from _figures(fields)
         return
-    delta = f" at δ {told['privacy']['delta']:g}" if told["privacy"]["delta"] else ""
-    yield "Spent by each device", f"ε {told['privacy']['epsilon']:.4g}{delta}"
-    yield from _figures(told)
+    delta = f" at δ {fields['privacy']['delta']:g}" if fields["privacy"]["delta"] else ""
+    yield "Spent by each device", f"ε {fields['privacy']['epsilon']:.4g}{delta}"
+    yield from _figures(fields)
 
 
-def _figures(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "Reports", f"{told['reports']:,}"
-    yield "Statistics asked for", f"{told['queries']:,}"
-    yield "Largest standard error", f"{number(told['max_std_error'])} ({told['max_std_error'] / told['reports']:.2%})"
-    yield "One forged report moves", f"{number(told['influence'])} at most"
+def _figures(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Reports", f"{fields['reports']:,}"
+    yield "Statistics asked for", f"{fields['queries']:,}"
+    yield (
+        "Largest standard error",
+        f"{number(fields['max_std_error'])} ({fields['max_std_error'] / fields['reports']:.2%})",
+    )
+    yield "One forged report moves", f"{number(fields['influence'])} at most"
 
 
-def _reports(told: dict[str, Any]) -> list[list[str]]:
-    taken = [[f"taken, {told['report_bytes']} bytes each", f"{told['reports']:,}"]]
-    return taken + [[f"rejected for their {reason}", f"{count:,}"] for reason, count in told["rejected"].items()]
+def _reports(fields: dict[str, Any]) -> list[list[str]]:
+    taken = [[f"taken, {fields['report_bytes']} bytes each", f"{fields['reports']:,}"]]
+    return taken + [[f"rejected for their {reason}", f"{count:,}"] for reason, count in fields["rejected"].items()]
 
 
 def _answers(table: dict[str, Any], reports: int) -> str:
@@ -170,17 +173,19 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _notes(told: dict[str, Any]) -> Iterator[str]:
+def _notes(fields: dict[str, Any]) -> Iterator[str]:
     yield (
-        f"Intervals hold with {100 * told['confidence']:.4g}% confidence each, for the devices that reported and for "
+        f"Intervals hold with {100 * fields['confidence']:.4g}% confidence each, for the devices that reported and for "
         "those that might have come instead. Devices that stayed silent are not counted."
     )
-    if told["bias"]:
-        yield f"Answers may be off by {told['bias']:.4g} of the devices beside the noise; intervals make room for that."
+    if fields["bias"]:
+        yield (
+            f"Answers may be off by {fields['bias']:.4g} of the devices beside the noise; intervals make room for that."
+        )
     else:
         yield "Answers are unbiased, so they may be negative or fractions, and need not agree with each other."
     yield "Devices may lie about their records or forge reports; what one of them can do is stated above."
-    shown = sum(len(table["rows"]) for table in told["tables"])
-    if shown < told["queries"]:
-        yield f"The first {shown:,} of {told['queries']:,} answers are shown; leastnoise local answers --csv has all."
-    yield f"Plan {told['fingerprint']}."
+    shown = sum(len(table["rows"]) for table in fields["tables"])
+    if shown < fields["queries"]:
+        yield f"The first {shown:,} of {fields['queries']:,} answers are shown; leastnoise local answers --csv has all."
+    yield f"Plan {fields['fingerprint']}."

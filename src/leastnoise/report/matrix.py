@@ -67,54 +67,57 @@ def count(numbers: dict[str, Any]) -> tuple[str, int, int]:
     return "queries", len(numbers["rows"]), numbers["queries"] - len(numbers["rows"])
 
 
-def render(told: dict[str, Any]) -> str:
+def render(fields: dict[str, Any]) -> str:
     """The page for a document.
 
     Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
     """
-    percent = f"{100 * told['confidence']:.4g}%"
+    percent = f"{100 * fields['confidence']:.4g}%"
     body = {
         "lead": f"Each answer with its {percent} interval. They are unbiased, so they may be negative or fractions.",
-        "chart": _chart(told),
-        "rows": _answers(told, percent),
-        "errors": _errors(told),
+        "chart": _chart(fields),
+        "rows": _answers(fields, percent),
+        "errors": _errors(fields),
     }
     return framed(
-        told,
+        fields,
         kind="Matrix release report",
         name="Differentially private answers",
-        glance=_glance(told),
+        glance=_glance(fields),
         sections={"answers": "Answers", "errors": "Accuracy"},
         body=filled("matrix.html", body),
-        notes=_notes(told),
+        notes=_notes(fields),
         styles=("style.css", "matrix.css"),
     )
 
 
-def _glance(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from spent(told)
-    yield "Queries", f"{told['queries']:,} on {told['items']:,} items"
-    yield "Typical error (RMSE)", number(told["rmse"])
-    yield "Largest standard error", number(told["max_std_error"])
-    if told["floor"]:
-        yield "Above the proven floor", percent_above(told["value"] / told["floor"])
+def _glance(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from spent(fields)
+    yield "Queries", f"{fields['queries']:,} on {fields['items']:,} items"
+    yield "Typical error (RMSE)", number(fields["rmse"])
+    yield "Largest standard error", number(fields["max_std_error"])
+    if fields["floor"]:
+        yield "Above the proven floor", percent_above(fields["value"] / fields["floor"])
 
 
-def _answers(told: dict[str, Any], percent: str) -> str:
+def _answers(fields: dict[str, Any], percent: str) -> str:
     body = []
-    for row in told["rows"]:
-        reach, value = told["width"] * row["std_error"], row["answer"]
+    for row in fields["rows"]:
+        reach, value = fields["width"] * row["std_error"], row["answer"]
         digits = max(0, 1 - floor(log10(row["std_error"]))) if row["std_error"] else 1
         cells = (f"{x:,.{digits}f}" for x in (value, row["std_error"], value - reach, value + reach))
         body.append([row["query"], *cells])
     return _table(["query", "answer", "s.e.", f"low ({percent})", f"high ({percent})"], body)
 
 
-def _errors(told: dict[str, Any]) -> str:
-    aims = {"sum": "typical error", "max": "largest standard error"}
-    rows = [["typical error (RMSE)", number(told["rmse"])], ["largest standard error", number(told["max_std_error"])]]
-    if told["floor"]:
-        rows.append([f"floor of the {aims[told['objective']]}, which was made small", number(told["floor"])])
+def _errors(fields: dict[str, Any]) -> str:
+    candidates = {"sum": "typical error", "max": "largest standard error"}
+    rows = [
+        ["typical error (RMSE)", number(fields["rmse"])],
+        ["largest standard error", number(fields["max_std_error"])],
+    ]
+    if fields["floor"]:
+        rows.append([f"floor of the {candidates[fields['objective']]}, which was made small", number(fields["floor"])])
     return _table(["", "of all queries"], rows)
 
 
@@ -134,13 +137,13 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 # --- the chart --------------------------------------------------------------------------------------------------------
 
 
-def _chart(told: dict[str, Any]) -> str:
+def _chart(fields: dict[str, Any]) -> str:
     """Answers from left to right: whiskers where they are few, else a line with a band."""
-    rows = told["points"]
-    values, reach = np.array([r["answer"] for r in rows]), told["width"] * np.array([r["std_error"] for r in rows])
+    rows = fields["points"]
+    values, reach = np.array([r["answer"] for r in rows]), fields["width"] * np.array([r["std_error"] for r in rows])
     low, high = min(float((values - reach).min()), 0.0), max(float((values + reach).max()), 0.0)
     places = np.array([r["place"] for r in rows])
-    x = LEFT + (places + 0.5) / told["queries"] * (WIDE - LEFT)
+    x = LEFT + (places + 0.5) / fields["queries"] * (WIDE - LEFT)
 
     def y(v: Any) -> Any:
         return (HIGH - BASE) * (high - v) / ((high - low) or 1.0) + 8
@@ -153,7 +156,7 @@ def _chart(told: dict[str, Any]) -> str:
     else:
         labels = [(x[0], rows[0]["query"][:24], "start"), (x[-1], rows[-1]["query"][:24], "end")]
     parts += [_text(place, HIGH + 4, label, anchor) for place, label, anchor in labels]
-    if told["queries"] <= BARS:
+    if fields["queries"] <= BARS:
         parts += [_line("whisker", a, y(v - r), a, y(v + r)) for a, v, r in zip(x, values, reach, strict=True)]
         parts += [f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3.5"/>' for a, b in zip(x, y(values), strict=True)]
     else:
@@ -176,13 +179,16 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _notes(told: dict[str, Any]) -> Iterator[str]:
+def _notes(fields: dict[str, Any]) -> Iterator[str]:
     yield (
-        f"Intervals hold with {100 * told['confidence']:.4g}% confidence each. The noise is Gaussian but for rounding "
+        f"Intervals hold with {100 * fields['confidence']:.4g}% confidence each. The noise is Gaussian but for "
+        f"rounding "
         "to whole numbers, which standard errors allow for; its size does not depend on the data."
     )
-    yield f"Each query is a weighted sum of the counts of {told['items']:,} values of {told['counted']!r}."
+    yield f"Each query is a weighted sum of the counts of {fields['items']:,} values of {fields['counted']!r}."
     yield "Sums and differences of answers have exact errors of their own, not those of the parts; see leastnoise ask."
-    if len(told["rows"]) < told["queries"]:
-        yield f"{len(told['rows']):,} of {told['queries']:,} answers are listed, evenly spaced; the release has all."
+    if len(fields["rows"]) < fields["queries"]:
+        yield (
+            f"{len(fields['rows']):,} of {fields['queries']:,} answers are listed, evenly spaced; the release has all."
+        )
     yield "Errors are those of the noise alone; sampling and response errors of the data come on top."

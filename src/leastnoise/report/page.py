@@ -42,20 +42,20 @@ def count(numbers: Mapping[str, Any]) -> tuple[str, int, int]:
     return "tables", len(numbers["tables"]), numbers["left_out"]
 
 
-def render(told: Mapping[str, Any]) -> str:
+def render(fields: Mapping[str, Any]) -> str:
     """The page for a document.
 
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """
-    body = {"asked": "measured" if told["adaptive"] else "asked", "lines": escape(_lines(told))}
+    body = {"asked": "measured" if fields["adaptive"] else "asked", "lines": escape(_lines(fields))}
     return framed(
-        told,
+        fields,
         kind="Release report",
         name="Differentially private release",
-        glance=glance(told),
+        glance=glance(fields),
         sections=SECTIONS,
         body=filled("page.html", body),
-        notes=notes(told),
+        notes=notes(fields),
         styles=("style.css",),
         scripts=SCRIPTS,
     )
@@ -64,14 +64,14 @@ def render(told: Mapping[str, Any]) -> str:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def glance(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def glance(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The figures that matter most."""
-    whole = told["errors"]["all"]
-    yield from spent(told)
-    if told["total"] is not None:
-        value, std_error = told["total"]
-        yield "Rows in the data", _total(value, std_error, told["width"])
-    rounds = told["adaptive"]
+    whole = fields["errors"]["all"]
+    yield from spent(fields)
+    if fields["total"] is not None:
+        value, std_error = fields["total"]
+        yield "Rows in the data", _total(value, std_error, fields["width"])
+    rounds = fields["adaptive"]
     if rounds:
         yield "Tables asked for", f"{rounds['tables']:,} ({rounds['measured']:,} measured)"
         yield "Expected error of a table", number(rounds["expected"])
@@ -79,7 +79,7 @@ def glance(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Statistics asked for", f"{whole['queries']:,}"
     yield "Typical error (RMSE)", number(whole["rmse"])
     yield "Largest standard error", number(whole["max_std_error"])
-    for plan in told["plans"]:
+    for plan in fields["plans"]:
         least = plan["floor"]["value"]
         above = percent_above(plan["objective_value"] / least) if least > 0 else "no floor known"
         yield "Above the proven floor", above
@@ -92,13 +92,13 @@ def _total(value: float, std_error: float, width: float) -> str:
     return f"{value:,.{digits}f} ± {width * std_error:,.{digits}f}"
 
 
-def _lines(told: Mapping[str, Any]) -> str:
-    if told["adaptive"]:
+def _lines(fields: Mapping[str, Any]) -> str:
+    if fields["adaptive"]:
         return "One line for each table that was measured, with all its smaller ones. Completed tables are not here."
     return "One line for each statement of the workload. The errors hold whatever the data are."
 
 
-def adaptive_notes(told: Mapping[str, Any]) -> Iterator[str]:
+def adaptive_notes(fields: Mapping[str, Any]) -> Iterator[str]:
     """How to read what is only in the page of an adaptive release."""
     yield (
         "Measured tables are unbiased with exact errors. Completed tables were not measured: they are put together "
@@ -108,30 +108,32 @@ def adaptive_notes(told: Mapping[str, Any]) -> Iterator[str]:
         "The expected error of a table is the sum of the errors of its statistics, in rows (L1), as far as noisy looks "
         "at the data can tell. It is an estimate, not a bound."
     )
-    if told["adaptive"]["completed_left_out"]:
-        left = f"{told['adaptive']['completed_left_out']:,} larger completed tables are left out of this page"
+    if fields["adaptive"]["completed_left_out"]:
+        left = f"{fields['adaptive']['completed_left_out']:,} larger completed tables are left out of this page"
         yield f"{left}; the release has them (leastnoise table --complete)."
 
 
-def notes(told: Mapping[str, Any]) -> Iterator[str]:
+def notes(fields: Mapping[str, Any]) -> Iterator[str]:
     """How to read the page."""
-    size = "What was measured was decided by released numbers" if told["adaptive"] else "It does not depend on the data"
+    size = (
+        "What was measured was decided by released numbers" if fields["adaptive"] else "It does not depend on the data"
+    )
     yield (
-        f"Intervals hold with {told['confidence']:.4g} confidence each: ± {told['width']:.4g} standard errors. "
+        f"Intervals hold with {fields['confidence']:.4g} confidence each: ± {fields['width']:.4g} standard errors. "
         f"The noise is Gaussian and its size is known exactly. {size}."
     )
-    if told["adaptive"]:
-        yield from adaptive_notes(told)
+    if fields["adaptive"]:
+        yield from adaptive_notes(fields)
     yield (
         "Counts are unbiased estimates, so they may be negative or fractions. Tables agree with each other: a table "
         "summed over an attribute is the table without it."
     )
     yield "Numbers in this page are rounded to less than a thousandth of their standard error."
-    if told["left_out"]:
+    if fields["left_out"]:
         yield (
-            f"{told['left_out']:,} larger tables in reach are left out of this page; "
+            f"{fields['left_out']:,} larger tables in reach are left out of this page; "
             "the release has them (leastnoise table)."
         )
-    if told["distributions_left_out"]:
-        yield f"The distributions of {told['distributions_left_out']:,} further attributes are left out of this page."
+    if fields["distributions_left_out"]:
+        yield f"The distributions of {fields['distributions_left_out']:,} further attributes are left out of this page."
     yield "Errors are those of the noise alone; sampling and response errors of the data come on top."

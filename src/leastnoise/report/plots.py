@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDTH = 520
-BLUE, INK, ORANGE = "#5b93bb", "#1a1f26", "#b14a00"  # told apart by the colour-blind
+BLUE, INK, ORANGE = "#5b93bb", "#1a1f26", "#b14a00"  # distinguished by the colour-blind
 MOST_CELLS = 5_000  # what Altair embeds in a chart by default
 
 
@@ -122,10 +122,10 @@ def _shares(plan: Plan) -> alt.Chart:
     import pandas as pd
 
     alt = _altair()
-    found = allocation(plan.recipe.structure, [plan.recipe])
-    rows = [{"what": " × ".join(names) or "total", "share": share} for names, share in found.shares]
-    if found.rest_sets:
-        rows.append({"what": f"{found.rest_sets:,} further", "share": found.rest})
+    result = allocation(plan.integer_plan.structure, [plan.integer_plan])
+    rows = [{"what": " × ".join(names) or "total", "share": share} for names, share in result.shares]
+    if result.rest_sets:
+        rows.append({"what": f"{result.rest_sets:,} further", "share": result.rest})
     return (
         alt.Chart(pd.DataFrame(rows))
         .mark_bar(color=BLUE)

@@ -24,29 +24,29 @@ def adaptive(release: TableRelease, cells: int) -> dict[str, Any] | None:
 
     Guarantees: rounds_cost_what_the_release_costs; completed_tables_are_not_in_reach.
     """
-    told = [o.adaptive for o in release.origins if o.adaptive is not None]
-    if not told:
+    reported = [o.adaptive for o in release.origins if o.adaptive is not None]
+    if not reported:
         return None
     total, errors = float(release.cost.mu_squared), release.complete().errors()
     return {
-        "method": told[-1].method,
-        "rounds": [_round(r, total) for made in told for r in made.rounds],
-        **_asked(errors),
+        "method": reported[-1].method,
+        "rounds": [_round(r, total) for adaptivity in reported for r in adaptivity.rounds],
+        **_requested(errors),
         **_completed(release, errors, cells),
     }
 
 
-def _round(made: Round, total: float) -> dict[str, Any]:
+def _round(round_: Round, total: float) -> dict[str, Any]:
     return {
-        "compared": made.compared,
-        "choosing": short(float(read_fraction(made.selection)) / total),
-        "tables": len(made.measured),
-        "named": made.measured[:NAMED],
-        "measuring": short(float(read_fraction(made.measurement)) / total),
+        "compared": round_.compared,
+        "choosing": short(float(read_fraction(round_.selection)) / total),
+        "tables": len(round_.measured),
+        "named": round_.measured[:NAMED],
+        "measuring": short(float(read_fraction(round_.measurement)) / total),
     }
 
 
-def _asked(errors: pd.DataFrame) -> dict[str, Any]:
+def _requested(errors: pd.DataFrame) -> dict[str, Any]:
     """The tables asked for, those with the largest expected errors by name."""
     worst = errors.sort_values("expected_l1", ascending=False, kind="stable").head(ASKED)
     shown = [

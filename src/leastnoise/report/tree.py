@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from leastnoise.domain.tree import Tree
-from leastnoise.mechanisms.tree import CascadeRelease
+from leastnoise.mechanisms.tree import TreeRelease
 from leastnoise.planning.summary import number
 from leastnoise.report.documents import opening
 from leastnoise.report.frame import filled, framed, spent, write_page
@@ -22,7 +22,7 @@ OPEN = 2  # levels that are open at first
 ROWS = 400  # of the table of levels
 
 
-def document(release: CascadeRelease, *, confidence: float = 0.95, nodes: int = NODES) -> dict[str, Any]:
+def document(release: TreeRelease, *, confidence: float = 0.95, nodes: int = NODES) -> dict[str, Any]:
     """Everything the page shows, as plain data.
 
     Guarantees: numbers_are_those_of_the_release; long_trees_are_cut.
@@ -39,7 +39,7 @@ def document(release: CascadeRelease, *, confidence: float = 0.95, nodes: int = 
     }
 
 
-def _tree(release: CascadeRelease, axis: int, most: int, width: float) -> dict[str, Any]:
+def _tree(release: TreeRelease, axis: int, most: int, width: float) -> dict[str, Any]:
     """The first nodes of one tree, level by level; summed over the other trees."""
     tree = release.trees[axis]
     deepest = int(tree.ends[min(DEEP, tree.depth)])
@@ -67,7 +67,7 @@ def _label(tree: Tree, node: int) -> str:
     return f"node {node}" if tree.names is None else tree.names[node]
 
 
-def write(release: CascadeRelease, path: str | Path, *, confidence: float = 0.95, nodes: int = NODES) -> dict[str, Any]:
+def write(release: TreeRelease, path: str | Path, *, confidence: float = 0.95, nodes: int = NODES) -> dict[str, Any]:
     """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
     return write_page(path, lambda: document(release, confidence=confidence, nodes=nodes), render)
 
@@ -78,47 +78,47 @@ def count(numbers: dict[str, Any]) -> tuple[str, int, int]:
     return "nodes", shown, sum(tree["nodes"] for tree in numbers["trees"]) - shown
 
 
-def render(told: dict[str, Any]) -> str:
+def render(fields: dict[str, Any]) -> str:
     """The page for a document.
 
     Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
     """
     body = {
-        "levels": _levels(told),
-        "confidence": f"{100 * told['confidence']:.4g}%",
-        "trees": "".join(_tree_html(tree) for tree in told["trees"]),
+        "levels": _levels(fields),
+        "confidence": f"{100 * fields['confidence']:.4g}%",
+        "trees": "".join(_tree_html(tree) for tree in fields["trees"]),
     }
     return framed(
-        told,
+        fields,
         kind="Cascade release report",
         name="Differentially private counts",
-        glance=_glance(told),
+        glance=_glance(fields),
         sections={"levels": "Accuracy", "trees": "Counts"},
         body=filled("cascade.html", body),
-        notes=_notes(told),
+        notes=_notes(fields),
         styles=("style.css", "cascade.css"),
     )
 
 
-def _glance(told: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from spent(told)
-    first = told["trees"][0]
+def _glance(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from spent(fields)
+    first = fields["trees"][0]
     yield "Rows in the data", _count(first["counts"][0], first["reach"][0])
-    yield "Counts that add up", f"{told['cells']:,}"
-    yield "Largest standard error", number(max(row["std_error"] for row in told["levels"]))
+    yield "Counts that add up", f"{fields['cells']:,}"
+    yield "Largest standard error", number(max(row["std_error"] for row in fields["levels"]))
 
 
 def _count(value: int, reach: float) -> str:
     return f"{value:,} ± {number(reach)}" if reach else f"{value:,} (exact)"
 
 
-def _levels(told: dict[str, Any]) -> str:
-    heads = [*told["columns"], "nodes", "target s.e.", "s.e.", f"within ({100 * told['confidence']:.4g}%)"]
+def _levels(fields: dict[str, Any]) -> str:
+    heads = [*fields["columns"], "nodes", "target s.e.", "s.e.", f"within ({100 * fields['confidence']:.4g}%)"]
     rows = []
-    for row in told["levels"][:ROWS]:
+    for row in fields["levels"][:ROWS]:
         target = "-" if row["target"] is None else number(row["target"])
-        cells = [*(str(row[c]) for c in told["columns"]), f"{row['nodes']:,}", target]
-        cells += [number(row["std_error"]), number(told["width"] * row["std_error"])]
+        cells = [*(str(row[c]) for c in fields["columns"]), f"{row['nodes']:,}", target]
+        cells += [number(row["std_error"]), number(fields["width"] * row["std_error"])]
         rows.append("".join(f'<td class="number">{escape(c)}</td>' for c in cells))
     head = "".join(f'<th scope="col" class="number">{escape(h)}</th>' for h in heads)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -161,18 +161,19 @@ def _line(tree: dict[str, Any], node: int) -> str:
     return f'{name} <span class="count">{value:,}</span> <span class="interval">{interval}</span>'
 
 
-def _notes(told: dict[str, Any]) -> Iterator[str]:
+def _notes(fields: dict[str, Any]) -> Iterator[str]:
     yield (
-        f"Intervals hold with {100 * told['confidence']:.4g}% confidence each. The noise is Gaussian but for rounding "
+        f"Intervals hold with {100 * fields['confidence']:.4g}% confidence each. The noise is Gaussian but for "
+        f"rounding "
         "to whole numbers, which standard errors allow for; its size does not depend on the data."
     )
     yield "Counts are whole numbers and add up exactly, on every level. They are unbiased, so they may be negative."
     yield "Any other sum of the smallest counts can be made, with its own exact error; see leastnoise ask."
-    if told["exact"]:
-        yield f"Exact, and not protected: {told['exact']}."
-    for tree in told["trees"]:
+    if fields["exact"]:
+        yield f"Exact, and not protected: {fields['exact']}."
+    for tree in fields["trees"]:
         if len(tree["names"]) < tree["nodes"]:
             yield f"Of {tree['attribute']} the first {len(tree['names']):,} of {tree['nodes']:,} nodes are shown."
-    if len(told["trees"]) > 1:
+    if len(fields["trees"]) > 1:
         yield "Each tree is shown summed over the others; the release has all combinations."
     yield "Errors are those of the noise alone; sampling and response errors of the data come on top."

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from leastnoise.sources.codes import Codes
     from leastnoise.sources.convert import Prepared, prepare, source_of
     from leastnoise.sources.database import Database
-    from leastnoise.sources.rules import Unit
+    from leastnoise.sources.rules import PrivacyUnit
     from leastnoise.sources.source import Expecting, Source
     from leastnoise.sources.tables import Marginals, Table
     from leastnoise.workload.rules import Rules
@@ -19,10 +19,10 @@ __all__ = [
     "Expecting",
     "Marginals",
     "Prepared",
+    "PrivacyUnit",
     "Rules",
     "Source",
     "Table",
-    "Unit",
     "prepare",
     "source_of",
 ]

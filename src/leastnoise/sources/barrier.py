@@ -65,10 +65,10 @@ def guarded(what: str, items: Iterable[Item], *, quiet: bool = True) -> Iterator
     ['a', 'b']
     """
     with barrier(what, quiet=quiet):
-        made = iter(items)
+        results = iter(items)
     while True:
         with barrier(what, quiet=quiet):
-            item = next(made, _END)
+            item = next(results, _END)
         if item is _END:
             return
         yield item  # type: ignore[misc]

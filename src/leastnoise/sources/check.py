@@ -15,7 +15,7 @@ from leastnoise.sources.codes import check_columns
 from leastnoise.sources.columns import as_column, diagnosed, id_texts
 from leastnoise.sources.convert import columns_of, engine_of
 from leastnoise.sources.engine import Engine
-from leastnoise.sources.rules import Unit
+from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.sql import Query
 from leastnoise.workload.rules import AnyRules, Coding, Rules, as_part, codings
 
@@ -92,7 +92,7 @@ def check(
     domain: Domain,
     *,
     rules: AnyRules | None = None,
-    unit: Unit | Mapping[str, Any] | None = None,
+    unit: PrivacyUnit | Mapping[str, Any] | None = None,
     table: str | None = None,
     memory: str | None = None,
 ) -> Check:
@@ -107,7 +107,7 @@ def check(
 
     Guarantees: engines_and_memory_agree; every_fix_settles_its_problem.
     """
-    unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
+    unit = None if unit is None else as_part(PrivacyUnit, unit, "the fields of the unit")
     how = codings(domain, rules)
     with barrier(title_of(data)):
         engine = engine_of(data, table, memory)
@@ -128,11 +128,11 @@ class _Held(ABC):
     names: Sequence[str]
 
     @abstractmethod
-    def refuse(self, how: Sequence[Coding], unit: Unit | None) -> None:
+    def refuse(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> None:
         """Raise what is wrong with names and types."""
 
     @abstractmethod
-    def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
+    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
         """The numbers."""
 
 
@@ -140,21 +140,21 @@ class _Table(_Held):
     def __init__(self, engine: Engine) -> None:
         self.engine, self.names = engine, list(engine.fields)
 
-    def _query(self, how: Sequence[Coding], unit: Unit | None) -> Query:
+    def _query(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> Query:
         return Query(self.engine.dialect, self.engine.table, self.engine.fields, tuple(how), unit)
 
-    def refuse(self, how: Sequence[Coding], unit: Unit | None) -> None:
+    def refuse(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> None:
         self._query(how, unit)
 
-    def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
+    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
         query = self._query(how, unit)
         rows, countable, *numbers, ids = self._row(query.tally())
         triples = [(numbers[3 * k], numbers[3 * k + 1], numbers[3 * k + 2]) for k in range(len(how))]
-        made = _Tally(rows, countable, {c.attribute.name: t for c, t in zip(how, triples, strict=True)}, ids)
+        result = _Tally(rows, countable, {c.attribute.name: t for c, t in zip(how, triples, strict=True)}, ids)
         if unit is not None:
             people, over, more = self._row(query.people())
-            made.people = people, over, more
-        return made
+            result.people = people, over, more
+        return result
 
     def _row(self, sql: str) -> list[int]:
         parts = list(self.engine.run(sql))
@@ -165,20 +165,20 @@ class _Columns(_Held):
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.columns, self.names = columns, list(columns)
 
-    def refuse(self, how: Sequence[Coding], unit: Unit | None) -> None:
+    def refuse(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> None:
         check_columns(how, unit, self.columns)
         if unit is not None:
             id_texts(as_column(self.columns[unit.id], unit.id), unit.id)
 
-    def tally(self, how: Sequence[Coding], unit: Unit | None) -> _Tally:
+    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
         import pandas as pd
 
-        made = _Tally()
+        result = _Tally()
         keep: Any = None
         lengths: dict[str, int] = {}
         for coding in how:
             name = coding.attribute.name
-            made.columns[name], codes = diagnosed(coding, as_column(self.columns[coding.column], coding.column))
+            result.columns[name], codes = diagnosed(coding, as_column(self.columns[coding.column], coding.column))
             lengths[coding.column] = len(codes)
             _check_lengths(lengths)
             keep = codes >= 0 if keep is None else keep & (codes >= 0)
@@ -187,13 +187,16 @@ class _Columns(_Held):
             lengths[unit.id] = len(ids)
             _check_lengths(lengths)
             there = np.array([text is not None for text in ids], dtype=bool)
-            made.ids_missing = int(np.count_nonzero(~there))
+            result.ids_missing = int(np.count_nonzero(~there))
             keep = there if keep is None else keep & there
             each = np.bincount(pd.factorize(ids[keep])[0]) if keep.any() else np.zeros(0, dtype=np.int64)
             more = np.maximum(each - unit.max_rows, 0)
-            made.people = len(each), int(np.count_nonzero(more)), int(more.sum())
-        made.rows, made.countable = next(iter(lengths.values()), 0), 0 if keep is None else int(np.count_nonzero(keep))
-        return made
+            result.people = len(each), int(np.count_nonzero(more)), int(more.sum())
+        result.rows, result.countable = (
+            next(iter(lengths.values()), 0),
+            0 if keep is None else int(np.count_nonzero(keep)),
+        )
+        return result
 
 
 class _LengthError(LeastnoiseError):
@@ -206,7 +209,7 @@ def _check_lengths(lengths: Mapping[str, int]) -> None:
         raise _LengthError(f"the columns {first!r} and {last!r} differ in length; fill the shorter one")
 
 
-def _checked(data: _Held, how: Sequence[Coding], unit: Unit | None, rules: Mapping[str, Rules]) -> Check:
+def _checked(data: _Held, how: Sequence[Coding], unit: PrivacyUnit | None, rules: Mapping[str, Rules]) -> Check:
     broken = {coding.attribute.name: _refusal(data, coding.column, [coding], None) for coding in how}
     no_ids = None if unit is None else _refusal(data, unit.id, [], unit)
     whole = [coding for coding in how if broken[coding.attribute.name] is None]
@@ -220,17 +223,17 @@ def _checked(data: _Held, how: Sequence[Coding], unit: Unit | None, rules: Mappi
     columns: dict[str, ColumnCheck] = {}
     for coding in how:
         name = coding.attribute.name
-        columns[name], found = _column(coding, rules[name], tally.columns.get(name), broken[name], data.names)
-        problems += found
+        columns[name], results = _column(coding, rules[name], tally.columns.get(name), broken[name], data.names)
+        problems += results
     people = None
     if unit is not None:
-        people, found = _unit(unit, tally if counted_by is not None else None, no_ids, data.names)
-        problems += found
+        people, results = _unit(unit, tally if counted_by is not None else None, no_ids, data.names)
+        problems += results
     complete = len(whole) == len(how) and counted_by is unit
     return Check(tally.rows, tally.countable - tally.people[2] if complete else 0, columns, people, problems)
 
 
-def _refusal(data: _Held, column: str, how: Sequence[Coding], unit: Unit | None) -> str | None:
+def _refusal(data: _Held, column: str, how: Sequence[Coding], unit: PrivacyUnit | None) -> str | None:
     """Why a column can never be counted; a fix for a name that is spelt otherwise."""
     try:
         data.refuse(how, unit)
@@ -260,12 +263,14 @@ def _column(
     return ColumnCheck(column, missing, outside, rule, bool(problems), fixes), problems
 
 
-def _unit(unit: Unit, tally: _Tally | None, refusal: str | None, names: Sequence[str]) -> tuple[UnitCheck, list[str]]:
+def _unit(
+    unit: PrivacyUnit, tally: _Tally | None, refusal: str | None, names: Sequence[str]
+) -> tuple[UnitCheck, list[str]]:
     rule = {"missing": unit.missing}
     if tally is None:
         fixes = _other_names(unit.id, names, "id")
-        made = UnitCheck(unit.id, None, unit.max_rows, None, None, None, rule, True, fixes)
-        return made, [] if refusal is None else [refusal]
+        unit_check = UnitCheck(unit.id, None, unit.max_rows, None, None, None, rule, True, fixes)
+        return unit_check, [] if refusal is None else [refusal]
     stops = bool(tally.ids_missing) and unit.missing == "error"
     fixes = ["missing: drop"] if stops else []
     problems = [f"the column {unit.id!r} lacks {_many(tally.ids_missing, 'id')}"] if stops else []
@@ -289,14 +294,14 @@ def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _lines(made: Check) -> list[str]:
+def _lines(result: Check) -> list[str]:
     head = ("attribute", "column", "missing", "outside", "rules", "a release")
-    table = [head, *(_cells(name, column) for name, column in made.columns.items())]
-    lines = [NOTICE, f"{made.rows:,} rows, {made.counted:,} counted", "", *_aligned(table)]
-    if made.unit is not None:
-        lines += ["", *_unit_lines(made.unit)]
-    lines += ["", *(f"- {problem}" for problem in made.problems)] if made.problems else []
-    return [*lines, "", "a release would run" if made.ok else "a release would stop"]
+    table = [head, *(_cells(name, column) for name, column in result.columns.items())]
+    lines = [NOTICE, f"{result.rows:,} rows, {result.counted:,} counted", "", *_aligned(table)]
+    if result.unit is not None:
+        lines += ["", *_unit_lines(result.unit)]
+    lines += ["", *(f"- {problem}" for problem in result.problems)] if result.problems else []
+    return [*lines, "", "a release would run" if result.ok else "a release would stop"]
 
 
 def _cells(name: str, column: ColumnCheck) -> tuple[str, ...]:

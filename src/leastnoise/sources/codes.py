@@ -16,7 +16,7 @@ from leastnoise.sources.barrier import barrier, guarded, title_of
 from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts
 from leastnoise.sources.contribution_bounding import check_ids, kept_rows
 from leastnoise.sources.kinds import check_id, check_kind, missing_column
-from leastnoise.sources.rules import Unit
+from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 from leastnoise.workload.rules import MISSING, OUTSIDE, AnyRules, Coding, codings
 
@@ -58,9 +58,11 @@ class Codes:
     ) -> None:
         checked_name(self.name)
         with barrier("NumPy"):
-            found = _by_name(self.domain, columns) if isinstance(columns, Mapping) else _by_place(self.domain, columns)
-            object.__setattr__(self, "_rows", len(found[0]))
-            object.__setattr__(self, "_columns", tuple(map(_checked_codes, self.domain, found[: len(self.domain)])))
+            results = (
+                _by_name(self.domain, columns) if isinstance(columns, Mapping) else _by_place(self.domain, columns)
+            )
+            object.__setattr__(self, "_rows", len(results[0]))
+            object.__setattr__(self, "_columns", tuple(map(_checked_codes, self.domain, results[: len(self.domain)])))
             object.__setattr__(self, "_weights", None if weights is None else _checked_weights(weights, self._rows))
 
     @classmethod
@@ -71,7 +73,7 @@ class Codes:
         name: str | None = None,
         *,
         rules: AnyRules | None = None,
-        unit: Unit | None = None,
+        unit: PrivacyUnit | None = None,
     ) -> "Codes":
         """From a column of values for each attribute name: a list, a NumPy, pandas, Polars or Arrow array.
 
@@ -82,8 +84,8 @@ class Codes:
         most = None if unit is None else unit.max_rows
         with barrier(title_of(columns)):
             check_columns(how, unit, columns)
-            found = _coded_columns(domain, columns, how, unit)
-        return cls(domain, found, name, most, drops=may_drop(how, unit))
+            entries = _coded_columns(domain, columns, how, unit)
+        return cls(domain, entries, name, most, drops=may_drop(how, unit))
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
@@ -97,7 +99,7 @@ class Codes:
             if members == [axes]:
                 yield table
             else:
-                yield from (project(table, axes, wanted) for wanted in members)
+                yield from (project(table, axes, expected) for expected in members)
 
     def _table(self, axes: Axes) -> IntArray:
         if not axes:
@@ -133,19 +135,19 @@ def covers(sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int) -> Ite
     """
     axes: Axes = ()
     members: list[Axes] = []
-    for wanted in sets:
-        union = axes + tuple(k for k in wanted if k not in axes)
+    for expected in sets:
+        union = axes + tuple(k for k in expected if k not in axes)
         small = len(union) <= _MOST_AXES and math.prod(shape[k] for k in union) <= most_cells
         if members and not small:
             yield axes, members
-            union, members = wanted, []
+            union, members = expected, []
         axes = union
-        members.append(wanted)
+        members.append(expected)
     if members:
         yield axes, members
 
 
-def check_columns(how: Sequence[Coding], unit: Unit | None, columns: Mapping[str, Any]) -> None:
+def check_columns(how: Sequence[Coding], unit: PrivacyUnit | None, columns: Mapping[str, Any]) -> None:
     """Refuse columns that are missing, or of a type that can never match, without a look at their values."""
     if not how and unit is None:
         raise _no_attributes()
@@ -157,11 +159,11 @@ def check_columns(how: Sequence[Coding], unit: Unit | None, columns: Mapping[str
 
 
 def _coded_columns(
-    domain: Domain, columns: Mapping[str, Any], how: Sequence[Coding], unit: Unit | None
+    domain: Domain, columns: Mapping[str, Any], how: Sequence[Coding], unit: PrivacyUnit | None
 ) -> dict[str, npt.NDArray[Any]]:
     """Codes of the rows that are counted, by attribute."""
-    found = {c.attribute.name: coded(c, as_column(_column(columns, c.column), c.column)) for c in how}
-    arrays = _by_name(domain, found)
+    entries = {c.attribute.name: coded(c, as_column(_column(columns, c.column), c.column)) for c in how}
+    arrays = _by_name(domain, entries)
     keep = np.ones(len(arrays[0]), dtype=bool)
     for array in arrays:
         keep &= array >= 0
@@ -172,11 +174,11 @@ def _coded_columns(
         check_ids(unit, any(text is None for text in ids))
         keep[keep] = kept_rows(unit, ids[keep], [array[keep] for array in arrays])
     if not keep.all():
-        found = {key: array[keep] for key, array in found.items()}
-    return found
+        entries = {key: array[keep] for key, array in entries.items()}
+    return entries
 
 
-def may_drop(how: Iterable[Coding], unit: Unit | None) -> bool:
+def may_drop(how: Iterable[Coding], unit: PrivacyUnit | None) -> bool:
     """Whether rows may be left out because of what is in them.
 
     A row without an id counts as well: a person whose id is missing is left out like one with a value outside.
@@ -196,13 +198,13 @@ def can_stop(how: Iterable[Coding]) -> tuple[tuple[str, str], ...]:
 def _by_name(domain: Domain, columns: Mapping[str, npt.ArrayLike]) -> list[npt.NDArray[Any]]:
     if not len(domain):
         raise _no_attributes()
-    found = [as_array(_column(columns, name), f"the column {name!r}") for name in domain.names]
-    for name, column in zip(domain.names, found, strict=True):
+    results = [as_array(_column(columns, name), f"the column {name!r}") for name in domain.names]
+    for name, column in zip(domain.names, results, strict=True):
         if column.ndim != 1:
             raise DataError(f"the column {name!r} must have one axis, the rows")
-        if len(column) != len(found[0]):
+        if len(column) != len(results[0]):
             raise DataError(f"the columns {domain.names[0]!r} and {name!r} differ in length; fill the shorter one")
-    return found
+    return results
 
 
 def _no_attributes() -> LeastnoiseError:

@@ -75,7 +75,7 @@ def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
     Guarantees: engines_code_alike; messages_keep_the_data_private.
     """
     width = np.min_scalar_type(-coding.size - 3)
-    parts = [_applied(coding, *found).astype(width) for found in _found(coding, column)]
+    parts = [_applied(coding, *results).astype(width) for results in _codes_by_chunk(coding, column)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=width)
 
 
@@ -88,12 +88,12 @@ def diagnosed(coding: Coding, column: Column) -> tuple[tuple[int, int, int], Int
     >>> numbers, codes.tolist()
     ((1, 2, 1), [0, -3, -3, -2])
     """
-    asked = ((coding.without_rules, MISSING), (coding.without_rules, OUTSIDE), (coding.clamped, OUTSIDE))
+    queries = ((coding.without_rules, MISSING), (coding.without_rules, OUTSIDE), (coding.clamped, OUTSIDE))
     numbers, parts = [0, 0, 0], [np.zeros(0, dtype=np.int64)]
-    for found in _found(coding.clamped, column):
-        for k, (variant, flag) in enumerate(asked):
-            numbers[k] += int(np.count_nonzero(_ruled(variant, *found) == flag))
-        parts.append(_ruled(coding, *found))
+    for results in _codes_by_chunk(coding.clamped, column):
+        for k, (variant, flag) in enumerate(queries):
+            numbers[k] += int(np.count_nonzero(_ruled(variant, *results) == flag))
+        parts.append(_ruled(coding, *results))
     return (numbers[0], numbers[1], numbers[2]), np.concatenate(parts)
 
 
@@ -106,10 +106,10 @@ def id_texts(column: Column, name: str) -> npt.NDArray[Any]:
         kind, items = kind_of(column.type), column.to_pylist()
     if items:
         check_id(name, kind)
-    found = [None if _is_missing(item) else str(item) for item in items]
-    if not _encodable(found):
+    result = [None if _is_missing(item) else str(item) for item in items]
+    if not _encodable(result):
         raise DataError(f"the column {name!r} has ids that are not valid Unicode; replace their lone surrogates")
-    return _objects(found)
+    return _objects(result)
 
 
 def _encodable(texts: list[str | None]) -> bool:
@@ -145,7 +145,7 @@ def kind_of(kind: pa.DataType) -> Kind:
     return next((name for name, test in tests if test(kind)), "unknown")
 
 
-def _found(coding: Coding, column: Column) -> Iterator[tuple[IntArray, npt.NDArray[np.bool_], Any]]:
+def _codes_by_chunk(coding: Coding, column: Column) -> Iterator[tuple[IntArray, npt.NDArray[np.bool_], Any]]:
     """Per chunk of rows: codes before the rules, what is missing, and the values as numbers where that matters."""
     if isinstance(column, np.ndarray):
         check_kind(coding, _KINDS.get(column.dtype.kind, "unknown"))
@@ -162,8 +162,8 @@ def _found(coding: Coding, column: Column) -> Iterator[tuple[IntArray, npt.NDArr
 def _find_arrow(coding: Coding, chunk: pa.Array) -> tuple[IntArray, npt.NDArray[np.bool_], Any]:
     kind = kind_of(chunk.type)
     if kind in ("boolean", "integer", "float") and not pa.types.is_dictionary(chunk.type):
-        found, missing, x = _find(coding, pc.fill_null(chunk, False if kind == "boolean" else 0).to_numpy(False))
-        return found, missing | chunk.is_null().to_numpy(False), x
+        values, missing, x = _find(coding, pc.fill_null(chunk, False if kind == "boolean" else 0).to_numpy(False))
+        return values, missing | chunk.is_null().to_numpy(False), x
     if kind == "nothing":
         return np.full(len(chunk), OUTSIDE), np.ones(len(chunk), dtype=bool), np.zeros(len(chunk))
     if kind == "text" and pa.types.is_string_view(chunk.type):
@@ -179,36 +179,36 @@ def _find(coding: Coding, array: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArra
     if array.dtype == object:
         missing = np.array([_is_missing(item) for item in array.tolist()], dtype=bool)
         array = _objects([None if gap else _plain(item) for item, gap in zip(array.tolist(), missing, strict=True)])
-        found = _find_objects(coding, array)
+        values = _find_objects(coding, array)
         x = as_floats(array)
     elif array.dtype.kind == "b":
-        found, x = np.array([truth(coding, False), truth(coding, True)])[array.astype(np.int64)], as_floats(array)
+        values, x = np.array([truth(coding, False), truth(coding, True)])[array.astype(np.int64)], as_floats(array)
     else:
-        found = coding.attribute.values.find(array)
+        values = coding.attribute.values.find(array)
         x = as_floats(array) if coding.clamp else array
-    return found, missing, x
+    return values, missing, x
 
 
 def _find_objects(coding: Coding, array: npt.NDArray[Any]) -> IntArray:
-    found = coding.attribute.values.find(array)
+    values = coding.attribute.values.find(array)
     for k, item in enumerate(array.tolist()):
         if isinstance(item, bool):
-            found[k] = truth(coding, item)
-    return found
+            values[k] = truth(coding, item)
+    return values
 
 
-def _applied(coding: Coding, found: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
+def _applied(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     """The rules, after which nothing is left but codes and dropped rows."""
-    codes = _ruled(coding, found, missing, x)
+    codes = _ruled(coding, values, missing, x)
     coding.check(bool(np.any(codes == OUTSIDE)), bool(np.any(codes == MISSING)))
     return codes
 
 
-def _ruled(coding: Coding, found: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
+def _ruled(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     if coding.clamp:
         low, high = ends(coding)
-        found = np.where((found < 0) & (x < low), 0, np.where((found < 0) & (x > high), coding.size - 1, found))
-    return np.where(missing, coding.missing, np.where(found < 0, coding.outside, found))
+        values = np.where((values < 0) & (x < low), 0, np.where((values < 0) & (x > high), coding.size - 1, values))
+    return np.where(missing, coding.missing, np.where(values < 0, coding.outside, values))
 
 
 def ends(coding: Coding) -> tuple[float, float]:

@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise.errors import DataError
-from leastnoise.sources.rules import Unit
+from leastnoise.sources.rules import PrivacyUnit
 
 
-def kept_rows(unit: Unit, ids: npt.NDArray[Any], codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+def kept_rows(unit: PrivacyUnit, ids: npt.NDArray[Any], codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
     """Which rows are counted: of each person those with the smallest digests.
 
     Equal rows of a person have equal digests, and it does not matter which of them is kept.
 
-    >>> unit = Unit("person", max_rows=1, secret=b"x")
+    >>> unit = PrivacyUnit("person", max_rows=1, secret=b"x")
     >>> kept_rows(unit, np.array(["a", "a", "b"], dtype=object), [np.array([0, 0, 1])]).tolist()
     [True, False, True]
 
@@ -37,7 +37,7 @@ def kept_rows(unit: Unit, ids: npt.NDArray[Any], codes: Sequence[npt.NDArray[Any
     return keep
 
 
-def check_ids(unit: Unit, missing: bool) -> None:
+def check_ids(unit: PrivacyUnit, missing: bool) -> None:
     """Refuse rows that belong to nobody, unless they are to be dropped."""
     if missing and unit.missing == "error":
         raise DataError(f"the column {unit.id!r} lacks some ids; fill them, or choose missing: drop for the unit")

@@ -18,7 +18,7 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.codes import Codes, can_stop, check_codes_type, check_columns, may_drop
-from leastnoise.sources.rules import Unit
+from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Source, as_array, checked_name
 from leastnoise.sources.tables import Table, check_counts_type
 from leastnoise.workload.rules import AnyRules, as_part, codings
@@ -44,8 +44,10 @@ class Prepared:
     drops: bool | None
     _opener: Callable[[], Source] = field(repr=False)
     _title: str = field(default="the source", repr=False)  # of what holds the data, in messages
-    person: str | None = field(default=None, repr=False)  # the column that tells people apart
-    asks: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # columns whose values can stop a run, and how
+    person: str | None = field(default=None, repr=False)  # the column that distinguishes people
+    stopping_columns: tuple[tuple[str, str], ...] = field(
+        default=(), repr=False
+    )  # columns whose values can stop a run, and how
 
     def open(self) -> Source:
         """The source: the first step that looks at values."""
@@ -58,7 +60,7 @@ def source_of(
     domain: Domain,
     *,
     rules: AnyRules | None = None,
-    unit: Unit | Mapping[str, Any] | None = None,
+    unit: PrivacyUnit | Mapping[str, Any] | None = None,
     name: str | None = None,
     table: str | None = None,
     memory: str | None = None,
@@ -85,7 +87,7 @@ def prepare(
     domain: Domain,
     *,
     rules: AnyRules | None = None,
-    unit: Unit | Mapping[str, Any] | None = None,
+    unit: PrivacyUnit | Mapping[str, Any] | None = None,
     name: str | None = None,
     table: str | None = None,
     memory: str | None = None,
@@ -99,7 +101,7 @@ def prepare(
     >>> next(ready.open().count([(0,)])).tolist()
     [1, 0]
     """
-    unit = None if unit is None else as_part(Unit, unit, "the fields of the unit")
+    unit = None if unit is None else as_part(PrivacyUnit, unit, "the fields of the unit")
     checked_name(name)
     title = title_of(data)
     with barrier(title):
@@ -122,15 +124,17 @@ def prepare(
             opener = partial(_array_opener(domain, data), domain, data, name)
             return replace(_of_values(domain, name, None, None, opener, title), drops=False)
         most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
-        asks = () if engine is None else can_stop(codings(domain, rules))
-        return Prepared(source.name, most, drops, lambda: source, title, None if unit is None else unit.id, asks)
+        stopping_columns = () if engine is None else can_stop(codings(domain, rules))
+        return Prepared(
+            source.name, most, drops, lambda: source, title, None if unit is None else unit.id, stopping_columns
+        )
 
 
 def _of_values(
     domain: Domain,
     name: str | None,
     rules: AnyRules | None,
-    unit: Unit | None,
+    unit: PrivacyUnit | None,
     opener: Callable[[], Source],
     title: str,
 ) -> Prepared:
@@ -139,7 +143,9 @@ def _of_values(
     return Prepared(name, most, may_drop(how, unit), opener, title, None if unit is None else unit.id, can_stop(how))
 
 
-def _from_stream(domain: Domain, data: Any, name: str | None, rules: AnyRules | None, unit: Unit | None) -> Source:
+def _from_stream(
+    domain: Domain, data: Any, name: str | None, rules: AnyRules | None, unit: PrivacyUnit | None
+) -> Source:
     columns = columns_of(pa.table(data))
     assert columns is not None
     check_columns(codings(domain, rules), unit, columns)

@@ -15,7 +15,7 @@ from leastnoise.sources.barrier import guarded
 from leastnoise.sources.codes import Codes, may_drop
 from leastnoise.sources.contribution_bounding import check_ids
 from leastnoise.sources.engine import Columns, Engine
-from leastnoise.sources.rules import Unit
+from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes, checked_name, checked_sets, project
 from leastnoise.sources.sql import Query
 from leastnoise.workload.rules import AnyRules, codings
@@ -40,7 +40,7 @@ class Database:
     engine: InitVar[Engine]
     name: str | None = None
     rules: InitVar[AnyRules | None] = None
-    unit: InitVar[Unit | None] = None
+    unit: InitVar[PrivacyUnit | None] = None
     rows_per_person: int | None = field(init=False)
     drops: bool = field(init=False)
     _engine: Engine = field(init=False, repr=False)
@@ -48,7 +48,7 @@ class Database:
     _expected: dict[Axes, None] = field(init=False, repr=False, default_factory=dict)
     _ready: dict[Axes, IntArray] = field(init=False, repr=False, default_factory=dict)
 
-    def __post_init__(self, engine: Engine, rules: AnyRules | None, unit: Unit | None) -> None:
+    def __post_init__(self, engine: Engine, rules: AnyRules | None, unit: PrivacyUnit | None) -> None:
         weakref.finalize(self, engine.close)
         checked_name(self.name)
         query = Query(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit)
@@ -95,11 +95,11 @@ class Database:
             self._expected.pop(axes, None)
             yield self._ready[axes].copy()
 
-    def _next(self, asked: list[Axes]) -> list[Axes]:
+    def _next(self, queries: list[Axes]) -> list[Axes]:
         """What the next pass counts: what is asked for, and what will be, as far as it is not too much."""
         batch: list[Axes] = []
         cells = 0
-        for axes in dict.fromkeys(asked) | self._expected:
+        for axes in dict.fromkeys(queries) | self._expected:
             cells += math.prod(self.domain.shape[k] for k in axes)
             if batch and cells > _BATCH_CELLS:
                 break
@@ -139,14 +139,14 @@ class Database:
     def _tables(self, sets: list[Axes]) -> dict[Axes, IntArray]:
         if self._engine.embedded and any(sets):
             return self._streamed(sets)
-        found: dict[Axes, IntArray] = {}
+        entries: dict[Axes, IntArray] = {}
         unions = unite(sets, self.domain.shape, _UNION_CELLS)
         wholes = list(unions)
         for start in range(0, len(wholes), _BATCH_TABLES):
             batch = wholes[start : start + _BATCH_TABLES]
             for axes, table in self._pass(batch).items():
-                found |= {wanted: project(table, axes, wanted) for wanted in unions[axes]}
-        return found
+                entries |= {expected: project(table, axes, expected) for expected in unions[axes]}
+        return entries
 
     def _streamed(self, sets: list[Axes]) -> dict[Axes, IntArray]:
         """Tables from one pass of codes through this process."""
@@ -189,18 +189,18 @@ def unite(sets: Sequence[Axes], shape: tuple[int, ...], most_cells: int) -> dict
     >>> unite([(0, 1), (2, 0), (1, 2), (0, 3)], (9, 9, 9, 9), most_cells=1000)
     {(0, 1, 2): [(0, 1), (2, 0), (1, 2)], (0, 3): [(0, 3)]}
     """
-    found: list[tuple[set[int], list[Axes]]] = []
+    results: list[tuple[set[int], list[Axes]]] = []
     for axes in sorted(sets, key=len, reverse=True):
-        for union, members in found:
+        for union, members in results:
             together = union | set(axes)
             if together == union or math.prod(shape[k] for k in together) <= most_cells:
                 union |= together
                 members.append(axes)
                 break
         else:
-            found.append((set(axes), [axes]))
+            results.append((set(axes), [axes]))
     united: dict[Axes, list[Axes]] = {}
-    for union, members in found:
+    for union, members in results:
         united.setdefault(tuple(sorted(union)), []).extend(members)
     return united
 

@@ -57,8 +57,8 @@ def draft(data: str | Path, *, look: bool = False, sample: int | None = None, ta
     Guarantees: init_reads_no_rows_unless_asked; init_marks_what_it_read_and_what_it_looked_up_plans.
     """
     with barrier(title_of(data)):
-        found = _found(data, look, sample, table)
-    return _written(found, look)
+        entries = _found(data, look, sample, table)
+    return _written(entries, look)
 
 
 def _found(data: str | Path, look: bool, sample: int | None, table: str | None) -> dict[str, tuple[str | None, str]]:
@@ -75,18 +75,18 @@ def _found(data: str | Path, look: bool, sample: int | None, table: str | None) 
         engine.close()
 
 
-def _written(found: dict[str, tuple[str | None, str]], look: bool) -> Draft:
+def _written(entries: dict[str, tuple[str | None, str]], look: bool) -> Draft:
     """`found` has what to write for each column, or None, and a remark."""
-    kept = [name for name, (values, _) in found.items() if values is not None]
+    kept = [name for name, (values, _) in entries.items() if values is not None]
     width = max((len(_scalar(name)) for name in kept), default=0) + 1
     lines = [HEAD[look] + "attributes:"]
-    for name, (values, remark) in found.items():
+    for name, (values, remark) in entries.items():
         key = f"{_scalar(name)}:"
         lines.append(f"  # {key} left out, {remark}" if values is None else f"  {key:{width}} {{{values}}}  {remark}")
     ways = "[1, 2]" if len(kept) > 1 else "1"
     lines += ["", "workload:", f"  - {{queries: hybrid, ways: {ways}}}  # every table of up to two attributes"]
     text = "\n".join(line.rstrip() for line in lines) + "\n" + TAIL
-    return Draft(text, kept, [name for name in found if name not in kept])
+    return Draft(text, kept, [name for name in entries if name not in kept])
 
 
 def _open(field: Field) -> tuple[str | None, str]:
@@ -112,10 +112,10 @@ def _looked(engine: Engine, field: Field, rows: str) -> tuple[str | None, str]:
     if _is_number(engine, field.kind, column, rows):
         return _numbers(engine, f"TRY_CAST({column} AS DOUBLE)", rows)
     text = f"CAST({column} AS VARCHAR)"
-    found = _fetch(
+    results = _fetch(
         engine, f"SELECT DISTINCT {text} AS g0 FROM {rows} WHERE {column} IS NOT NULL LIMIT {MOST_VALUES + 1}"
     )
-    values = sorted(str(value) for (value,) in found)
+    values = sorted(str(value) for (value,) in results)
     if not values:
         return None, "it is empty"
     if len(values) > MOST_VALUES:
@@ -144,14 +144,14 @@ def _numbers(engine: Engine, x: str, rows: str) -> tuple[str | None, str]:
         return f"range: [{int(low)}, {int(high)}]", FROM_DATA
     if whole and different == count:
         return None, "every row has another number; is it an id?"
-    found = _nice(low, high) if max(-low, high) < LARGEST else None
-    if found is None:
+    results = _nice(low, high) if max(-low, high) < LARGEST else None
+    if results is None:
         return None, "its numbers are very large or very close to each other; write bins for it"
-    return _bins(*found), FROM_DATA
+    return _bins(*results), FROM_DATA
 
 
 def _nice(low: float, high: float) -> tuple[str, str, int] | None:
-    """Round ends around two numbers, and how many round bins lie between them, if floats can tell them apart.
+    """Round ends around two numbers, and how many round bins lie between them, if floats can distinguish them.
 
     >>> _nice(17, 183_412), _nice(0.02, 0.97), _nice(3.5, 3.5)
     (('0', '190000', 19), ('0', '1', 20), ('3', '4', 1))

@@ -91,11 +91,11 @@ class DuckDB:
         engine = cls(database, memory)
         try:
             engine.table = named_table(table)
-            found = engine._describe()
+            describe = engine._describe()
         except LeastnoiseError:
             engine.close()
             raise
-        if found is None:
+        if describe is None:
             engine.close()
             raise no_table(table, f"the database {Path(database).name!r}")
         return engine
@@ -140,8 +140,8 @@ class DuckDB:
             read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
             for batch in stoppable(read, self._connection.interrupt):
                 yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-        except (duckdb.Error, OSError) as found:
-            error = found
+        except (duckdb.Error, OSError) as result:
+            error = result
         if error is not None:
             if self._written and isinstance(error, duckdb.InvalidInputException):
                 raise DataError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
@@ -178,16 +178,16 @@ def _existing(path: Path) -> str:
 
 def _names(path: Path, pattern: str) -> list[str]:
     """The first line of a CSV file, which all files of a pattern share."""
-    found: list[list[str]] = []
+    results: list[list[str]] = []
     for file in glob.glob(pattern):
         try:
-            found.append(next(csv.reader(io.StringIO(_head(file), newline=""), strict=True), []))
+            results.append(next(csv.reader(io.StringIO(_head(file), newline=""), strict=True), []))
         except (csv.Error, UnicodeDecodeError):
-            found.append([])
-    names = found[0]
+            results.append([])
+    names = results[0]
     if not all(names) or not names:
         raise DataError(_unreadable(path))
-    if any(others != names for others in found):
+    if any(others != names for others in results):
         raise DataError(f"the files {str(path)!r} differ in their columns; give them the same, in the same order")
     if len(set(names)) < len(names):  # which may be a row of values, so they are not shown
         raise DataError(f"the file {str(path)!r} has two columns of the same name; rename one, or add a line of names")

@@ -44,8 +44,8 @@ def check_id(column: str, kind: Kind) -> None:
 def texts(coding: Coding) -> list[tuple[str, int]]:
     """The values that are texts, with their codes."""
     values = coding.attribute.values
-    found = values.items if isinstance(values, Values) else ()
-    return [(item, code) for code, item in enumerate(found) if isinstance(item, str)]
+    result = values.items if isinstance(values, Values) else ()
+    return [(item, code) for code, item in enumerate(result) if isinstance(item, str)]
 
 
 def numbers(coding: Coding) -> bool:

@@ -64,8 +64,8 @@ class PostgreSQL:
                 cursor.execute(sql.replace("%", "%%"), [])
                 while rows := cursor.fetchmany(_BATCH):
                     yield list(np.array(rows, dtype=np.int64).T)
-        except self._driver.Error as found:
-            error = found
+        except self._driver.Error as result:
+            error = result
         if error is not None:
             raise failed(self.title, error)
 

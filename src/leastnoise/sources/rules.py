@@ -10,21 +10,22 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.neighbours import checked_rows
 from leastnoise.workload.rules import AnyRules, Rules
 
-__all__ = ["AnyRules", "Rules", "Unit"]
+__all__ = ["AnyRules", "PrivacyUnit", "Rules"]
 
 LONGEST_SECRET = 2**20  # bytes of a file
 
 
 @dataclass(frozen=True)
-class Unit:
-    """Whose privacy is protected: people, told apart by the column `id`, of whom at most `max_rows` rows are counted.
+class PrivacyUnit:
+    """Whose privacy is protected: people, distinguished by the column `id`, of whom at most `max_rows` rows are
+    counted.
 
     Which rows are kept is decided by a keyed hash, so it depends on that person's rows alone, never on their order or
     on the engine that counts. The secret is 'file:PATH', 'env:NAME' or bytes; by default a fresh one. Rows without an
     id are refused, or left out with missing="drop".
 
-    >>> Unit("person", max_rows=3, missing="drop")
-    Unit(id='person', max_rows=3, missing='drop')
+    >>> PrivacyUnit("person", max_rows=3, missing="drop")
+    PrivacyUnit(id='person', max_rows=3, missing='drop')
     """
 
     id: str
@@ -46,26 +47,26 @@ def _secret(given: str | bytes | None) -> bytes:
     if given is None:
         return secrets.token_bytes(32)
     if isinstance(given, bytes):
-        found: bytes | None = given
+        data: bytes | None = given
     else:
         kind, _, where = given.partition(":") if isinstance(given, str) else ("", "", "")
         if kind == "env":
-            found = os.environ.get(where, "").encode()
+            data = os.environ.get(where, "").encode()
         elif kind == "file":
-            found = _file(where)
+            data = _file(where)
         else:
             raise LeastnoiseError("the secret of a unit is file:PATH, env:NAME or bytes; leave it out for a fresh one")
-    if not found:
+    if not data:
         raise LeastnoiseError(
             "the secret of a unit is empty, too long or cannot be read; give a file or variable that holds one"
         )
-    return found
+    return data
 
 
 def _file(path: str) -> bytes | None:
     try:
         with Path(path).open("rb") as file:
-            found = file.read(LONGEST_SECRET + 1)
+            data = file.read(LONGEST_SECRET + 1)
     except (OSError, ValueError):
         return None
-    return found if len(found) <= LONGEST_SECRET else None
+    return data if len(data) <= LONGEST_SECRET else None

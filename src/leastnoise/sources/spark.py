@@ -63,10 +63,10 @@ class Spark:
         try:
             for batch in self._session.sql(sql).toArrow().to_batches():
                 yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-        except Exception as found:
-            if not type(found).__module__.startswith(("pyspark", "py4j")):
+        except Exception as result:
+            if not type(result).__module__.startswith(("pyspark", "py4j")):
                 raise
-            error = found
+            error = result
         if error is not None:
             raise failed(self.title, error)
 

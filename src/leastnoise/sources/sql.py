@@ -14,7 +14,7 @@ from leastnoise.domain.attributes import Bins, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import Kind, check_id, check_kind, missing_column, texts, truth
-from leastnoise.sources.rules import Unit
+from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes
 from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
 
@@ -46,7 +46,7 @@ class Query:
     table: exp.Table
     fields: Mapping[str, Field]
     codings: tuple[Coding, ...]
-    unit: Unit | None = None
+    unit: PrivacyUnit | None = None
 
     def __post_init__(self) -> None:
         for coding in self.codings:
@@ -62,22 +62,22 @@ class Query:
 
     def problems(self) -> str:
         """Number of rows, then per attribute whether values are outside or missing, then whether ids are missing."""
-        asked: list[Expression] = [exp.Count(this=exp.Star())]
+        queries: list[Expression] = [exp.Count(this=exp.Star())]
         for k in range(len(self.codings)):
-            asked += [_any(_column(_code(k)).eq(_whole(flag))) for flag in (OUTSIDE, MISSING)]
-        asked.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
-        return self._sql(_select(asked).from_(self._coded(range(len(self.codings))), copy=False))
+            queries += [_any(_column(_code(k)).eq(_whole(flag))) for flag in (OUTSIDE, MISSING)]
+        queries.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+        return self._sql(_select(queries).from_(self._coded(range(len(self.codings))), copy=False))
 
     def tally(self) -> str:
         """Number of rows, and of those that can be counted; per attribute what is missing, outside, and outside still
         when clamped; ids that are missing.
         """
-        asked: list[Expression] = [exp.Count(this=exp.Star()), _how_many(self._countable())]
+        queries: list[Expression] = [exp.Count(this=exp.Star()), _how_many(self._countable())]
         for k in range(len(self.codings)):
             columns = (("u", MISSING), ("u", OUTSIDE), ("v", OUTSIDE))
-            asked += [_how_many(_column(f"{letter}{k}").eq(_whole(flag))) for letter, flag in columns]
-        asked.append(_how_many(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
-        return self._sql(_select(asked).from_(self._diagnosed(), copy=False))
+            queries += [_how_many(_column(f"{letter}{k}").eq(_whole(flag))) for letter, flag in columns]
+        queries.append(_how_many(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+        return self._sql(_select(queries).from_(self._diagnosed(), copy=False))
 
     def people(self) -> str:
         """Number of people with rows that can be counted, of those with too many rows, and of the rows too many."""
@@ -86,8 +86,8 @@ class Query:
         each = each.where(self._countable(), copy=False).group_by(_column(_PERSON), copy=False)
         over = _column(COUNT) > most
         more = exp.Sum(this=_case(over.copy(), _column(COUNT) - most, _whole(0)))
-        asked = [exp.Count(this=exp.Star()), _how_many(over), exp.func("COALESCE", _cast(more, "bigint"), _whole(0))]
-        return self._sql(_select(asked).from_(each.subquery("each", copy=False), copy=False))
+        queries = [exp.Count(this=exp.Star()), _how_many(over), exp.func("COALESCE", _cast(more, "bigint"), _whole(0))]
+        return self._sql(_select(queries).from_(each.subquery("each", copy=False), copy=False))
 
     def _diagnosed(self) -> exp.Subquery:
         """Rows as codes by the rules, without any, and clamped where that is possible."""
@@ -114,9 +114,9 @@ class Query:
             .group_by(*codes, copy=False)
         )
 
-    def rows(self, wanted: Sequence[int]) -> str:
+    def rows(self, items: Sequence[int]) -> str:
         """Codes of every row that is counted."""
-        return self._sql(_select([_column(_code(k)) for k in wanted]).from_(self._kept(wanted), copy=False))
+        return self._sql(_select([_column(_code(k)) for k in items]).from_(self._kept(items), copy=False))
 
     def tables(self, sets: Sequence[Axes]) -> str:
         """Several tables at once: codes, -1 for attributes outside of a table, and counts."""
@@ -127,10 +127,10 @@ class Query:
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)
 
-    def _read(self, wanted: Iterable[int]) -> exp.Subquery:
+    def _read(self, items: Iterable[int]) -> exp.Subquery:
         """Columns as they are, and as the text or the number that codes are found by."""
         columns: list[Expression] = []
-        for k in wanted:
+        for k in items:
             field = self._field(self.codings[k].column)
             raw = _column(field.identifier)
             forms = {"r": raw, **self._forms(self.codings[k], field.kind, raw)}
@@ -141,18 +141,18 @@ class Query:
         rows = _plain_select(columns or [_named(_whole(0), "nothing")]).from_(self.table.copy(), copy=False)
         return rows.subquery("read", copy=False)
 
-    def _coded(self, wanted: Sequence[int]) -> exp.Subquery:
+    def _coded(self, items: Sequence[int]) -> exp.Subquery:
         """Rows as codes."""
-        columns: list[Expression] = [_named(self._code_of(k, self.codings[k]), _code(k)) for k in wanted]
+        columns: list[Expression] = [_named(self._code_of(k, self.codings[k]), _code(k)) for k in items]
         if self.unit is not None:
             columns.append(_column(_PERSON))
-        rows = _plain_select(columns or [exp.Star()]).from_(self._read(wanted), copy=False)
+        rows = _plain_select(columns or [exp.Star()]).from_(self._read(items), copy=False)
         return rows.subquery("coded", copy=False)
 
-    def _kept(self, wanted: Iterable[int]) -> exp.Subquery:
+    def _kept(self, items: Iterable[int]) -> exp.Subquery:
         """Rows as codes, without those that are dropped and those that a person has too many of."""
         everything = range(len(self.codings))
-        needed = [k for k in everything if self.unit is not None or k in wanted or self.codings[k].drops]
+        needed = [k for k in everything if self.unit is not None or k in items or self.codings[k].drops]
         columns: list[Expression] = [_column(_code(k)) for k in needed]
         rows = _plain_select(columns or [exp.Star()]).from_(self._coded(needed), copy=False)
         for k in needed:
@@ -171,7 +171,7 @@ class Query:
         kept = _plain_select([column.copy() for column in columns]).from_(ranked, copy=False).where(most, copy=False)
         return kept.subquery("kept", copy=False)
 
-    def _digest(self, unit: Unit) -> Expression:
+    def _digest(self, unit: PrivacyUnit) -> Expression:
         parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), _column(_PERSON)]
         for k in range(len(self.codings)):
             parts += [exp.Literal.string("," if k else ":"), _as_text(_column(_code(k)))]
@@ -195,8 +195,8 @@ class Query:
         missing: Expression = _column(f"r{k}").is_(exp.null())
         if kind in ("float", "decimal"):
             missing = exp.or_(missing, self._is_nan(_column(f"x{k}")))
-        found = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), _whole(coding.outside)])
-        return _cast(_case(missing, _whole(coding.missing), found), "smallint" if coding.size < 2**15 else "bigint")
+        coalesce = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), _whole(coding.outside)])
+        return _cast(_case(missing, _whole(coding.missing), coalesce), "smallint" if coding.size < 2**15 else "bigint")
 
     def _ways(self, coding: Coding, kind: Kind, k: int) -> list[Expression]:
         """Ways to find the code, each of them NULL where it fails."""
@@ -327,22 +327,22 @@ def _writable(text: str) -> bool:
 
 def _numbers(values: Values, whole: bool) -> list[tuple[float, Expression, int]]:
     """Listed numbers that a column of whole numbers, or of floats, can hold exactly."""
-    found: list[tuple[float, Expression, int]] = []
+    results: list[tuple[float, Expression, int]] = []
     for code, item in enumerate(values.items):
         if isinstance(item, str):
             continue
         if whole and abs(item) < 2**64 and item == int(item):  # no type of whole numbers goes further
-            found.append((item, _whole(int(item)), code))
+            results.append((item, _whole(int(item)), code))
         elif not whole and abs(item) < 1e308 and item == float(item):
-            found.append((item, _double(repr(float(item))), code))
-    return found
+            results.append((item, _double(repr(float(item))), code))
+    return results
 
 
 def _one_of(x: Expression, items: Sequence[tuple[object, Expression, int]]) -> Expression | None:
     """The code of a listed value, by halving the sorted list."""
-    found = sorted(items, key=lambda item: item[0])  # type: ignore[return-value, arg-type]
-    leaf = lambda k: _case(exp.EQ(this=x.copy(), expression=found[k][1].copy()), _whole(found[k][2]))  # noqa: E731
-    return _search(x, [item[1] for item in found[1:]], leaf) if found else None
+    results = sorted(items, key=lambda item: item[0])  # type: ignore[return-value, arg-type]
+    leaf = lambda k: _case(exp.EQ(this=x.copy(), expression=results[k][1].copy()), _whole(results[k][2]))  # noqa: E731
+    return _search(x, [item[1] for item in results[1:]], leaf) if results else None
 
 
 def _bin(x: Expression, values: Bins) -> Expression:

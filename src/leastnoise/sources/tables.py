@@ -44,8 +44,8 @@ class Table:
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
         everything = tuple(range(len(self.domain)))
-        asked = checked_sets(self.domain, sets)
-        return guarded("NumPy", (project(self._table, everything, wanted) for wanted in asked), quiet=False)
+        queries = checked_sets(self.domain, sets)
+        return guarded("NumPy", (project(self._table, everything, expected) for expected in queries), quiet=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,28 +74,30 @@ class Marginals:
             self._keep(tables)
 
     def _keep(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:
-        found: dict[Axes, IntArray] = {}
+        entries: dict[Axes, IntArray] = {}
         for key, array in tables.items():
             names = (key,) if isinstance(key, str) else tuple(key)
             (axes,) = checked_sets(self.domain, [tuple(map(self.domain.index, names))])
-            if any(set(axes) == set(others) for others in found):
-                raise LeastnoiseError(f"the table of {self._words(axes)} is given twice; give it once")
-            found[axes] = _checked_counts(array, self.domain.project(*names))
+            if any(set(axes) == set(others) for others in entries):
+                raise LeastnoiseError(f"the table of {self._text(axes)} is given twice; give it once")
+            entries[axes] = _checked_counts(array, self.domain.project(*names))
         # Small tables first, because they are searched in this order.
-        object.__setattr__(self, "_tables", dict(sorted(found.items(), key=lambda item: item[1].size)))
+        object.__setattr__(self, "_tables", dict(sorted(entries.items(), key=lambda item: item[1].size)))
         self._check_overlaps()
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
-        asked = [(wanted, self._holder(wanted)) for wanted in checked_sets(self.domain, sets)]
-        return guarded("NumPy", (project(self._tables[axes], axes, wanted) for wanted, axes in asked), quiet=False)
+        queries = [(expected, self._holder(expected)) for expected in checked_sets(self.domain, sets)]
+        return guarded(
+            "NumPy", (project(self._tables[axes], axes, expected) for expected, axes in queries), quiet=False
+        )
 
-    def _holder(self, wanted: Axes) -> Axes:
+    def _holder(self, expected: Axes) -> Axes:
         """The smallest table that contains the attributes."""
         for axes in self._tables:
-            if set(wanted) <= set(axes):
+            if set(expected) <= set(axes):
                 return axes
-        raise LeastnoiseError(f"no given table contains {self._words(wanted)}; give one that does, or the rows")
+        raise LeastnoiseError(f"no given table contains {self._text(expected)}; give one that does, or the rows")
 
     def _check_overlaps(self) -> None:
         overlaps = {tuple(sorted({*a} & {*b})) for a, b in combinations(self._tables, 2)}
@@ -105,11 +107,11 @@ class Marginals:
             for axes in others:
                 if not np.array_equal(expected, project(self._tables[axes], axes, overlap)):
                     raise DataError(
-                        f"the tables of {self._words(first)} and {self._words(axes)} disagree on "
-                        f"{self._words(overlap)}; count both from the same rows"
+                        f"the tables of {self._text(first)} and {self._text(axes)} disagree on "
+                        f"{self._text(overlap)}; count both from the same rows"
                     )
 
-    def _words(self, axes: Axes) -> str:
+    def _text(self, axes: Axes) -> str:
         return f"({', '.join(self.domain.names[k] for k in axes)})" if axes else "the total"
 
 

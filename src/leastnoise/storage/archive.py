@@ -50,8 +50,8 @@ def read_members(
     """
     with zipfile.ZipFile(file) as archive:  # reading a member whole checks it
         _check_sizes(archive, packed)
-        wanted = [info for info in archive.infolist() if names is None or info.filename in names]
-        return {info.filename: archive.read(info) for info in wanted}
+        expected = [info for info in archive.infolist() if names is None or info.filename in names]
+        return {info.filename: archive.read(info) for info in expected}
 
 
 def _check_sizes(archive: zipfile.ZipFile, packed: bool) -> None:
@@ -89,10 +89,10 @@ def array_from(member: bytes) -> npt.NDArray[Any]:
         raise ArchiveError("an array of it does not have the size that it says")
     if not prod(shape):
         return np.empty(shape, kind)
-    found = np.frombuffer(member, kind, offset=start)
-    if kind.kind == "U" and found.view(np.uint32).max() > LAST_LETTER:
+    values = np.frombuffer(member, kind, offset=start)
+    if kind.kind == "U" and values.view(np.uint32).max() > LAST_LETTER:
         raise ArchiveError("an array of it holds text that is none")
-    return found.reshape(shape, order="F" if columns else "C")
+    return values.reshape(shape, order="F" if columns else "C")
 
 
 def read_array(path: Path, most: int) -> npt.NDArray[Any]:
@@ -108,11 +108,11 @@ def read_array(path: Path, most: int) -> npt.NDArray[Any]:
 
 
 def _head(member: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
-    found = _NPY.match(member)
-    if found is None:
+    match = _NPY.match(member)
+    if match is None:
         raise ArchiveError("an array of it holds neither numbers nor text")
-    shape = tuple(int(n) for n in found["shape"].split(b",") if n.strip())
-    return np.dtype(found["type"].decode()), shape, found["columns"] == b"True", found.end()
+    shape = tuple(int(n) for n in match["shape"].split(b",") if n.strip())
+    return np.dtype(match["type"].decode()), shape, match["columns"] == b"True", match.end()
 
 
 # --- arrays with a header ---------------------------------------------------------------------------------------------

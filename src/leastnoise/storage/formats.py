@@ -72,7 +72,9 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def _reason(why: object) -> str:
-    """A reason in one line. Errors of Python are told by their type alone: their text may quote what is in the file."""
+    """A reason in one line. Errors of Python are reported by their type alone: their text may quote what is in the
+    file.
+    """
     if isinstance(why, BaseException) and not isinstance(why, LeastnoiseError):
         return _invalid_field(why) or type(why).__name__
     return " ".join(str(why).split())[:LONGEST_REASON]

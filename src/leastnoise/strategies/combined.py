@@ -60,11 +60,11 @@ class Combined(Strategy):
         return T.reshape(-1, *self.shape)
 
     def product_variances(self, rows: list[Array]) -> Array:
-        found = self._base_variances(rows) / self.weight
+        values = self._base_variances(rows) / self.weight
         T = self._directions
         for axis, r in enumerate(rows):
             T = along(r.T, T, axis + 1)
-        return np.maximum(found - np.einsum("k...,k...->...", T, T), 0.0)
+        return np.maximum(values - np.einsum("k...,k...->...", T, T), 0.0)
 
     def _base_variances(self, rows: list[Array]) -> Array:
         factors = self.base.factors

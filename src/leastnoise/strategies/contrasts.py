@@ -155,7 +155,7 @@ class Contrasts:
         return np.moveaxis(t * (m * totals[1:] - totals[parent]), 0, axis)
 
     def decode(self, answers: Array) -> Array:
-        """Pseudo-inverse on rows, up to multiples of the prior."""
+        """Pseudo-inverse on rows, up to multiples of the baseline."""
         return decode(self._core, self.scales.astype(np.float64), answers)
 
     def strategy(self) -> Strategy:

@@ -80,13 +80,13 @@ def exact_convolution(a: IntArray, b: IntArray) -> IntArray:
         kind: Any = np.int64 if most < FITS else object  # partial sums are at most the answer
         return np.convolve(a.astype(kind), b.astype(kind))[:n]
     primes = _primes_above(most)
-    found: dict[Prime, Residues] = {}
+    entries: dict[Prime, Residues] = {}
 
     def work(prime: Prime) -> None:
-        found[prime] = _product(prime, a, b)
+        entries[prime] = _product(prime, a, b)
 
     across_cores(work, primes)
-    return _combined(primes, [found[prime] for prime in primes], most)
+    return _combined(primes, [entries[prime] for prime in primes], most)
 
 
 def _primes_above(most: int) -> tuple[Prime, ...]:
@@ -102,9 +102,9 @@ def _product(prime: Prime, a: IntArray, b: IntArray) -> Residues:
     out = transform.forward(a)
     np.multiply(out, transform.forward(b), out=out)
     _reduce(out, p)
-    found = transform.backward(out)[:n].copy()
-    found *= np.uint64(pow(size, -1, prime.modulus))
-    return _reduce(found, p)
+    values = transform.backward(out)[:n].copy()
+    values *= np.uint64(pow(size, -1, prime.modulus))
+    return _reduce(values, p)
 
 
 class Transform:

@@ -56,24 +56,24 @@ def wavelet_rows(n: int) -> Array:
     return np.array(rows)
 
 
-def into_residual(rows: Array, prior: Array) -> Array:
-    """Rows moved into the residual space of the prior: w - (w.pi) 1."""
-    moved = rows - (rows @ prior)[:, None]
+def into_residual(rows: Array, baseline: Array) -> Array:
+    """Rows moved into the residual space of the baseline: w - (w.pi) 1."""
+    moved = rows - (rows @ baseline)[:, None]
     return moved[np.abs(moved).max(axis=1) > 1e-12 * max(np.abs(rows).max(), 1.0)]
 
 
-def subtraction_strategy(prior: Array) -> Strategy:
+def subtraction_strategy(baseline: Array) -> Strategy:
     """ResidualPlanner: Sub_n with covariance Sub Sub^T, so V is the projection onto the residual space."""
-    _, _, vt = np.linalg.svd(prior[None, :], full_matrices=True)
+    _, _, vt = np.linalg.svd(baseline[None, :], full_matrices=True)
     rows = vt[1:]  # orthonormal, so the pseudo-inverse is the transpose
-    return MatrixStrategy(rows, (len(prior),), rows.T)
+    return MatrixStrategy(rows, (len(baseline),), rows.T)
 
 
 def from_rows(make: Callable[[int], Array]) -> Callable[[Array], Strategy]:
-    """A strategy per attribute from rows that do not depend on the prior."""
+    """A strategy per attribute from rows that do not depend on the baseline."""
 
-    def build(prior: Array) -> Strategy:
-        return MatrixStrategy(into_residual(make(len(prior)), prior), (len(prior),))
+    def build(baseline: Array) -> Strategy:
+        return MatrixStrategy(into_residual(make(len(baseline)), baseline), (len(baseline),))
 
     return build
 
@@ -86,13 +86,13 @@ BUILDERS: dict[str, Callable[[Array], Strategy]] = {
 }
 
 
-def basis_strategy(prior: Array, basis: Array | None) -> Strategy:
+def basis_strategy(baseline: Array, basis: Array | None) -> Strategy:
     """RP+: a user's basis for the attribute (one measurement per value where none is given)."""
-    n = len(prior)
+    n = len(baseline)
     rows = np.eye(n) if basis is None else np.asarray(basis, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != n:
         raise LeastnoiseError(f"basis for an attribute of {n} values has shape {rows.shape}; give rows of length {n}")
-    moved = into_residual(rows, prior)
+    moved = into_residual(rows, baseline)
     if np.linalg.matrix_rank(moved) < n - 1:
         raise LeastnoiseError(f"basis of {len(rows)} rows cannot reconstruct all {n} values; add independent rows")
     return MatrixStrategy(moved, (n,))
@@ -108,9 +108,9 @@ def branchings(n: int) -> list[int]:
     return sorted({next(b for b in count(2) if b**h >= n) for h in heights})
 
 
-def solve_branching(gram: Gram, priors: Iterable[Array]) -> Solution:
+def solve_branching(gram: Gram, baselines: Iterable[Array]) -> Solution:
     """Counts of the nodes of one tree per attribute, each with the best of the `branchings` (Qardaji et al.)."""
-    options = [[_tree_over(p, b) for b in branchings(len(p))] for p in priors]
+    options = [[_tree_over(p, b) for b in branchings(len(p))] for p in baselines]
     parts = [trees[0] for trees in options]
     for i, trees in enumerate(options):  # one attribute after the other; for a product of Grams that is the best
         parts = min(([*parts[:i], tree, *parts[i + 1 :]] for tree in trees), key=lambda p: product_of(p).error(gram))
@@ -118,10 +118,10 @@ def solve_branching(gram: Gram, priors: Iterable[Array]) -> Solution:
     return Solution(best, best.error(gram), 0.0)
 
 
-def _tree_over(prior: Array, branching: int) -> Strategy:
-    n = len(prior)
+def _tree_over(baseline: Array, branching: int) -> Strategy:
+    n = len(baseline)
     if n > MOST_VALUES:
         raise LeastnoiseError(
             f"solver 'branching' needs dense trees over {n:,} values; it takes up to {MOST_VALUES:,}, use 'optimal'"
         )
-    return from_rows(partial(hierarchical_rows, branching=branching))(prior)
+    return from_rows(partial(hierarchical_rows, branching=branching))(baseline)

@@ -28,7 +28,7 @@ MANY = 2_000_000  # combinations of columns that are tried one by one
 
 @dataclass(frozen=True)
 class Centring:
-    """n I - J: exactly optimal for the table of one attribute. Its kernel is the uniform prior."""
+    """n I - J: exactly optimal for the table of one attribute. Its kernel is the uniform baseline."""
 
     size: int
 
@@ -77,7 +77,7 @@ class Centring:
         return self.size * counts - counts.sum(axis=axis, keepdims=True)
 
     def decode(self, answers: Array) -> Array:
-        """Pseudo-inverse on rows, up to multiples of the prior."""
+        """Pseudo-inverse on rows, up to multiples of the baseline."""
         return answers / self.size
 
     def strategy(self) -> Strategy:
@@ -161,7 +161,7 @@ class Rows:
         return np.linalg.pinv(self.rows.astype(np.float64), rcond=1e-12)
 
     def decode(self, answers: Array) -> Array:
-        """Pseudo-inverse on rows, up to multiples of the prior."""
+        """Pseudo-inverse on rows, up to multiples of the baseline."""
         return answers @ self._inverse.T
 
     def strategy(self) -> Strategy:
@@ -257,7 +257,7 @@ class IntegerStrategy:
         return x * self.multiplier if self.multiplier != 1 else x
 
     def decode(self, answers: Array) -> Array:
-        """Least-squares tables (batch, *shape) behind noisy answers, up to what the priors fill."""
+        """Least-squares tables (batch, *shape) behind noisy answers, up to what the baselines fill."""
         x = np.asarray(answers, dtype=np.float64).reshape(-1, *self.answers) / self.multiplier
         if self.levels is not None:
             x = x / self.levels

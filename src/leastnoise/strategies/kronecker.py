@@ -53,8 +53,8 @@ def _seen_from(gram: Gram, parts: list[Strategy], axis: int) -> Array:
     return x.T @ x
 
 
-def _start(size: int, axis_prior: Array) -> Strategy:
-    rows = np.eye(size) - np.outer(axis_prior, np.ones(size))
+def _start(size: int, axis_baseline: Array) -> Strategy:
+    rows = np.eye(size) - np.outer(axis_baseline, np.ones(size))
     return MatrixStrategy(rows, (size,))
 
 
@@ -81,7 +81,7 @@ def sum_floor(gram: Gram, weights: list[Array]) -> float:
 def commuting_floor(gram: Gram) -> float:
     """(tr G^1/2)^2 / cells, exact at uniform weights when the factors of each attribute commute; 0 when they do not.
 
-    Marginal queries are the identity on the residual of a uniform prior, so they commute with every other family.
+    Marginal queries are the identity on the residual of a uniform baseline, so they commute with every other family.
     """
     terms = _terms(gram)
     if not all(isinstance(g, Kron) for _, g in terms):
@@ -127,10 +127,10 @@ def rescaled(gram: Gram, product: Solution, gap: float) -> Solution:
     return Solution(strategy, error, min(product.floor, error)) if error < product.error else product
 
 
-def solve_kronecker(gram: Gram, priors: tuple[Array, ...], gap: float = 1e-6) -> Solution:
+def solve_kronecker(gram: Gram, baselines: tuple[Array, ...], gap: float = 1e-6) -> Solution:
     """The best Kronecker strategy found by alternating, with the floor that holds for any strategy."""
     terms = _terms(gram)
-    parts = [_start(n, p) for n, p in zip(gram.shape, priors, strict=True)]
+    parts = [_start(n, p) for n, p in zip(gram.shape, baselines, strict=True)]
     solved: list[Solution] = [Solution(p, 0.0, 0.0) for p in parts]
     error, work = np.inf, 0.0
     for _ in range(ROUNDS):
@@ -165,10 +165,10 @@ def solve_along_trees(gram: Gram, gap: float) -> Solution:
     The floor is the sum of the floors of the terms: no strategy is better for all of them than the best for each.
     """
     terms = [(c, g) for c, g in _terms(gram) if isinstance(g, Kron)]
-    found = [[_solve_factor(f, gap) for f in g.factors] for _, g in terms]
-    floor = sum(c * prod(s.floor for s in alone) for (c, _), alone in zip(terms, found, strict=True))
-    heaviest = max(range(len(terms)), key=lambda t: terms[t][0] * prod(s.error for s in found[t]))
-    solved, error = found[heaviest], np.inf
+    results = [[_solve_factor(f, gap) for f in g.factors] for _, g in terms]
+    floor = sum(c * prod(s.floor for s in alone) for (c, _), alone in zip(terms, results, strict=True))
+    heaviest = max(range(len(terms)), key=lambda t: terms[t][0] * prod(s.error for s in results[t]))
+    solved, error = results[heaviest], np.inf
     for _ in range(ROUNDS):
         before = error
         for axis in range(len(solved)):

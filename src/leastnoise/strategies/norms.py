@@ -281,8 +281,8 @@ def _expanded(rows: Lines, columns: Lines, matrix: Array) -> Array:
 def each_once(keys: Sequence[Hashable], solve: Callable[[int], T]) -> tuple[T, ...]:
     """One solution per key, on all cores; equal keys share theirs."""
     first: dict[Hashable, int] = {}
-    found: dict[int, T] = {}
+    entries: dict[int, T] = {}
     places = [first.setdefault(key, i) for i, key in enumerate(keys)]
     with one_blas_thread():
-        across_cores(lambda i: found.update({i: solve(i)}), first.values())
-    return tuple(found[i] for i in places)
+        across_cores(lambda i: entries.update({i: solve(i)}), first.values())
+    return tuple(entries[i] for i in places)

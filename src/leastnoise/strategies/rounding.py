@@ -1,10 +1,11 @@
 """From planned strategies to integer ones: scale, round, and keep what must hold exactly.
 
-Every strategy on an attribute must vanish on the attribute's prior, exactly and in every residual. Three ways:
+Every strategy on an attribute must vanish on the attribute's baseline, exactly and in every residual. Three ways:
 
-- free: an attribute with a searched prior and one full-rank strategy. Its rounded rows have a kernel of dimension one,
-  and that *is* the prior. Columns are trimmed to a common norm, because the longest column is what privacy costs.
-- lattice: any other attribute. The prior is put in integers p, and each row is rounded to an integer row with
+- free: an attribute with a searched baseline and one full-rank strategy. Its rounded rows have a kernel of dimension
+  one, and that *is* the baseline. Columns are trimmed to a common norm, because the longest column is what privacy
+  costs.
+- lattice: any other attribute. The baseline is put in integers p, and each row is rounded to an integer row with
   row.p = 0, close to the planned one; weak rows guard a strategy of low rank.
 - joint: a strategy on several attributes together. Its rows are integer combinations of products of short integer
   rows orthogonal to each p; that errs a little more, and a single matrix has digits to spare.
@@ -22,17 +23,17 @@ from leastnoise.algebra.residual import split
 from leastnoise.strategies.integer import Centring, Part, Rows
 from leastnoise.strategies.strategy import along
 
-PRIOR = 1024  # largest entry of an integer prior
+BASELINE = 1024  # largest entry of an integer baseline
 SMALL_PRIORS = (
     8,
     16,
     48,
     128,
     512,
-    PRIOR,
+    BASELINE,
 )  # tried where values are few, because short rows orthogonal to p may be rare
 PRECISE = 2.0**12
-ALIKE = 2.0**-15  # relative to the largest entry: priors closer than this are the same
+ALIKE = 2.0**-15  # relative to the largest entry: baselines closer than this are the same
 SAME = 2.0**-45
 LEAST_GUARD = 1e-5  # share of the squared norm for rows that only guard others
 ROUNDING_ERROR = 8.0  # more than any entry errs
@@ -62,35 +63,37 @@ def _trim(column: IntArray, cap: int) -> None:
         column[i] -= np.sign(column[i])
 
 
-def integer_prior(prior: Array, norm: float = PRECISE) -> IntArray:
-    """Integers in proportion to a prior, without a common divisor, for rows with columns of about this norm."""
-    if np.allclose(prior, prior[0], rtol=1e-9, atol=0):
-        return np.ones(len(prior), dtype=np.int64)
-    shape = prior / np.abs(prior).max()
+def integer_baseline(baseline: Array, norm: float = PRECISE) -> IntArray:
+    """Integers in proportion to a baseline, without a common divisor, for rows with columns of about this norm."""
+    if np.allclose(baseline, baseline[0], rtol=1e-9, atol=0):
+        return np.ones(len(baseline), dtype=np.int64)
+    shape = baseline / np.abs(baseline).max()
     same = _fraction(shape, SAME)
-    if same is not None:  # an integer prior stays what it is, so that later plans can use it again
+    if same is not None:  # an integer baseline stays what it is, so that later plans can use it again
         return same
-    shifts = [np.arange(len(prior)) % 3 - 1]  # equal entries have no small differences, and those make short rows
-    if len(prior) > PIVOTS:
-        return _positive(np.rint(shape * PRIOR).astype(np.int64) + shifts[0])
+    shifts = [np.arange(len(baseline)) % 3 - 1]  # equal entries have no small differences, and those make short rows
+    if len(baseline) > PIVOTS:
+        return _positive(np.rint(shape * BASELINE).astype(np.int64) + shifts[0])
     shifts.append(np.zeros_like(shifts[0]))
     tried = [_positive(np.rint(shape * times).astype(np.int64) + s) for times in SMALL_PRIORS for s in shifts]
     alike = _fraction(shape, ALIKE)
-    return min([*tried, *([] if alike is None else [alike])], key=lambda p: _loss(p, prior, norm))
+    return min([*tried, *([] if alike is None else [alike])], key=lambda p: _loss(p, baseline, norm))
 
 
 def _fraction(shape: Array, tolerance: float) -> IntArray | None:
     """The smallest integers in proportion, if there are."""
-    for times in range(1, PRIOR + 2):
+    for times in range(1, BASELINE + 2):
         p = np.rint(shape * times).astype(np.int64)
         if np.abs(p - shape * times).max() < tolerance * times:
             return _positive(p)
     return None
 
 
-def _loss(p: IntArray, prior: Array, norm: float) -> float:
-    """What an integer prior costs, as a rule of thumb from many plans: it is missed a little, and rows get coarse."""
-    missed = float(np.abs(p / p.sum() - prior).max() / np.abs(prior).max())
+def _loss(p: IntArray, baseline: Array, norm: float) -> float:
+    """What an integer baseline costs, as a rule of thumb from many plans: it is missed a little, and rows get
+    coarse.
+    """
+    missed = float(np.abs(p / p.sum() - baseline).max() / np.abs(baseline).max())
     return missed + 0.3 * (_longest(short_basis(p)) / norm) ** 2 if len(p) > 2 else missed
 
 
@@ -124,8 +127,8 @@ class Lattice:
         if len(p) == 2:
             return Rows(self._line(scaled), (2,))
         z = np.rint(scaled).astype(np.int64)
-        for row, wanted in zip(z, scaled, strict=True):
-            self._settle(row, wanted)
+        for row, expected in zip(z, scaled, strict=True):
+            self._settle(row, expected)
         return Rows(z[np.abs(z).any(axis=1)], (len(p),))
 
     def guarded(self, rows: Rows, norm: float) -> Rows:
@@ -154,13 +157,13 @@ class Lattice:
         z = np.rint(times)[:, None].astype(np.int64) * direction
         return z[np.abs(z).any(axis=1)] if z.any() else direction[None]
 
-    def _settle(self, row: IntArray, wanted: Array) -> None:
+    def _settle(self, row: IntArray, expected: Array) -> None:
         """Move a rounded row to row.p = 0: large steps where rounding was closest, then a shortest small one."""
         p, off = self.p, int(row @ self.p)
         reach = int(np.abs(p).max())
         while abs(off) > reach:
             step = -np.sign(off) * np.sign(p)
-            error = np.abs(row + step - wanted)
+            error = np.abs(row + step - expected)
             error[p == 0] = np.inf
             i = int(error.argmin())
             row[i] += step[i]
@@ -179,7 +182,7 @@ def _coins(p: IntArray) -> dict[int, tuple[int, int]]:
     seen[reach] = True
     frontier = np.array([0])
     while len(frontier):
-        found = []
+        results = []
         for i in range(len(p)):
             for sign in (1, -1):
                 before = frontier - sign * p[i]  # one step of `sign` at i leads from there to the frontier
@@ -187,8 +190,8 @@ def _coins(p: IntArray) -> dict[int, tuple[int, int]]:
                 before = before[~seen[before + reach]]
                 seen[before + reach] = True
                 steps.update((int(d), (i, sign)) for d in before)
-                found.append(before)
-        frontier = np.concatenate(found)
+                results.append(before)
+        frontier = np.concatenate(results)
     return steps
 
 
@@ -251,10 +254,12 @@ def lll(basis: IntArray) -> IntArray:
 
 
 def joint_rows(
-    rows: Array, shape: tuple[int, ...], priors: Sequence[IntArray], bases: Sequence[IntArray], norm: float
+    rows: Array, shape: tuple[int, ...], baselines: Sequence[IntArray], bases: Sequence[IntArray], norm: float
 ) -> Rows:
-    """Rounded rows on several attributes that vanish on every prior: integer combinations of products of basis rows."""
-    moved = split(rows.reshape(len(rows), *shape), [p / p.sum() for p in priors], range(len(shape)))
+    """Rounded rows on several attributes that vanish on every baseline: integer combinations of products of basis
+    rows.
+    """
+    moved = split(rows.reshape(len(rows), *shape), [p / p.sum() for p in baselines], range(len(shape)))
     z = moved * (norm / np.sqrt(np.max(np.einsum("k...,k...->...", moved, moved))))
     for axis, basis in enumerate(bases):
         z = along(np.linalg.pinv(basis.astype(np.float64)), z, axis + 1)
@@ -265,15 +270,15 @@ def joint_rows(
     return Rows(c[np.abs(c).any(axis=1)], shape)
 
 
-def reaches(rows: IntArray, priors: Sequence[Array]) -> bool:
-    """Whether rows that vanish on a prior along every axis span all that do, and not by rounding errors alone.
+def reaches(rows: IntArray, baselines: Sequence[Array]) -> bool:
+    """Whether rows that vanish on a baseline along every axis span all that do, and not by rounding errors alone.
 
-    Without one value of each attribute, what vanishes on the priors is free, and the rows need a regular Gram.
+    Without one value of each attribute, what vanishes on the baselines is free, and the rows need a regular Gram.
     """
-    free = rows.reshape(len(rows), *map(len, priors))
-    for axis, prior in enumerate(priors):
-        free = np.delete(free, int(np.abs(prior).argmax()), axis=axis + 1)
-    R = free.reshape(len(rows), prod(len(p) - 1 for p in priors)).astype(np.float64)
+    free = rows.reshape(len(rows), *map(len, baselines))
+    for axis, baseline in enumerate(baselines):
+        free = np.delete(free, int(np.abs(baseline).argmax()), axis=axis + 1)
+    R = free.reshape(len(rows), prod(len(p) - 1 for p in baselines)).astype(np.float64)
     if len(R) < R.shape[1]:
         return False
     try:

@@ -42,9 +42,9 @@ SOLVERS = (
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """What a solver may know of one attribute: its prior and, for `basis`, the user's rows."""
+    """What a solver may know of one attribute: its baseline and, for `basis`, the user's rows."""
 
-    prior: Array
+    baseline: Array
     key: Hashable
     basis: Array | None = None
 
@@ -126,21 +126,23 @@ class Solver:
         parts: list[Strategy] = []
         for axis in axes:
             key = (self.name, axis.key)
-            found = self.cache.get(key)
-            if found is None:
-                made = (
-                    basis_strategy(axis.prior, axis.basis) if self.name == "basis" else BUILDERS[self.name](axis.prior)
+            solution = self.cache.get(key)
+            if solution is None:
+                result = (
+                    basis_strategy(axis.baseline, axis.basis)
+                    if self.name == "basis"
+                    else BUILDERS[self.name](axis.baseline)
                 )
-                found = self.cache.put(key, Solution(made, 0.0, 0.0))
-            parts.append(found.strategy)
+                solution = self.cache.put(key, Solution(result, 0.0, 0.0))
+            parts.append(solution.strategy)
         strategy = product_of(parts)
         return Solution(strategy, strategy.error(gram), 0.0)
 
     def _cached(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
         key = (self.name, self.gap, gram.key)
-        found = self.cache.get(key)
-        if found is not None:
-            return found
+        result = self.cache.get(key)
+        if result is not None:
+            return result
         solution = self._solve(gram, axes, self.warm.get(hint))
         self.solves += 1
         self.work += solution.work
@@ -158,20 +160,20 @@ class Solver:
         if self.name == "eigen":
             self._need_dense(gram)
             return solve_eigen(gram, self.gap)
-        priors = tuple(a.prior for a in axes)
+        baselines = tuple(a.baseline for a in axes)
         if self.name == "branching":
-            return solve_branching(gram, priors)
+            return solve_branching(gram, baselines)
         if self.name == "kronecker" and not isinstance(gram, Kron):
-            return solve_kronecker(gram, priors, self.gap)
+            return solve_kronecker(gram, baselines, self.gap)
         if isinstance(gram, Kron) and all(f.circulant for f in gram.factors):
             return closed_form(gram)
         if isinstance(gram, Kron) or thin(gram):
             return solve_optimal(gram, self.gap, start)
         if gram.cells <= DENSE_CELLS:
             if start is None and gram.cells > LOOSE_CELLS:  # a product dual is a cheap and close start
-                start = solve_kronecker(gram, priors, 1e-3).dual
+                start = solve_kronecker(gram, baselines, 1e-3).dual
             return solve_optimal(gram, max(self.gap, DEAR_GAP) if gram.cells > DEAR_CELLS else self.gap, start)
-        return best_structured(gram, priors, self.gap)
+        return best_structured(gram, baselines, self.gap)
 
     def _need_dense(self, gram: Gram) -> None:
         if gram.cells > DENSE_CELLS:
@@ -192,10 +194,10 @@ def thin(gram: Gram) -> bool:
     return isinstance(gram, LowRank) and len(gram.rows) <= DENSE_CELLS
 
 
-def best_structured(gram: Gram, priors: tuple[Array, ...], gap: float) -> Solution:
+def best_structured(gram: Gram, baselines: tuple[Array, ...], gap: float) -> Solution:
     """For sums too large to be dense: the better of a rescaled product and a Fourier strategy, with an honest floor."""
-    product = rescaled(gram, solve_kronecker(gram, priors, gap), gap)
-    if not all(np.allclose(p, 1 / len(p)) for p in priors):
-        return product  # the Fourier basis is orthogonal to the uniform prior only
+    product = rescaled(gram, solve_kronecker(gram, baselines, gap), gap)
+    if not all(np.allclose(p, 1 / len(p)) for p in baselines):
+        return product  # the Fourier basis is orthogonal to the uniform baseline only
     waves = solve_fourier(gram)
     return product if product.error <= waves.error else Solution(waves.strategy, waves.error, product.floor)

@@ -120,8 +120,8 @@ class MatrixStrategy(Strategy):
         """B^+."""
         if self._pinv is not None:
             return self._pinv
-        found: Array = np.linalg.pinv(self.rows, rcond=1e-11).astype(np.float64, copy=False)
-        return found
+        values: Array = np.linalg.pinv(self.rows, rcond=1e-11).astype(np.float64, copy=False)
+        return values
 
     @cached_property
     def _inverse(self) -> Array:
@@ -312,7 +312,7 @@ class CirculantStrategy(Strategy):
 class Slope(MatrixStrategy):
     """The derivative of the optimal error with respect to the Gram, as rows Q with dL = tr(Q^T Q dG).
 
-    It agrees with V^+ on the row space of the strategy but not outside, where a moving prior takes the Gram.
+    It agrees with V^+ on the row space of the strategy but not outside, where a moving baseline takes the Gram.
     """
 
     def __init__(self, rows: Array, shape: tuple[int, ...]):

@@ -118,8 +118,8 @@ def _convolution(a: Array, b: Array) -> Array:
     """First len(a) terms of a product of series, in floating point: for reading what is published, never for counts."""
     n = len(a)
     size = next_fast_len(2 * n - 1, real=True)
-    found: Array = irfft(rfft(a, size) * rfft(b, size), size)[:n]
-    return found
+    values: Array = irfft(rfft(a, size) * rfft(b, size), size)[:n]
+    return values
 
 
 def inverse_series(c: Array) -> Array:

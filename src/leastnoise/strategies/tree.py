@@ -79,10 +79,10 @@ class TreeStrategy(Strategy):
     def node_variances(self) -> Array:
         """Variance of each node of the tree as a query of the residual, at unit noise."""
         core = self._core
-        found = np.zeros(core.nodes)
+        values = np.zeros(core.nodes)
         for inner, below, counts in downwards(core):
-            found[below] = np.repeat(found[inner] / counts.astype(np.float64) ** 2 + self.own[inner], counts)
-        return np.asarray(self.tree.core.spread(found), dtype=np.float64)
+            values[below] = np.repeat(values[inner] / counts.astype(np.float64) ** 2 + self.own[inner], counts)
+        return np.asarray(self.tree.core.spread(values), dtype=np.float64)
 
     def _error(self, gram: Gram) -> float:
         if isinstance(gram, Kron) and (load := gram.factors[0].load) is not None and same_tree(load.tree, self.tree):
@@ -99,10 +99,10 @@ def leaf_costs(core: Tree, scales: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """Squared column norms: each ancestor adds t^2 m (m - 1)."""
     m = core.children.astype(scales.dtype)
     each = scales**2 * m * (m - 1)
-    found = np.zeros(core.nodes, dtype=scales.dtype)
+    result = np.zeros(core.nodes, dtype=scales.dtype)
     for inner, below, counts in downwards(core):
-        found[below] = np.repeat(found[inner] + each[inner], counts)
-    return found[core.leaves]
+        result[below] = np.repeat(result[inner] + each[inner], counts)
+    return result[core.leaves]
 
 
 def contrast_rows(core: Tree, scales: npt.NDArray[Number]) -> npt.NDArray[Number]:

@@ -64,8 +64,8 @@ def added_noise(floor: float, alpha: float, epsilon: float, delta: float) -> int
 
 def _best(step: float, alpha: float, epsilon: float, delta: float) -> float:
     """The largest m step overlap^1/2 / alpha that is at least m: two datasets m apart need m people."""
-    found = ((m, m * step * sqrt(overlap(m, epsilon, delta)) / alpha) for m in _groups(epsilon))
-    return max((needed for m, needed in found if needed >= m), default=1.0)
+    generator = ((m, m * step * sqrt(overlap(m, epsilon, delta)) / alpha) for m in _groups(epsilon))
+    return max((needed for m, needed in generator if needed >= m), default=1.0)
 
 
 def unbiased_reports(trace: float, spread: float, alpha: float, epsilon: float) -> int:

@@ -39,11 +39,11 @@ class Ladder:
     def floor(self, alpha: float, epsilon: float, waiting: bool = True) -> int:
         """So many people are too few, or 0; for "max" also if reports do not wait for others."""
         first, last = ceil(log(alpha) / log(RATIO)), floor(log(MOST_HEIGHT * alpha) / log(RATIO))
-        found = [w for w in map(self.witness, range(first, last + 1)) if w]
+        results = [w for w in map(self.witness, range(first, last + 1)) if w]
         if self.error.kind == "max":
-            pairs = (all_errors(w, alpha, epsilon, self.error, waiting) for w in found)
+            pairs = (all_errors(w, alpha, epsilon, self.error, waiting) for w in results)
             return max(*pairs, *(self._signs(RATIO**k, alpha, epsilon) for k in range(first, last + 1)), 0)
-        return max((squared_errors(w, alpha, epsilon) for w in found), default=0)
+        return max((squared_errors(w, alpha, epsilon) for w in results), default=0)
 
     def _signs(self, height: float, alpha: float, epsilon: float) -> int:
         return all_signs(self.signs, height, alpha, epsilon, self.error) if self.signs else 0

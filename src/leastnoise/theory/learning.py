@@ -130,10 +130,10 @@ def conjunctions(bits: int, most: int) -> Array:
     """1 where at most so many chosen bits have chosen values; values as in `parities`."""
     codes = _codes(bits)
     rows = [
-        np.where((codes[:, list(s)] == np.array(wanted, dtype=int)).all(axis=1), 1.0, -1.0)
+        np.where((codes[:, list(s)] == np.array(expected, dtype=int)).all(axis=1), 1.0, -1.0)
         for k in range(most + 1)
         for s in combinations(range(bits), k)
-        for wanted in product((0, 1), repeat=k)
+        for expected in product((0, 1), repeat=k)
     ]
     return np.array(rows)
 

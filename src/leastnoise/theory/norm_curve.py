@@ -25,9 +25,9 @@ def gamma_2_curve(
     matrix, gap, max_steps = checked_matrix(W), checked_gap(gap), checked_steps(max_steps)
     alphas = [checked_alpha(alpha) for alpha in alphas]
     reduced = Reduced.within(matrix, alphas)
-    found = each_once(list(alphas), lambda i: approximation_at(matrix, reduced, alphas[i], gap, max_steps))
+    results = each_once(list(alphas), lambda i: approximation_at(matrix, reduced, alphas[i], gap, max_steps))
     order = sorted(range(len(alphas)), key=lambda i: alphas[i])
-    best = dict(enumerate(found))
+    best = dict(enumerate(results))
     for before, after in pairwise(order):  # what is close enough at a smaller alpha is at a larger one
         if best[before].upper < best[after].upper:
             best[after] = replace(best[after], upper=best[before].upper, R=best[before].R, A=best[before].A)

@@ -37,12 +37,12 @@ class Packing:
 
     def people(self, alpha: float, most: Far) -> int:
         """A lower bound on the number of people; `most(N)` people can move and N datasets are still confused."""
-        found = 1
+        number = 1
         for groups, moves in enumerate(self.moves, 1):
             m = most(moves)
             needed = at_least(m * self.separation / (2 * alpha))  # one person fewer leaves answers apart
-            found = max(found, needed if groups * m < needed else 1)
-        return found
+            number = max(number, needed if groups * m < needed else 1)
+        return number
 
 
 def people(packings: Sequence[Packing], alpha: float, most: Far) -> int:
@@ -81,9 +81,9 @@ def packings(W: Array) -> Iterator[Packing]:
     values = W[:, [first, int(np.argmin(widest)), *order]].T
     values = values[np.sort(np.unique(values, axis=0, return_index=True)[1])]
     for share in SEPARATIONS:
-        found = Packing(share * largest * (1 - SAFE), tuple(_moves(values, share * largest)))
-        yield found
-        if found.moves[-1] == len(found.moves) * (len(values) - 1):
+        packing = Packing(share * largest * (1 - SAFE), tuple(_moves(values, share * largest)))
+        yield packing
+        if packing.moves[-1] == len(packing.moves) * (len(values) - 1):
             return
 
 

@@ -75,17 +75,17 @@ def people(pairs: Sequence[Pairs], alpha: float, K: float, error: Error) -> int:
     Guarantees: floors_are_below_mechanisms_computed_exactly; floors_approach_their_limit; floors_fall_in_alpha.
     """
     failing = 1 - error.confidence if error.kind == "max" else 0.0
-    found = 0
+    number = 0
     for one in pairs if 0 < K < inf else ():
-        found = _most(one, found, alpha, K, failing)
-    return found + 1
+        number = _most(one, number, alpha, K, failing)
+    return number + 1
 
 
-def _most(pairs: Pairs, found: int, alpha: float, K: float, failing: float) -> int:
+def _most(pairs: Pairs, number: int, alpha: float, K: float, failing: float) -> int:
     """A larger number of people that is not enough, if there is one; the largest, if floors grow slower than n."""
-    low, high = max(found + 1, pairs.fewest), int(min(1.1 * pairs.limit(K) / alpha + 2, MOST_PEOPLE))
+    low, high = max(number + 1, pairs.fewest), int(min(1.1 * pairs.limit(K) / alpha + 2, MOST_PEOPLE))
     if low >= high or not pairs.too_few(low, alpha, K, failing):
-        return found
+        return number
     while high - low > max(1, low * SAFE):
         middle = max(isqrt(low * high), low + 1)
         low, high = (middle, high) if pairs.too_few(middle, alpha, K, failing) else (low, middle)
@@ -133,8 +133,8 @@ class Walk(Pairs):
         m = floor(n / (self.values - 1))
         spread = tan(pi / (m + 2)) ** 2 * m / (m + 2)
         bias = sqrt(spread * (2 - self.rest)) / 2 if m else NEVER
-        found = self.trace / 4, bias, (1 + self.excess * spread) / 2, 0.5
-        signal, off, square, differ = (np.array([x]) for x in found)
+        results = self.trace / 4, bias, (1 + self.excess * spread) / 2, 0.5
+        signal, off, square, differ = (np.array([x]) for x in results)
         return signal, off, square, differ
 
 

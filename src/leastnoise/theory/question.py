@@ -64,12 +64,12 @@ class Bound:
     people: int
 
     def __str__(self) -> str:
-        said = "enough for" if self.side == "enough" else "at least, with"
-        return f"{self.people:>15,}  {said} {self.who} ({self.model}, {self.privacy})"
+        text = "enough for" if self.side == "enough" else "at least, with"
+        return f"{self.people:>15,}  {text} {self.who} ({self.model}, {self.privacy})"
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SampleComplexity:
     """All bounds at one accuracy."""
 
     alpha: float
@@ -80,11 +80,11 @@ class Bounds:
     cells: int
     all: tuple[Bound, ...]
 
-    def enough(self, model: Model) -> Bound:
+    def upper(self, model: Model) -> Bound:
         """The fewest people that are known to be enough."""
         return min((b for b in self.all if b.model == model and b.side == "enough"), key=lambda b: b.people)
 
-    def too_few(self, model: Model) -> Bound:
+    def lower(self, model: Model) -> Bound:
         """The best bound that holds for every mechanism."""
         return max((b for b in self.all if b.model == model and b.who == ANY), key=lambda b: b.people)
 
@@ -110,9 +110,9 @@ class Bounds:
             "rms": f"root mean squared error over all queries at most {self.alpha:g}",
         }[self.error.kind]
         head = f"people for {self.queries:,} queries on {self.cells:,} values: {what}"
-        said = f"answers are divided by the number of people; epsilon {self.epsilon:g}"
-        said += "" if self.delta is None else f", delta {self.delta:g}"
-        return "\n".join([head, f"{said}, neighbours replace one person", *map(str, self.all)])
+        text = f"answers are divided by the number of people; epsilon {self.epsilon:g}"
+        text += "" if self.delta is None else f", delta {self.delta:g}"
+        return "\n".join([head, f"{text}, neighbours replace one person", *map(str, self.all)])
 
 
 ANY, GAUSSIAN = "any mechanism", "any mechanism with Gaussian privacy"
@@ -121,7 +121,7 @@ UNBIASED = f"unbiased {SEPARATE}"
 EXACT, NEAR = "factorization mechanism", "approximate factorization mechanism"
 
 
-def bounds(
+def sample_complexity(
     queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
     alpha: float,
     *,
@@ -129,15 +129,15 @@ def bounds(
     delta: float | None = None,
     error: Kind = "max",
     confidence: float = 0.95,
-) -> Bounds:
+) -> SampleComplexity:
     """How many people are enough, and how many too few, for accuracy alpha on queries divided by their number.
 
     Queries are a matrix (one row each, one column per value a person can have), a list of matrices for their Kronecker
     product, or a workload. `error` is "max" (all errors at once, with `confidence`), "worst" (the largest root mean
     squared error) or "rms" (over all queries). Without a delta only the local model has bounds.
 
-    >>> found = bounds([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
-    >>> found.too_few("central").people, found.enough("central").people
+    >>> found = sample_complexity([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
+    >>> found.lower("central").people, found.upper("central").people
     (30, 216)
 
     Guarantees: enough_is_enough; floors_are_below_every_mechanism; bounds_fall_in_alpha; one_query_is_nearly_tight.
@@ -145,7 +145,7 @@ def bounds(
     return Question.of(queries, epsilon, delta, error, confidence).at(alpha)
 
 
-def curves(
+def sample_complexity_curves(
     queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
     alphas: Iterable[float],
     *,
@@ -155,10 +155,10 @@ def curves(
     confidence: float = 0.95,
 ) -> pd.DataFrame:
     """Bounds at several accuracies: alpha, model, side, who, privacy, people. The options are those of `bounds`."""
-    return curves_of(Question.of(queries, epsilon, delta, error, confidence), alphas)
+    return sample_complexity_curves_of(Question.of(queries, epsilon, delta, error, confidence), alphas)
 
 
-def curves_of(question: Question, alphas: Iterable[float]) -> pd.DataFrame:
+def sample_complexity_curves_of(question: Question, alphas: Iterable[float]) -> pd.DataFrame:
     """The same for a question that is already there."""
     import pandas as pd
 
@@ -189,13 +189,13 @@ class Question:
             raise LeastnoiseError(f"delta must be between 0 and 1, got {delta!r}; usual values are 1e-6 or smaller")
         return cls(tuple(factors_of(queries)), checked_epsilon(epsilon), delta, Error(error, confidence))
 
-    def at(self, alpha: float) -> Bounds:
+    def at(self, alpha: float) -> SampleComplexity:
         """All bounds at one accuracy."""
         if not (isinstance(alpha, int | float | np.number) and 0 < alpha < np.inf):
             raise LeastnoiseError(f"alpha must be a positive number, got {alpha!r}; it is the error of answers over n")
-        found = (*self._central(alpha), *self._local(alpha))
+        results = (*self._central(alpha), *self._local(alpha))
         cells = prod(W.shape[1] for W in self.factors)
-        return Bounds(float(alpha), float(self.epsilon), self.delta, self.error, self._count, cells, found)
+        return SampleComplexity(float(alpha), float(self.epsilon), self.delta, self.error, self._count, cells, results)
 
     # --- what does not depend on alpha --------------------------------------------------------------------------------
 
@@ -225,11 +225,11 @@ class Question:
     @cached_property
     def solved(self) -> tuple[tuple[tuple[Array, ...], Norm], ...]:
         """The queries, and where they are few also less their middles or means, with gamma_F for "rms" or gamma_2."""
-        asked = [self.factors]
+        queries = [self.factors]
         if self.dense is not None and self.dense.shape[1] <= MOST_CENTRED:
-            asked += [(self.dense,), (self.dense - self.dense.mean(axis=1, keepdims=True),)]
+            queries += [(self.dense,), (self.dense - self.dense.mean(axis=1, keepdims=True),)]
         norm = gamma_F if self.error.kind == "rms" else gamma_2
-        return tuple((parts, norm(*parts, gap=GAP)) for parts in asked)
+        return tuple((parts, norm(*parts, gap=GAP)) for parts in queries)
 
     @cached_property
     def mu(self) -> float:
@@ -284,15 +284,15 @@ class Question:
             return []
         fixed, (parts, norm) = self.error.kind == "rms", self.solved[0]
         weights = [polya_urns.mixed(np.ones(len(part.queries)) if fixed else part.queries) for part in norm.parts]
-        found: list[pairs.Pairs] = []
+        results: list[pairs.Pairs] = []
         if len(parts) == 1:
-            found.append(polya_urns.weighted(parts[0], weights[0], polya_urns.mixed(norm.parts[0].cells)))
+            results.append(polya_urns.weighted(parts[0], weights[0], polya_urns.mixed(norm.parts[0].cells)))
         else:
-            found += polya_urns.product_urns(parts, weights, fixed, self._moved[0])
+            results += polya_urns.product_urns(parts, weights, fixed, self._moved[0])
         if self.dense is not None:
             p = kron_all([p[None] for p in weights])[0]
-            found += [*polya_urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
-        return found
+            results += [*polya_urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
+        return results
 
     @cached_property
     def packings(self) -> list[packing.Packing]:
@@ -308,8 +308,10 @@ class Question:
         for share in BIASES:
             bias = share * alpha
             if bias not in self._made:
-                found = gamma_2_approximate(self._least_noisy, bias, gap=APPROXIMATE_GAP, max_steps=APPROXIMATE_STEPS)
-                self._made[bias] = (found.R, found.A)
+                approximate_norm = gamma_2_approximate(
+                    self._least_noisy, bias, gap=APPROXIMATE_GAP, max_steps=APPROXIMATE_STEPS
+                )
+                self._made[bias] = (approximate_norm.R, approximate_norm.A)
             yield share, *self._made[bias]
 
     @cached_property
@@ -354,9 +356,9 @@ class Question:
         """Gaussian noise, added once or by everybody."""
         yield Bound(model, "enough", "Gaussian mechanism", privacy, people(self.plain, alpha, power))
         yield Bound(model, "enough", EXACT, privacy, people(self.factorized, alpha, power))
-        found = [self._size([R], [A]) / (1 - share) for share, R, A in self._near(alpha)]
-        if found:  # a factorization that is exact counts as approximate too
-            yield Bound(model, "enough", NEAR, privacy, people(min([self.factorized, *found]), alpha, power))
+        results = [self._size([R], [A]) / (1 - share) for share, R, A in self._near(alpha)]
+        if results:  # a factorization that is exact counts as approximate too
+            yield Bound(model, "enough", NEAR, privacy, people(min([self.factorized, *results]), alpha, power))
 
     def _least(self, model: Model, privacy: str, alpha: float, power: float) -> Bound:
         """Of all factorizations with Gaussian noise: one query has so much noise."""
@@ -386,7 +388,7 @@ class Question:
             alone = (ladder.floor(alpha, epsilon, waiting=False) + 1 for ladder in self._ladders)
             yield Bound("local", "too few", SEPARATE, "epsilon", max([low, *alone]))
         else:
-            yield Bound("local", "too few", UNBIASED, "epsilon", max(low, self._told(alpha)))
+            yield Bound("local", "too few", UNBIASED, "epsilon", max(low, self._unbiased(alpha)))
 
     def _reports(self, alpha: float) -> Iterator[Bound]:
         """Reports with epsilon alone: caps of a factorization, subsets, and caps of approximate factorizations."""
@@ -395,8 +397,8 @@ class Question:
         exact = min(bounded_people(*self._caps[i], alpha, self.error) for i in range(len(self.solved)))
         yield Bound("local", "enough", f"{EXACT}, caps", "epsilon", exact)
         if self.dense.shape[1] <= MOST_SUBSETS:
-            found = bounded_people(*_spread(self.subsets, self.dense), alpha, self.error)
-            yield Bound("local", "enough", f"{EXACT}, subsets", "epsilon", found)
+            number = bounded_people(*_spread(self.subsets, self.dense), alpha, self.error)
+            yield Bound("local", "enough", f"{EXACT}, subsets", "epsilon", number)
         near = [
             bounded_people(*_spread(self._cap(A), R @ A), alpha * (1 - share), self.error)
             for share, R, A in self._near(alpha)
@@ -428,14 +430,14 @@ class Question:
     @cached_property
     def _spectra(self) -> list[Spectrum]:
         rms, whole = self.error.kind == "rms", self.solved[0]
-        found = [s for ladder in self._ladders for s in spectra(ladder.start, keep_queries=rms)]
-        return [*found, Spectrum.of_product(*whole, float(self.ranges.max()))] if len(self.solved) == 1 else found
+        results = [s for ladder in self._ladders for s in spectra(ladder.start, keep_queries=rms)]
+        return [*results, Spectrum.of_product(*whole, float(self.ranges.max()))] if len(self.solved) == 1 else results
 
-    def _told(self, alpha: float) -> int:
+    def _unbiased(self, alpha: float) -> int:
         """The bound of `unbiased_reports` with the weights of the norm, or better ones."""
-        found, per = [], self._count if self.error.kind == "rms" else 1
+        results, per = [], self._count if self.error.kind == "rms" else 1
         for ladder in self._ladders:
-            found.append(unbiased_reports(ladder.start.trace, ladder.start.spread, alpha, float(self.epsilon)))
+            results.append(unbiased_reports(ladder.start.trace, ladder.start.spread, alpha, float(self.epsilon)))
         for parts, norm in self.solved:
             square = mean = 1.0
             for W, part in zip(parts, norm.parts, strict=True):
@@ -443,8 +445,8 @@ class Question:
                 square *= float(part.queries @ (W**2 @ s))
                 mean *= float(part.queries @ (W @ s) ** 2)
             trace, spread = centred_trace(parts, norm) / sqrt(per), (square - mean) / per
-            found.append(unbiased_reports(trace, spread, alpha, float(self.epsilon)))
-        return max(found)
+            results.append(unbiased_reports(trace, spread, alpha, float(self.epsilon)))
+        return max(results)
 
     def trivial(self, alpha: float) -> bool:
         """Whether the middle of each query's range is accurate enough for everybody."""
@@ -462,14 +464,14 @@ def factors_of(queries: Any) -> list[Array]:
     if isinstance(queries, Workload):
         return _workload(queries)
     several = isinstance(queries, list | tuple) and queries and np.ndim(queries[0]) == 2
-    found = checked_matrices(list(queries) if several else [queries])
-    for W in found:
+    results = checked_matrices(list(queries) if several else [queries])
+    for W in results:
         if W.shape[1] > MOST_CELLS or W.size > MOST_ENTRIES:
             raise LeastnoiseError(
                 f"a {W.shape[0]:,} x {W.shape[1]:,} matrix is too large for bounds; use at most {MOST_CELLS:,} values "
                 f"and {MOST_ENTRIES:,} entries"
             )
-    return found
+    return results
 
 
 def _workload(workload: Workload) -> list[Array]:

@@ -30,8 +30,8 @@ def every_sign(queries: Centred) -> Witness | None:
     M -= np.outer(M.sum(axis=1), queries.s)
     used = queries.s > 0
     most = float((np.abs(M).sum(axis=0)[used] / queries.s[used]).max())
-    found = Witness(queries.W[:, used], np.full(len(M), 1 / len(M)), queries.s[used], M[:, used] * (1 - SAFE) / most)
-    return found if found.two_answers.all() else None
+    witness = Witness(queries.W[:, used], np.full(len(M), 1 / len(M)), queries.s[used], M[:, used] * (1 - SAFE) / most)
+    return witness if witness.two_answers.all() else None
 
 
 def all_signs(witness: Witness, height: float, alpha: float, epsilon: float, error: Error) -> int:
@@ -39,22 +39,22 @@ def all_signs(witness: Witness, height: float, alpha: float, epsilon: float, err
 
     Guarantees: floors_are_below_every_mechanism; signs_are_told_apart_no_better.
     """
-    beta, m, found = 1 - error.confidence, len(witness.p), 0
+    beta, m, number = 1 - error.confidence, len(witness.p), 0
     top = float(witness.heights.min())
     for scale in (SCALES * height / top).tolist():
-        told = told_of_a_sign(witness, scale, epsilon)
-        if scale > 1 or scale * top <= alpha or not told:
+        value = information_on_sign(witness, scale, epsilon)
+        if scale > 1 or scale * top <= alpha or not value:
             continue
 
-        def too_few(n: Array, scale: float = scale, told: float = told) -> Array:
+        def too_few(n: Array, scale: float = scale, value: float = value) -> Array:
             drawn = witness.drawn_wrong(n, scale, alpha).max(axis=1).sum(axis=1)
-            return np.asarray(n * told < _divergence(np.minimum(beta + (1 - beta) * drawn, 1.0), m))
+            return np.asarray(n * value < _divergence(np.minimum(beta + (1 - beta) * drawn, 1.0), m))
 
-        found = largest(too_few, float(_divergence(np.array([beta]), m)[0]) / told, found)
-    return found
+        number = largest(too_few, float(_divergence(np.array([beta]), m)[0]) / value, number)
+    return number
 
 
-def told_of_a_sign(witness: Witness, scale: float, epsilon: float) -> float:
+def information_on_sign(witness: Witness, scale: float, epsilon: float) -> float:
     """The divergence, at most, of one report between populations one sign apart, on average; 0 if there is no bound."""
     b = (scale * float(np.linalg.norm(witness.M / np.sqrt(witness.s), 2))) ** 2 / len(witness.p) * (1 + SAFE)
     others = len(witness.p) * sqrt(b * information(witness.s, epsilon))

@@ -62,7 +62,7 @@ class Witness:
         low, high = self.W.min(axis=1, keepdims=True), self.W.max(axis=1, keepdims=True)
         return np.asarray(((low == self.W) | (high == self.W)).all(axis=1))
 
-    def told(self, weights: Array, epsilon: float) -> Array:
+    def information_bound(self, weights: Array, epsilon: float) -> Array:
         """What one report tells at most, on average over the queries, for each of the scales."""
         N = np.sqrt(weights)[:, None] * self.M / np.sqrt(self.s)
         b = float(np.linalg.norm(N, 2)) ** 2 * information(self.s, epsilon) * (1 + SAFE)
@@ -95,15 +95,15 @@ class Witness:
         deviation = np.sqrt(np.maximum(variance, 1e-300))
         bernstein = np.exp(-n * margin**2 / (2 * (variance + self.spans * margin / 3)))
         normal = ndtr(-margin * np.sqrt(n) / deviation) + BERRY_ESSEEN * self.spans / (deviation * np.sqrt(n))
-        found = np.minimum(bernstein, normal)
+        result = np.minimum(bernstein, normal)
         exact = self.two_answers & (n <= EXACT)
         if not exact.any():
-            return found
+            return result
         start = np.stack([self.shares, 1 - self.shares])
         least = np.floor(n * (start + alpha / self.spans) * (1 + SAFE))
         chance = np.minimum(start + scale * self.heights / self.spans, 1.0)
         binomial = np.where(least < n, betainc(np.maximum(n - least, 1), least + 1, 1 - chance), 1.0)
-        return np.where(exact, np.minimum(found, binomial), found)
+        return np.where(exact, np.minimum(result, binomial), result)
 
     @cached_property
     def one_way(self) -> tuple[npt.NDArray[np.bool_], Array]:
@@ -112,7 +112,7 @@ class Witness:
         square = np.einsum("vx,vx,vx->v", W**2, self.M, self.M / self.s)
         return self.two_answers & (W * self.M >= 0).all(axis=1), square
 
-    def room(self, n: Array, scale: float, alpha: float, epsilon: float, told: Array) -> Array:
+    def room(self, n: Array, scale: float, alpha: float, epsilon: float, values: Array) -> Array:
         """Chance, at most, that one answer to v suits people from both populations, given what is told: (n, v).
 
         For queries that move one way; 1 for others. `told` is how much may have been told about v.
@@ -122,8 +122,8 @@ class Witness:
         known = np.abs(odds / (1 - self.shares + odds) - self.shares).max(axis=0)  # a report moves a share so far
         mu, moved = TILTS[:, None], scale * self.heights / self.spans
         rates = np.log1p(-2 * mu * moved + 2 * mu**2 * scale**2 * square) - 2 * np.log1p(-mu) * alpha / self.spans
-        n, told = n[:, None, None], told[:, None, None]
-        logs = (n * (rates + 1e-15) + 2 * mu * known * np.sqrt(n * told)).min(axis=1)
+        n, values = n[:, None, None], values[:, None, None]
+        logs = (n * (rates + 1e-15) + 2 * mu * known * np.sqrt(n * values)).min(axis=1)
         return np.where(which, np.exp(np.minimum(logs, 0.0)), 1.0)
 
 
@@ -144,10 +144,10 @@ def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error, wai
     Without `waiting` nobody's report depends on others' reports.
     Guarantees: floors_are_below_every_mechanism; reports_tell_no_more_than_the_witness_says.
     """
-    beta, found = 1 - error.confidence, 0
+    beta, number = 1 - error.confidence, 0
     most = float(_apart(np.array(beta), np.array(beta))) * (1 if waiting else 2)
-    told = np.stack([SCALES, witness.told(witness.p, epsilon), witness.kappa(epsilon)], axis=1)
-    for scale, each, kappa in told.tolist():
+    values = np.stack([SCALES, witness.information_bound(witness.p, epsilon), witness.kappa(epsilon)], axis=1)
+    for scale, each, kappa in values.tolist():
         if (scale * witness.heights <= alpha).any():
             continue
         tilt = scale * witness.largest_tilt(epsilon)
@@ -165,8 +165,8 @@ def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error, wai
             apart = n * each < _apart(wrong[:, 0], wrong[:, 1]) @ witness.p
             return np.asarray(apart | (2 * beta + room @ witness.p < confused))
 
-        found = largest(too_few, most / each, found)
-    return found
+        number = largest(too_few, most / each, number)
+    return number
 
 
 def independent(k: Array, kappa: float, tilt: float) -> tuple[Array, Array]:
@@ -193,8 +193,8 @@ def _apart(a: Array, b: Array) -> Array:
 def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
     """The same for errors "worst" and "rms", with the weights p of the queries."""
     gained = float(witness.p @ witness.heights**2)
-    told, found = witness.told(witness.p * witness.heights**2 / gained, epsilon), 0
-    for scale, each in zip(SCALES.tolist(), told.tolist(), strict=True):
+    values, number = witness.information_bound(witness.p * witness.heights**2 / gained, epsilon), 0
+    for scale, each in zip(SCALES.tolist(), values.tolist(), strict=True):
         far, drawn = scale**2 * gained, sqrt(float(witness.moments(scale).mean(axis=0) @ witness.p))
         if far <= alpha**2:
             continue
@@ -202,19 +202,19 @@ def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
         def too_few(n: Array, far: float = far, drawn: float = drawn, each: float = each) -> Array:
             return np.asarray((alpha + drawn / np.sqrt(n)) ** 2 < far * np.exp(-n * each))
 
-        found = largest(too_few, float(np.log(far / alpha**2)) / each, found)
-    return found
+        number = largest(too_few, float(np.log(far / alpha**2)) / each, number)
+    return number
 
 
-def largest(too_few: Callable[[Array], Array], most: float, found: int) -> int:
+def largest(too_few: Callable[[Array], Array], most: float, number: int) -> int:
     """The largest n from `found` to `most` that is seen to be too few."""
     most = min(max(most, 1.0), MOST_PEOPLE)
-    if most <= found + 1:
-        return found
-    grid = np.unique(np.floor(np.geomspace(max(most / DOWN_TO, found + 1.0), most, TRIED)))
+    if most <= number + 1:
+        return number
+    grid = np.unique(np.floor(np.geomspace(max(most / DOWN_TO, number + 1.0), most, TRIED)))
     seen = np.flatnonzero(too_few(grid))
     if not len(seen):
-        return found
+        return number
     low, high = int(grid[seen[-1]]), int(grid[min(seen[-1] + 1, len(grid) - 1)])
     while high - low > max(1, int(low * 1e-4)):
         middle = (low + high) // 2
@@ -283,7 +283,7 @@ def within(M: Array, queries: Centred, target: Array) -> Array:
         cross = (inside * w) @ q
         det = h * g - cross**2 + 1e-18
         a, b = a + (g * sums - cross * missing) / det, b + (h * missing - cross * sums) / det
-    found: Array = near * q
-    found = found - np.outer(found.sum(axis=1), queries.s)  # what is missing to a sum of 0
-    good = (np.abs(found) <= queries.s).all(axis=1) & (np.einsum("vx,vx->v", found, queries.W) > 0.99 * target)
-    return np.asarray(np.where(good[:, None], found, 0.0))
+    values: Array = near * q
+    values = values - np.outer(values.sum(axis=1), queries.s)  # what is missing to a sum of 0
+    good = (np.abs(values) <= queries.s).all(axis=1) & (np.einsum("vx,vx->v", values, queries.W) > 0.99 * target)
+    return np.asarray(np.where(good[:, None], values, 0.0))

@@ -152,7 +152,7 @@ class Block:
         return [self.families] * len(self.on) if isinstance(self.families, TensorFamily) else self.families
 
     def _kinds(self, domain: Domain) -> list[tuple[int, int]]:
-        """Kinds of attributes that this block tells apart: how many attributes, how many values."""
+        """Kinds of attributes that this block distinguishes: how many attributes, how many values."""
         own = isinstance(self.families, TensorFamily) and not self.families.symmetric
         keys = ((i if own else each.key, domain.shape[i]) for i, each in zip(self.on, self._each, strict=True))
         kinds: Counter[tuple[object, int]] = Counter(keys)
@@ -190,13 +190,13 @@ def pieces_of(kinds: Iterable[tuple[int, int]], ways: int) -> float:
     >>> pieces_of([(200, 2)], 2), pieces_of([(1, 2), (1, 3), (1, 4)], 2)
     (3.0, 12.0)
     """
-    found = np.eye(1, ways + 1)[0]  # by the number of attributes used
+    result = np.eye(1, ways + 1)[0]  # by the number of attributes used
     for many, values in kinds:
         used = np.arange(min(many, ways) + 1)
-        found = np.convolve(found, used + 1.0 if values > 1 else np.ones(len(used)))[: ways + 1]
-        if found[ways] > MOST_PIECES:  # more kinds can only add to it
+        result = np.convolve(result, used + 1.0 if values > 1 else np.ones(len(used)))[: ways + 1]
+        if result[ways] > MOST_PIECES:  # more kinds can only add to it
             break
-    return float(found[ways])
+    return float(result[ways])
 
 
 def too_many_pieces(what: str) -> LeastnoiseError:

@@ -34,7 +34,7 @@ class Document:
 
     @classmethod
     def parse(cls, text: str, name: str) -> "Document":
-        """Read YAML; syntax errors, repeated keys, foreign tags and what is too large are told with their line.
+        """Read YAML; syntax errors, repeated keys, foreign tags and what is too large are reported with their line.
 
         Guarantees: refusals_are_short_in_every_way; long_files_are_not_read_to_their_end.
         """

@@ -42,7 +42,7 @@ def dense_guard(name: str, n: int) -> None:
     if n > DENSE_LIMIT:
         raise LeastnoiseError(
             f"{name} on {n:,} values needs a dense {n:,} x {n:,} array "
-            f"({8 * n * n / 1e9:,.0f} GB); use solver 'fourier' with prior 'uniform', or coarser values"
+            f"({8 * n * n / 1e9:,.0f} GB); use solver 'fourier' with baseline 'uniform', or coarser values"
         )
 
 

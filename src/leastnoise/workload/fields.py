@@ -33,7 +33,7 @@ class Written(str):
 
 
 class UnknownKeyError(LeastnoiseError):
-    """A key that means nothing here; carries the key, so that its line can be told."""
+    """A key that means nothing here; carries the key, so that its line can be reported."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -46,9 +46,14 @@ def listed(options: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+RENAMED = {"prior": "baseline"}  # keys that had another name
+
+
 def hint(word: object, options: Iterable[str]) -> str:
-    """The closest option, or all of them where none is close."""
+    """The new name of a renamed key, the closest option, or all of them where none is close."""
     names = list(options)
+    if (new := RENAMED.get(str(word))) in names:
+        return f"it is called {new!r} now"
     close = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else f"use {listed(names)}"
 
@@ -80,55 +85,55 @@ def number(value: object) -> float | None:
 
 
 def _number(value: object, info: ValidationInfo) -> float:
-    found = number(value)
-    if found is None:
+    result = number(value)
+    if result is None:
         raise LeastnoiseError(f"{info.field_name} is {shown(value)}, not a number")
-    return found
+    return result
 
 
 def _positive(value: object, info: ValidationInfo) -> float:
-    found = _number(value, info)
-    if not 0 < found < math.inf:
-        raise LeastnoiseError(f"{info.field_name} {found} is not positive; use a finite number above 0")
-    return found
+    result = _number(value, info)
+    if not 0 < result < math.inf:
+        raise LeastnoiseError(f"{info.field_name} {result} is not positive; use a finite number above 0")
+    return result
 
 
 def _budget(value: object, info: ValidationInfo) -> float:
-    found = _positive(value, info)
-    if not LEAST <= found <= MOST:
-        raise LeastnoiseError(f"{info.field_name} {found:g} is out of range; use one between {LEAST:g} and {MOST:g}")
-    return found
+    result = _positive(value, info)
+    if not LEAST <= result <= MOST:
+        raise LeastnoiseError(f"{info.field_name} {result:g} is out of range; use one between {LEAST:g} and {MOST:g}")
+    return result
 
 
 def _delta(value: object, info: ValidationInfo) -> float:
-    found = _positive(value, info)
-    if found >= 1:
-        raise LeastnoiseError(f"delta {found} is not below 1; usual values are 1e-6 or smaller")
-    return found
+    result = _positive(value, info)
+    if result >= 1:
+        raise LeastnoiseError(f"delta {result} is not below 1; usual values are 1e-6 or smaller")
+    return result
 
 
 def _norm(value: object, info: ValidationInfo) -> float:
-    found = _positive(value, info)
-    if found < 1:
-        raise LeastnoiseError(f"{info.field_name} {found} is below 1; 1 is the sum, large numbers come close to max")
-    return found
+    result = _positive(value, info)
+    if result < 1:
+        raise LeastnoiseError(f"{info.field_name} {result} is below 1; 1 is the sum, large numbers come close to max")
+    return result
 
 
 def _whole(value: object, info: ValidationInfo) -> int:
-    found = number(value)
-    if found is None or not math.isfinite(found) or found != int(found):
+    result = number(value)
+    if result is None or not math.isfinite(result) or result != int(result):
         raise LeastnoiseError(f"{info.field_name} is {shown(value)}, not a whole number")
-    if abs(found) >= 2**63:
+    if abs(result) >= 2**63:
         raise LeastnoiseError(f"{info.field_name} {shown(value)} is too large; use a number below 2**63")
-    return int(found)
+    return int(result)
 
 
 def _between(low: int, high: int) -> BeforeValidator:
     def check(value: object, info: ValidationInfo) -> int:
-        found = _whole(value, info)
-        if not low <= found <= high:
-            raise LeastnoiseError(f"{info.field_name} {found} is not between {low} and {high}")
-        return found
+        number = _whole(value, info)
+        if not low <= number <= high:
+            raise LeastnoiseError(f"{info.field_name} {number} is not between {low} and {high}")
+        return number
 
     return BeforeValidator(check)
 

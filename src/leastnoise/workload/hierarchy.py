@@ -47,7 +47,7 @@ class Nodes(Family):
         if n > DENSE_LIMIT:
             raise LeastnoiseError(
                 f"nodes of {n:,} leaves need a dense {n:,} x {n:,} array ({8 * n * n / 1e9:,.0f} GB) here; "
-                "ask only for nodes, marginal and total there, and plan with prior 'search' or solver 'tree'"
+                "ask only for nodes, marginal and total there, and plan with baseline 'search' or solver 'tree'"
             )
 
     @cached_property
@@ -113,15 +113,15 @@ def tree_key(tree: Tree) -> str:
 def nodes_of(attribute: Attribute, weights: Mapping[Any, float] | None = None) -> Nodes:
     """All nodes of an attribute's hierarchy, with weights by level or by node; 1 for those not named."""
     values = hierarchy_of(attribute)
-    found = np.ones(values.tree.nodes)
+    result = np.ones(values.tree.nodes)
     named = [(_where(values, name), name, weight) for name, weight in (weights or {}).items()]
     for where, name, weight in sorted(named, key=lambda entry: isinstance(entry[0], int)):  # a node beats its level
         if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 <= weight < np.inf:
             raise LeastnoiseError(f"weight {weight!r} of {name!r} must be a number from 0 on; 0 leaves it out")
-        found[where] = weight
-    if not found.any():
+        result[where] = weight
+    if not result.any():
         raise LeastnoiseError("every weight is 0, so nothing is asked; give some level a weight above 0")
-    return Nodes(values.tree, found)
+    return Nodes(values.tree, result)
 
 
 def _where(values: Hierarchy, name: object) -> slice | int:
@@ -201,12 +201,12 @@ class Load:
 
     @cached_property
     def _sums(self) -> tuple[float, Array]:
-        core, asked = self.tree.core.tree, self.weights.copy()
+        core, requested = self.tree.core.tree, self.weights.copy()
         own = np.zeros(core.nodes)
         for inner, below, counts in upwards(core):
-            own[inner] = sums_below(counts, asked[below])
-            asked[inner] += own[inner] / counts.astype(np.float64) ** 2
-        return float(asked[0]), own
+            own[inner] = sums_below(counts, requested[below])
+            requested[inner] += own[inner] / counts.astype(np.float64) ** 2
+        return float(requested[0]), own
 
     @property
     def mean_square(self) -> float:

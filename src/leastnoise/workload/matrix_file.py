@@ -124,18 +124,18 @@ def _sparse(path: Path, form: bytes, arrays: Arrays) -> Any:
 
     shape = tuple(arrays["shape"].tolist())
     if form == b"coo":
-        made: Any = coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)
+        result: Any = coo_matrix((arrays["data"], (arrays["row"], arrays["col"])), shape=shape)
     elif form in (b"csr", b"csc"):
         kind = csr_matrix if form == b"csr" else csc_matrix
-        made = kind((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
-        made.check_format(full_check=True)
+        result = kind((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        result.check_format(full_check=True)
     else:
         raise LeastnoiseError(f"{path.name!r} is of a sparse format that is not read here; save it as {SPARSE}")
-    if made.shape[0] * made.shape[1] > ROWS_LIMIT:
+    if result.shape[0] * result.shape[1] > ROWS_LIMIT:
         raise LeastnoiseError(
-            f"a {made.shape[0]:,} x {made.shape[1]:,} matrix is too large; use at most {ROWS_LIMIT:,} entries"
+            f"a {result.shape[0]:,} x {result.shape[1]:,} matrix is too large; use at most {ROWS_LIMIT:,} entries"
         )
-    return made.toarray()
+    return result.toarray()
 
 
 def _mtx(path: Path) -> MatrixFile:

@@ -24,11 +24,11 @@ MIRRORED = {
 def read_market(path: Path) -> Array:
     """The matrix of a file: coordinates or all entries, of real or whole numbers, symmetric or not."""
     with path.open(encoding="utf-8") as file:
-        mark, _, layout, field, symmetry = _words(file.readline().lower(), 5)
+        mark, _, layout, field, symmetry = _text(file.readline().lower(), 5)
         if mark != MARK or layout not in ("coordinate", "array") or field not in FIELDS or symmetry not in MIRRORED:
             raise LeastnoiseError(f"{path.name!r} is no Matrix Market file of real numbers; save it as .npy or .csv")
         lines = (line for line in file if line.strip() and not line.startswith("%"))
-        sizes = [_whole(word) for word in _words(next(lines, ""), 3 if layout == "coordinate" else 2)]
+        sizes = [_whole(word) for word in _text(next(lines, ""), 3 if layout == "coordinate" else 2)]
         if sizes[0] * sizes[1] > ROWS_LIMIT:
             raise LeastnoiseError(
                 f"a {sizes[0]:,} x {sizes[1]:,} matrix is too large; use at most {ROWS_LIMIT:,} entries"
@@ -40,19 +40,19 @@ def read_market(path: Path) -> Array:
 
 def _sparse(lines: Iterator[str], sizes: list[int], pattern: bool, mirrored: float | None) -> Array:
     rows, columns, count = sizes
-    found, seen = np.zeros((rows, columns)), 0
+    values, seen = np.zeros((rows, columns)), 0
     for line in lines:
-        row, column, *rest = _words(line, 2 if pattern else 3)
+        row, column, *rest = _text(line, 2 if pattern else 3)
         i, j, value = _whole(row) - 1, _whole(column) - 1, float(rest[0]) if rest else 1.0
         if not (0 <= i < rows and 0 <= j < columns):
             raise ArchiveError(f"entry {seen + 1} is outside the matrix")
-        found[i, j] += value
+        values[i, j] += value
         if mirrored is not None and i != j:
-            found[j, i] += mirrored * value
+            values[j, i] += mirrored * value
         seen += 1
     if seen != count:
         raise ArchiveError(f"it has {seen:,} entries and says {count:,}")
-    return found
+    return values
 
 
 def _dense(lines: Iterator[str], rows: int, columns: int, mirrored: float | None) -> Array:
@@ -62,15 +62,15 @@ def _dense(lines: Iterator[str], rows: int, columns: int, mirrored: float | None
     values = [float(line) for line in lines]
     if len(values) != len(places):
         raise ArchiveError(f"it has {len(values):,} entries and needs {len(places):,}")
-    found = np.zeros((rows, columns))
+    result = np.zeros((rows, columns))
     for (i, j), value in zip(places, values, strict=True):
-        found[i, j] = value
+        result[i, j] = value
         if mirrored is not None and i != j:
-            found[j, i] = mirrored * value
-    return found
+            result[j, i] = mirrored * value
+    return result
 
 
-def _words(line: str, count: int) -> list[str]:
+def _text(line: str, count: int) -> list[str]:
     words = line.split()
     if len(words) != count:
         raise ArchiveError(f"a line of it does not have {count} entries")

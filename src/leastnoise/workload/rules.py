@@ -103,7 +103,7 @@ def codings(domain: Domain, rules: AnyRules | None = None) -> tuple[Coding, ...]
 
 
 def as_part(kind: type[Any], data: Any, what: str) -> Any:
-    """A `Rules` or `Unit`, also from its plain fields, as a spec gives them."""
+    """A `Rules` or `PrivacyUnit`, also from its plain fields, as a spec gives them."""
     if isinstance(data, kind):
         return data
     known = [f.name for f in fields(kind) if f.init]

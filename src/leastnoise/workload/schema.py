@@ -76,7 +76,7 @@ FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi
 
 
 class Part(BaseModel):
-    """A mapping of the spec; unknown keys are told with a hint."""
+    """A mapping of the spec; unknown keys are reported with a hint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     called: ClassVar[str] = ""
@@ -369,7 +369,7 @@ UnitMissing = Annotated[UnitMissingName, word(*get_args(UnitMissingName))]
 
 
 class UnitPart(Part):
-    """People with several rows: the column that tells them apart, and the most rows that are counted of each."""
+    """People with several rows: the column that distinguishes them, and the most rows that are counted of each."""
 
     called = "unit"
     example = "{id: person, max_rows: 3}"
@@ -389,7 +389,7 @@ class LrObjective(Part):
 
 PriorName = Literal["search", "uniform"]
 ObjectiveName = Literal["sum", "max"]
-Prior = Annotated[PriorName, word(*get_args(PriorName))]
+Baseline = Annotated[PriorName, word(*get_args(PriorName))]
 Objective = Annotated[
     Annotated[ObjectiveName, word(*get_args(ObjectiveName), more=["{lr: 4}"]), Tag("#name")]
     | Annotated[LrObjective, Tag("#lr")],
@@ -442,7 +442,7 @@ class SpecPart(Part):
     unit: UnitPart | None = None
     privacy: Privacy | None = None  # None: the least that meets every `within`
     objective: Objective = "sum"
-    prior: Prior = "search"
+    baseline: Baseline = "search"
     solver: Text = "optimal"
     method: Method = "plan"
     adaptive: AdaptivePart | None = None
@@ -452,5 +452,5 @@ class SpecPart(Part):
 
 def json_schema() -> dict[str, Any]:
     """The JSON schema of a spec file, for editors and other programs."""
-    made = SpecPart.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "leastnoise spec"}
+    fields = SpecPart.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **fields, "title": "leastnoise spec"}

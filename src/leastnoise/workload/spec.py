@@ -55,7 +55,7 @@ class Spec:
     workload: Workload
     budget_fields: dict[str, Any]
     objective: Objective = "sum"
-    prior: str = "search"
+    baseline: str = "search"
     solver: str = "optimal"
     rules: dict[str, Rules] = field(default_factory=dict)
     unit_fields: dict[str, Any] | None = None
@@ -121,7 +121,7 @@ def parse_spec(
     adaptive = _adaptive(document, part)
     tree = {} if part.tree is None else part.tree.model_dump(exclude_unset=True)
     how = (part.method, adaptive.select, adaptive.rounds, part.rows_about, tree)
-    return Spec(workload, budget_fields, objective, part.prior, part.solver, rules, unit, *how)
+    return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how)
 
 
 def _check_budget(document: Document, part: SpecPart) -> None:
@@ -149,7 +149,7 @@ def _check_method(document: Document, part: SpecPart) -> None:
     if part.method in ("plan", "auto"):
         return
     used = {"objective"} if part.method in ("matrix", "stream") else set()
-    for key in ("objective", "prior", "solver"):
+    for key in ("objective", "baseline", "solver"):
         if key in part.model_fields_set and key not in used:
             raise document.error((key,), f"{key!r} is for plans; leave it out with 'method: {part.method}'")
     for k, line in enumerate(part.workload or ()):
@@ -169,17 +169,17 @@ def _adaptive(document: Document, part: SpecPart) -> AdaptivePart:
 
 def _budget_fields(part: SpecPart) -> dict[str, Any]:
     """The arguments of a budget; a unit sets the rows per person."""
-    found = part.privacy.model_dump(exclude_unset=True) if part.privacy else {}
+    entries = part.privacy.model_dump(exclude_unset=True) if part.privacy else {}
     if part.unit is None:
-        return found
-    if not found:
+        return entries
+    if not entries:
         raise LeastnoiseError("a unit needs 'privacy', which says what it protects; state epsilon, mu or rho")
-    stated = found.setdefault("rows_per_person", part.unit.max_rows)
+    stated = entries.setdefault("rows_per_person", part.unit.max_rows)
     if stated != part.unit.max_rows:
         raise LeastnoiseError(
             f"max_rows {part.unit.max_rows} of the unit and rows_per_person {stated} of privacy differ; leave one out"
         )
-    return found
+    return entries
 
 
 def _protect_size(fields: dict[str, Any], rules: Mapping[str, Rules], domain: Domain) -> dict[str, Any]:
@@ -199,15 +199,15 @@ def _rules(
     document: Document, domain: Domain, parts: dict[str, AttributePart], copies: dict[str, list[str]]
 ) -> dict[str, Rules]:
     """Rules by attribute; the columns of copies are numbered like the copies."""
-    found: dict[str, Rules] = {}
+    entries: dict[str, Rules] = {}
     for name, part in parts.items():
         fields = part.rules()
         for k, copy in enumerate(copies[name] if fields else []):
             numbered = {"column": f"{part.column}{k + 1}"} if part.repeat and part.column else {}
-            found[copy] = Rules(**fields | numbered)
+            entries[copy] = Rules(**fields | numbered)
             with document.at("attributes", name):
-                coding(domain[copy], found[copy])
-    return found
+                coding(domain[copy], entries[copy])
+    return entries
 
 
 def _domain(
@@ -278,13 +278,13 @@ def _rows_of(path: Path, on: Sequence[Attribute]) -> dict[str, Any]:
 
 def _first(document: Document, error: ValidationError) -> LeastnoiseError:
     """The error that stands first in the file; what is missing comes last, as it may be a consequence."""
-    found = []
+    results = []
     for detail in error.errors():
         cause = detail.get("ctx", {}).get("error")
         path = detail["loc"] + ((cause.key,) if isinstance(cause, UnknownKeyError) else ())
         message = cause if isinstance(cause, LeastnoiseError) else _message(detail)
-        found.append((detail["type"] == "missing", document.line(path), document.error(path, message)))
-    return min(found, key=lambda entry: entry[:2])[2]
+        results.append((detail["type"] == "missing", document.line(path), document.error(path, message)))
+    return min(results, key=lambda entry: entry[:2])[2]
 
 
 def _message(detail: Any) -> str:

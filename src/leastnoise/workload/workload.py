@@ -110,10 +110,10 @@ def positive_weights(weights: npt.ArrayLike) -> Array:
 
 def _entries(array: Any, what: str) -> Array:
     """Finite numbers whose squares and products stay finite."""
-    found = finite(array, what)
-    if (largest := float(np.abs(found).max())) > LARGEST_ENTRY:
+    values = finite(array, what)
+    if (largest := float(np.abs(values).max())) > LARGEST_ENTRY:
         raise LeastnoiseError(f"{what} holds an entry of size {largest:g}, above {LARGEST_ENTRY:g}; use a larger unit")
-    return found
+    return values
 
 
 def _two_dimensional(value: Any) -> Array:
@@ -229,13 +229,13 @@ class Workload:
     def _ways(self, ways: int | Sequence[int] | None, size: int) -> list[int]:
         if ways is None:
             return [size]
-        wanted = list(ways) if isinstance(ways, Iterable) else [ways]
-        for k in wanted:
+        expected = list(ways) if isinstance(ways, Iterable) else [ways]
+        for k in expected:
             if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k <= size:
                 raise LeastnoiseError(f"ways {k!r} is not between 0 and the {size} attributes")
-        if len(set(wanted)) < len(wanted):
-            raise LeastnoiseError(f"ways {wanted} names a size twice; name each once")
-        return wanted
+        if len(set(expected)) < len(expected):
+            raise LeastnoiseError(f"ways {expected} names a size twice; name each once")
+        return expected
 
     def _block(self, queries: Queries, on: tuple[int, ...], ways: int, weight: float, target: float | None) -> Block:
         if isinstance(queries, str) and queries not in NAMES:

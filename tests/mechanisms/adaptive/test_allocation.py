@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise.algebra.residual import residual, subsets, uniform_priors
+from leastnoise.algebra.residual import residual, subsets, uniform_baselines
 from leastnoise.mechanisms.adaptive.allocation import (
     LEAST_SHARE,
     allocate,
@@ -114,19 +114,19 @@ def test_no_share_is_small(rng):
     dropped = 0
     for _ in range(500):
         v, p, a = instance(rng)
-        found = shares(v, p, a)
-        assert found.sum() == pytest.approx(1, rel=1e-12)
-        assert ((found == 0) | (found >= LEAST_SHARE) | (a == 0)).all()
+        values = shares(v, p, a)
+        assert values.sum() == pytest.approx(1, rel=1e-12)
+        assert ((values == 0) | (values >= LEAST_SHARE) | (a == 0)).all()
         before = p * water_filling(v, p, a)
-        assert (found[found > 0] >= before[found > 0] * (1 - 1e-12)).all()
-        dropped += np.count_nonzero((before > 0) & (found == 0))
+        assert (values[values > 0] >= before[values > 0] * (1 - 1e-12)).all()
+        dropped += np.count_nonzero((before > 0) & (values == 0))
     assert dropped >= 5
 
 
 def test_unknown_residuals_stay():
-    made = allocate([100, 100], {}, MU)  # the total of 100 x 100 has a share of 1e-4 only
-    assert set(made.variances) == {(), (0,), (1,), (0, 1)}
-    assert float(1 / made.variances[()] / MU) < LEAST_SHARE
+    allocation = allocate([100, 100], {}, MU)  # the total of 100 x 100 has a share of 1e-4 only
+    assert set(allocation.variances) == {(), (0,), (1,), (0, 1)}
+    assert float(1 / allocation.variances[()] / MU) < LEAST_SHARE
 
 
 def test_something_is_measured_where_all_shares_are_small():
@@ -137,10 +137,10 @@ def test_something_is_measured_where_all_shares_are_small():
 def test_shares_sum_to_one(rng):
     for _ in range(200):
         given = rng.exponential(size=9) ** 4
-        found = exact_shares(given)
-        assert sum(found) == 1
-        assert all(share > 0 for share in found)
-        assert_allclose([float(s) for s in found], given / given.sum(), rtol=1e-9, atol=1e-13)
+        results = exact_shares(given)
+        assert sum(results) == 1
+        assert all(share > 0 for share in results)
+        assert_allclose([float(s) for s in results], given / given.sum(), rtol=1e-9, atol=1e-13)
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
@@ -156,9 +156,9 @@ def test_spends_exactly_the_budget(rng, neighbours, rows):
 
 
 def test_what_nobody_changes_is_free():
-    made = allocate([3], {}, MU, Budget(mu=1, neighbours="replace"))
-    assert made.variances[()] == 0
-    assert made.mu_squared == MU
+    allocation = allocate([3], {}, MU, Budget(mu=1, neighbours="replace"))
+    assert allocation.variances[()] == 0
+    assert allocation.mu_squared == MU
     assert allocate([1], {}, MU, Budget(mu=1, neighbours="replace")).mu_squared == 0
 
 
@@ -169,13 +169,13 @@ def test_what_is_known_exactly_is_not_measured():
 
 def dense_parts(sizes, axes):
     """Explicit matrices: the residual of a table's cells, and its way back into the table."""
-    priors = uniform_priors(sizes)
+    baselines = uniform_baselines(sizes)
     cells = np.eye(int(np.prod(sizes))).reshape(-1, *sizes)
-    take = residual(cells, priors, axes).reshape(len(cells), -1).T
+    take = residual(cells, baselines, axes).reshape(len(cells), -1).T
     shape = [sizes[i] for i in axes]
     some = np.eye(int(np.prod(shape, initial=1))).reshape(-1, *shape)
-    centred = residual(some, [priors[i] for i in axes], range(len(axes)))
-    back = smear(centred, priors, axes).reshape(len(some), -1).T
+    centred = residual(some, [baselines[i] for i in axes], range(len(axes)))
+    back = smear(centred, baselines, axes).reshape(len(some), -1).T
     return take, back
 
 
@@ -199,22 +199,22 @@ def test_not_worse_than_equal_noise(rng):
         assert sum(
             residual_cost([sizes[i] for i in A]) * Fraction(float(x)) for A, x in equal.items()
         ) == pytest.approx(float(MU))
-        made = allocate(sizes, known, MU)
+        allocation = allocate(sizes, known, MU)
 
         def error(precisions, sizes=sizes, known=known):
             return sum(table_error(sizes, A) / (known[A] + float(precisions.get(A, 0))) for A in subsets(len(sizes)))
 
-        assert error({A: 1 / s for A, s in made.variances.items()}) < error(equal)
+        assert error({A: 1 / s for A, s in allocation.variances.items()}) < error(equal)
 
 
 def test_a_table_of_which_nothing_is_known_gets_the_shares_of_residual_planner():
     """With nothing known, sigma_A^2 = sum of (p v)^1/2 (v/p)^-1/2 / mu^2: ResidualPlanner's closed form."""
     sizes = (4, 3)
-    made = allocate(sizes, {}, MU)
+    allocation = allocate(sizes, {}, MU)
     v = {A: table_error(sizes, A) for A in subsets(2)}
     p = {A: float(residual_cost([sizes[i] for i in A])) for A in subsets(2)}
     total = sum(sqrt(v[A] * p[A]) for A in v)
-    for A, variance in made.variances.items():
+    for A, variance in allocation.variances.items():
         assert float(variance) == pytest.approx(total * sqrt(p[A] / v[A]) / float(MU), rel=1e-9)
 
 

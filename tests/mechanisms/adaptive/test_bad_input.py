@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.adaptive import adapt
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.adaptive import adaptive_plan
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, ordered
@@ -21,7 +21,9 @@ REPLACE = ln.Budget(rho=0.1, neighbours="replace")
 
 
 def run(work, codes, select="survey", budget=BUDGET, **options):
-    return adapt(work, budget, select=select).run(Codes(work.domain, codes), bits=SeededBits(1), **options)
+    return adaptive_plan(work, budget, select=select).run(
+        Codes(work.domain, codes), random_source=SeededRandomSource(1), **options
+    )
 
 
 def rows(work, number=500):
@@ -150,7 +152,7 @@ def test_refused_before_anything_is_spent(name, tmp_path):
     budget = options.pop("budget", BUDGET) if "budget" in (options := dict(options)) else BUDGET
     ledger = ln.Ledger.create(tmp_path / "people.ledger", ln.Budget(mu=10), "people")
     with pytest.raises(LeastnoiseError) as error:
-        adapt(work, budget, **options).run(Codes(work.domain, rows(work, 10), "people"), ledger=ledger)
+        adaptive_plan(work, budget, **options).run(Codes(work.domain, rows(work, 10), "people"), ledger=ledger)
     assert str(error.value) == message
     assert ledger.entries() == []
 
@@ -163,7 +165,7 @@ def test_two_contrasts_are_answered_once_their_tables_are_asked_for():
 def test_other_domains_and_more_rows_per_person_are_refused():
     other = Codes(ordered(2, 2), np.zeros((3, 2), dtype=np.int64))
     with pytest.raises(LeastnoiseError) as error:
-        adapt(WORK, BUDGET).run(other, bits=SeededBits(1))
+        adaptive_plan(WORK, BUDGET).run(other, random_source=SeededRandomSource(1))
     assert "\n" not in str(error.value)
     frame_errors = [np.array([[9, 0, 0]]), np.array([[-1, 0, 0]])]
     for codes in frame_errors:
@@ -178,7 +180,9 @@ def test_other_domains_and_more_rows_per_person_are_refused():
 def test_any_budget_is_spent_or_refused_in_one_line(exponent, method):
     try:
         budget = ln.Budget(mu=float(f"1e{exponent}"))
-        release = adapt(WORK, budget, select=method).run(Table(DOMAIN, np.full(DOMAIN.shape, 5)), bits=SeededBits(1))
+        release = adaptive_plan(WORK, budget, select=method).run(
+            Table(DOMAIN, np.full(DOMAIN.shape, 5)), random_source=SeededRandomSource(1)
+        )
     except LeastnoiseError as error:
         assert "\n" not in str(error)  # noqa: PT017
         assert exponent < -5 or exponent > 5, error  # noqa: PT017

@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive import candidates as module
-from leastnoise.mechanisms.adaptive.candidates import Aims, maximal, parts
-from leastnoise.mechanisms.adaptive.rounds import recipe_of
+from leastnoise.mechanisms.adaptive.candidates import Candidates, maximal, parts
+from leastnoise.mechanisms.adaptive.rounds import integer_plan_of
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.integer_plan import cost_of
 from leastnoise.sources import Table
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
@@ -35,30 +35,34 @@ NAMES = [name for name in WORKLOADS if name not in LACKING | {"total"}]
 SAME = 1e-4  # rounding to integers adds 1/12 to variances of 64^2 and more
 
 
-def spent(aims, seed=0):
+def spent(candidates, seed=0):
     """Some precision for every residual."""
-    draws = generator(seed, 31).uniform(0.1, 3, len(aims.residuals))
-    return {m: Fraction(int(x * 1000), 1000) for m, x in zip(aims.residuals, draws, strict=True)}
+    draws = generator(seed, 31).uniform(0.1, 3, len(candidates.residuals))
+    return {m: Fraction(int(x * 1000), 1000) for m, x in zip(candidates.residuals, draws, strict=True)}
 
 
-def measured(aims, spending):
+def measured(candidates, spending):
     """The dense twin of measuring everything once."""
-    budget, domain = aims.base.budget, aims.workload.domain
-    recipe = recipe_of(aims, {m: aims.template(m).probes(x, budget) for m, x in spending.items()})
-    return Dense((measure(recipe, Counts(Table(domain, np.ones(domain.shape, dtype=np.int64))), SeededBits(1)),))
+    budget, domain = candidates.base.budget, candidates.workload.domain
+    integer_plan = integer_plan_of(
+        candidates, {m: candidates.template(m).noisy_queries(x, budget) for m, x in spending.items()}
+    )
+    return Dense(
+        (measure(integer_plan, Counts(Table(domain, np.ones(domain.shape, dtype=np.int64))), SeededRandomSource(1)),)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 @for_every(budget=BUDGETS)
 def test_errors_are_those_of_the_plan(name, budget):
     """Summed over residuals, error / precision is the summed variance of the table's queries."""
-    aims = Aims.of(WORKLOADS[name], BUDGETS[budget])
-    spending = spent(aims)
-    x = np.array([float(spending[m]) for m in aims.residuals])
-    found = aims.per_table(aims.errors / x[aims.residual])
-    dense, tables = measured(aims, spending), list(table_queries(aims.workload))
-    assert_allclose(found, [(dense.std_errors(rows) ** 2).sum() for rows in tables], rtol=SAME, atol=1e-9)
-    assert aims.queries.tolist() == [len(rows) for rows in tables]
+    candidates = Candidates.of(WORKLOADS[name], BUDGETS[budget])
+    spending = spent(candidates)
+    x = np.array([float(spending[m]) for m in candidates.residuals])
+    per_table = candidates.per_table(candidates.errors / x[candidates.residual])
+    dense, tables = measured(candidates, spending), list(table_queries(candidates.workload))
+    assert_allclose(per_table, [(dense.std_errors(rows) ** 2).sum() for rows in tables], rtol=SAME, atol=1e-9)
+    assert candidates.queries.tolist() == [len(rows) for rows in tables]
 
 
 @pytest.mark.parametrize("seed", range(1, 13))
@@ -68,47 +72,47 @@ def test_errors_of_random_workloads(seed):
     for family in rng.choice(["prefix", "range", "circular", "marginal", "suffix"], 2):
         work = work.add(str(family), ways=int(rng.integers(1, 4)), weight=float(rng.uniform(0.1, 5)))
     work = work.random(count=3, density=0.4, seed=seed, ways=2)
-    aims = Aims.of(work, list(BUDGETS.values())[seed % 4])
-    spending = spent(aims, seed)
-    x = np.array([float(spending[m]) for m in aims.residuals])
-    dense = measured(aims, spending)
+    candidates = Candidates.of(work, list(BUDGETS.values())[seed % 4])
+    spending = spent(candidates, seed)
+    x = np.array([float(spending[m]) for m in candidates.residuals])
+    dense = measured(candidates, spending)
     expected = [(dense.std_errors(rows) ** 2).sum() for rows in table_queries(work)]
-    assert_allclose(aims.per_table(aims.errors / x[aims.residual]), expected, rtol=SAME, atol=1e-9)
+    assert_allclose(candidates.per_table(candidates.errors / x[candidates.residual]), expected, rtol=SAME, atol=1e-9)
 
 
 def test_weights_are_roots_and_per_table():
     work = Workload(ordered(3, 2)).marginals(ways=1).prefix("a", weight=9)
-    aims = Aims.of(work, BUDGETS["add-remove"])
-    assert aims.tables == ((0,), (1,), (0,))
-    assert aims.weights.tolist() == [1, 1, 3]
+    candidates = Candidates.of(work, BUDGETS["add-remove"])
+    assert candidates.tables == ((0,), (1,), (0,))
+    assert candidates.weights.tolist() == [1, 1, 3]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_probes_cost_exactly_what_they_should(name):
     for budget in BUDGETS.values():
-        aims = Aims.of(WORKLOADS[name], budget)
-        for members in aims.residuals:
-            template = aims.template(members)
-            probes = template.probes(Fraction(1, 3), budget)
-            cost = sum((cost_of(p, budget) for p in probes), start=Fraction(0))
+        candidates = Candidates.of(WORKLOADS[name], budget)
+        for members in candidates.residuals:
+            template = candidates.template(members)
+            noisy_queries = template.noisy_queries(Fraction(1, 3), budget)
+            cost = sum((cost_of(p, budget) for p in noisy_queries), start=Fraction(0))
             if not template.parts:
                 assert (members, cost) == ((), 0)
                 continue
-            assert 0 <= Fraction(1, 3) - cost <= Fraction(len(probes), module.GRAIN)
-            assert all(p.variance >= 63**2 for p in probes)
+            assert 0 <= Fraction(1, 3) - cost <= Fraction(len(noisy_queries), module.GRAIN)
+            assert all(p.variance >= 63**2 for p in noisy_queries)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_energy_is_the_dense_trace(name):
     """Variance of the cells of a residual, summed, where mu^2 = 1 is spent on it."""
-    aims = Aims.of(WORKLOADS[name], BUDGETS["add-remove"])
-    shape = aims.workload.domain.shape
-    for members in aims.residuals:
-        template = aims.template(members)
+    candidates = Candidates.of(WORKLOADS[name], BUDGETS["add-remove"])
+    shape = candidates.workload.domain.shape
+    for members in candidates.residuals:
+        template = candidates.template(members)
         B = np.concatenate(
             [
                 strategy_rows(p.strategy) / float(p.variance) ** 0.5
-                for p in template.probes(Fraction(1), BUDGETS["add-remove"])
+                for p in template.noisy_queries(Fraction(1), BUDGETS["add-remove"])
             ]
         )
         C = reduce(np.kron, [np.eye(shape[a]) - 1 / shape[a] for a in members], np.ones((1, 1)))
@@ -150,10 +154,10 @@ def test_permuted_strategies_measure_the_same(strategy, rng):
 def test_templates_are_the_plan_with_axes_ascending():
     """Attributes 0 and 2 are of one class, 1 of another, so that the plan orders them otherwise."""
     work = Workload(ordered(3, 4, 3)).add({"a": "prefix", "b": "range", "c": "prefix"}).marginals(ways=2)
-    aims = Aims.of(work, BUDGETS["add-remove"])
-    for members in aims.residuals:
+    candidates = Candidates.of(work, BUDGETS["add-remove"])
+    for members in candidates.residuals:
         sizes = tuple(work.domain.shape[a] for a in members)
-        for strategy in aims.template(members).strategies:
+        for strategy in candidates.template(members).strategies:
             assert strategy.shape == sizes
             flat = strategy_rows(strategy)
             for axis in range(len(sizes)):  # nothing constant along any axis is measured
@@ -164,9 +168,9 @@ def test_templates_are_the_plan_with_axes_ascending():
 
 
 def test_residuals_come_with_all_their_subsets():
-    aims = Aims.of(WORKLOADS["prefix of 3"], BUDGETS["add-remove"])
-    for i, members in enumerate(aims.residuals):
-        assert {aims.residuals[j] for j in aims.inside[i]} == set(parts(members))
+    candidates = Candidates.of(WORKLOADS["prefix of 3"], BUDGETS["add-remove"])
+    for i, members in enumerate(candidates.residuals):
+        assert {candidates.residuals[j] for j in candidates.inside[i]} == set(parts(members))
     assert len(parts((3, 5, 9))) == 8
 
 
@@ -178,10 +182,10 @@ def test_maximal_sets_lie_in_no_other(rng):
 
 def test_smears_repeat_an_error_along_the_other_axes():
     work = Workload(ordered(3, 4)).add({"a": "prefix", "b": "range"})
-    aims = Aims.of(work, BUDGETS["add-remove"])
+    candidates = Candidates.of(work, BUDGETS["add-remove"])
     masses = [np.tri(3).mean(axis=1).sum(), np.mean([b - a + 1 for a in range(4) for b in range(a, 4)]) / 4 * 10]
-    for r, smear in zip(aims.residual, aims.smears, strict=True):
-        assert smear == pytest.approx(prod(m for a, m in enumerate(masses) if a not in aims.residuals[r]))
+    for r, smear in zip(candidates.residual, candidates.smears, strict=True):
+        assert smear == pytest.approx(prod(m for a, m in enumerate(masses) if a not in candidates.residuals[r]))
 
 
 @pytest.mark.parametrize(
@@ -201,5 +205,5 @@ def test_smears_repeat_an_error_along_the_other_axes():
 )
 def test_refuses(work, message):
     with pytest.raises(LeastnoiseError) as error:
-        Aims.of(work, BUDGETS["add-remove"])
+        Candidates.of(work, BUDGETS["add-remove"])
     assert str(error.value) == message

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
-from leastnoise.mechanisms.adaptive import Completion, adapt
+from leastnoise.mechanisms.adaptive import Completion, adaptive_plan
 from leastnoise.mechanisms.adaptive.completed import ALONE, Completed, simplex
 from leastnoise.mechanisms.adaptive.completion import measured_numbers
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.catalogue import generator, ordered
@@ -39,32 +39,34 @@ def completed(known=KNOWN, noise=0.0, counts=COUNTS):
 
 @pytest.mark.parametrize("known", [KNOWN, SETS, SETS[:5], [()], [(), (1,)]], ids=len)
 def test_tables_agree(known):
-    found = completed(known, noise=300.0)
+    result = completed(known, noise=300.0)
     for large in SETS:
-        table = found.counts(large)
+        table = result.counts(large)
         for small in (s for s in SETS if set(s) < set(large)):
             axes = tuple(i for i, a in enumerate(large) if a not in small)
-            assert_allclose(table.sum(axis=axes), found.counts(small), rtol=1e-9, atol=1e-9)
+            assert_allclose(table.sum(axis=axes), result.counts(small), rtol=1e-9, atol=1e-9)
 
 
 def test_equals_the_measured_tables_without_noise():
-    found = completed()
+    result = completed()
     for members in KNOWN:
-        assert_allclose(found.counts(members), marginal(COUNTS, members), rtol=1e-12, atol=1e-9)
+        assert_allclose(result.counts(members), marginal(COUNTS, members), rtol=1e-12, atol=1e-9)
 
 
 def test_independence_where_nothing_is_known():
-    found = completed(SETS[:5])
+    result = completed(SETS[:5])
     for members in SETS:
         shares = [marginal(COUNTS, (a,)) / COUNTS.sum() for a in members]
-        assert_allclose(found.counts(members), COUNTS.sum() * reduce(np.multiply.outer, shares, np.ones(())), rtol=1e-9)
+        assert_allclose(
+            result.counts(members), COUNTS.sum() * reduce(np.multiply.outer, shares, np.ones(())), rtol=1e-9
+        )
 
 
 def test_conditional_parts_meet_independent_ones():
     """The pair (2, 3) is known and 0 is independent of 3: a product of the pair with the shares of 0."""
-    found = completed([(), (0,), (2,), (3,), (2, 3)])
+    result = completed([(), (0,), (2,), (3,), (2, 3)])
     expected = np.multiply.outer(marginal(COUNTS, (0,)) / COUNTS.sum(), marginal(COUNTS, (2, 3)))
-    assert_allclose(found.counts((0, 2, 3)), expected, rtol=1e-9)
+    assert_allclose(result.counts((0, 2, 3)), expected, rtol=1e-9)
 
 
 def test_uniform_where_not_even_one_attribute_is_known():
@@ -75,27 +77,27 @@ def test_uniform_where_not_even_one_attribute_is_known():
 @pytest.mark.parametrize("noise", [0.0, 1e4, 1e9])
 def test_equals_explicit_matrices(noise):
     """sum over known residuals of factor x smear x centre x table, each a dense matrix."""
-    found = completed(noise=noise)
+    result = completed(noise=noise)
     for members in SETS:
-        priors = [marginal(COUNTS, (a,)) / COUNTS.sum() for a in members]
-        expected = COUNTS.sum() * reduce(np.kron, priors, np.ones(1))
+        baselines = [marginal(COUNTS, (a,)) / COUNTS.sum() for a in members]
+        expected = COUNTS.sum() * reduce(np.kron, baselines, np.ones(1))
         for axes in (s for k in range(2, len(members) + 1) for s in combinations(range(len(members)), k)):
             inside = tuple(members[i] for i in axes)
             if inside in KNOWN:
-                own = [priors[i] for i in axes]
+                own = [baselines[i] for i in axes]
                 part = dense_residual_matrix(own, range(len(own))) @ marginal(COUNTS, inside).ravel()
-                expected = expected + factor(inside, noise) * dense_smear_matrix(priors, axes) @ part
-        assert_allclose(found.counts(members).ravel(), expected, rtol=1e-9, atol=1e-8)
+                expected = expected + factor(inside, noise) * dense_smear_matrix(baselines, axes) @ part
+        assert_allclose(result.counts(members).ravel(), expected, rtol=1e-9, atol=1e-8)
 
 
 def factor(members, noise):
     """James and Stein: each large residual alone, small ones of as many attributes together."""
 
     def energy(m):
-        priors = [marginal(COUNTS, (a,)) / COUNTS.sum() for a in m]
+        baselines = [marginal(COUNTS, (a,)) / COUNTS.sum() for a in m]
         return float(
-            (dense_residual_matrix(priors, range(len(m))) @ marginal(COUNTS, m).ravel())
-            @ (dense_residual_matrix(priors, range(len(m))) @ marginal(COUNTS, m).ravel())
+            (dense_residual_matrix(baselines, range(len(m))) @ marginal(COUNTS, m).ravel())
+            @ (dense_residual_matrix(baselines, range(len(m))) @ marginal(COUNTS, m).ravel())
         )
 
     def freedom(m):
@@ -108,9 +110,9 @@ def factor(members, noise):
 
 
 def test_noise_alone_becomes_independence():
-    found = completed(noise=1e12)
-    assert set(found.factors.values()) == {0.0}
-    assert_allclose(found.counts((0, 1)), completed(SETS[:5]).counts((0, 1)), rtol=1e-9)
+    result = completed(noise=1e12)
+    assert set(result.factors.values()) == {0.0}
+    assert_allclose(result.counts((0, 1)), completed(SETS[:5]).counts((0, 1)), rtol=1e-9)
 
 
 def test_moving_towards_independence_helps_on_average(rng):
@@ -146,10 +148,10 @@ def test_simplex_is_the_closest_distribution(size):
         shares = generator(size, seed).normal(1 / size, 0.5, size)
         x = cp.Variable(size, nonneg=True)
         cp.Problem(cp.Minimize(cp.sum_squares(x - shares)), [cp.sum(x) == 1]).solve(solver=cp.CLARABEL)
-        found = simplex(shares)
-        assert found.min() >= 0
-        assert found.sum() == pytest.approx(1, abs=1e-12)
-        assert_allclose(found, x.value, atol=1e-5)
+        values = simplex(shares)
+        assert values.min() >= 0
+        assert values.sum() == pytest.approx(1, abs=1e-12)
+        assert_allclose(values, x.value, atol=1e-5)
 
 
 def test_simplex_of_extremes():
@@ -162,7 +164,9 @@ def test_simplex_of_extremes():
 
 def released(mu=0.5, select="survey", work=None):
     work = work or Workload(DOMAIN).marginals(ways=2)
-    return adapt(work, ln.Budget(mu=mu), select=select).run(Table(DOMAIN, COUNTS), bits=SeededBits(1))
+    return adaptive_plan(work, ln.Budget(mu=mu), select=select).run(
+        Table(DOMAIN, COUNTS), random_source=SeededRandomSource(1)
+    )
 
 
 @pytest.mark.parametrize("method", ["survey", "choice"])
@@ -198,15 +202,15 @@ def test_without_negative_numbers_it_is_the_closest_table():
 
 
 def test_plans_can_be_completed_too():
-    plan = ln.plan(Workload(DOMAIN).marginals("a", "b").marginals("c"), ln.Budget(mu=1e4), prior="uniform")
-    completion = plan.run(Table(DOMAIN, COUNTS), bits=SeededBits(1)).complete()
+    plan = ln.plan(Workload(DOMAIN).marginals("a", "b").marginals("c"), ln.Budget(mu=1e4), baseline="uniform")
+    completion = plan.run(Table(DOMAIN, COUNTS), random_source=SeededRandomSource(1)).complete()
     pair, one = marginal(COUNTS, (0, 1)), marginal(COUNTS, (2,)) / COUNTS.sum()
     assert_allclose(completion.counts("a", "b", "c"), np.multiply.outer(pair, one), rtol=1e-3, atol=0.5)
 
 
 def test_refuses():
-    plan = ln.plan(Workload(DOMAIN).marginals("a"), ln.Budget(mu=1), prior="uniform")
-    release = plan.run(Table(DOMAIN, COUNTS), bits=SeededBits(1))
+    plan = ln.plan(Workload(DOMAIN).marginals("a"), ln.Budget(mu=1), baseline="uniform")
+    release = plan.run(Table(DOMAIN, COUNTS), random_source=SeededRandomSource(1))
     with pytest.raises(LeastnoiseError) as error:
         release.complete().errors()
     assert str(error.value) == "errors are estimated for adaptive releases; others have exact ones: release.table"
@@ -218,22 +222,24 @@ def test_refuses():
 @pytest.mark.long
 def test_expected_errors_are_about_right():
     """Summed over tables and 8 releases, within a third of what really happens; seeds are fixed."""
-    told, real = 0.0, 0.0
+    value, real = 0.0, 0.0
     for seed in range(8):
         work = Workload(DOMAIN).marginals(ways=3)
-        release = adapt(work, ln.Budget(mu=0.05)).run(Table(DOMAIN, COUNTS), bits=SeededBits(seed))
+        release = adaptive_plan(work, ln.Budget(mu=0.05)).run(
+            Table(DOMAIN, COUNTS), random_source=SeededRandomSource(seed)
+        )
         frame = release.complete().errors()
-        told += frame["expected_l1"].sum()
+        value += frame["expected_l1"].sum()
         for names in frame["table"]:
             truth = marginal(COUNTS, tuple(DOMAIN.index(n) for n in names))
             real += np.abs(release.complete().counts(*names) - truth).sum()
-    assert 2 / 3 < told / real < 3 / 2
+    assert 2 / 3 < value / real < 3 / 2
 
 
 def two_way(domain, counts, adaptive, mu):
     work, budget = Workload(domain).marginals(ways=2), ln.Budget(mu=mu)
-    made = adapt(work, budget) if adaptive else ln.plan(work, budget, prior="uniform")
-    return made.run(Table(domain, counts), bits=SeededBits(1))
+    result = adaptive_plan(work, budget) if adaptive else ln.plan(work, budget, baseline="uniform")
+    return result.run(Table(domain, counts), random_source=SeededRandomSource(1))
 
 
 @pytest.mark.long

@@ -10,12 +10,12 @@ import leastnoise as ln
 from leastnoise.mechanisms.from_spec import (
     ASSUMED_ROWS,
     ENOUGH,
-    adapt_spec,
+    adaptive_plan_spec,
     choose_method,
     method_of,
     plan_error,
 )
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy.cost import read_fraction
 from leastnoise.workload.spec import parse_spec
 
@@ -37,23 +37,23 @@ def rows(n: int = 3000) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("more", "found"),
+    ("more", "result"),
     [
         ("", ("plan", "survey", None, None)),
         ("method: auto", ("auto", "survey", None, None)),
         ("method: auto\nrows_about: 5e4", ("auto", "survey", None, 50_000)),
         ("method: adaptive\nadaptive: {select: choice, rounds: 40}", ("adaptive", "choice", 40, None)),
         ("method: adaptive\nadaptive: {select: survey}", ("adaptive", "survey", None, None)),
-        ("method: auto\nprior: uniform\nadaptive: {select: choice}", ("auto", "choice", None, None)),
+        ("method: auto\nbaseline: uniform\nadaptive: {select: choice}", ("auto", "choice", None, None)),
     ],
 )
-def test_methods_are_read(more, found):
+def test_methods_are_read(more, result):
     spec = parse_spec(HEAD + more)
-    assert (spec.method, spec.select, spec.rounds, spec.rows_about) == found
+    assert (spec.method, spec.select, spec.rounds, spec.rows_about) == result
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "text"),
     [
         ("method: adaptve", "spec line 4: unknown method 'adaptve'; did you mean 'adaptive'?"),
         ("method: [plan]", "spec line 4: method is a list; use plan, adaptive, auto, matrix, tree or stream"),
@@ -85,7 +85,10 @@ def test_methods_are_read(more, found):
             "method: adaptive\nsolver: fourier",
             "spec line 5: 'solver' is for plans; leave it out with 'method: adaptive'",
         ),
-        ("method: adaptive\nprior: search", "spec line 5: 'prior' is for plans; leave it out with 'method: adaptive'"),
+        (
+            "method: adaptive\nbaseline: search",
+            "spec line 5: 'baseline' is for plans; leave it out with 'method: adaptive'",
+        ),
         (
             "method: adaptive\nobjective: max",
             "spec line 5: 'objective' is for plans; leave it out with 'method: adaptive'",
@@ -93,10 +96,10 @@ def test_methods_are_read(more, found):
         ("rows_about: few", "spec line 4: rows_about is 'few', not a whole number"),
     ],
 )
-def test_what_means_nothing_is_refused(more, said):
+def test_what_means_nothing_is_refused(more, text):
     with pytest.raises(ln.LeastnoiseError) as error:
         parse_spec(HEAD + more)
-    assert str(error.value) == said
+    assert str(error.value) == text
 
 
 def test_only_plans_promise_accuracy():
@@ -104,26 +107,26 @@ def test_only_plans_promise_accuracy():
     with pytest.raises(ln.LeastnoiseError, match=r"^spec line 2: only a plan can promise 'within'; use 'method: plan'"):
         parse_spec(text + "method: adaptive")
     for privacy in (text, text.replace("privacy: {epsilon: 1, delta: 1e-9}", "")):
-        found = method_of(parse_spec(privacy + "method: auto\nrows_about: 1"))
-        assert found == ("plan", "only a plan can promise the accuracy that 'within' asks for")
+        results = method_of(parse_spec(privacy + "method: auto\nrows_about: 1"))
+        assert results == ("plan", "only a plan can promise the accuracy that 'within' asks for")
 
 
 # plan or adaptive
 
 
-def dense_error(made: ln.Plan) -> float:
+def dense_error(plan: ln.Plan) -> float:
     """Expected L1 error per table from the variance of every query, as for equal normal errors."""
-    found = []
-    for b, block in enumerate(made.workload.blocks):
-        for names, variances in made.group_variances(b).items():
-            sizes = [made.workload.domain[n].size for n in names]
+    results = []
+    for b, block in enumerate(plan.workload.blocks):
+        for names, variances in plan.group_variances(b).items():
+            sizes = [plan.workload.domain[n].size for n in names]
             if block.is_product:
-                families = [block.family(made.workload.domain.index(n)).plain for n in names]
+                families = [block.family(plan.workload.domain.index(n)).plain for n in names]
                 mass = np.prod([np.abs(f.rows(n).mean(axis=1)).sum() for f, n in zip(families, sizes, strict=True)])
             else:
                 mass = block.tensor.rows(tuple(sizes)).mean(axis=(1, 2)).sum()
-            found.append(sqrt(2 / pi * variances.size * variances.sum()) / max(mass, 1))
-    return float(np.mean(found))
+            results.append(sqrt(2 / pi * variances.size * variances.sum()) / max(mass, 1))
+    return float(np.mean(results))
 
 
 @pytest.mark.parametrize(
@@ -138,21 +141,21 @@ def dense_error(made: ln.Plan) -> float:
     ids=["pairs", "triples", "hybrid", "ranges", "affine"],
 )
 def test_the_error_of_a_plan_is_that_of_its_queries(workload):
-    made = ln.plan(workload, BUDGET, prior="uniform")
-    assert plan_error(made) == pytest.approx(dense_error(made), rel=1e-9)
+    plan = ln.plan(workload, BUDGET, baseline="uniform")
+    assert plan_error(plan) == pytest.approx(dense_error(plan), rel=1e-9)
 
 
 def test_the_error_of_a_plan_of_tables_is_the_sum_of_its_standard_errors():
-    made = ln.plan(PAIRS, BUDGET, prior="uniform")
-    sums = [sqrt(2 / pi) * np.sqrt(v).sum() for v in made.group_variances(0).values()]
-    assert plan_error(made) == pytest.approx(np.mean(sums), rel=1e-9)
+    plan = ln.plan(PAIRS, BUDGET, baseline="uniform")
+    sums = [sqrt(2 / pi) * np.sqrt(v).sum() for v in plan.group_variances(0).values()]
+    assert plan_error(plan) == pytest.approx(np.mean(sums), rel=1e-9)
 
 
 def test_more_rows_never_lead_away_from_a_plan():
-    error = plan_error(ln.plan(PAIRS, BUDGET, prior="uniform"))
+    error = plan_error(ln.plan(PAIRS, BUDGET, baseline="uniform"))
     least = int(error / ENOUGH) + 1
-    found = [choose_method(PAIRS, BUDGET, n)[0] for n in (1, least // 2, least - 1, least, 2 * least, 10**9)]
-    assert found == ["adaptive"] * 3 + ["plan"] * 3
+    results = [choose_method(PAIRS, BUDGET, n)[0] for n in (1, least // 2, least - 1, least, 2 * least, 10**9)]
+    assert results == ["adaptive"] * 3 + ["plan"] * 3
 
 
 def test_reasons_are_told_in_words():
@@ -187,16 +190,16 @@ def test_the_example_is_adaptive():
     [
         ("", ln.Plan),
         ("method: auto\nrows_about: 100000", ln.Plan),
-        ("method: auto\nrows_about: 500", ln.Adaptive),
-        ("method: adaptive\nadaptive: {select: choice, rounds: 30}", ln.Adaptive),
+        ("method: auto\nrows_about: 500", ln.mechanisms.AdaptivePlan),
+        ("method: adaptive\nadaptive: {select: choice, rounds: 30}", ln.mechanisms.AdaptivePlan),
     ],
 )
 def test_both_kinds_run_alike(more, kind, tmp_path):
     spec = parse_spec(HEAD + more)
-    made = ln.plan_spec(spec)
-    assert isinstance(made, kind)
+    plan_spec = ln.plan_spec(spec)
+    assert isinstance(plan_spec, kind)
     ledger = ln.Ledger.create(tmp_path / "ledger", ln.Budget(epsilon=2, delta=1e-9), "people")
-    release = made.run(rows(), ledger=ledger, out=tmp_path / "out")
+    release = plan_spec.run(rows(), ledger=ledger, out=tmp_path / "out")
     (entry,) = ledger.entries()
     assert entry.status == "finished"
     assert release.cost.mu_squared <= entry.cost.mu_squared <= BUDGET.exact_cost
@@ -206,33 +209,35 @@ def test_both_kinds_run_alike(more, kind, tmp_path):
 def test_too_few_rounds_are_refused():
     text = HEAD + "method: adaptive\nadaptive: {select: choice, rounds: %d}"
     with pytest.raises(ln.LeastnoiseError) as error:
-        adapt_spec(parse_spec(text % 4))
+        adaptive_plan_spec(parse_spec(text % 4))
     assert str(error.value) == "rounds 4 are too few: 4 one-way tables come first; use at least 5"
-    assert adapt_spec(parse_spec(text % 5)).rounds == 5
+    assert adaptive_plan_spec(parse_spec(text % 5)).rounds == 5
 
 
 @pytest.mark.parametrize("more", ["", "adaptive: {select: choice}", "adaptive: {select: choice, rounds: 20}"])
 def test_shares_are_those_of_the_release(more):
-    made = adapt_spec(parse_spec(f"{HEAD}method: adaptive\n{more}"))
-    told = made.shares()
-    assert sum(told.values()) == pytest.approx(1)
-    release = made.run(rows(), bits=SeededBits(1))
+    plan = adaptive_plan_spec(parse_spec(f"{HEAD}method: adaptive\n{more}"))
+    fields = plan.shares()
+    assert sum(fields.values()) == pytest.approx(1)
+    release = plan.run(rows(), random_source=SeededRandomSource(1))
     total, rounds = BUDGET.exact_cost, release.origins[0].adaptive.rounds
-    assert float(read_fraction(rounds[0].measurement) / total) == pytest.approx(told["one_way_tables"], rel=1e-5)
+    assert float(read_fraction(rounds[0].measurement) / total) == pytest.approx(fields["one_way_tables"], rel=1e-5)
     comparing = sum(read_fraction(r.selection) for r in rounds) / total
-    if made.select == "survey":
-        assert told["comparing"] / 2 <= float(comparing) <= told["comparing"] * (1 + 1e-9)  # the second may be left out
+    if plan.select == "survey":
+        assert (
+            fields["comparing"] / 2 <= float(comparing) <= fields["comparing"] * (1 + 1e-9)
+        )  # the second may be left out
     else:
-        assert float(comparing) == pytest.approx(told["comparing"], rel=0.01)  # choices are charged a little more
+        assert float(comparing) == pytest.approx(fields["comparing"], rel=0.01)  # choices are charged a little more
 
 
 def test_shares_without_a_choice():
-    ones = ln.adapt(ln.Workload(DOMAIN).marginals(ways=1), BUDGET)
+    ones = ln.adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), BUDGET)
     assert ones.shares() == {"one_way_tables": 1.0, "comparing": 0.0, "measuring": 0.0}
 
 
 def test_a_preview_needs_no_data():
-    told = adapt_spec(parse_spec(HEAD + "method: adaptive")).to_json()
-    assert (told["method"], told["select"], told["rounds"]) == ("adaptive", "survey", None)
-    assert (told["queries"], told["tables"], told["candidates"]) == (PAIRS.queries, 6, 6)
-    assert told["privacy"]["epsilon"] == pytest.approx(1)
+    fields = adaptive_plan_spec(parse_spec(HEAD + "method: adaptive")).to_json()
+    assert (fields["method"], fields["select"], fields["rounds"]) == ("adaptive", "survey", None)
+    assert (fields["queries"], fields["tables"], fields["candidates"]) == (PAIRS.queries, 6, 6)
+    assert fields["privacy"]["epsilon"] == pytest.approx(1)

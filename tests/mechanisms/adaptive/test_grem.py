@@ -8,11 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise import Budget, Domain, Workload, plan
-from leastnoise.algebra.residual import join, residual, uniform_priors
+from leastnoise.algebra.residual import join, residual, uniform_baselines
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive import grem
 from leastnoise.mechanisms.adaptive.grem import Estimates, Residual, residuals_of, split_table
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.release import TableRelease
 from tests.refusals import refusal
 from tests.release.dense import table_rows
@@ -54,22 +54,22 @@ def test_equals_generalized_least_squares_on_tables(rng, cells):
         estimates.observe(split_table(s, t, v))
     rows = [table_rows(domain(cells), s) for s in sets]
     covariances = [v * np.eye(t.size) for t, v in zip(tables, variances, strict=True)]
-    for asked in [*SETS, (0,), (2,), ()]:
+    for queries in [*SETS, (0,), (2,), ()]:
         values, covariance = least_squares(
-            rows, [t.ravel() for t in tables], covariances, table_rows(domain(cells), asked)
+            rows, [t.ravel() for t in tables], covariances, table_rows(domain(cells), queries)
         )
-        assert_allclose(estimates.table(asked).ravel(), values, atol=1e-10)
-        assert_allclose(estimates.variances(asked).ravel(), np.diag(covariance), atol=1e-10)
+        assert_allclose(estimates.table(queries).ravel(), values, atol=1e-10)
+        assert_allclose(estimates.variances(queries).ravel(), np.diag(covariance), atol=1e-10)
 
 
-@pytest.mark.parametrize("priors", [uniform_priors(SHAPE), OBLIQUE], ids=["uniform", "oblique"])
-def test_equals_generalized_least_squares_on_residuals(rng, priors):
-    """With any priors: noise centred with the prior, each residual measured alone."""
-    estimates = Estimates(SHAPE, SETS, priors)
+@pytest.mark.parametrize("baselines", [uniform_baselines(SHAPE), OBLIQUE], ids=["uniform", "oblique"])
+def test_equals_generalized_least_squares_on_residuals(rng, baselines):
+    """With any baselines: noise centred with the baseline, each residual measured alone."""
+    estimates = Estimates(SHAPE, SETS, baselines)
     rows, answers, covariances = [], [], []
     parts = {p for s in SETS for k in range(3) for p in combinations(s, k)}
     for part in sorted(parts) * 2:
-        own = [priors[a] for a in part]
+        own = [baselines[a] for a in part]
         cells = np.eye(int(np.prod(sizes(part), initial=1))).reshape(-1, *sizes(part))
         C = residual(cells, own, range(len(part))).reshape(len(cells), -1).T
         variance = rng.exponential() + 0.1
@@ -78,10 +78,10 @@ def test_equals_generalized_least_squares_on_residuals(rng, priors):
         rows.append(C @ table_rows(domain(), part))
         answers.append(C @ table.ravel())
         covariances.append(variance * C @ C.T)
-    for asked in [*SETS, (0,), (1,), (2,), ()]:
-        values, covariance = least_squares(rows, answers, covariances, table_rows(domain(), asked))
-        assert_allclose(estimates.table(asked).ravel(), values, atol=1e-10)
-        assert_allclose(estimates.variances(asked).ravel(), np.diag(covariance), atol=1e-10)
+    for queries in [*SETS, (0,), (1,), (2,), ()]:
+        values, covariance = least_squares(rows, answers, covariances, table_rows(domain(), queries))
+        assert_allclose(estimates.table(queries).ravel(), values, atol=1e-10)
+        assert_allclose(estimates.variances(queries).ravel(), np.diag(covariance), atol=1e-10)
 
 
 def observed(rng, estimates, rounds, members_of_round):
@@ -105,8 +105,8 @@ def some_priors(rng, shape, oblique):
 def test_lazy_equals_full(rng, ways, oblique):
     shape = (4, 3, 2, 5, 3)
     sets = list(combinations(range(5), ways))
-    priors = some_priors(rng, shape, oblique)
-    estimates = Estimates(shape, sets, priors)
+    baselines = some_priors(rng, shape, oblique)
+    estimates = Estimates(shape, sets, baselines)
     assert len(list(observed(rng, [estimates], 200, sets))) == 200
     for s in sets:
         parts = {
@@ -114,7 +114,7 @@ def test_lazy_equals_full(rng, ways, oblique):
             for k in range(ways + 1)
             for axes in combinations(range(ways), k)
         }
-        dense = join(parts, [priors[a] for a in s], sizes(s, shape))
+        dense = join(parts, [baselines[a] for a in s], sizes(s, shape))
         assert_allclose(estimates.table(s), estimates.joined(s), rtol=0, atol=1e-9)
         assert_allclose(estimates.joined(s), dense, rtol=0, atol=1e-9)
         assert np.abs(dense).max() > 1
@@ -123,8 +123,8 @@ def test_lazy_equals_full(rng, ways, oblique):
 @pytest.mark.parametrize("oblique", [(), (0, 2)], ids=str)
 def test_kept_or_not_is_the_same(rng, oblique):
     shape, sets = (4, 3, 2, 5), [*combinations(range(4), 3), (1, 2), (3,), ()]
-    priors = some_priors(rng, shape, oblique)
-    kept, not_kept = (Estimates(shape, sets, priors, keep=k) for k in (True, False))
+    baselines = some_priors(rng, shape, oblique)
+    kept, not_kept = (Estimates(shape, sets, baselines, keep=k) for k in (True, False))
     assert (kept.kept, not_kept.kept) == (True, False)
     for one, other in observed(rng, [kept, not_kept], 20, sets[:4]):
         assert one == other
@@ -150,11 +150,11 @@ def test_tables_are_copies(rng):
         for _ in range(2):
             estimates.observe([*split_table((0, 1), measured, 1.0), Residual((0, 1), measured, 1.0)])
         assert (measured == given).all()
-        for asked in [(0, 1), (0,), ()]:
-            before = estimates.table(asked)
-            for changed in (estimates.table(asked), estimates.joined(asked)):
+        for queries in [(0, 1), (0,), ()]:
+            before = estimates.table(queries)
+            for changed in (estimates.table(queries), estimates.joined(queries)):
                 changed += 1
-            assert (estimates.table(asked) == before).all()
+            assert (estimates.table(queries) == before).all()
 
 
 def test_changes_only_what_contains_the_residual(rng):
@@ -220,26 +220,29 @@ def test_agrees_with_the_release(rng, neighbours):
     work = Workload(domain(shape))
     works = [work.marginals(ways=1), work.marginals("a", "c"), work.marginals(ways=2)]
     budget = Budget(mu=1, neighbours=neighbours)
-    runs = [plan(w, budget, prior="uniform").run(counts, bits=SeededBits(i)) for i, w in enumerate(works)]
+    runs = [
+        plan(w, budget, baseline="uniform").run(counts, random_source=SeededRandomSource(i))
+        for i, w in enumerate(works)
+    ]
     estimates = Estimates(shape, SETS)
     for run in runs:
         estimates.observe(residuals_of(run.parts[0]))
     state = TableRelease(tuple(p for r in runs for p in r.parts)).state
-    for asked in [*SETS, (0,), (1,), (2,), ()]:
-        assert_allclose(estimates.table(asked), state.marginal(asked), atol=1e-9)
+    for queries in [*SETS, (0,), (1,), (2,), ()]:
+        assert_allclose(estimates.table(queries), state.marginal(queries), atol=1e-9)
     merged = TableRelease(tuple(p for r in runs for p in r.parts))
-    for asked in SETS:
-        names = [merged.parts[0].recipe.workload.domain.names[a] for a in asked]
-        assert_allclose(np.sqrt(estimates.variances(asked)), merged.std_errors(*names), rtol=1e-9)
+    for queries in SETS:
+        names = [merged.parts[0].integer_plan.workload.domain.names[a] for a in queries]
+        assert_allclose(np.sqrt(estimates.variances(queries)), merged.std_errors(*names), rtol=1e-9)
 
 
 def test_refuses_a_release_that_measures_unevenly(rng):
     run = plan(Workload(Domain.of(a=range(3), b=range(2), c=range(4))).prefix("c"), Budget(mu=1)).run(
-        rng.integers(0, 9, SHAPE), bits=SeededBits(1)
+        rng.integers(0, 9, SHAPE), random_source=SeededRandomSource(1)
     )
     with pytest.raises(LeastnoiseError) as error:
         residuals_of(run.parts[0])
-    assert str(error.value) == "this release does not measure its tables evenly; plan marginals with prior='uniform'"
+    assert str(error.value) == "this release does not measure its tables evenly; plan marginals with baseline='uniform'"
 
 
 @pytest.mark.parametrize(
@@ -250,8 +253,8 @@ def test_refuses_a_release_that_measures_unevenly(rng):
             "attributes (1, 0) must differ, ascend and lie between 0 and 1",
         ),
         (
-            lambda: Estimates((2, 3), [(0,)], uniform_priors((2, 2))),
-            "priors of sizes [2, 2] do not fit the shape (2, 3)",
+            lambda: Estimates((2, 3), [(0,)], uniform_baselines((2, 2))),
+            "baselines of sizes [2, 2] do not fit the shape (2, 3)",
         ),
         (
             lambda: Estimates((2, 3), [(0,)]).observe([Residual((1,), np.zeros(2), 1.0)]),

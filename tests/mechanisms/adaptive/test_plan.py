@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.mechanisms.adaptive import Adaptive, adapt
-from leastnoise.mechanisms.adaptive.candidates import Aims
-from leastnoise.noise import SecureBits, SeededBits
+from leastnoise.mechanisms.adaptive import AdaptivePlan, adaptive_plan
+from leastnoise.mechanisms.adaptive.candidates import Candidates
+from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from leastnoise.planning.integer_plan_store import fingerprint
 from leastnoise.privacy.ledger import BudgetError
 from leastnoise.release import merge
@@ -31,8 +31,8 @@ BUDGET = ln.Budget(epsilon=1, delta=1e-9)
 
 
 def released(select="survey", work=WORK, budget=BUDGET, seed=1, **options):
-    return adapt(work, budget, select=select).run(
-        Table(work.domain, skewed_table(work.domain)), bits=SeededBits(seed), **options
+    return adaptive_plan(work, budget, select=select).run(
+        Table(work.domain, skewed_table(work.domain)), random_source=SeededRandomSource(seed), **options
     )
 
 
@@ -56,28 +56,28 @@ def asked(draw):
         neighbours=draw(st.sampled_from(["add-remove", "replace"])),
         rows_per_person=draw(st.sampled_from([None, 1, 3])),
     )
-    return adapt(work, budget, select=draw(st.sampled_from(METHODS))), draw(st.integers(0, 10**6))
+    return adaptive_plan(work, budget, select=draw(st.sampled_from(METHODS))), draw(st.integers(0, 10**6))
 
 
 @pytest.mark.long
 @settings(max_examples=60)
 @given(asked())
 def test_spends_the_whole_budget_and_never_more(case):
-    made, seed = case
-    source = Table(made.workload.domain, generator(seed).poisson(9, made.workload.domain.shape))
-    release = made.run(source, bits=SeededBits(seed))
+    result, seed = case
+    source = Table(result.workload.domain, generator(seed).poisson(9, result.workload.domain.shape))
+    release = result.run(source, random_source=SeededRandomSource(seed))
     (part,), (origin,) = release.parts, release.origins
-    spent, budget = release.cost.mu_squared, made.budget.exact_cost
+    spent, budget = release.cost.mu_squared, result.budget.exact_cost
     assert spent <= budget
-    if made.budget.neighbours.size == "private" or max(made.workload.domain.shape) > 1:
+    if result.budget.neighbours.size == "private" or max(result.workload.domain.shape) > 1:
         assert spent >= budget * Fraction(999, 1000)
     else:
         assert spent == 0  # nobody changes the total
-    assert release.cost.change == made.budget.cost_value.change
+    assert release.cost.change == result.budget.cost_value.change
     assert sum(r.cost for r in origin.adaptive.rounds) == spent
-    assert part.recipe.selection <= budget / 5
+    assert part.integer_plan.selection <= budget / 5
     assert np.isfinite(origin.adaptive.expected).all()
-    assert len(origin.adaptive.expected) == sum(b.tables for b in made.workload.blocks)
+    assert len(origin.adaptive.expected) == sum(b.tables for b in result.workload.blocks)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -103,7 +103,7 @@ def book(path, budget=BUDGET, times=1):
     return ln.Ledger.create(path / "people.ledger", ln.Budget(mu=budget.mu * (times + 0.5) ** 0.5), "people")
 
 
-class Watching(SecureBits):
+class Watching(SecureRandomSource):
     """Bits that look at the ledger when the first of them is drawn; ledgers take no seeded ones."""
 
     def __init__(self, ledger):
@@ -119,9 +119,11 @@ class Watching(SecureBits):
 @pytest.mark.parametrize("method", METHODS)
 def test_debit_comes_first_and_is_the_whole_budget(method, tmp_path):
     ledger = book(tmp_path)
-    bits = Watching(ledger)
-    release = adapt(WORK, BUDGET, select=method).run(Table(DOMAIN, COUNTS, "people"), ledger=ledger, bits=bits)
-    assert bits.seen == [BUDGET.exact_cost]
+    random_source = Watching(ledger)
+    release = adaptive_plan(WORK, BUDGET, select=method).run(
+        Table(DOMAIN, COUNTS, "people"), ledger=ledger, random_source=random_source
+    )
+    assert random_source.seen == [BUDGET.exact_cost]
     (entry,) = ledger.entries()
     assert release.origins[0].ledger_entry == entry.id
     assert release.cost.mu_squared <= entry.cost.mu_squared == BUDGET.exact_cost
@@ -146,7 +148,7 @@ def test_what_fails_after_the_debit_stays_debited(method, tmp_path):
         source = Failing(DOMAIN, COUNTS, "people")
         object.__setattr__(source, "left", calls)
         with pytest.raises(DataError, match="could not read the data"):
-            adapt(WORK, BUDGET, select=method).run(source, ledger=ledger, out=tmp_path / "out")
+            adaptive_plan(WORK, BUDGET, select=method).run(source, ledger=ledger, out=tmp_path / "out")
     assert [e.cost.mu_squared for e in ledger.entries()] == [BUDGET.exact_cost] * 4
     assert all(e.release is None for e in ledger.entries())
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith("out") or "draft" in p.name] == []
@@ -157,7 +159,7 @@ def test_nothing_is_spent_on_bad_input(method, tmp_path):
     ledger = book(tmp_path)
     source = Failing(DOMAIN, COUNTS, "people")
     with pytest.raises(DataError, match="could not read the data"):
-        adapt(WORK, BUDGET, select=method).run(source, ledger=ledger)
+        adaptive_plan(WORK, BUDGET, select=method).run(source, ledger=ledger)
     assert ledger.entries() == []
 
 
@@ -166,13 +168,15 @@ def test_of_two_at_once_one_is_refused(tmp_path):
     ledger, barrier, outcomes = book(tmp_path), threading.Barrier(2), []
 
     def run():
-        bits = Watching(ledger)
+        random_source = Watching(ledger)
         barrier.wait()
         try:
-            adapt(WORK, BUDGET).run(Table(DOMAIN, COUNTS, "people"), ledger=tmp_path / "people.ledger", bits=bits)
+            adaptive_plan(WORK, BUDGET).run(
+                Table(DOMAIN, COUNTS, "people"), ledger=tmp_path / "people.ledger", random_source=random_source
+            )
             outcomes.append("released")
         except BudgetError:
-            outcomes.append("refused" if bits.seen is None else "drawn")
+            outcomes.append("refused" if random_source.seen is None else "drawn")
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
@@ -194,7 +198,7 @@ def test_save_and_load_give_the_same_release(method, budget, tmp_path):
     again = ln.Release.load(tmp_path / "out")
     same_numbers(again, release)
     assert again.origins[0].adaptive == release.origins[0].adaptive
-    assert again.parts[0].recipe.selection == release.parts[0].recipe.selection > 0
+    assert again.parts[0].integer_plan.selection == release.parts[0].integer_plan.selection > 0
     assert again.complete().errors().equals(release.complete().errors())
     for names in release.tables():
         assert_allclose(again.counts(*names), release.counts(*names), rtol=1e-12, atol=1e-9)
@@ -204,13 +208,16 @@ def test_save_and_load_give_the_same_release(method, budget, tmp_path):
 def test_same_seed_same_release_and_other_questions_other_fingerprints():
     one, two, other = released(seed=4), released(seed=4), released(seed=5)
     same_numbers(one, two)
-    assert fingerprint(one.parts[0].recipe) != fingerprint(other.parts[0].recipe) or one.total() != other.total()
+    assert (
+        fingerprint(one.parts[0].integer_plan) != fingerprint(other.parts[0].integer_plan)
+        or one.total() != other.total()
+    )
     prints = {
-        Adaptive(WORK, BUDGET).fingerprint,
-        Adaptive(WORK, BUDGET, "choice").fingerprint,
-        Adaptive(WORK, BUDGET, "choice", 50).fingerprint,
-        Adaptive(WORK.total(), BUDGET).fingerprint,
-        Adaptive(WORK, ln.Budget(mu=1)).fingerprint,
+        AdaptivePlan(WORK, BUDGET).fingerprint,
+        AdaptivePlan(WORK, BUDGET, "choice").fingerprint,
+        AdaptivePlan(WORK, BUDGET, "choice", 50).fingerprint,
+        AdaptivePlan(WORK.total(), BUDGET).fingerprint,
+        AdaptivePlan(WORK, ln.Budget(mu=1)).fingerprint,
     }
     assert len(prints) == 5
 
@@ -234,7 +241,7 @@ def check_least_squares(merged):
 def test_one_release_from_all_rounds_is_least_squares(method):
     """Residuals that were measured several times are averaged: the same as least squares over all measurements."""
     release = released(method)
-    repeats = [len(p) for p in release.parts[0].recipe.probes]
+    repeats = [len(p) for p in release.parts[0].integer_plan.noisy_queries]
     assert max(repeats) > 1
     check_least_squares(release)
 
@@ -247,8 +254,8 @@ def test_merging_with_a_plan_and_with_another_adaptive_release(method, neighbour
         released(method, budget=budget, seed=2),
         released("survey", Workload(DOMAIN).marginals(ways=2), budget, 3),
     )
-    plan = ln.plan(Workload(DOMAIN).prefix("a", "b").marginals("c"), budget, prior="uniform")
-    batch = plan.run(Table(DOMAIN, COUNTS), bits=SeededBits(7))
+    plan = ln.plan(Workload(DOMAIN).prefix("a", "b").marginals("c"), budget, baseline="uniform")
+    batch = plan.run(Table(DOMAIN, COUNTS), random_source=SeededRandomSource(7))
     for others in ([batch], [second], [batch, second]):
         merged = merge(first, *others)
         check_least_squares(merged)
@@ -275,7 +282,9 @@ def test_measures_what_independence_does_not_explain(method):
     codes[:, 7] = codes[:, 2]
     source = Codes(domain, codes)
     work = Workload(domain).marginals(ways=2)
-    release = adapt(work, ln.Budget(epsilon=0.2, delta=1e-9), select=method).run(source, bits=SeededBits(1))
+    release = adaptive_plan(work, ln.Budget(epsilon=0.2, delta=1e-9), select=method).run(
+        source, random_source=SeededRandomSource(1)
+    )
     errors = release.complete().errors()
     assert dict(zip(errors["table"], errors["measured"], strict=True))["x2", "x7"]
     counts, truth = release.complete().counts("x2", "x7"), next(iter(source.count([(2, 7)])))
@@ -285,13 +294,13 @@ def test_measures_what_independence_does_not_explain(method):
 def test_cost_per_round_is_told():
     (origin,) = released("choice").origins
     names = set(DOMAIN.names)
-    for made in origin.adaptive.rounds:
-        assert made.cost > 0
-        assert all(set(table) <= names for table in made.measured)
+    for result in origin.adaptive.rounds:
+        assert result.cost > 0
+        assert all(set(table) <= names for table in result.measured)
     assert origin.adaptive.workload.domain == DOMAIN
 
 
 def test_aims_are_public_and_made_once():
-    made = adapt(WORK, BUDGET)
-    assert isinstance(made.aims, Aims)
-    assert made.aims is made.aims
+    plan = adaptive_plan(WORK, BUDGET)
+    assert isinstance(plan.candidates, Candidates)
+    assert plan.candidates is plan.candidates

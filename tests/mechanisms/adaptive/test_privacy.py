@@ -22,12 +22,12 @@ from leastnoise.audit.judge import examine
 from leastnoise.mechanisms import gate
 from leastnoise.mechanisms import measurement as measuring
 from leastnoise.mechanisms.adaptive import aim, survey, surveyed
-from leastnoise.mechanisms.adaptive.plan import adapt
+from leastnoise.mechanisms.adaptive.plan import adaptive_plan
 from leastnoise.mechanisms.adaptive.select import Distances, Selection, distance
 from leastnoise.mechanisms.adaptive.survey import Survey
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.integer_plan_store import fingerprint
-from leastnoise.privacy.exponential_mechanism import choice_cost
+from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from tests.catalogue import ordered
@@ -73,12 +73,12 @@ class Watched:
         self.domain, self._table, self.sites = domain, Table(domain, counts), set()
 
     def count(self, sets):
-        frame, found = sys._getframe(1), []
+        frame, results = sys._getframe(1), []
         while frame is not None:
             if f"{ROOT}/src/leastnoise" in frame.f_code.co_filename and "gate.py" not in frame.f_code.co_filename:
-                found.append(frame.f_code.co_qualname)
+                results.append(frame.f_code.co_qualname)
             frame = frame.f_back
-        self.sites.add(found[0] if found[0] in {"run_once", "_batches"} else tuple(found[:2]))
+        self.sites.add(results[0] if results[0] in {"run_once", "_batches"} else tuple(results[:2]))
         return self._table.count(sets)
 
 
@@ -89,7 +89,7 @@ READERS = {  # of measurements the innermost function, elsewhere the innermost t
         "_batches",
         ("_distances", "Survey.take"),
         ("Distances.refresh", "Distances.__init__"),
-        ("Distances.refresh", "Chosen._round"),
+        ("Distances.refresh", "AimRounds._round"),
     },
 }
 
@@ -101,7 +101,9 @@ def test_only_surveys_choices_and_measurements_read_data(method, monkeypatch):
     few = None if method == "survey" else 5  # rounds, so that something is left to look at in the end
     for work, rounds in product(WORKS.values(), [None, few]):
         source = Watched(DOMAIN, COUNTS)
-        adapt(work, ln.Budget(mu=0.3), select=method, rounds=rounds).run(source, bits=SeededBits(1))
+        adaptive_plan(work, ln.Budget(mu=0.3), select=method, rounds=rounds).run(
+            source, random_source=SeededRandomSource(1)
+        )
         seen |= source.sites
     assert seen == READERS[method]
 
@@ -127,13 +129,13 @@ def reachable(start) -> Iterator[object]:
 def test_nothing_private_is_kept(method):
     """No source, no marginal of the data and no exact distance is left anywhere behind a release or what made it."""
     source = Watched(DOMAIN, COUNTS)
-    asked = adapt(WORKS["three ways"], ln.Budget(mu=0.3), select=method)
-    release = asked.run(source, bits=SeededBits(1))
+    plan = adaptive_plan(WORKS["three ways"], ln.Budget(mu=0.3), select=method)
+    release = plan.run(source, random_source=SeededRandomSource(1))
     release.complete().counts("a", "b")
     sets = [s for k in range(1, 5) for s in combinations(range(4), k)]
     tables = {t.astype(float).tobytes() for t in Table(DOMAIN, COUNTS).count(sets)}
     arrays = 0
-    for item in chain(reachable(release), reachable(asked)):
+    for item in chain(reachable(release), reachable(plan)):
         assert not isinstance(item, Watched | Table | Private | Distances)
         if isinstance(item, np.ndarray) and item.dtype.kind in "iuf" and item.size > 1:
             arrays += 1
@@ -154,81 +156,81 @@ class Transcript:
             patch.setattr(module, "measure", self._measure)
         take, choose, start = Survey.take, Selection.choose, Distances.__init__
 
-        def taken(made, source, estimate, bits):
-            estimates = {g.view.members: estimate(g.view.members) for g in made.gauges}
-            seen = take(made, source, estimates.__getitem__, bits)
-            self.events.append(("survey", made, estimates, seen))
+        def taken(result, source, estimate, random_source):
+            estimates = {g.view.members: estimate(g.view.members) for g in result.gauges}
+            seen = take(result, source, estimates.__getitem__, random_source)
+            self.events.append(("survey", result, estimates, seen))
             return seen
 
-        def begun(made, source, estimates):
-            start(made, source, estimates)
-            self._distances = made
+        def begun(result, source, estimates):
+            start(result, source, estimates)
+            self._distances = result
 
-        def drawn(made, distances, allowances, bits):
-            estimates = {c: self._distances._estimates.table(c) for c in made.candidates}
-            found = choose(made, distances, allowances, bits)
-            self.events.append(("choice", made, (estimates, allowances), found))
-            return found
+        def drawn(result, distances, allowances, random_source):
+            estimates = {c: self._distances._estimates.table(c) for c in result.candidates}
+            results = choose(result, distances, allowances, random_source)
+            self.events.append(("choice", result, (estimates, allowances), results))
+            return results
 
         patch.setattr(Survey, "take", taken)
         patch.setattr(Distances, "__init__", begun)
         patch.setattr(Selection, "choose", drawn)
 
-    def _measure(self, recipe, source, bits):
-        found = measuring.measure(recipe, source, bits)
-        self.events.append(("measure", recipe, None, found))
-        return found
+    def _measure(self, integer_plan, source, random_source):
+        measurements = measuring.measure(integer_plan, source, random_source)
+        self.events.append(("measure", integer_plan, None, measurements))
+        return measurements
 
 
 def means(event, source):
     """Exact numbers behind the noise of a measurement or a survey, with the variances: (number, variance) each."""
-    kind, made, estimates, _ = event
+    kind, result, estimates, _ = event
     if kind == "survey":
-        for gauge, variance in zip(made.gauges, made.variances, strict=True):
+        for gauge, variance in zip(result.gauges, result.variances, strict=True):
             (counts,) = source.count([gauge.view.members])
             yield np.array([gauge.distance(counts, estimates[gauge.view.members])], dtype=float), float(variance)
         return
     total = gate.Counts(source).total
-    for orbit, probes in zip(made.structure.orbits, made.probes, strict=True):
-        sets = [tuple(s) for s in made.structure.sets(orbit).tolist()]
-        for probe in probes:
-            exact = probe.strategy.apply(np.stack(list(source.count(sets))), total)
-            yield exact.astype(float).ravel(), float(probe.variance)
+    for orbit, noisy_queries in zip(result.structure.orbits, result.noisy_queries, strict=True):
+        sets = [tuple(s) for s in result.structure.sets(orbit).tolist()]
+        for noisy_query in noisy_queries:
+            exact = noisy_query.strategy.apply(np.stack(list(source.count(sets))), total)
+            yield exact.astype(float).ravel(), float(noisy_query.variance)
 
 
 def published(event):
     """The noisy numbers, in the order of `means`."""
-    kind, _, _, found = event
+    kind, _, _, result = event
     if kind == "survey":
-        return [np.array([x * survey.GRID]) for x in found]
-    return [np.asarray(answers, dtype=float).ravel() for probes in found.answers for answers in probes]
+        return [np.array([x * survey.GRID]) for x in result]
+    return [np.asarray(answers, dtype=float).ravel() for noisy_queries in result.answers for answers in noisy_queries]
 
 
 def choice_logs(event, source):
     """Logarithms of the probabilities of all candidates."""
-    _, made, (estimates, allowances), _ = event
-    distances = {c: distance(next(iter(source.count([c]))), estimates[c]) for c in made.candidates}
-    scores = [w * (distances[c] - allowances[c]) for c, w in zip(made.candidates, made.weights, strict=True)]
-    steps = [made.epsilon.numerator * (max(scores) - s) for s in scores]
-    weights = probabilities_of(steps, made.epsilon.denominator * 2 * made.sensitivity * survey.GRID)
+    _, result, (estimates, allowances), _ = event
+    distances = {c: distance(next(iter(source.count([c]))), estimates[c]) for c in result.candidates}
+    scores = [w * (distances[c] - allowances[c]) for c, w in zip(result.candidates, result.weights, strict=True)]
+    steps = [result.epsilon.numerator * (max(scores) - s) for s in scores]
+    weights = probabilities_of(steps, result.epsilon.denominator * 2 * result.sensitivity * survey.GRID)
     return np.array([log(w) for w in weights])
 
 
 def loss(events, one, other):
-    """mu^2 that tells two datasets apart at most, given what was published: shifts over noise, and choices."""
-    found = 0.0
+    """mu^2 that distinguishes two datasets at most, given what was published: shifts over noise, and choices."""
+    value = 0.0
     for event in events:
         if event[0] == "choice":
             moved = choice_logs(event, one) - choice_logs(event, other)
             assert moved.max() - moved.min() <= float(event[1].epsilon) * (1 + 1e-9)
-            found += float(choice_cost(event[1].epsilon))
+            value += float(exponential_mechanism_cost(event[1].epsilon))
             continue
         for (x, variance), (y, _) in zip(means(event, one), means(event, other), strict=True):
             if variance:
-                found += float(((x - y) ** 2).sum()) / variance
+                value += float(((x - y) ** 2).sum()) / variance
             else:
                 assert (x == y).all()  # without noise only what nobody changes
-    return found
+    return value
 
 
 def neighbours(counts, budget, rng, number):
@@ -249,7 +251,9 @@ def neighbours(counts, budget, rng, number):
 def test_whatever_is_published_stays_within_the_budget(work, method, budget, monkeypatch, rng):
     """The condition of adaptive composition, term by term: given the past, each step moves by no more than it pays."""
     transcript = Transcript(monkeypatch)
-    release = adapt(WORKS[work], budget, select=method).run(Table(DOMAIN, COUNTS), bits=SeededBits(2))
+    release = adaptive_plan(WORKS[work], budget, select=method).run(
+        Table(DOMAIN, COUNTS), random_source=SeededRandomSource(2)
+    )
     paid, here = float(release.cost.mu_squared), Table(DOMAIN, COUNTS)
     losses = [loss(transcript.events, here, Table(DOMAIN, t)) for t in neighbours(COUNTS, budget, rng, 6)]
     assert max(losses) <= paid * (1 + 1e-9) <= float(budget.exact_cost) * (1 + 2e-9)
@@ -262,28 +266,28 @@ def replayed(events, patch):
     rest = list(events)
 
     def answer(kind, check):
-        name, made, details, found = rest.pop(0)
+        name, recorded, details, result = rest.pop(0)
         assert name == kind
-        check(made, details)
-        return found
+        check(recorded, details)
+        return result
 
-    def measure(recipe, source, bits):
-        def check(made, _):
-            assert fingerprint(recipe) == fingerprint(made)
+    def measure(integer_plan, source, random_source):
+        def check(recorded, _):
+            assert fingerprint(integer_plan) == fingerprint(recorded)
 
         return answer("measure", check)
 
-    def take(own, source, estimate, bits):
-        def check(made, estimates):
-            assert [g.view.members for g in own.gauges] == [g.view.members for g in made.gauges]
-            assert own.variances == made.variances
+    def take(own, source, estimate, random_source):
+        def check(recorded, estimates):
+            assert [g.view.members for g in own.gauges] == [g.view.members for g in recorded.gauges]
+            assert own.variances == recorded.variances
             assert all(estimate(m).tobytes() == e.tobytes() for m, e in estimates.items())
 
         return answer("survey", check)
 
-    def choose(own, distances, allowances, bits):
-        def check(made, details):
-            assert own == made
+    def choose(own, distances, allowances, random_source):
+        def check(recorded, details):
+            assert own == recorded
             assert allowances == details[1]
 
         return answer("choice", check)
@@ -313,17 +317,17 @@ class Nothing:
 @pytest.mark.parametrize("work", WORKS)
 def test_decisions_follow_from_what_is_published(work, method, budget, monkeypatch):
     """The same loop without data or noise, from the published numbers alone: the same release, bit for bit."""
-    asked = adapt(WORKS[work], budget, select=method)
+    plan = adaptive_plan(WORKS[work], budget, select=method)
     with monkeypatch.context() as patch:
         transcript = Transcript(patch)
-        first = asked.measure(gate.Counts(Table(DOMAIN, COUNTS)), SeededBits(3))
+        first = plan.measure(gate.Counts(Table(DOMAIN, COUNTS)), SeededRandomSource(3))
     with monkeypatch.context() as patch:
         rest = replayed(transcript.events, patch)
-        second = asked.measure(Nothing(), Nothing())
+        second = plan.measure(Nothing(), Nothing())
     assert not rest
     assert second.origins[0].adaptive == first.origins[0].adaptive
     (measured,), (again,) = first.parts, second.parts
-    assert fingerprint(again.recipe) == fingerprint(measured.recipe)
+    assert fingerprint(again.integer_plan) == fingerprint(measured.integer_plan)
     for one, other in zip(chain(*again.answers), chain(*measured.answers), strict=True):
         assert one.tobytes() == other.tobytes()
 
@@ -340,14 +344,14 @@ def scores(method, budget, runs, patch):
     one = np.array([[5, 3], [2, 4]])
     other = one + np.array([[budget.neighbours.rows, 0], [0, 0]])
     tables = Table(TINY, one), Table(TINY, other)
-    asked = adapt(TINY_WORK, budget, select=method, rounds=3 if method == "choice" else None)
-    transcript, bits, found = Transcript(patch), SeededBits(9), ([], [])
+    plan = adaptive_plan(TINY_WORK, budget, select=method, rounds=3 if method == "choice" else None)
+    transcript, random_source, results = Transcript(patch), SeededRandomSource(9), ([], [])
     for dataset in (0, 1):
         for _ in range(runs):
             transcript.events.clear()
-            asked.measure(gate.Counts(tables[dataset]), bits)
-            found[dataset].append(sum(ratio(e, tables) for e in transcript.events))
-    return [np.array(f)[:, None] for f in found]
+            plan.measure(gate.Counts(tables[dataset]), random_source)
+            results[dataset].append(sum(ratio(e, tables) for e in transcript.events))
+    return [np.array(f)[:, None] for f in results]
 
 
 def ratio(event, tables):
@@ -355,10 +359,10 @@ def ratio(event, tables):
     if event[0] == "choice":
         place = event[1].candidates.index(event[3])
         return choice_logs(event, tables[1])[place] - choice_logs(event, tables[0])[place]
-    found = 0.0
+    value = 0.0
     for y, (m0, variance), (m1, _) in zip(published(event), *(means(event, t) for t in tables), strict=True):
-        found += float((m1 - m0) @ (y - (m0 + m1) / 2)) / variance
-    return found
+        value += float((m1 - m0) @ (y - (m0 + m1) / 2)) / variance
+    return value
 
 
 def audited(method, budget, runs, patch):
@@ -390,14 +394,16 @@ def test_audits_find_a_quarter_of_the_noise(method, monkeypatch):
 def test_the_cost_of_two_neighbours_is_that_of_the_worst_cell(monkeypatch):
     """On two attributes of two values every cell is alike: one row is worth all that measurements cost."""
     transcript = Transcript(monkeypatch)
-    release = adapt(TINY_WORK, ln.Budget(mu=1)).run(Table(TINY, np.full((2, 2), 9)), bits=SeededBits(1))
+    release = adaptive_plan(TINY_WORK, ln.Budget(mu=1)).run(
+        Table(TINY, np.full((2, 2), 9)), random_source=SeededRandomSource(1)
+    )
     more = np.full((2, 2), 9)
     more[0, 1] += 1
-    found = loss(
+    result = loss(
         [e for e in transcript.events if e[0] == "measure"], Table(TINY, np.full((2, 2), 9)), Table(TINY, more)
     )
-    measured = release.cost.mu_squared - release.parts[0].recipe.selection
-    assert sqrt(found) == pytest.approx(sqrt(measured), rel=1e-9)
+    measured = release.cost.mu_squared - release.parts[0].integer_plan.selection
+    assert sqrt(result) == pytest.approx(sqrt(measured), rel=1e-9)
 
 
 REPLACE = pytest.param(ln.Budget(mu=1.5, neighbours="replace"), marks=pytest.mark.slow)
@@ -408,35 +414,35 @@ REPLACE = pytest.param(ln.Budget(mu=1.5, neighbours="replace"), marks=pytest.mar
 @pytest.mark.parametrize("method", METHODS)
 def test_false_alarms_are_rare(method, budget):
     """The auditor on whole releases: a false alarm has probability 1e-3 at most over seeds."""
-    found = adapt(TINY_WORK, budget, select=method).audit(100, CONFIDENCE, seed=5)
-    assert found.ok, found
-    assert found.mu <= found.pair_mu <= found.claimed_mu * (1 + 1e-9)
-    assert found.claimed_mu == budget.mu
-    assert (found.runs, found.repeats, found.insecure) == (100, 0, True)
-    assert found.pair_mu >= 0.8 * budget.mu  # most of the budget is spent on measurements
+    audit = adaptive_plan(TINY_WORK, budget, select=method).audit(100, CONFIDENCE, seed=5)
+    assert audit.ok, audit
+    assert audit.mu <= audit.pair_mu <= audit.claimed_mu * (1 + 1e-9)
+    assert audit.claimed_mu == budget.mu
+    assert (audit.runs, audit.repeats, audit.insecure) == (100, 0, True)
+    assert audit.pair_mu >= 0.8 * budget.mu  # most of the budget is spent on measurements
 
 
 @pytest.mark.long
 def test_too_little_noise_is_flagged(monkeypatch):
     full = measuring.rounded_gaussian
     monkeypatch.setattr(measuring, "rounded_gaussian", lambda b, v, size: full(b, v / 25, size))
-    found = adapt(TINY_WORK, ln.Budget(mu=1)).audit(120, CONFIDENCE, seed=5)
-    assert not found.ok
-    assert found.verdict.startswith("VIOLATION: mu is at least")
+    audit = adaptive_plan(TINY_WORK, ln.Budget(mu=1)).audit(120, CONFIDENCE, seed=5)
+    assert not audit.ok
+    assert audit.verdict.startswith("VIOLATION: mu is at least")
 
 
 @pytest.mark.long
 def test_a_reused_seed_is_flagged():
-    subject = of_adaptive(adapt(TINY_WORK, ln.Budget(mu=1)))
+    subject = of_adaptive(adaptive_plan(TINY_WORK, ln.Budget(mu=1)))
     (trial,) = subject.trials
-    again = replace(trial, release=lambda source, _: trial.release(source, SeededBits(1)))
-    found = examine(replace(subject, trials=[again]), 100)
-    assert found.repeats >= 198
-    assert found.verdict.startswith("VIOLATION: ")
-    assert "repeat the noise of another run" in found.verdict
+    again = replace(trial, release=lambda source, _: trial.release(source, SeededRandomSource(1)))
+    audit = examine(replace(subject, trials=[again]), 100)
+    assert audit.repeats >= 198
+    assert audit.verdict.startswith("VIOLATION: ")
+    assert "repeat the noise of another run" in audit.verdict
 
 
 def test_audits_of_few_runs_are_refused():
     with pytest.raises(ln.LeastnoiseError) as error:
-        adapt(TINY_WORK, ln.Budget(mu=1)).audit(10)
+        adaptive_plan(TINY_WORK, ln.Budget(mu=1)).audit(10)
     assert str(error.value) == "an audit of 10 runs says nothing; use at least 100, better 10,000"

@@ -14,8 +14,8 @@ from leastnoise.mechanisms.adaptive import select as module
 from leastnoise.mechanisms.adaptive.grem import Estimates, Residual
 from leastnoise.mechanisms.adaptive.select import GRID, Distances, Selection, allowance, distance, draw, overlaps
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import SecureBits, SeededBits
-from leastnoise.privacy.exponential_mechanism import choice_cost, choice_rho
+from leastnoise.noise import SecureRandomSource, SeededRandomSource
+from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost, exponential_mechanism_rho
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import Table, source_of
 from tests.refusals import refusal
@@ -29,12 +29,12 @@ class Words:
     insecure = True
 
     def __init__(self, *words):
-        self._words = list(words)
+        self._text = list(words)
         self.drawn = 0
 
     def words(self, count):
         self.drawn += count
-        return np.array([self._words.pop(0) for _ in range(count)], dtype=np.uint64)
+        return np.array([self._text.pop(0) for _ in range(count)], dtype=np.uint64)
 
 
 def exact(steps, scale):
@@ -51,8 +51,8 @@ def exact(steps, scale):
 )
 def test_draws_the_stated_distribution(steps, scale):
     """Chi-square at a false-alarm rate of 1e-6 for each of five cases; the seed is fixed."""
-    bits, size = SeededBits(11), 10_000
-    counts = np.bincount([draw(steps, scale, bits) for _ in range(size)], minlength=len(steps))
+    random_source, size = SeededRandomSource(11), 10_000
+    counts = np.bincount([draw(steps, scale, random_source) for _ in range(size)], minlength=len(steps))
     expected = np.array([float(p) for p in exact(steps, scale)]) * size
     large = expected >= 5
     assert counts[~large].sum() <= 6  # where fewer than 0.5 are expected: 7 or more are rarer than the rate
@@ -101,13 +101,13 @@ def probabilities(selection, distances, allowances):
     """The distribution that `choose` draws from, in floating point."""
     seen = {}
 
-    def record(steps, scale, bits):
+    def record(steps, scale, random_source):
         seen["p"] = [float(p) for p in exact(steps, scale)]
         return 0
 
     original, module.draw = module.draw, record
     try:
-        selection.choose(distances, allowances, SecureBits())
+        selection.choose(distances, allowances, SecureRandomSource())
     finally:
         module.draw = original
     return np.array(seen["p"])
@@ -138,13 +138,13 @@ def test_neighbours_stay_within_epsilon(rng, neighbours):
     truths = {(0,): rng.normal(4, 2, 3), (1,): rng.normal(6, 2, 2), (0, 1): rng.normal(2, 1, (3, 2))}
     allowances = dict.fromkeys(candidates, 7 * GRID)
 
-    def found(table):
+    def function(table):
         sums = {(0,): table.sum(axis=1), (1,): table.sum(axis=0), (0, 1): table}
         return probabilities(selection, {c: distance(sums[c], truths[c]) for c in candidates}, allowances)
 
-    here, largest = found(counts), 0.0
+    here, largest = function(counts), 0.0
     for table in changed_tables(counts, neighbours):
-        there = found(table)
+        there = function(table)
         largest = max(largest, np.abs(np.log(here / there)).max())
         for p, q in [(here, there), (there, here)]:
             for alpha in (1.1, 2, 5, 30):
@@ -192,16 +192,18 @@ def test_sensitivity_is_the_largest_weight(neighbours, rows, moved):
 def test_scores_are_weighted_and_scaled():
     """Two candidates, scores 2 (3 - 1) and 5 (2 - 1): the weight of the first is e^(-epsilon (5 - 4) / (2 * 5))."""
     selection = Selection(((0,), (1,)), (2, 5), Fraction(1, 2))
-    found = probabilities(selection, {(0,): 3 * GRID, (1,): 2 * GRID}, {(0,): GRID, (1,): GRID})
+    result = probabilities(selection, {(0,): 3 * GRID, (1,): 2 * GRID}, {(0,): GRID, (1,): GRID})
     ratio = exp(-0.5 / 10)
-    assert found == pytest.approx([ratio / (1 + ratio), 1 / (1 + ratio)])
+    assert result == pytest.approx([ratio / (1 + ratio), 1 / (1 + ratio)])
 
 
 def test_choose_draws_from_its_distribution(rng):
     """Binomial with 2,000 draws; 5.1 standard deviations make a false alarm less likely than 1e-6."""
     selection = Selection(((0,), (1,)), (1, 1), Fraction(1))
-    bits, size = SeededBits(3), 2_000
-    hits = sum(selection.choose({(0,): 2 * GRID, (1,): 0}, {(0,): 0, (1,): 0}, bits) == (0,) for _ in range(size))
+    random_source, size = SeededRandomSource(3), 2_000
+    hits = sum(
+        selection.choose({(0,): 2 * GRID, (1,): 0}, {(0,): 0, (1,): 0}, random_source) == (0,) for _ in range(size)
+    )
     p = exp(1) / (exp(1) + 1)
     assert abs(hits - size * p) <= 5.1 * (size * p * (1 - p)) ** 0.5
 
@@ -212,14 +214,14 @@ def test_lazy_equals_full(rng):
     source = source_of(rng.integers(0, 20, shape), domain)
     estimates = Estimates(shape, sets)
     distances = Distances(Counts(source), estimates)
-    asked = []
+    queries = []
     count = source.count
-    distances._counts = type("Recorded", (), {"tables": lambda _, s: (asked.append(list(s)), count(s))[1]})()
+    distances._counts = type("Recorded", (), {"tables": lambda _, s: (queries.append(list(s)), count(s))[1]})()
     for part in [(0,), (1, 2), (), (0, 1)]:
         table = rng.normal(size=[shape[a] for a in part]) * 9
         distances.refresh(estimates.observe([Residual(part, table, 1.0)]))
         assert distances.by_set == Distances(Counts(source), estimates).by_set
-    assert asked == [[(0, 1), (0, 2)], [(1, 2)], sets, [(0, 1)]]
+    assert queries == [[(0, 1), (0, 2)], [(1, 2)], sets, [(0, 1)]]
 
 
 def test_weights_are_overlaps_summed():
@@ -234,7 +236,10 @@ def test_allowance_is_the_expected_error_of_equal_noise(rng):
 
 def test_costs_are_those_of_a_choice():
     selection = Selection(((0,),), (1,), Fraction(1, 10))
-    assert (selection.rho, selection.mu_squared) == (choice_rho(Fraction(1, 10)), choice_cost(Fraction(1, 10)))
+    assert (selection.rho, selection.mu_squared) == (
+        exponential_mechanism_rho(Fraction(1, 10)),
+        exponential_mechanism_cost(Fraction(1, 10)),
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from scipy.stats import chi2, norm
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.adaptive.candidates import Aims, View
+from leastnoise.mechanisms.adaptive.candidates import Candidates, View
 from leastnoise.mechanisms.adaptive.rounds import Knowledge
 from leastnoise.mechanisms.adaptive.select import GRID
 from leastnoise.mechanisms.adaptive.survey import Gauge, Survey, look, towards_mean
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Marginal, Matrix, Prefix, Range
@@ -57,43 +57,43 @@ def gauges(draw):
 @pytest.mark.long
 @given(gauges())
 def test_equals_brute_force(case):
-    found, queries, counts, estimate = case
+    result, queries, counts, estimate = case
     grid = np.rint(estimate * GRID)
     exact = np.abs(queries @ (counts * GRID - grid).ravel()).sum()
-    assert found.distance(counts, estimate) == exact
+    assert result.distance(counts, estimate) == exact
     true = np.abs(queries @ (counts - estimate).ravel()).sum()
-    assert found.distance(counts, estimate) / GRID == pytest.approx(true, abs=np.abs(queries).sum() / GRID)
+    assert result.distance(counts, estimate) / GRID == pytest.approx(true, abs=np.abs(queries).sum() / GRID)
 
 
 @pytest.mark.long
 @given(gauges())
 def test_one_row_moves_it_by_at_most_its_sensitivity(case):
-    found, queries, counts, estimate = case
-    assert found.sensitivity == np.abs(queries).sum(axis=0).max()
-    before, moves = found.distance(counts, estimate), []
+    result, queries, counts, estimate = case
+    assert result.sensitivity == np.abs(queries).sum(axis=0).max()
+    before, moves = result.distance(counts, estimate), []
     for cell in np.ndindex(counts.shape):
         more = counts.copy()
         more[cell] += 1
-        moves.append(abs(found.distance(more, estimate) - before))
-    assert max(moves) <= found.sensitivity * GRID
+        moves.append(abs(result.distance(more, estimate) - before))
+    assert max(moves) <= result.sensitivity * GRID
     far = estimate - 1000  # where all answers are too large, every query that counts the row moves by its weight
     if (queries >= 0).all():
-        low = [found.distance(counts + e.reshape(counts.shape), far) for e in np.eye(counts.size, dtype=np.int64)]
-        assert max(low) - found.distance(counts, far) == found.sensitivity * GRID
+        low = [result.distance(counts + e.reshape(counts.shape), far) for e in np.eye(counts.size, dtype=np.int64)]
+        assert max(low) - result.distance(counts, far) == result.sensitivity * GRID
 
 
 def test_rows_that_are_not_whole_are_compared_by_cells():
     matrix = Matrix(np.array([[0.5, 1.5, 0.25]]))
-    found = gauge((0,), (matrix,), (3,))
-    assert found.sensitivity == 1
-    assert found.distance(np.array([1, 2, 3]), np.array([1.0, 0.0, 0.0])) == 5 * GRID
+    result = gauge((0,), (matrix,), (3,))
+    assert result.sensitivity == 1
+    assert result.distance(np.array([1, 2, 3]), np.array([1.0, 0.0, 0.0])) == 5 * GRID
     assert gauge((0,), (Matrix(np.array([[2.0, -3.0, 1.0]])),), (3,)).sensitivity == 3
 
 
 def test_families_of_too_many_queries_are_compared_by_cells():
-    found = gauge((0,), (Range(),), (500,))  # 125,250 ranges
-    assert found.sensitivity == 1
-    assert found.distance(np.arange(500), np.arange(500.0) + 1) == 500 * GRID
+    result = gauge((0,), (Range(),), (500,))  # 125,250 ranges
+    assert result.sensitivity == 1
+    assert result.distance(np.arange(500), np.arange(500.0) + 1) == 500 * GRID
 
 
 def changes(shape, budget):
@@ -140,9 +140,9 @@ def test_all_distances_together_stay_within_the_cost(budget, rng):
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_cost_equals_an_independent_fraction_computation(budget):
-    found = [gauge((0,), (Prefix(),), (5,)), gauge((1,), (Marginal(),), (4,)), gauge((1,), (Range(),), (4,))]
+    results = [gauge((0,), (Prefix(),), (5,)), gauge((1,), (Marginal(),), (4,)), gauge((1,), (Range(),), (4,))]
     mu = Fraction(3, 1000)
-    survey = Survey.of(found, mu, budget)
+    survey = Survey.of(results, mu, budget)
     rows = budget.neighbours.rows * (2 if budget.neighbours.change == "replace" else 1)
     assert survey.variances == tuple(Fraction((rows * s * 64) ** 2 * 3) / mu for s in (5, 1, 6))
     assert (survey.cost.mu_squared, survey.cost.change) == (mu, budget.cost_value.change)
@@ -153,10 +153,12 @@ def test_noise_has_the_stated_distribution(rng):
     """Chi-square over 20 equally likely bins, and of the variance: a false alarm has probability 1e-6 in each."""
     domain, number = ordered(3, 4), 4000
     counts = rng.integers(0, 50, domain.shape)
-    found = [gauge((0,), (Prefix(),), (3,))] * (number // 2) + [gauge((1,), (Marginal(),), (4,))] * (number // 2)
-    survey = Survey.of(found, Fraction(50), ln.Budget(mu=1))
+    results = [gauge((0,), (Prefix(),), (3,))] * (number // 2) + [gauge((1,), (Marginal(),), (4,))] * (number // 2)
+    survey = Survey.of(results, Fraction(50), ln.Budget(mu=1))
     seen = survey.take(
-        Counts(Table(domain, counts)), lambda members: np.zeros([domain.shape[a] for a in members]), SeededBits(4)
+        Counts(Table(domain, counts)),
+        lambda members: np.zeros([domain.shape[a] for a in members]),
+        SeededRandomSource(4),
     )
     tables = [counts.sum(axis=1), counts.sum(axis=0)]
     exact = [np.cumsum(tables[0]).sum()] * (number // 2) + [tables[1].sum()] * (number // 2)
@@ -171,19 +173,19 @@ def test_noise_has_the_stated_distribution(rng):
 @pytest.mark.parametrize("family", [Marginal(), Prefix(), Range()])
 def test_distances_are_exact_for_any_number_of_rows(rows, family):
     queries = whole(family.rows(3).astype(int))
-    found, counts = gauge((0,), (family,), (3,)), np.array([rows, rows // 3, 7])
+    result, counts = gauge((0,), (family,), (3,)), np.array([rows, rows // 3, 7])
     for estimate in ([0.0, 0.0, 0.0], [rows * 1.0001, rows / 3.0, -5.3], [1e17, -1e25, 0.0]):
         grid = [c * GRID - round(Fraction(e) * GRID) for c, e in zip(counts.tolist(), estimate, strict=True)]
-        assert found.distance(counts, np.array(estimate)) == sum(map(abs, queries @ np.array(grid, dtype=object)))
+        assert result.distance(counts, np.array(estimate)) == sum(map(abs, queries @ np.array(grid, dtype=object)))
 
 
 def test_many_queries_that_count_a_row_do_not_overflow():
     """64 bits hold the counts in units of 1/GRID, and not the sum over 400 ranges that each of them is in."""
     counts, cells = np.full(40, 2**49), 40
     ranges = [(a, b) for a in range(cells) for b in range(a + 1, cells + 1)]
-    found = gauge((0,), (Range(),), (cells,))
-    assert sum(counts.tolist()) * GRID < 2**61 < 2**63 < found.distance(counts, np.zeros(cells))
-    assert found.distance(counts, np.zeros(cells)) == sum((b - a) * 2**49 * GRID for a, b in ranges)
+    result = gauge((0,), (Range(),), (cells,))
+    assert sum(counts.tolist()) * GRID < 2**61 < 2**63 < result.distance(counts, np.zeros(cells))
+    assert result.distance(counts, np.zeros(cells)) == sum((b - a) * 2**49 * GRID for a, b in ranges)
 
 
 def test_a_survey_of_nothing_is_refused():
@@ -204,8 +206,8 @@ def test_estimates_out_of_range_are_refused():
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_looking_takes_down_its_cost_before_it_reads(budget):
     work = Workload(ordered(3, 2, 4)).marginals(ways=2)
-    aims = Aims.of(work, budget)
-    known, bias = Knowledge(aims), np.zeros(len(aims.residuals))
+    candidates = Candidates.of(work, budget)
+    known, bias = Knowledge(candidates), np.zeros(len(candidates.residuals))
     spent = []
 
     class Watched(Table):
@@ -216,12 +218,12 @@ def test_looking_takes_down_its_cost_before_it_reads(budget):
     counts = Counts(Watched(work.domain, np.ones(work.domain.shape, dtype=np.int64)))
     assert counts.total == 24
     spent.clear()
-    places = np.flatnonzero(aims.ways == 2)
-    cost = look(known, bias, places, Fraction(1, 9), counts, SeededBits(1))
+    places = np.flatnonzero(candidates.ways == 2)
+    cost = look(known, bias, places, Fraction(1, 9), counts, SeededRandomSource(1))
     assert spent == [Fraction(1, 9)]
     assert cost == known.spent == known.selection == Fraction(1, 9)
     assert (bias >= 0).all()
-    assert not bias[aims.ways < 2].any()
+    assert not bias[candidates.ways < 2].any()
 
 
 def test_numbers_move_towards_their_mean():
@@ -238,8 +240,8 @@ def test_the_largest_is_right_on_average(rng):
     for _ in range(400):
         truth = rng.normal(50, 3, 100)
         seen = truth + rng.normal(0, 4, 100)
-        found, best = towards_mean(seen, np.full(100, 4.0)), int(seen.argmax())
-        errors.append(found[best] - truth[best])
+        values, best = towards_mean(seen, np.full(100, 4.0)), int(seen.argmax())
+        errors.append(values[best] - truth[best])
         plain.append(seen[best] - truth[best])
     assert abs(np.mean(errors)) <= 5 * np.std(errors) / 20 + 0.3  # the spread itself is estimated
     assert np.mean(plain) > 4

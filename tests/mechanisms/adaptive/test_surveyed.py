@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.adaptive.candidates import Aims
-from leastnoise.mechanisms.adaptive.rounds import recipe_of
-from leastnoise.mechanisms.adaptive.surveyed import LOOK, ROUNDS, START, Surveyed
+from leastnoise.mechanisms.adaptive.candidates import Candidates
+from leastnoise.mechanisms.adaptive.rounds import integer_plan_of
+from leastnoise.mechanisms.adaptive.surveyed import LOOK, ROUNDS, START, SurveyRounds
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, ordered
@@ -35,63 +35,66 @@ BUDGETS = [
 
 
 def surveyed(work, budget, seed=1, source=None):
-    made = Surveyed(
-        Aims.of(work, budget), Counts(source or Table(work.domain, COUNTS)), SeededBits(seed), lambda _: None
+    result = SurveyRounds(
+        Candidates.of(work, budget),
+        Counts(source or Table(work.domain, COUNTS)),
+        SeededRandomSource(seed),
+        lambda _: None,
     )
-    made.run()
-    return made
+    result.run()
+    return result
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("work", WORKS)
 def test_rounds_look_then_measure_and_pay_what_is_planned(work, budget):
-    made, total = surveyed(WORKS[work], budget), budget.exact_cost
-    first, *rest = made.rounds
+    result, total = surveyed(WORKS[work], budget), budget.exact_cost
+    first, *rest = result.rounds
     assert (first.compared, first.selection) == (0, 0)
     assert all(len(m) == 1 for m in first.measured)
     assert float(first.measurement) == pytest.approx(float(total * START), rel=1e-9)
     assert 1 <= len(rest) <= len(ROUNDS)
-    pairs = sum(len(m) == 2 for m in made.aims.residuals)
+    pairs = sum(len(m) == 2 for m in result.candidates.residuals)
     assert rest[0].compared == pairs
     for r in rest:
         assert r.selection == (total * LOOK / len(ROUNDS) if r.compared else 0)
-    spent = sum(r.selection + r.measurement for r in made.rounds)
-    assert spent == made.known.spent
+    spent = sum(r.selection + r.measurement for r in result.rounds)
+    assert spent == result.known.spent
     assert total * (1 - Fraction(1, 10**6)) <= spent <= total
-    assert made.known.selection == sum(r.selection for r in made.rounds)
+    assert result.known.selection == sum(r.selection for r in result.rounds)
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("work", WORKS)
 def test_knowledge_agrees_with_the_release(work, budget):
     """Estimates during the rounds are those of the one release in the end, and both are least squares."""
-    made = surveyed(WORKS[work], budget)
-    together = made.known.together()
-    assert together.recipe.cost.mu_squared == made.known.spent
+    result = surveyed(WORKS[work], budget)
+    together = result.known.together()
+    assert together.integer_plan.cost.mu_squared == result.known.spent
     dense = Dense((together,))
-    measured = [m for m, p in zip(made.aims.residuals, made.known.precision, strict=True) if p]
+    measured = [m for m, p in zip(result.candidates.residuals, result.known.precision, strict=True) if p]
     for members in measured:
         rows = table_rows(DOMAIN, members)
         if dense.reaches(rows):
-            found = made.known.estimates.table(members).ravel()
-            assert_allclose(found, dense.answers(rows), rtol=0, atol=1e-4 * COUNTS.sum() ** 0.5)
+            table = result.known.estimates.table(members).ravel()
+            assert_allclose(table, dense.answers(rows), rtol=0, atol=1e-4 * COUNTS.sum() ** 0.5)
 
 
 @pytest.mark.parametrize("work", WORKS)
 def test_measured_residuals_come_with_their_subsets(work):
     for budget in BUDGETS:
-        made = surveyed(WORKS[work], budget)
-        known = {m for m, p in zip(made.aims.residuals, made.known.precision, strict=True) if p}
+        result = surveyed(WORKS[work], budget)
+        known = {m for m, p in zip(result.candidates.residuals, result.known.precision, strict=True) if p}
         assert all(s in known for m in known for k in range(len(m)) for s in combinations(m, k))
 
 
 def test_precision_is_what_was_spent_on_each_residual():
-    made = surveyed(WORKS["three ways"], BUDGETS[0])
-    recipe = made.known.together().recipe
-    for orbit, probes in zip(recipe.structure.orbits, recipe.probes, strict=True):
-        (members,) = (tuple(s) for s in recipe.structure.sets(orbit).tolist())
-        cost = sum(p.strategy.largest_square / p.variance for p in probes)
-        assert made.known.precision[made.aims.number[members]] == pytest.approx(float(cost), rel=1e-9)
+    result = surveyed(WORKS["three ways"], BUDGETS[0])
+    integer_plan = result.known.together().integer_plan
+    for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True):
+        (members,) = (tuple(s) for s in integer_plan.structure.sets(orbit).tolist())
+        cost = sum(p.strategy.largest_square / p.variance for p in noisy_queries)
+        assert result.known.precision[result.candidates.number[members]] == pytest.approx(float(cost), rel=1e-9)
 
 
 def test_a_tight_budget_measures_what_matters_and_a_loose_one_everything():
@@ -101,46 +104,54 @@ def test_a_tight_budget_measures_what_matters_and_a_loose_one_everything():
     codes[:, 7] = codes[:, 2]
     work, source = Workload(domain).marginals(ways=2), Codes(domain, codes)
     tight, loose = (surveyed(work, ln.Budget(mu=mu), source=source) for mu in (0.01, 20))
-    measured = [m for m, p in zip(tight.aims.residuals, tight.known.precision, strict=True) if len(m) == 2 and p]
+    measured = [m for m, p in zip(tight.candidates.residuals, tight.known.precision, strict=True) if len(m) == 2 and p]
     assert (2, 7) in measured
     assert len(measured) < 20
     assert (loose.known.precision > 0).all()
     assert loose.expected.sum() < tight.expected.sum()
-    place = tight.aims.tables.index((2, 7))
+    place = tight.candidates.tables.index((2, 7))
     assert tight.expected[place] < 30_000  # its bias is gone
 
 
 def test_says_what_it_does():
     heard = []
-    made = Surveyed(
-        Aims.of(WORKS["three ways"], BUDGETS[0]), Counts(Table(DOMAIN, COUNTS)), SeededBits(1), heard.append
+    surveyed = SurveyRounds(
+        Candidates.of(WORKS["three ways"], BUDGETS[0]),
+        Counts(Table(DOMAIN, COUNTS)),
+        SeededRandomSource(1),
+        heard.append,
     )
-    made.run()
+    surveyed.run()
     assert heard[0].startswith("measuring 4 tables")
     assert heard[1] == "comparing 6 tables with their estimates"
 
 
 def test_one_way_workloads_spend_everything_at_once():
-    made = surveyed(WORKLOADS["prefix 5"], BUDGETS[1], source=Table(ordered(5), np.arange(5)))
-    (only,) = made.rounds
+    result = surveyed(WORKLOADS["prefix 5"], BUDGETS[1], source=Table(ordered(5), np.arange(5)))
+    (only,) = result.rounds
     assert only.selection == 0
     assert float(only.measurement) == pytest.approx(9, rel=1e-9)
 
 
 def test_recipes_cost_exactly_what_was_allocated():
-    aims = Aims.of(WORKS["three ways"], BUDGETS[0])
-    probes = {m: aims.template(m).probes(Fraction(1, 64), BUDGETS[0]) for m in [(0,), (0, 1), (1, 2, 3)]}
-    recipe = recipe_of(aims, probes, Fraction(1, 5))
-    assert abs(recipe.cost.mu_squared - Fraction(1, 5) - Fraction(3, 64)) < Fraction(1, 2**80)
-    assert {b.on for b in recipe.workload.blocks} == {(0, 1), (1, 2, 3)}
+    candidates = Candidates.of(WORKS["three ways"], BUDGETS[0])
+    noisy_queries = {
+        m: candidates.template(m).noisy_queries(Fraction(1, 64), BUDGETS[0]) for m in [(0,), (0, 1), (1, 2, 3)]
+    }
+    integer_plan = integer_plan_of(candidates, noisy_queries, Fraction(1, 5))
+    assert abs(integer_plan.cost.mu_squared - Fraction(1, 5) - Fraction(3, 64)) < Fraction(1, 2**80)
+    assert {b.on for b in integer_plan.workload.blocks} == {(0, 1), (1, 2, 3)}
 
 
 def test_the_budget_is_checked_before_anything_is_drawn():
-    made = Surveyed(
-        Aims.of(WORKS["two ways"], BUDGETS[0]), Counts(Table(DOMAIN, COUNTS)), SeededBits(1), lambda _: None
+    surveyed = SurveyRounds(
+        Candidates.of(WORKS["two ways"], BUDGETS[0]),
+        Counts(Table(DOMAIN, COUNTS)),
+        SeededRandomSource(1),
+        lambda _: None,
     )
-    made.known.spent = BUDGETS[0].exact_cost
+    surveyed.known.spent = BUDGETS[0].exact_cost
     with pytest.raises(LeastnoiseError) as error:
-        made.run()
+        surveyed.run()
     assert str(error.value) == "a round would exceed the budget; report this, nothing more was measured"
-    assert made.rounds == []
+    assert surveyed.rounds == []

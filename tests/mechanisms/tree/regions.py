@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from leastnoise.mechanisms.tree import Tree, cascade_release
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import Tree, tree_release
+from leastnoise.noise import SeededRandomSource
 
 PATHS = [("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e")]
 COUNTS = np.array([120, 80, 95, 60, 210])
@@ -14,4 +14,4 @@ def regions():
 
 
 def released(**options):
-    return cascade_release(COUNTS, regions(), **({"targets": [3, 4, 5], "bits": SeededBits(1)} | options))
+    return tree_release(COUNTS, regions(), **({"targets": [3, 4, 5], "random_source": SeededRandomSource(1)} | options))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.audit.tree import _law, of_cascade, worst_leaves
-from leastnoise.mechanisms.tree import Tree, cascade_plan
-from leastnoise.noise import SeededBits
+from leastnoise.audit.tree import _law, of_tree, worst_leaves
+from leastnoise.mechanisms.tree import Tree, tree_plan
+from leastnoise.noise import SeededRandomSource
 
 UNEVEN = Tree.from_paths(
     [
@@ -23,9 +23,9 @@ UNEVEN = Tree.from_paths(
     ]
 )
 PLANS = {
-    "tree": cascade_plan(UNEVEN, targets=[4, 3, 6, 2]),
-    "trees": cascade_plan({"x": UNEVEN, "y": Tree.regular([3])}, targets={"x": [4, 3, 6, 2], "y": [2, 3]}),
-    "exact": cascade_plan(UNEVEN, targets=[4, 3, 6, 2], neighbours="replace", exact_level=1),
+    "tree": tree_plan(UNEVEN, targets=[4, 3, 6, 2]),
+    "trees": tree_plan({"x": UNEVEN, "y": Tree.regular([3])}, targets={"x": [4, 3, 6, 2], "y": [2, 3]}),
+    "exact": tree_plan(UNEVEN, targets=[4, 3, 6, 2], neighbours="replace", exact_level=1),
 }
 
 
@@ -58,7 +58,7 @@ def test_leaves_are_the_worst_of_all(name):
 
 def test_exact_counts_stay_in_every_pair():
     plan = PLANS["exact"]
-    (trial,) = of_cascade(plan).trials
+    (trial,) = of_tree(plan).trials
     zero, one = trial.published.exact
     for node in plan.exact.nodes.tolist():
         low, high = UNEVEN.range_of(node)
@@ -71,7 +71,7 @@ def test_exact_counts_stay_in_every_pair():
 def test_weights_are_those_of_the_law_of_the_noise(name):
     """Dense twin: the covariance of the noise as the release states it, and its inverse on what differs."""
     plan = PLANS[name]
-    (trial,) = of_cascade(plan).trials
+    (trial,) = of_tree(plan).trials
     moved = (trial.published.exact[1] - trial.published.exact[0]).astype(float)
     shape = plan.law.shape
     covariance = np.stack([plan.law.covariance_times(u.reshape(shape)).ravel() for u in np.eye(len(moved))])
@@ -83,9 +83,9 @@ def test_weights_are_those_of_the_law_of_the_noise(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", PLANS)
 def test_scores_are_log_likelihood_ratios(name):
-    (trial,) = of_cascade(PLANS[name]).trials
-    bits, total = SeededBits(2), trial.gaps.sum()
-    without, with_ = (trial.run(dataset, 120, lambda: bits).scores.sum(axis=1) for dataset in (0, 1))
+    (trial,) = of_tree(PLANS[name]).trials
+    random_source, total = SeededRandomSource(2), trial.gaps.sum()
+    without, with_ = (trial.run(dataset, 120, lambda: random_source).scores.sum(axis=1) for dataset in (0, 1))
     # means 0 and mu^2, variance mu^2 and what rounding adds; five standard errors, rate 2e-6
     assert abs(without.mean()) < 5 * sqrt(1.1 * total / 120)
     assert abs(with_.mean() - total) < 5 * sqrt(1.1 * total / 120)
@@ -94,19 +94,19 @@ def test_scores_are_log_likelihood_ratios(name):
 
 def test_repeated_noise_is_noticed():
     """The surprise is below that of the Gaussian density, and large enough to tell that a seed is used again."""
-    plan = cascade_plan(Tree.regular([3, 4]), budget=ln.Budget(mu=0.02))
-    (trial,) = of_cascade(plan).trials
+    plan = tree_plan(Tree.regular([3, 4]), budget=ln.Budget(mu=0.02))
+    (trial,) = of_tree(plan).trials
     covariance = np.linalg.inv(precision(plan))
     density = 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
     assert 36 < trial.published.surprise < density
-    first, second = (trial.run(dataset, 3, lambda: SeededBits(1)) for dataset in (0, 1))
+    first, second = (trial.run(dataset, 3, lambda: SeededRandomSource(1)) for dataset in (0, 1))
     assert len(np.unique(np.concatenate([first.prints, second.prints]), axis=0)) == 1
 
 
 def test_the_pair_is_that_of_the_domain():
     """Leaves keep their places: the datasets differ in the worst leaves of the tables, axis by axis."""
     plan = PLANS["trees"]
-    (trial,) = of_cascade(plan).trials
+    (trial,) = of_tree(plan).trials
     shape = tuple(t.leaf_count for t in plan.trees)
     moved = (trial.published.exact[1] - trial.published.exact[0]).reshape(shape)
     assert [tuple(p) for p in np.argwhere(moved)] == [tuple(leaf) for leaf in worst_leaves(plan, 1)]

@@ -49,15 +49,15 @@ def test_weights_per_level_are_weights_per_node():
 def test_spends_exactly_the_budget(rng):
     for _ in range(50):
         tree = random_tree(rng)
-        made = best_cascade(Demand.nodes(tree, rng.exponential(size=tree.nodes)), Fraction(3, 100))
-        assert made.cost == Fraction(3, 100)
+        cascade = best_cascade(Demand.nodes(tree, rng.exponential(size=tree.nodes)), Fraction(3, 100))
+        assert cascade.cost == Fraction(3, 100)
 
 
 def test_error_is_the_closed_form(rng):
     for _ in range(100):
         tree = random_tree(rng)
-        asked = Demand.nodes(tree, rng.exponential(size=tree.nodes))
-        assert asked.error(best_cascade(asked)) == pytest.approx(least_error(asked), rel=1e-8)
+        demand = Demand.nodes(tree, rng.exponential(size=tree.nodes))
+        assert demand.error(best_cascade(demand)) == pytest.approx(least_error(demand), rel=1e-8)
 
 
 def free_cascade(tree, logs):
@@ -77,16 +77,16 @@ def test_no_cascade_is_better(rng):
     """Numeric descent and random changes never get below the closed form."""
     for _ in range(5):
         tree = random_tree(rng, nodes=14)
-        asked = Demand.nodes(tree, rng.exponential(size=tree.nodes))
-        best_error, dimension = least_error(asked), 1 + np.count_nonzero(tree.core.tree.children)
+        demand = Demand.nodes(tree, rng.exponential(size=tree.nodes))
+        best_error, dimension = least_error(demand), 1 + np.count_nonzero(tree.core.tree.children)
 
-        def error(logs, tree=tree, asked=asked):
+        def error(logs, tree=tree, demand=demand):
             cascade = free_cascade(tree, logs)
-            return asked.error(cascade) * float(cascade.cost)
+            return demand.error(cascade) * float(cascade.cost)
 
-        found = minimize(error, np.zeros(dimension), method="Nelder-Mead", options={"maxiter": 1500})
-        assert best_error * (1 - 1e-9) <= found.fun
-        assert found.fun < best_error * 1.3  # the search did come near
+        optimize_result = minimize(error, np.zeros(dimension), method="Nelder-Mead", options={"maxiter": 1500})
+        assert best_error * (1 - 1e-9) <= optimize_result.fun
+        assert optimize_result.fun < best_error * 1.3  # the search did come near
         for _ in range(50):
             assert error(rng.normal(size=dimension)) >= best_error * (1 - 1e-9)
 
@@ -96,11 +96,11 @@ def test_regular_trees_reach_the_floor(arities, rng):
     """Weights per level: the best cascade is the best of all factorization mechanisms."""
     tree = Tree.regular(arities)
     for weights in (np.ones(tree.depth + 1), rng.exponential(size=tree.depth + 1)):
-        asked = Demand.nodes(tree, weights)
+        demand = Demand.nodes(tree, weights)
         rows = node_rows(tree, np.repeat(weights, np.diff(tree.ends, prepend=0)))
-        found = certificate(best_cascade(asked), rows)
-        assert found.ratio == pytest.approx(1, abs=2e-6)
-        assert least_error(asked) == pytest.approx(found.floor, rel=4e-6)
+        result = certificate(best_cascade(demand), rows)
+        assert result.ratio == pytest.approx(1, abs=2e-6)
+        assert least_error(demand) == pytest.approx(result.floor, rel=4e-6)
 
 
 def test_equal_variances_are_not_best():
@@ -112,11 +112,11 @@ def test_ranges_on_a_binary_tree():
     """All ranges of 64 leaves: closer to the floor than equal variances, and above it."""
     tree = Tree.binary(6)
     _, rows = range_matrix(64)
-    made = best_cascade(Demand.rows(tree, rows))
-    found, equal = certificate(made, rows), certificate(Cascade.by_level(tree, 1), rows)
-    assert 1 <= found.ratio < 1.15 < equal.ratio
-    variance = Law.of(made).variance(range_matrix(64)[0]).sum() * float(made.cost)
-    assert found.error == pytest.approx(variance, rel=1e-9)
+    cascade = best_cascade(Demand.rows(tree, rows))
+    result, equal = certificate(cascade, rows), certificate(Cascade.by_level(tree, 1), rows)
+    assert 1 <= result.ratio < 1.15 < equal.ratio
+    variance = Law.of(cascade).variance(range_matrix(64)[0]).sum() * float(cascade.cost)
+    assert result.error == pytest.approx(variance, rel=1e-9)
 
 
 def test_rows_with_the_same_gram_will_do():
@@ -130,10 +130,10 @@ def test_rows_with_the_same_gram_will_do():
 
 def test_what_nobody_asks_for_has_finite_noise():
     tree = Tree.binary(3)
-    asked = Demand.nodes(tree, [1, 0, 0, 0])
-    made = best_cascade(asked)
-    assert asked.error(made) == pytest.approx(1, rel=1e-3)
-    assert np.isfinite(made.variances()).all()
+    demand = Demand.nodes(tree, [1, 0, 0, 0])
+    cascade = best_cascade(demand)
+    assert demand.error(cascade) == pytest.approx(1, rel=1e-3)
+    assert np.isfinite(cascade.variances()).all()
 
 
 def test_a_tree_of_one_leaf():
@@ -147,8 +147,8 @@ def test_equal_nodes_get_equal_noise():
 
 def test_large_trees_are_fast():
     tree = Tree.balanced(300_000, 4)
-    asked = Demand.nodes(tree, np.ones(tree.depth + 1))
-    assert asked.error(best_cascade(asked)) == pytest.approx(least_error(asked), rel=1e-6)
+    demand = Demand.nodes(tree, np.ones(tree.depth + 1))
+    assert demand.error(best_cascade(demand)) == pytest.approx(least_error(demand), rel=1e-6)
 
 
 BAD = {

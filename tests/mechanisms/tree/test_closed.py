@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, gaussian_noise, integer_noise
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.dense import kron_all
 from tests.mechanisms.tree.trees import (
     leaf_covariance,
@@ -29,15 +29,15 @@ def test_leaves_have_exactly_the_matrix_of_the_paper(k):
     """In fractions; from 64 leaves on, all leaves against some."""
     law, n = Law.of(Cascade.by_level(Tree.binary(k), 1)), 2**k
     some = leaf_boxes(n)[:: max(n // 16, 1)]
-    found = law.covariance(some[:, None], leaf_boxes(n)[None], exact=True)
-    assert (found == paper_matrix(k)[:: max(n // 16, 1)]).all()
+    covariance = law.covariance(some[:, None], leaf_boxes(n)[None], exact=True)
+    assert (covariance == paper_matrix(k)[:: max(n // 16, 1)]).all()
 
 
 @pytest.mark.slow
 def test_all_leaves_have_exactly_the_matrix_of_the_paper():
     boxes = leaf_boxes(256)
-    found = Law.of(Cascade.by_level(Tree.binary(8), 1)).covariance(boxes[:, None], boxes[None], exact=True)
-    assert (found == paper_matrix(8)).all()
+    covariance = Law.of(Cascade.by_level(Tree.binary(8), 1)).covariance(boxes[:, None], boxes[None], exact=True)
+    assert (covariance == paper_matrix(8)).all()
 
 
 @pytest.mark.long
@@ -137,11 +137,11 @@ def test_intervals_cover(rng):
 
     Integer sums have steps of 1 at standard deviations above 20, which moves the share of misses by 0.3% at most.
     """
-    tree, bits = Tree.balanced(40, 3), SeededBits(11)
+    tree, random_source = Tree.balanced(40, 3), SeededRandomSource(11)
     law = Law.of(Cascade.by_level(tree, 600))
     boxes = np.sort(np.stack([rng.integers(0, 20, 2_000), rng.integers(21, 41, 2_000)], axis=1), axis=1)
     ideal = sum(misses(law, gaussian_noise(rng, *law.cascades), box, False) for box in boxes[:1000])
-    exact = sum(misses(law, integer_noise(bits, *law.cascades), box, True) for box in boxes[1000:])
+    exact = sum(misses(law, integer_noise(random_source, *law.cascades), box, True) for box in boxes[1000:])
     assert 100 - 49 - 6 < ideal + exact < 100 + 49 + 6
 
 
@@ -150,9 +150,9 @@ def test_intervals_of_products_cover(rng):
     """400 draws of 3 far-apart boxes; false alarm below 1e-6 even if the boxes of a draw were one (400 at 5%)."""
     law = Law.of(Cascade.by_level(Tree.binary(3), 30), Cascade.by_level(Tree.balanced(5), 30))
     boxes = np.array([[[0, 8], [0, 5]], [[1, 4], [2, 3]], [[5, 8], [0, 2]]])
-    bits = SeededBits(12)
-    found = [misses(law, integer_noise(bits, *law.cascades), boxes[i % 3], True) for i in range(400)]
-    assert stats.binom(400, 0.05).ppf(5e-7) <= sum(found) <= stats.binom(400, 0.05).isf(5e-7)
+    random_source = SeededRandomSource(12)
+    results = [misses(law, integer_noise(random_source, *law.cascades), boxes[i % 3], True) for i in range(400)]
+    assert stats.binom(400, 0.05).ppf(5e-7) <= sum(results) <= stats.binom(400, 0.05).isf(5e-7)
 
 
 def test_rounding_of_nodes_is_within_the_bound(rng):
@@ -166,9 +166,9 @@ def test_rounding_of_nodes_is_within_the_bound(rng):
 
 def test_totals_of_integers_are_integers():
     law = Law.of(Cascade.by_level(Tree.binary(2), 1))
-    found = law.totals(np.array([1, 2, 3, 2**60]), [[0, 4], [1, 1], [1, 3]])
-    assert_array_equal(found, [2**60 + 6, 0, 5])
-    assert found.dtype == np.int64
+    totals = law.totals(np.array([1, 2, 3, 2**60]), [[0, 4], [1, 1], [1, 3]])
+    assert_array_equal(totals, [2**60 + 6, 0, 5])
+    assert totals.dtype == np.int64
 
 
 def test_one_box_is_one_number():

@@ -10,8 +10,8 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.tree import CascadeRelease, Tree, cascade_plan, cascade_release
-from leastnoise.noise import SeededBits
+from leastnoise.mechanisms.tree import Tree, TreeRelease, tree_plan, tree_release
+from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy import Budget
 from leastnoise.release import TableRelease
 from leastnoise.release.files.folders import mark_of
@@ -25,13 +25,13 @@ COUNTS = np.array([120, 80, 95, 60, 210, 7])
 
 
 def regions(**options):
-    given = {"targets": [3, 4, 5], "bits": SeededBits(1), "dataset": "people"} | options
-    return cascade_release(COUNTS, {"geo": Tree.from_paths(PATHS)}, **given)
+    given = {"targets": [3, 4, 5], "random_source": SeededRandomSource(1), "dataset": "people"} | options
+    return tree_release(COUNTS, {"geo": Tree.from_paths(PATHS)}, **given)
 
 
 def two_trees():
-    plan = cascade_plan({"a": Tree.binary(2), "b": Tree.balanced(5, 3)}, budget=Budget(rho=0.1))
-    return plan.run(Table(plan.domain, np.arange(20).reshape(4, 5)), bits=SeededBits(2))
+    plan = tree_plan({"a": Tree.binary(2), "b": Tree.balanced(5, 3)}, budget=Budget(rho=0.1))
+    return plan.run(Table(plan.domain, np.arange(20).reshape(4, 5)), random_source=SeededRandomSource(2))
 
 
 RELEASES = {
@@ -43,9 +43,11 @@ RELEASES = {
     "budget": lambda: regions(targets=None, budget=Budget(epsilon=1, delta=1e-6)),
     "replaced rows": lambda: regions(neighbours="replace", rows_per_person=2),
     "two trees": two_trees,
-    "no names": lambda: cascade_release(np.arange(8), Tree.regular([2, 1, 4]), targets=5, bits=SeededBits(1)),
-    "one leaf": lambda: cascade_release(np.array([5]), Tree.regular([]), targets=5, bits=SeededBits(1)),
-    "secure": lambda: regions(bits=None),
+    "no names": lambda: tree_release(
+        np.arange(8), Tree.regular([2, 1, 4]), targets=5, random_source=SeededRandomSource(1)
+    ),
+    "one leaf": lambda: tree_release(np.array([5]), Tree.regular([]), targets=5, random_source=SeededRandomSource(1)),
+    "secure": lambda: regions(random_source=None),
     "wide": lambda: regions(targets=1e9),
 }
 
@@ -67,42 +69,42 @@ def sealed(folder: Path, data: dict[str, Any]) -> None:
 def refused(path: Path) -> str:
     """The one line that says why a folder is not read."""
     with pytest.raises(LeastnoiseError) as error:
-        CascadeRelease.load(path)
+        TreeRelease.load(path)
     assert "\n" not in str(error.value)
     assert str(path) in str(error.value)
     return str(error.value)
 
 
-def outcome(path: Path) -> CascadeRelease | None:
+def outcome(path: Path) -> TreeRelease | None:
     """A release, or None where it is refused in one line."""
-    found = why = None
+    release = why = None
     try:
-        found = CascadeRelease.load(path)
+        release = TreeRelease.load(path)
     except LeastnoiseError as error:
         why = str(error)
     assert why is None or "\n" not in why
-    return found
+    return release
 
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_every_release_comes_back(name, out):
-    made = RELEASES[name]()
-    made.save(out)
+    result = RELEASES[name]()
+    result.save(out)
     assert sorted(p.name for p in out.iterdir()) == ["measurements.npz", "names.json", "release.json"]
     assert [p.name for p in out.parent.iterdir()] == ["out"]
-    found = CascadeRelease.load(out)
-    np.testing.assert_array_equal(found.leaves, made.leaves)
-    assert found.leaves.dtype == made.leaves.dtype
+    release = TreeRelease.load(out)
+    np.testing.assert_array_equal(release.leaves, result.leaves)
+    assert release.leaves.dtype == result.leaves.dtype
     for field in ("names", "dataset", "insecure", "origins", "cost", "privacy", "domain"):
-        assert getattr(found, field) == getattr(made, field)
-    assert found.plan.targets == made.plan.targets
-    assert str(found.plan) == str(made.plan)
-    for level in range(made.trees[0].depth + 1):
-        levels = [level] + [0] * (len(made.trees) - 1)
-        assert found.level(*levels).equals(made.level(*levels))
+        assert getattr(release, field) == getattr(result, field)
+    assert release.plan.targets == result.plan.targets
+    assert str(release.plan) == str(result.plan)
+    for level in range(result.trees[0].depth + 1):
+        levels = [level] + [0] * (len(result.trees) - 1)
+        assert release.level(*levels).equals(result.level(*levels))
     assert mark_of(out, BY_MARK) == "leastnoise_cascade"
     again = out.with_name("again")
-    found.save(again)
+    release.save(again)
     for file in out.iterdir():
         assert file.read_bytes() == (again / file.name).read_bytes()
 
@@ -110,10 +112,10 @@ def test_every_release_comes_back(name, out):
 def test_every_kind_is_opened(out, tmp_path):
     assert mark_of(tmp_path, BY_MARK) is None
     work = ln.Workload(ln.Domain.of(a=3)).marginals()
-    ln.plan(work, Budget(rho=1)).run(np.array([1, 2, 3]), bits=SeededBits(1)).save(out)
+    ln.plan(work, Budget(rho=1)).run(np.array([1, 2, 3]), random_source=SeededRandomSource(1)).save(out)
     regions().save(tmp_path / "cascade")
-    ln.factorize(np.eye(2), Budget(rho=1)).run([1, 2], bits=SeededBits(1)).save(tmp_path / "matrix")
-    kinds = {out: TableRelease, tmp_path / "cascade": CascadeRelease, tmp_path / "matrix": ln.MatrixRelease}
+    ln.matrix_plan(np.eye(2), Budget(rho=1)).run([1, 2], random_source=SeededRandomSource(1)).save(tmp_path / "matrix")
+    kinds = {out: TableRelease, tmp_path / "cascade": TreeRelease, tmp_path / "matrix": ln.mechanisms.MatrixRelease}
     for folder, kind in kinds.items():
         assert type(ln.load(folder)) is kind
         for other in kinds.values():
@@ -125,16 +127,16 @@ def test_every_kind_is_opened(out, tmp_path):
 
 
 def test_existing_folders_are_kept(out):
-    made = regions()
-    made.save(out)
+    result = regions()
+    result.save(out)
     with pytest.raises(LeastnoiseError, match="exists already"):
-        made.save(out)
-    other = regions(bits=SeededBits(7))
+        result.save(out)
+    other = regions(random_source=SeededRandomSource(7))
     other.save(out, overwrite=True)
-    np.testing.assert_array_equal(CascadeRelease.load(out).leaves, other.leaves)
+    np.testing.assert_array_equal(TreeRelease.load(out).leaves, other.leaves)
     out.with_name("mine").mkdir()
     with pytest.raises(LeastnoiseError, match="is no release and is not replaced"):
-        made.save(out.with_name("mine"), overwrite=True)
+        result.save(out.with_name("mine"), overwrite=True)
 
 
 @pytest.mark.long
@@ -156,7 +158,7 @@ def test_any_changed_byte_is_refused(out):
         (out / name).unlink()
         refused(out)
         (out / name).write_bytes(content)
-    CascadeRelease.load(out)
+    TreeRelease.load(out)
 
 
 STRANGE = [None, True, 0, -1, 1.5, 10**30, "", "x", "1/0", "-3/4", "6/8", [], {}, [None], float("inf")]
@@ -186,8 +188,8 @@ def replaced(data, path, new):
 @pytest.mark.parametrize("name", ["targets", "exact nodes", "two trees"])
 def test_any_changed_field_is_refused_by_what_it_says(name, out):
     """With the checksum of release.json right again: either refused, or what the release says is the same."""
-    made = RELEASES[name]()
-    made.save(out)
+    result = RELEASES[name]()
+    result.save(out)
     data = header(out)
     accepted = set()
     for path in places(data):
@@ -198,12 +200,12 @@ def test_any_changed_field_is_refused_by_what_it_says(name, out):
             if changed == data:
                 continue
             sealed(out, changed)
-            found = outcome(out)
-            if found is None:
+            release = outcome(out)
+            if release is None:
                 continue
             accepted.add(path[:1] if path[0] != "privacy" else path)
-            assert found.cost == made.cost
-            assert found.privacy.statement == made.privacy.statement
+            assert release.cost == result.cost
+            assert release.privacy.statement == result.privacy.statement
     assert accepted <= FREE | {("warning",), ("privacy", "statement"), ("run",)}  # none and unknown
 
 
@@ -222,8 +224,8 @@ def test_forged_noise_is_refused(out):
 def test_forged_arrays_fail_in_one_line(out, seed):
     """Every checksum is right again, but arrays are not those of a tree."""
     rng = np.random.default_rng(seed)
-    made = regions(exact_level=1)
-    made.save(out)
+    result = regions(exact_level=1)
+    result.save(out)
     keep = out.with_name("keep")
     shutil.copytree(out, keep)
     with np.load(out / "measurements.npz") as file:
@@ -250,11 +252,11 @@ def test_forged_arrays_fail_in_one_line(out, seed):
         rest = {k: v for k, v in forged.items() if k != "table"}
         data["fingerprint"] = digest_of({"trees": data["trees"]}, rest)
         sealed(out, data)
-        found = outcome(out)
-        if found is not None:  # other numbers, or the same cost by other noise
+        release = outcome(out)
+        if release is not None:  # other numbers, or the same cost by other noise
             assert name in ("table", "kind0")
-            assert found.leaves.shape == (6,)
-            assert found.cost == made.cost
+            assert release.leaves.shape == (6,)
+            assert release.cost == result.cost
 
 
 def test_newer_formats_are_refused(out):
@@ -276,8 +278,8 @@ def test_names_must_fit(out):
 @pytest.mark.long
 def test_a_million_leaves(tmp_path):
     tree = Tree.binary(20)
-    made = cascade_release(np.zeros(2**20, dtype=np.int64), tree, targets=10, bits=SeededBits(1))
-    made.save(tmp_path / "big")
-    found = CascadeRelease.load(tmp_path / "big")
-    np.testing.assert_array_equal(found.leaves, made.leaves)
-    assert found.node(1).value == made.leaves[: 2**19].sum()
+    release = tree_release(np.zeros(2**20, dtype=np.int64), tree, targets=10, random_source=SeededRandomSource(1))
+    release.save(tmp_path / "big")
+    loaded = TreeRelease.load(tmp_path / "big")
+    np.testing.assert_array_equal(loaded.leaves, release.leaves)
+    assert loaded.node(1).value == release.leaves[: 2**19].sum()

@@ -12,7 +12,7 @@ from scipy import stats
 
 from leastnoise.mechanisms.tree import Cascade, Law, Tree, cost, extra_variance, integer, integer_noise
 from leastnoise.mechanisms.tree.integer import answer_count, answer_variances, assemble
-from leastnoise.noise import SecureBits, SeededBits
+from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from tests.dense import kron_all
 from tests.mechanisms.tree.trees import (
     answers,
@@ -42,12 +42,12 @@ def question_rows(tree):
 
 def question_variances(cascade):
     """The exact variance of each question, in the same order."""
-    core, found = cascade.tree.core.tree, list(answer_variances(cascade)[:1])
+    core, results = cascade.tree.core.tree, list(answer_variances(cascade)[:1])
     for node, below in enumerate(children_of(core)):
         if below:
             times = 1 if len(below) == 2 else len(below)
-            found += [answer_variances(cascade)[1 + cascade.kind[node]]] * times
-    return found
+            results += [answer_variances(cascade)[1 + cascade.kind[node]]] * times
+    return results
 
 
 def rational_leaves(tree, noisy):
@@ -56,9 +56,9 @@ def rational_leaves(tree, noisy):
     value, used = {0: Fraction(int(noisy[0]))}, 1
     for node, below in enumerate(children_of(core)):
         m = len(below)
-        asked = [Fraction(int(a)) for a in noisy[used : used + (1 if m == 2 else m)]]
-        used += len(asked)
-        own = [asked[0] / 2, -asked[0] / 2] if m == 2 else [(a - sum(asked) / m) / m for a in asked]
+        queries = [Fraction(int(a)) for a in noisy[used : used + (1 if m == 2 else m)]]
+        used += len(queries)
+        own = [queries[0] / 2, -queries[0] / 2] if m == 2 else [(a - sum(queries) / m) / m for a in queries]
         for child, part in zip(below, own, strict=True):
             value[child] = value[node] / m + part
     return [value[leaf] for leaf in core.leaves.tolist()]
@@ -95,20 +95,20 @@ def test_measuring_is_the_cascade(rng):
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_every_answer_gets_its_own_variance(axes, rng, monkeypatch):
     """The variance handed to the sampler for each question, in place of noise."""
-    asked = []
+    queries = []
 
-    def draw(bits, variance, size, threads):
-        asked.append(variance)
-        return np.full(size, len(asked) - 1)
+    def draw(random_source, variance, size, threads):
+        queries.append(variance)
+        return np.full(size, len(queries) - 1)
 
     monkeypatch.setattr(integer, "rounded_gaussian", draw)
-    monkeypatch.setattr(integer, "assemble", lambda bits, trees, noisy, fine: noisy)
+    monkeypatch.setattr(integer, "assemble", lambda random_source, trees, noisy, fine: noisy)
     for _ in range(20):
         trees = [random_tree(rng, nodes=int(rng.integers(1, 40 // axes))) for _ in range(axes)]
         cascades = [Cascade.by_node(tree, random_targets(rng, tree)) for tree in trees]
-        found = integer_noise(SeededBits(1), *cascades).ravel()
+        values = integer_noise(SeededRandomSource(1), *cascades).ravel()
         expected = [np.prod(each) for each in product(*(question_variances(c) for c in cascades))]
-        assert [asked[i] for i in found] == expected
+        assert [queries[i] for i in values] == expected
 
 
 @pytest.mark.long
@@ -116,19 +116,23 @@ def test_noise_commutes_with_data(rng):
     for _ in range(200):
         trees = random_trees(rng)
         x = rng.integers(0, 10**6, [tree.leaf_count for tree in trees])
-        asked = answers(trees, x)
-        noise = rng.integers(-1000, 1000, asked.shape)
-        alone = assemble(SeededBits(3), trees, noise)
-        assert_array_equal(assemble(SeededBits(3), trees, asked + noise), x + alone)
+        requested = answers(trees, x)
+        noise = rng.integers(-1000, 1000, requested.shape)
+        alone = assemble(SeededRandomSource(3), trees, noise)
+        assert_array_equal(assemble(SeededRandomSource(3), trees, requested + noise), x + alone)
 
 
 def test_ranges_are_next_to_their_estimate(rng):
     for _ in range(100):
         tree = random_tree(rng)
         noisy = rng.integers(-(10**4), 10**4, answer_count(tree))
-        made = np.append(0, np.cumsum(assemble(SeededBits(int(rng.integers(100))), [tree], noisy)))
+        values = np.append(0, np.cumsum(assemble(SeededRandomSource(int(rng.integers(100))), [tree], noisy)))
         exact = np.append(Fraction(0), np.cumsum(rational_leaves(tree, noisy)))
-        apart = [(made[b] - made[a]) - (exact[b] - exact[a]) for a in range(len(made)) for b in range(a + 1, len(made))]
+        apart = [
+            (values[b] - values[a]) - (exact[b] - exact[a])
+            for a in range(len(values))
+            for b in range(a + 1, len(values))
+        ]
         assert max(abs(x) for x in apart) < 1 + 2.0**-16  # the finer steps of 2^-20 add a little
 
 
@@ -139,7 +143,7 @@ def test_boxes_are_near_their_estimate(rng):
     noisy = rng.integers(-(10**4), 10**4, shape)
     exact = np.array([rational_leaves(trees[1], row) for row in noisy], dtype=object)
     exact = np.array([rational_columns(trees[0], column) for column in exact.T], dtype=object).T
-    rest = (assemble(SeededBits(4), trees, noisy) - exact).astype(np.float64)
+    rest = (assemble(SeededRandomSource(4), trees, noisy) - exact).astype(np.float64)
     corner = np.zeros((7, 6))
     corner[1:, 1:] = rest.cumsum(axis=0).cumsum(axis=1)
     ends = [(a, b) for a in range(7) for b in range(a + 1, 7)], [(a, b) for a in range(6) for b in range(a + 1, 6)]
@@ -158,8 +162,8 @@ def test_assembly_is_unbiased(rng):
     """The mean over the random rounding is the rational estimate. False alarm 1e-6 (Bonferroni over cells)."""
     noisy, draws = rng.integers(-50, 50, answer_count(RAGGED)), 8_000
     exact = np.array([float(x) for x in rational_leaves(RAGGED, noisy)])
-    bits = SeededBits(5)
-    apart = np.stack([assemble(bits, [RAGGED], noisy) - exact for _ in range(draws)])
+    random_source = SeededRandomSource(5)
+    apart = np.stack([assemble(random_source, [RAGGED], noisy) - exact for _ in range(draws)])
     assert np.abs(apart).max() < 1 + 2.0**-16
     # values within 1 of their mean: Hoeffding's bound on a mean
     assert np.abs(apart.mean(axis=0)).max() < np.sqrt(2 * np.log(2 * RAGGED.leaf_count / 1e-6) / draws)
@@ -175,8 +179,8 @@ def assert_between(squares, draws, low, high):
 @pytest.mark.long
 def test_integer_noise_has_the_covariance():
     """Every node has its target plus at most what rounding adds, and leaves the covariance of the cascade."""
-    cascade, draws, bits = Cascade.by_level(RAGGED, [4, 3, 2, 2]), 3_000, SeededBits(6)
-    noise = np.stack([integer_noise(bits, cascade) for _ in range(draws)])
+    cascade, draws, random_source = Cascade.by_level(RAGGED, [4, 3, 2, 2]), 3_000, SeededRandomSource(6)
+    noise = np.stack([integer_noise(random_source, cascade) for _ in range(draws)])
     assert noise.dtype == np.int64
     squares = np.sum((noise @ node_matrix(RAGGED).T) ** 2, axis=0)
     target = cascade.variances()
@@ -191,8 +195,12 @@ def test_integer_noise_has_the_covariance():
 
 @pytest.mark.long
 def test_noise_of_products_has_the_variances():
-    cascades, draws, bits = [Cascade.by_level(RAGGED, 3), Cascade.by_level(Tree.binary(2), 2)], 1_500, SeededBits(7)
-    noise = np.stack([integer_noise(bits, *cascades) for _ in range(draws)])
+    cascades, draws, random_source = (
+        [Cascade.by_level(RAGGED, 3), Cascade.by_level(Tree.binary(2), 2)],
+        1_500,
+        SeededRandomSource(7),
+    )
+    noise = np.stack([integer_noise(random_source, *cascades) for _ in range(draws)])
     first, second = node_matrix(RAGGED), node_matrix(Tree.binary(2))
     nodes = np.einsum("ai,dij,bj->dab", first, noise, second)
     assert_between(np.sum(nodes**2, axis=0), draws, 6, 6 + float(extra_variance(2)))
@@ -201,7 +209,7 @@ def test_noise_of_products_has_the_variances():
 def test_children_sum_to_their_parent(rng):
     tree = random_tree(rng, nodes=30_000, narrow=0.1)
     counts = rng.integers(0, 1000, tree.leaf_count)
-    published = counts + integer_noise(SeededBits(8), Cascade.by_level(tree, 50))
+    published = counts + integer_noise(SeededRandomSource(8), Cascade.by_level(tree, 50))
     totals = Law.of(Cascade.by_level(tree, 50)).totals(published, np.stack([tree.starts, tree.starts + tree.sizes], 1))
     inner = np.flatnonzero(tree.children)
     chosen = rng.choice(inner, 10_000)
@@ -214,7 +222,7 @@ def test_children_sum_to_their_parent(rng):
 @pytest.mark.parametrize("tree", [Tree.binary(10), Tree.balanced(1_000, 7), RAGGED], ids=["even", "ragged", "small"])
 def test_same_noise_for_any_threads(tree):
     cascade = Cascade.by_level(tree, 7)
-    one, three = (integer_noise(SeededBits(9), cascade, threads=t) for t in (1, 3))
+    one, three = (integer_noise(SeededRandomSource(9), cascade, threads=t) for t in (1, 3))
     assert_array_equal(one, three)
 
 
@@ -222,13 +230,13 @@ def test_same_noise_for_any_threads(tree):
 def test_many_different_targets(rng):
     tree = random_tree(rng, nodes=300)
     cascade = Cascade.by_node(tree, random_targets(rng, tree))
-    assert integer_noise(SeededBits(1), cascade).shape == (tree.leaf_count,)
-    assert integer_noise(SeededBits(1), cascade, cascade).shape == (tree.leaf_count, tree.leaf_count)
+    assert integer_noise(SeededRandomSource(1), cascade).shape == (tree.leaf_count,)
+    assert integer_noise(SeededRandomSource(1), cascade, cascade).shape == (tree.leaf_count, tree.leaf_count)
 
 
 def test_noise_may_be_large_or_small():
     for variance in (Fraction(1, 1000), 10**20, 10**26):
-        noise = integer_noise(SeededBits(2), Cascade.by_level(Tree.binary(6), variance))
+        noise = integer_noise(SeededRandomSource(2), Cascade.by_level(Tree.binary(6), variance))
         assert np.abs(noise).max() <= 8 * float(variance) ** 0.5 + 1  # false alarm below 1e-12
 
 
@@ -257,12 +265,14 @@ def test_costs_are_those_of_the_measurement():
 
 def test_refuses_what_does_not_fit():
     cases = {
-        "noise needs at least one cascade; build one with Cascade.by_level": lambda: integer_noise(SeededBits(1)),
+        "noise needs at least one cascade; build one with Cascade.by_level": lambda: integer_noise(
+            SeededRandomSource(1)
+        ),
         "answers with noise of variance 2.7e+33 do not fit 64 bits; use smaller targets": lambda: integer_noise(
-            SeededBits(1), Cascade.by_level(Tree.regular([5]), 9 * 10**31)
+            SeededRandomSource(1), Cascade.by_level(Tree.regular([5]), 9 * 10**31)
         ),
         "node 0 has 1,048,577 children; exact noise takes up to 1,048,576, so put a level in between": (
-            lambda: integer_noise(SeededBits(1), Cascade.by_level(Tree.regular([2**20 + 1]), 1))
+            lambda: integer_noise(SeededRandomSource(1), Cascade.by_level(Tree.regular([2**20 + 1]), 1))
         ),
     }
     for message, call in cases.items():
@@ -270,23 +280,23 @@ def test_refuses_what_does_not_fit():
 
 
 def test_wide_families():
-    noise = integer_noise(SeededBits(3), Cascade.by_level(Tree.regular([200_000]), 4))
+    noise = integer_noise(SeededRandomSource(3), Cascade.by_level(Tree.regular([200_000]), 4))
     # 200,000 leaves of variance 4 to 4 + 1/3; false alarm 1e-6
     assert_between(np.array([np.sum(noise.astype(np.float64) ** 2)]), len(noise), 4, 4 + 1 / 3)
     assert abs(noise.sum()) < 12
 
 
 def test_secure_bits_do():
-    assert integer_noise(SecureBits(), Cascade.by_level(RAGGED, 4)).shape == (6,)
+    assert integer_noise(SecureRandomSource(), Cascade.by_level(RAGGED, 4)).shape == (6,)
 
 
 LARGE = """
 import time
 from leastnoise.mechanisms.tree import Cascade, Tree, integer_noise
-from leastnoise.noise import SecureBits
+from leastnoise.noise import SecureRandomSource
 cascade = Cascade.by_level(Tree.binary(25), 100)
 start = time.perf_counter()
-integer_noise(SecureBits(), cascade)
+integer_noise(SecureRandomSource(), cascade)
 print(time.perf_counter() - start)
 """
 

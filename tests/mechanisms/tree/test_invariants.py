@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.tree import Cascade, Law, Tree, cascade_plan, integer_noise, replace_cost
+from leastnoise.mechanisms.tree import Cascade, Law, Tree, integer_noise, replace_cost, tree_plan
 from leastnoise.mechanisms.tree.integer import _answer_kinds, answer_variances, assemble
 from leastnoise.mechanisms.tree.invariants import Invariants
-from leastnoise.noise import SeededBits
+from leastnoise.noise import SeededRandomSource
 from tests.mechanisms.tree.trees import (
     answers,
     children_of,
@@ -54,8 +54,8 @@ def test_noise_is_the_conditional_law():
     rng = np.random.default_rng(1)
     for _ in range(200):
         tree, targets, exact = random_case(rng)
-        found = Invariants.of(tree, nodes=exact)
-        law = Law.of(found.noise(Cascade.by_node(tree, targets)))
+        invariants = Invariants.of(tree, nodes=exact)
+        law = Law.of(invariants.noise(Cascade.by_node(tree, targets)))
         expected = conditional(leaf_covariance(tree, targets), node_matrix(tree)[exact])
         ranges, rows = range_matrix(tree.leaf_count)
         np.testing.assert_allclose(law.variance(ranges), np.einsum("qi,ij,qj->q", rows, expected, rows), atol=1e-8)
@@ -67,15 +67,15 @@ def test_cost_is_the_largest_move_that_keeps_them():
     for _ in range(200):
         tree, targets, exact = random_case(rng)
         cascade = Cascade.by_node(tree, targets)
-        found = Invariants.of(tree, nodes=exact)
+        invariants = Invariants.of(tree, nodes=exact)
         precision = np.linalg.inv(leaf_covariance(tree, targets))
         A = node_matrix(tree)[exact]
         largest = 0.0
         for a, b in combinations(range(tree.leaf_count), 2):
             if (A[:, a] == A[:, b]).all():
                 largest = max(largest, precision[a, a] + precision[b, b] - 2 * precision[a, b])
-        assert isinstance(found.cost(cascade), Fraction)
-        np.testing.assert_allclose(float(found.cost(cascade)), largest, rtol=1e-9)
+        assert isinstance(invariants.cost(cascade), Fraction)
+        np.testing.assert_allclose(float(invariants.cost(cascade)), largest, rtol=1e-9)
 
 
 def test_with_the_total_alone_it_costs_what_replacing_costs():
@@ -101,11 +101,11 @@ def test_exact_nodes_have_no_noise():
     rng = np.random.default_rng(3)
     for seed in range(100):
         tree, targets, exact = random_case(rng)
-        found = Invariants.of(tree, nodes=exact)
-        noise = found.noise(Cascade.by_node(tree, [100 * t for t in targets]))
-        drawn = integer_noise(SeededBits(seed), noise)
+        invariants = Invariants.of(tree, nodes=exact)
+        noise = invariants.noise(Cascade.by_node(tree, [100 * t for t in targets]))
+        drawn = integer_noise(SeededRandomSource(seed), noise)
         law = Law.of(noise)
-        boxes = np.array([tree.range_of(int(n)) for n in found.nodes])
+        boxes = np.array([tree.range_of(int(n)) for n in invariants.nodes])
         assert not law.totals(drawn, boxes).any()
         assert not law.variance(boxes).any()
         assert drawn.any()
@@ -117,14 +117,14 @@ def test_noise_commutes_with_data():
     rng = np.random.default_rng(5)
     for seed in range(100):
         tree, targets, exact = random_case(rng)
-        found = Invariants.of(tree, nodes=exact)
-        noise = found.noise(Cascade.by_node(tree, targets))
+        invariants = Invariants.of(tree, nodes=exact)
+        noise = invariants.noise(Cascade.by_node(tree, targets))
         noisy = np.array([v > 0 for v in answer_variances(noise)])[_answer_kinds(noise)]
         drawn = rng.integers(-99, 99, len(noisy)) * noisy
         x = rng.integers(0, 50, tree.leaf_count)
-        published = assemble(SeededBits(seed), [tree], answers([tree], x) + drawn)
-        np.testing.assert_array_equal(published, x + assemble(SeededBits(seed), [tree], drawn))
-        boxes = np.array([tree.range_of(int(n)) for n in found.nodes])
+        published = assemble(SeededRandomSource(seed), [tree], answers([tree], x) + drawn)
+        np.testing.assert_array_equal(published, x + assemble(SeededRandomSource(seed), [tree], drawn))
+        boxes = np.array([tree.range_of(int(n)) for n in invariants.nodes])
         law = Law.of(noise)
         np.testing.assert_array_equal(law.totals(published, boxes), law.totals(x, boxes))
 
@@ -135,8 +135,8 @@ def test_moves_that_keep_exact_counts_move_noisy_answers_only():
     rng = np.random.default_rng(6)
     for _ in range(50):
         tree, targets, exact = random_case(rng)
-        cascade, found = Cascade.by_node(tree, targets), Invariants.of(tree, nodes=exact)
-        noise = found.noise(cascade)
+        cascade, invariants = Cascade.by_node(tree, targets), Invariants.of(tree, nodes=exact)
+        noise = invariants.noise(cascade)
         variances = [answer_variances(noise)[k] for k in _answer_kinds(noise)]
         columns = [answers([tree], row) for row in np.eye(tree.leaf_count, dtype=np.int64)]
         A, largest = node_matrix(tree)[exact], Fraction(0)
@@ -146,7 +146,7 @@ def test_moves_that_keep_exact_counts_move_noisy_answers_only():
                 assert not any(m for m, v in zip(move, variances, strict=True) if not v)
                 cost = sum((Fraction(m * m) / v for m, v in zip(move, variances, strict=True) if v), Fraction(0))
                 largest = max(largest, cost)
-        assert found.cost(cascade) == largest
+        assert invariants.cost(cascade) == largest
 
 
 def test_targets_hold_beside_exact_counts():
@@ -154,7 +154,7 @@ def test_targets_hold_beside_exact_counts():
     for _ in range(60):
         tree, _, exact = random_case(rng)
         targets = (1 + 9 * rng.random(tree.depth + 1)).round(3).tolist()
-        plan = cascade_plan(tree, targets=targets, exact_nodes=exact)
+        plan = tree_plan(tree, targets=targets, exact_nodes=exact)
         errors = np.sqrt(plan.law.node_variances([np.arange(tree.nodes)]))
         assert (errors <= np.array(targets)[tree.level_of(np.arange(tree.nodes))] * (1 + 1e-12)).all()
         assert not errors[exact].any()
@@ -166,7 +166,7 @@ def test_noise_elsewhere_has_its_variance():
     """2,000 draws; a mean square is off by more than 16% with probability 1e-6 at each of 5 leaves."""
     tree = Tree.from_paths(PATHS[:5])
     noise = Invariants.of(tree, level=1).noise(Cascade.by_level(tree, [400, 900, 900]))
-    drawn = np.array([integer_noise(SeededBits(s), noise) for s in range(2000)])
+    drawn = np.array([integer_noise(SeededRandomSource(s), noise) for s in range(2000)])
     law = Law.of(noise)
     leaves = [[i, i + 1] for i in range(5)]
     np.testing.assert_allclose((drawn**2).mean(axis=0), law.variance(leaves) + 0.2, rtol=0.16)
@@ -179,22 +179,22 @@ def test_a_level_is_a_cut_through_uneven_trees():
 
 def test_parents_of_whole_families_are_implied():
     tree = Tree.from_paths(PATHS)
-    found = Invariants.of(tree, nodes=["north", "south", "west"])
-    assert [tree.names[i] for i in found.nodes] == ["all", "north", "south", "west"]
+    invariants = Invariants.of(tree, nodes=["north", "south", "west"])
+    assert [tree.names[i] for i in invariants.nodes] == ["all", "north", "south", "west"]
 
 
 def test_log_density_is_that_of_the_exact_counts():
     rng = np.random.default_rng(4)
     for _ in range(50):
         tree, targets, exact = random_case(rng)
-        found = Invariants.of(tree, nodes=exact)
+        invariants = Invariants.of(tree, nodes=exact)
         closed = _alike(tree, exact)
         lowest = [n for n in closed if not any(c in closed for c in children_of(tree)[n])]
         A = node_matrix(tree)[sorted(lowest)]
         covariance = A @ leaf_covariance(tree, targets) @ A.T
         sign, logdet = np.linalg.slogdet(2 * np.pi * covariance)
         assert sign > 0
-        np.testing.assert_allclose(found.log_density(Cascade.by_node(tree, targets)), -0.5 * logdet, atol=1e-8)
+        np.testing.assert_allclose(invariants.log_density(Cascade.by_node(tree, targets)), -0.5 * logdet, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,9 @@ def test_refusals(options, message):
 
 def test_words_name_what_is_exact():
     tree = Tree.from_paths(PATHS)
-    said = Invariants.of(tree, level=1).words()
-    assert "all 4 nodes down to level 1 (all, north, south, west)" in said
-    assert "not protected" in said
+    text = Invariants.of(tree, level=1).text()
+    assert "all 4 nodes down to level 1 (all, north, south, west)" in text
+    assert "not protected" in text
     assert Invariants.of(tree, level=0).listed() == "the root (all)"
     some = Invariants.of(tree, nodes=["all", "north", "south", "west", "north/a", "north/b", "north/c"])
     assert some.listed() == "7 nodes (all, north, south, west, north/a, north/b, north/c)"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.tree import Cascade, Tree, cascade_plan, cost, replace_cost
+from leastnoise.mechanisms.tree import Cascade, Tree, cost, replace_cost, tree_plan
 from leastnoise.privacy.budget import Budget
 from tests.dense import kron_all
 from tests.mechanisms.tree.trees import leaf_covariance, random_targets, random_tree
@@ -27,10 +27,10 @@ def test_products_are_bounded(rng):
     for _ in range(50):
         trees = [random_tree(rng, nodes=int(rng.integers(1, 9))) for _ in range(int(rng.integers(2, 4)))]
         targets = [random_targets(rng, tree) for tree in trees]
-        made = [Cascade.by_node(tree, each) for tree, each in zip(trees, targets, strict=True)]
+        results = [Cascade.by_node(tree, each) for tree, each in zip(trees, targets, strict=True)]
         C = kron_all([leaf_covariance(tree, each) for tree, each in zip(trees, targets, strict=True)])
         expected = largest_difference(C)
-        assert expected * (1 - 1e-9) <= float(replace_cost(*made)) <= 4 * float(cost(*made)) * (1 + 1e-9)
+        assert expected * (1 - 1e-9) <= float(replace_cost(*results)) <= 4 * float(cost(*results)) * (1 + 1e-9)
 
 
 def test_rounding_goes_up():
@@ -54,18 +54,18 @@ ONE_LEAF = {"a node": Tree([0]), "a path": Tree([1, 1, 0])}
 
 
 @pytest.mark.parametrize("name", ONE_LEAF)
-@pytest.mark.parametrize("asked", [{"budget": Budget(mu=1, neighbours="replace")}, {"targets": 3}])
-def test_one_leaf_needs_no_noise(name, asked):
+@pytest.mark.parametrize("query", [{"budget": Budget(mu=1, neighbours="replace")}, {"targets": 3}])
+def test_one_leaf_needs_no_noise(name, query):
     """Where the number of rows is public, replacing one changes nothing; otherwise the total is protected."""
     tree = ONE_LEAF[name]
     for trees in (tree, {"a": tree, "b": Tree([0])}):
-        if "targets" in asked:
+        if "targets" in query:
             targets = {n: [3.0] * (t.depth + 1) for n, t in ({"leaf": trees} if trees is tree else trees).items()}
-            asked = {"targets": targets, "neighbours": "replace"}
+            query = {"targets": targets, "neighbours": "replace"}
         with pytest.raises(LeastnoiseError) as error:
-            cascade_plan(trees, **asked)
+            tree_plan(trees, **query)
         assert str(error.value) == (
             "replacing a row changes no answer, so no noise is needed; publish the answers as they are"
         )
     for other in (Budget(mu=1), Budget(mu=1, neighbours="replace", size="private")):
-        assert cascade_plan(tree, budget=other).cost.mu_squared == 1
+        assert tree_plan(tree, budget=other).cost.mu_squared == 1

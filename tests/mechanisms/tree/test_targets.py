@@ -13,7 +13,7 @@ from tests.refusals import refusal
 
 def path_costs(tree, targets):
     """Cost of each leaf from left to right, in fractions, by walking up."""
-    found = []
+    results = []
     for leaf in tree.leaves.tolist():
         total, node = 1 / Fraction(targets[0]), leaf
         while node:
@@ -22,8 +22,8 @@ def path_costs(tree, targets):
             if m > 1:
                 e = Fraction(targets[child]) - Fraction(targets[node]) / m**2
                 total += Fraction((m - 1) ** 2, m**2) / e
-        found.append(total)
-    return found
+        results.append(total)
+    return results
 
 
 @pytest.mark.long
@@ -39,12 +39,12 @@ def test_level_targets_hold_on_every_node_but_single_children(rng):
     for _ in range(100):
         tree = random_tree(rng)
         levels = [Fraction(int(rng.integers(8, 16))) for _ in range(tree.depth + 1)]
-        found = Cascade.by_level(tree, levels).variances()
+        variances = Cascade.by_level(tree, levels).variances()
         level = tree.level_of(np.arange(tree.nodes))
         for node, below in enumerate(children_of(tree)):
             for child in below:
-                wanted = found[node] if len(below) == 1 else float(levels[level[child]])
-                assert found[child] == pytest.approx(wanted, rel=1e-12)
+                expected = variances[node] if len(below) == 1 else float(levels[level[child]])
+                assert variances[child] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.long
@@ -64,9 +64,9 @@ def test_costs_of_products_multiply(rng):
         trees = [random_tree(rng, nodes=8) for _ in range(int(rng.integers(2, 4)))]
         targets = [random_targets(rng, tree) for tree in trees]
         C = kron_all([leaf_covariance(tree, each) for tree, each in zip(trees, targets, strict=True)])
-        made = [Cascade.by_node(tree, each) for tree, each in zip(trees, targets, strict=True)]
-        assert float(cost(*made)) == pytest.approx(np.linalg.inv(C).diagonal().max(), rel=1e-10)
-        assert cost(*made) == np.prod([c.cost for c in made])
+        results = [Cascade.by_node(tree, each) for tree, each in zip(trees, targets, strict=True)]
+        assert float(cost(*results)) == pytest.approx(np.linalg.inv(C).diagonal().max(), rel=1e-10)
+        assert cost(*results) == np.prod([c.cost for c in results])
 
 
 def test_near_ties_are_decided_in_fractions():

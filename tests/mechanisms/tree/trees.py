@@ -30,11 +30,11 @@ def random_tree(rng, nodes=None, narrow=0.3):
 
 def children_of(tree):
     """Children of each node, from the parent column only."""
-    found = [[] for _ in range(tree.nodes)]
+    results = [[] for _ in range(tree.nodes)]
     for node, parent in enumerate(tree.parent.tolist()):
         if parent >= 0:
-            found[parent].append(node)
-    return found
+            results[parent].append(node)
+    return results
 
 
 def random_targets(rng, tree):
@@ -74,13 +74,13 @@ def node_covariance(tree, targets):
 
 def leaf_order(tree):
     """Leaves from left to right, by a plain walk."""
-    below, stack, found = children_of(tree), [0], []
+    below, stack, results = children_of(tree), [0], []
     while stack:
         node = stack.pop()
         stack += below[node][::-1]
         if not below[node]:
-            found.append(node)
-    return found
+            results.append(node)
+    return results
 
 
 def leaf_covariance(tree, targets):
@@ -125,7 +125,7 @@ def answers(trees: Sequence[Tree], table: IntArray) -> IntArray:
 def _tree_answers(core: Tree, table: IntArray) -> IntArray:
     levels = list(core.levels())
     counts = core.children
-    below, found = table[:0], []
+    below, results = table[:0], []
     leaves = core.leaves
     order = np.empty(core.nodes, dtype=np.int64)
     order[leaves] = np.arange(len(leaves))
@@ -135,9 +135,9 @@ def _tree_answers(core: Tree, table: IntArray) -> IntArray:
         here[~inner] = table[order[level][~inner]]
         if inner.any():
             here[inner] = sums_below(counts[level], below)
-            found.append(_contrasts(counts[level][inner], here[inner], below))
+            results.append(_contrasts(counts[level][inner], here[inner], below))
         below = here
-    return np.concatenate([below, *found[::-1]])
+    return np.concatenate([below, *results[::-1]])
 
 
 def _contrasts(children: Counts, totals: IntArray, below: IntArray) -> IntArray:

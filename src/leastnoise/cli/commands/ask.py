@@ -11,7 +11,7 @@ import typer
 
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release import Answer, Linear, Release, TableRelease
+from leastnoise.release import Answer, LinearQuery, Release, TableRelease
 from leastnoise.release.kinds import load
 from leastnoise.release.queries.reach import MANY
 from leastnoise.release.statement import INSECURE
@@ -59,21 +59,23 @@ def ask(
     queries = [_query(release, question) for question in questions]
     tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
     with completing(release, path, tables):
-        answers = list(release.asks(queries, confidence, simultaneous))
-    _tell(questions, answers, release.insecure, simultaneous, as_json)
+        answers = list(release.ask_many(queries, confidence, simultaneous))
+    _print(questions, answers, release.insecure, simultaneous, as_json)
 
 
-def _tell(questions: Sequence[str], found: Sequence[Answer], insecure: bool, simultaneous: bool, as_json: bool) -> None:
-    answers = [{"question": question, **answer.to_json()} for question, answer in zip(questions, found, strict=True)]
-    lines = [f"{question}: {answer}" for question, answer in zip(questions, found, strict=True)]
+def _print(
+    questions: Sequence[str], items: Sequence[Answer], insecure: bool, simultaneous: bool, as_json: bool
+) -> None:
+    answers = [{"question": question, **answer.to_json()} for question, answer in zip(questions, items, strict=True)]
+    lines = [f"{question}: {answer}" for question, answer in zip(questions, items, strict=True)]
     if as_json:
-        told = {"insecure": insecure, "simultaneous": simultaneous, "answers": answers}
-        typer.echo(json.dumps(told, indent=2))
+        fields = {"insecure": insecure, "simultaneous": simultaneous, "answers": answers}
+        typer.echo(json.dumps(fields, indent=2))
     else:
         typer.echo("\n".join(lines))
 
 
-def _query(release: Release, question: str) -> Linear:
+def _query(release: Release, question: str) -> LinearQuery:
     with _naming(question):
         return release.query(question)
 

@@ -10,7 +10,7 @@ import typer
 from leastnoise.cli.options import FilesFrom, Json, SpecArgument
 from leastnoise.errors import LeastnoiseError
 from leastnoise.report.curves import write_curves
-from leastnoise.theory import Question, curves_of
+from leastnoise.theory import Question, sample_complexity_curves_of
 from leastnoise.theory.tails import Kind
 from leastnoise.workload.spec import load_spec
 
@@ -32,18 +32,18 @@ def bounds(
 
     Neighbours replace one person, and answers are divided by the number of people. Needs no data.
     """
-    wanted = load_spec(spec, budgeted=False, files_from=files_from)
-    stated = wanted.budget_fields
+    loaded = load_spec(spec, budgeted=False, files_from=files_from)
+    stated = loaded.budget_fields
     epsilon = stated.get("epsilon") if epsilon is None else epsilon
     delta = stated.get("delta") if delta is None else delta
     if epsilon is None:
         raise LeastnoiseError("the spec states no epsilon; give --epsilon 1 and --delta 1e-9")
     if plot is not None and plot.suffix not in (".svg", ".html"):
         raise LeastnoiseError(f"a plot is an .svg or .html file, got {plot.name!r}; name it curves.svg")
-    question = Question.of(wanted.workload, epsilon, delta, error, confidence)
-    found = question.at(alpha)
+    question = Question.of(loaded.workload, epsilon, delta, error, confidence)
+    result = question.at(alpha)
     if plot is not None:
         alphas = [float(f"{a:.3g}") for a in np.geomspace(alpha / RANGE, alpha * RANGE, POINTS)]
-        drawn = curves_of(question, [a for a in alphas if not question.trivial(a)] or [alpha])
-        write_curves(drawn, f"People for {found.queries:,} queries at epsilon {epsilon:g}", plot)
-    typer.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
+        drawn = sample_complexity_curves_of(question, [a for a in alphas if not question.trivial(a)] or [alpha])
+        write_curves(drawn, f"People for {result.queries:,} queries at epsilon {epsilon:g}", plot)
+    typer.echo(json.dumps(result.to_json(), indent=2) if as_json else str(result))

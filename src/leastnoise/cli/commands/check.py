@@ -24,11 +24,11 @@ def check(
     For whoever has the data: the numbers are exact and not protected. It spends nothing, publishes nothing and needs no
     ledger. Exits with 0 where a release would run, with 1 where it would stop.
     """
-    wanted = load_spec(spec, budgeted=False, files_from=files_from)
-    options: dict[str, Any] = {"rules": wanted.rules or None, "unit": wanted.unit_fields}
-    made = check_data(data, wanted.workload.domain, table=table, memory=memory, **options)
+    loaded = load_spec(spec, budgeted=False, files_from=files_from)
+    options: dict[str, Any] = {"rules": loaded.rules or None, "unit": loaded.unit_fields}
+    result = check_data(data, loaded.workload.domain, table=table, memory=memory, **options)
     if as_json:
         typer.echo(NOTICE, err=True)
-    typer.echo(json.dumps(made.to_json(), indent=2) if as_json else str(made))
-    if not made.ok:
+    typer.echo(json.dumps(result.to_json(), indent=2) if as_json else str(result))
+    if not result.ok:
         raise typer.Exit(1)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leastnoise.cli.commands.release import summary, words
+from leastnoise.cli.commands.release import summary, text
 from leastnoise.cli.options import Json, Shown
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import PIPE_WIDTH, figure
@@ -24,7 +24,7 @@ from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.privacy import Budget
 from leastnoise.privacy.ledger import Ledger
-from leastnoise.release import Linear, Release
+from leastnoise.release import LinearQuery, Release
 from leastnoise.report.pages import write
 from leastnoise.sources import Source, source_of
 from leastnoise.storage.files import new_file, write_file
@@ -63,12 +63,12 @@ def demo(
         bar(0, 0, "writing the report")
         write(release, paths["report"])
         answers = beside_the_truth(release, source_of(paths["data"], release.domain), QUESTIONS)
-    told = summary(release, paths["release"], ledger, plan) | {"answers": answers}
-    told |= {"files": {name: str(path) for name, path in paths.items()}, "seconds": time.perf_counter() - started}
+    fields = summary(release, paths["release"], ledger, plan) | {"answers": answers}
+    fields |= {"files": {name: str(path) for name, path in paths.items()}, "seconds": time.perf_counter() - started}
     if as_json:
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(json.dumps(fields, indent=2))
     else:
-        show(told)
+        show(fields)
 
 
 def _paths(folder: Path | None) -> dict[str, Path]:
@@ -85,17 +85,17 @@ def _paths(folder: Path | None) -> dict[str, Path]:
 
 def beside_the_truth(release: Release, source: Source, questions: Sequence[str]) -> list[dict[str, Any]]:
     """Answers beside exact counts: only for data that protects nobody."""
-    found = zip(questions, release.asks(questions), strict=True)
-    return [{"question": q, "truth": truth(source, release.query(q)), **answer.to_json()} for q, answer in found]
+    pairs = zip(questions, release.ask_many(questions), strict=True)
+    return [{"question": q, "truth": truth(source, release.query(q)), **answer.to_json()} for q, answer in pairs]
 
 
-def truth(source: Source, query: Linear) -> float:
+def truth(source: Source, query: LinearQuery) -> float:
     """The exact answer."""
     tables = Counts(source).tables([term.attributes for term in query.terms])
     return float(sum(np.vdot(term.weights, table) for term, table in zip(query.terms, tables, strict=True)))
 
 
-def show(told: dict[str, Any]) -> None:
+def show(fields: dict[str, Any]) -> None:
     """Print what the demo did."""
     console = Console()
     if not console.is_terminal:
@@ -105,13 +105,13 @@ def show(told: dict[str, Any]) -> None:
     table.add_column("question")
     for title in ("truth", "released", "std error", "95% interval"):
         table.add_column(title, justify="right")
-    for answer in told["answers"]:
+    for answer in fields["answers"]:
         numbers = [f"{answer[key]:,.0f}" for key in ("truth", "value")]
         interval = f"{answer['low']:,.0f} to {answer['high']:,.0f}"
         table.add_row(Text(answer["question"]), *numbers, figure(answer["std_error"]), interval)
-    for line in [*lines, words(told), ""]:
+    for line in [*lines, text(fields), ""]:
         console.print(Text(line), soft_wrap=True)
     console.print(table)
-    for name, path in told["files"].items():
+    for name, path in fields["files"].items():
         console.print(Text(f"{name:8}{path}"), soft_wrap=True)
-    console.print(Text(f"{told['seconds']:.0f} seconds"))
+    console.print(Text(f"{fields['seconds']:.0f} seconds"))

@@ -27,14 +27,14 @@ def init(
         raise LeastnoiseError("--sample says how much to look at; add --look, or leave it out")
     if out is not None:
         check_target(out)
-    made = draft(data, look=look, sample=sample, table=table)
+    result = draft(data, look=look, sample=sample, table=table)
     if out is not None:
-        write_file(out, made.text.encode(), overwrite=False)
+        write_file(out, result.text.encode(), overwrite=False)
     if as_json:
-        told = {"spec": None if out is None else str(out), "looked": look, "text": made.text}
-        typer.echo(json.dumps(told | {"attributes": made.attributes, "left_out": made.left_out}, indent=2))
+        message = {"spec": None if out is None else str(out), "looked": look, "text": result.text}
+        typer.echo(json.dumps(message | {"attributes": result.attributes, "left_out": result.left_out}, indent=2))
     elif out is None:
-        typer.echo(made.text, nl=False)
+        typer.echo(result.text, nl=False)
     else:
         todo = "check what was taken from the data" if look else "fill in what is marked"
-        typer.echo(f"wrote {out}: {len(made.attributes):,} attributes; {todo}, then: leastnoise plan {out}")
+        typer.echo(f"wrote {out}: {len(result.attributes):,} attributes; {todo}, then: leastnoise plan {out}")

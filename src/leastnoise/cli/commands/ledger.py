@@ -46,9 +46,9 @@ def init(
     """Create the ledger of a dataset, once. Its total can never be changed; a file that exists is refused."""
     hidden = Neighbours(neighbours, rows_per_person, size, exact)
     total = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, neighbours=hidden)
-    made = Ledger.create(path, total, dataset, attempts=attempts)
+    result = Ledger.create(path, total, dataset, attempts=attempts)
     if as_json:
-        typer.echo(json.dumps(ledger_json(made), indent=2))
+        typer.echo(json.dumps(ledger_json(result), indent=2))
     else:
         typer.echo(f"created {path} for the dataset {dataset!r}: {total}")
 
@@ -56,11 +56,11 @@ def init(
 @ledger.command(epilog="Example: leastnoise ledger show people.ledger --json")
 def show(path: PathArgument, as_json: Json = False) -> None:
     """Show what was spent on a dataset and what is left."""
-    found = Ledger.open(path)
+    result = Ledger.open(path)
     if as_json:
-        typer.echo(json.dumps(ledger_json(found), indent=2))
+        typer.echo(json.dumps(ledger_json(result), indent=2))
     else:
-        show_ledger(found)
+        show_ledger(result)
 
 
 def ledger_json(ledger: Ledger) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "total": ledger.total.to_json(),
         "spent": _cost_json(spent, ledger.total),
         "left": _cost_json(ledger.total_cost - spent, ledger.total),
-        "attempts": {"limit": ledger.attempts, "stopped": ledger.stopped, "asked_again": ledger.asked_again},
+        "attempts": {"limit": ledger.attempts, "stopped": ledger.stopped, "asked_again": ledger.repeated_requests},
         "entries": [_entry_json(entry, ledger.total) for entry in entries],
     }
 
@@ -105,7 +105,9 @@ def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
     at = f" (at delta {total.delta:g})" if total.delta is not None else ""
     yield f"dataset {ledger.dataset}: {total}"
     yield f"spent {say(spent, total, up=True)}, left {say(ledger.total_cost - spent, total, up=False)}{at}"
-    looks = f"{ledger.stopped:,} runs stopped after a look at the data, {ledger.asked_again:,} further codings could"
+    looks = (
+        f"{ledger.stopped:,} runs stopped after a look at the data, {ledger.repeated_requests:,} further codings could"
+    )
     releases = "release" if len(entries) == 1 else "releases"
     yield f"{len(entries):,} {releases}; {looks} ({ledger.attempts:,} are too many)"
 

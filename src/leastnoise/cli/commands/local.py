@@ -11,14 +11,14 @@ import typer
 
 from leastnoise._types import IntArray
 from leastnoise.cli.commands.local_collect import PlanArgument, answers, check_new, collect, merge
-from leastnoise.cli.local_summary import plan_json, plan_words
+from leastnoise.cli.local_summary import plan_json, plan_text
 from leastnoise.cli.options import DATA, FilesFrom, Json, Shown, SpecArgument, Table
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import Device, LocalPlan, load_plan, local_plan, save_plan, simulate
 from leastnoise.local.reports import FIELD, to_line
 from leastnoise.mechanisms.gate import records
-from leastnoise.noise import Bits, SecureBits, SeededBits
+from leastnoise.noise import RandomSource, SecureRandomSource, SeededRandomSource
 from leastnoise.storage.files import write_file
 from leastnoise.workload.spec import Spec, load_spec
 
@@ -56,12 +56,12 @@ def plan(
 ) -> None:
     """Plan what devices report, with the epsilon of a spec or of the option. Needs no data; the plan is public."""
     check_new(out, "choose another name, so that devices do not mix up two plans")
-    wanted = load_spec(spec, budgeted=False, files_from=files_from)
-    spent, delta = _budget(wanted, epsilon)
+    loaded = load_spec(spec, budgeted=False, files_from=files_from)
+    spent, delta = _budget(loaded, epsilon)
     with ProgressBar(progress) as bar:
         bar(0, 0, "planning for devices")
-        made = local_plan(
-            wanted.workload,
+        new_plan = local_plan(
+            loaded.workload,
             spent,
             delta if randomizer == "gaussian" else None,
             bias=bias,
@@ -69,19 +69,19 @@ def plan(
             layout=layout,
             population=population,
         )
-        save_plan(made, out)
-    _tell_plan(made, out, devices, as_json)
+        save_plan(new_plan, out)
+    _print_plan(new_plan, out, devices, as_json)
 
 
 @local.command(epilog="Example: leastnoise local show survey.plan --devices 100000")
 def show(path: PlanArgument, devices: Devices = None, as_json: Json = False) -> None:
     """Show what a plan asks of devices, what it costs them, and how accurate the answers will be."""
-    _tell_plan(load_plan(path), path, devices, as_json)
+    _print_plan(load_plan(path), path, devices, as_json)
 
 
-def _tell_plan(made: LocalPlan, path: Path, devices: int | None, as_json: bool) -> None:
-    told = plan_json(made, path, devices)
-    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(plan_words(told)))
+def _print_plan(plan: LocalPlan, path: Path, devices: int | None, as_json: bool) -> None:
+    fields = plan_json(plan, path, devices)
+    typer.echo(json.dumps(fields, indent=2) if as_json else "\n".join(plan_text(fields)))
 
 
 def _budget(spec: Spec, epsilon: float | None) -> tuple[float, float | None]:
@@ -119,7 +119,7 @@ def report(
     codes = list(_codes(plan, sys.stdin if record is None else [record]))
     if not codes:
         raise LeastnoiseError("stdin has no record; write one JSON object per line")
-    block, size = simulate(plan, np.array(codes, dtype=np.int64), SecureBits()), plan.report_bytes
+    block, size = simulate(plan, np.array(codes, dtype=np.int64), SecureRandomSource()), plan.report_bytes
     if binary:
         typer.get_binary_stream("stdout").write(block)
         return
@@ -167,32 +167,34 @@ def simulate_(
     check_new(out, "its reports would be lost")
     rules = _rules(plan, spec, files_from)
     typer.echo(SEEDED if seed is not None else PRIVATE.format(epsilon=float(plan.epsilon)), err=True)
-    bits: Bits = SecureBits() if seed is None else SeededBits(seed)
+    random_source: RandomSource = SecureRandomSource() if seed is None else SeededRandomSource(seed)
     with ProgressBar(progress) as bar:
-        count = _write_reports(plan, records(data, plan.domain, rules, table), bits, out, bar)
-    told = {"file": str(out), "reports": count, "bytes": out.stat().st_size, "insecure": seed is not None}
+        count = _write_reports(plan, records(data, plan.domain, rules, table), random_source, out, bar)
+    fields = {"file": str(out), "reports": count, "bytes": out.stat().st_size, "insecure": seed is not None}
     mark = " (INSECURE: seeded)" if seed is not None else ""
     words = f"wrote {out}: {count:,} reports of {plan.report_bytes} bytes{mark}"
-    typer.echo(json.dumps(told, indent=2) if as_json else words)
+    typer.echo(json.dumps(fields, indent=2) if as_json else words)
 
 
 def _rules(plan: LocalPlan, spec: Path | None, files_from: Path | None) -> Any:
     if spec is None:
         return None
-    wanted = load_spec(spec, budgeted=False, files_from=files_from)
-    if wanted.workload.domain != plan.domain:
+    loaded = load_spec(spec, budgeted=False, files_from=files_from)
+    if loaded.workload.domain != plan.domain:
         raise LeastnoiseError(f"{spec} has other attributes than the plan; name the spec that the plan was made from")
-    return wanted.rules or None
+    return loaded.rules or None
 
 
-def _write_reports(plan: LocalPlan, rows: Iterator[IntArray], bits: Bits, out: Path, bar: ProgressBar) -> int:
+def _write_reports(
+    plan: LocalPlan, rows: Iterator[IntArray], random_source: RandomSource, out: Path, bar: ProgressBar
+) -> int:
     """Some records at a time; the file is complete or not there."""
     count = 0
 
     def reports() -> Iterator[bytes]:
         nonlocal count
         for some in rows:
-            yield simulate(plan, some, bits)
+            yield simulate(plan, some, random_source)
             count += len(some)
             bar(count, 0, f"reporting, {count:,} records so far")
 

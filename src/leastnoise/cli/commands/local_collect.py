@@ -11,8 +11,8 @@ import typer
 
 from leastnoise.cli.local_summary import (
     answers_json,
-    answers_words,
-    collected_words,
+    answers_text,
+    collected_text,
     largest_influence,
     many,
     state_json,
@@ -58,9 +58,9 @@ def collect(
             raise LeastnoiseError(f"there is no file {str(file)!r}; check the path")
     state = State.load(out, path) if out.exists() else State.start(path)
     with ProgressBar(progress) as bar:
-        told = _Collecting(state, out, bar, sum(file.stat().st_size for file in files)).run(files, skip)
+        fields = _Collecting(state, out, bar, sum(file.stat().st_size for file in files)).run(files, skip)
     warn(state)
-    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(collected_words(told)))
+    typer.echo(json.dumps(fields, indent=2) if as_json else "\n".join(collected_text(fields)))
 
 
 @dataclass
@@ -93,13 +93,13 @@ class _Collecting:
         return collected_json(self, before)
 
     def _take(self, file: Path, skip: bool) -> None:
-        found = read_reports(self.state.plan, file, lambda read: self._show(read, file))
-        if self.state.has(found):
+        report_file = read_reports(self.state.plan, file, lambda read: self._show(read, file))
+        if self.state.has(report_file):
             if not skip:
                 raise LeastnoiseError(f"{file} was collected before; leave it out, or pass over such files with --skip")
             self.skipped += 1
             return
-        self.state.add(found)
+        self.state.add(report_file)
         self.counted += 1
         if time.monotonic() - self.saved > SAVE_AFTER:
             self.state.save(self.out)
@@ -134,10 +134,10 @@ def merge(
         merged.merge(other)
     merged.save(out)
     warn(merged)
-    told = {"state": str(out), "states": len(states), **state_json(merged)}
+    fields = {"state": str(out), "states": len(states), **state_json(merged)}
     have = f"{many(merged.collector.reports, 'report')} of {many(len(merged.files), 'file')}"
     words = f"merged {many(len(states), 'state')} into {out}: {have}"
-    typer.echo(json.dumps(told, indent=2) if as_json else words)
+    typer.echo(json.dumps(fields, indent=2) if as_json else words)
 
 
 def answers(
@@ -167,12 +167,12 @@ def answers(
         write_page(state.collector, html, confidence=confidence)
     influence = largest_influence(state.plan) if attributes else float(frame["influence"].max())
     warn(state)
-    told = answers_json(state, path, confidence, influence)
+    fields = answers_json(state, path, confidence, influence)
     if as_json:
         rows = json.loads(frame.to_json(orient="records", double_precision=15))
-        typer.echo(json.dumps(told | {"rows": rows}, indent=2))
+        typer.echo(json.dumps(fields | {"rows": rows}, indent=2))
     else:
-        typer.echo("\n".join(answers_words(told, frame if csv is None and html is None else None)))
+        typer.echo("\n".join(answers_text(fields, frame if csv is None and html is None else None)))
 
 
 def check_new(path: Path, fix: str) -> None:

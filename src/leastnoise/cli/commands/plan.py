@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.options import FilesFrom, Json, Shown, SpecArgument
+from leastnoise.cli.options import FilesFrom, Json, Shown, SpecArgument, renamed
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
@@ -21,7 +21,8 @@ def plan(
     spec: SpecArgument,
     as_json: Json = False,
     solver: Annotated[str | None, typer.Option(help="Solver, instead of the one in the spec.")] = None,
-    prior: Annotated[str | None, typer.Option(help="Prior: search or uniform.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Baseline: search or uniform.")] = None,
+    prior: Annotated[str | None, typer.Option("--prior", hidden=True, callback=renamed("--baseline"))] = None,
     objective: Annotated[str | None, typer.Option(help="Objective: sum, max or lr=4.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
     progress: Shown = None,
@@ -37,11 +38,11 @@ def plan(
     goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         method, reason = method_of(stated, progress=bar)
-        for name, given in {"solver": solver, "prior": prior, "objective": objective, "out": out}.items():
+        for name, given in {"solver": solver, "baseline": baseline, "objective": objective, "out": out}.items():
             if given is not None and method != "plan":
                 raise LeastnoiseError(f"--{name} is for plans, but this spec has method {method!r}, as {reason}")
         bar(0, 0, "planning")
-        mechanism = plan_spec(stated, solver=solver, prior=prior, objective=goal, progress=bar)
+        mechanism = plan_spec(stated, solver=solver, baseline=baseline, objective=goal, progress=bar)
         fields = mechanism.to_json() | {"method": method} | ({} if stated.method == "plan" else {"reason": reason})
         if isinstance(mechanism, Plan) and out is not None:
             mechanism.save(out)

@@ -88,7 +88,7 @@ def release(
             progress=bar,
         )
     fields = summary(published, out, book, mechanism)
-    typer.echo(json.dumps(fields, indent=2) if as_json else words(fields, mechanism))
+    typer.echo(json.dumps(fields, indent=2) if as_json else text(fields, mechanism))
 
 
 def _open(
@@ -102,7 +102,7 @@ def _open(
 
 
 def ledger_at(path: Path | None) -> Ledger | None:
-    """The ledger, if there is one; without, it is told how to start one."""
+    """The ledger, if there is one; without, it is reported how to start one."""
     if path is None:
         typer.echo(NO_LEDGER, err=True)
         return None
@@ -157,52 +157,52 @@ def _planned(origin: Origin) -> dict[str, Any]:
     return {"method": "plan"} | {name: getattr(origin.summary, name) for name in fields}
 
 
-def _adaptive(release: TableRelease, made: Adaptivity) -> dict[str, Any]:
+def _adaptive(release: TableRelease, adaptivity: Adaptivity) -> dict[str, Any]:
     """What became of the tables asked for; errors are in rows, summed over the queries of a table (L1)."""
     errors = release.complete().errors()
     expected = float(errors["expected_l1"].mean())
     return {
         "method": "adaptive",
-        "select": made.method,
-        "queries": made.workload.queries,
+        "select": adaptivity.method,
+        "queries": adaptivity.workload.queries,
         "tables": len(errors),
         "tables_measured": int(errors["measured"].sum()),
-        "rounds": len(made.rounds),
+        "rounds": len(adaptivity.rounds),
         "expected_l1": expected,
     }
 
 
-def words(told: dict[str, Any], mechanism: Mechanism[Release] | None = None) -> str:
+def text(fields: dict[str, Any], mechanism: Mechanism[Release] | None = None) -> str:
     """The same for people to read."""
-    first = WORDS.get(told["method"])
+    first = WORDS.get(fields["method"])
     if first is None:
-        return "\n".join([str(mechanism), f"released to {told['release']}", *last_words(told)])
-    return "\n".join([*first(told), f"spent {privacy(told['privacy'])}", *last_words(told)])
+        return "\n".join([str(mechanism), f"released to {fields['release']}", *closing_text(fields)])
+    return "\n".join([*first(fields), f"spent {privacy(fields['privacy'])}", *closing_text(fields)])
 
 
-def last_words(told: dict[str, Any]) -> Iterator[str]:
+def closing_text(fields: dict[str, Any]) -> Iterator[str]:
     """What is left, and what to do next."""
-    if told["ledger"]:
-        yield f"left in the ledger: {told['ledger']['left']} (entry {told['ledger']['entry']})"
-    yield f"look at it with: leastnoise report {told['release']}"
+    if fields["ledger"]:
+        yield f"left in the ledger: {fields['ledger']['left']} (entry {fields['ledger']['entry']})"
+    yield f"look at it with: leastnoise report {fields['release']}"
 
 
-def _planned_words(told: dict[str, Any]) -> Iterator[str]:
-    yield f"released {told['queries']:,} statistics{_whose(told)} to {told['release']}"
-    yield f"RMSE {figure(told['rmse'])}, largest standard error {figure(told['max_std_error'])}"
+def _planned_text(fields: dict[str, Any]) -> Iterator[str]:
+    yield f"released {fields['queries']:,} statistics{_whose(fields)} to {fields['release']}"
+    yield f"RMSE {figure(fields['rmse'])}, largest standard error {figure(fields['max_std_error'])}"
 
 
-def _adaptive_words(told: dict[str, Any]) -> Iterator[str]:
-    asked, measured = told["tables"], told["tables_measured"]
-    yield f"released {asked:,} tables{_whose(told)} to {told['release']}, adaptively in {told['rounds']:,} rounds"
+def _adaptive_text(fields: dict[str, Any]) -> Iterator[str]:
+    query, measured = fields["tables"], fields["tables_measured"]
+    yield f"released {query:,} tables{_whose(fields)} to {fields['release']}, adaptively in {fields['rounds']:,} rounds"
     yield (
-        f"{measured:,} measured, {asked - measured:,} to be completed from what was measured; the errors in a table "
-        f"are expected to add up to {figure(told['expected_l1'])} on average"
+        f"{measured:,} measured, {query - measured:,} to be completed from what was measured; the errors in a table "
+        f"are expected to add up to {figure(fields['expected_l1'])} on average"
     )
 
 
-def _whose(told: dict[str, Any]) -> str:
-    return f" of {told['dataset']}" if told["dataset"] else ""
+def _whose(fields: dict[str, Any]) -> str:
+    return f" of {fields['dataset']}" if fields["dataset"] else ""
 
 
-WORDS = {"plan": _planned_words, "adaptive": _adaptive_words}  # other mechanisms print themselves
+WORDS = {"plan": _planned_text, "adaptive": _adaptive_text}  # other mechanisms print themselves

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.commands.release import last_words, summary
+from leastnoise.cli.commands.release import closing_text, summary
 from leastnoise.cli.options import Confidence, Json, Overwrite
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.stream.stream import Stream
@@ -44,19 +44,19 @@ def stream(
     """
     given = _counts(counts or [])
     book = None if ledger is None else Ledger.open(ledger)
-    with Stream.load(folder, ledger=book, moved=moved) as found:
-        if found.insecure:
+    with Stream.load(folder, ledger=book, moved=moved) as result:
+        if result.insecure:
             typer.echo(INSECURE, err=True)
-        first = len(found) if step is None else step
-        answers = {k: found.add(c, confidence, step=k) for k, c in enumerate(given, first)}
-        if not answers and len(found) and close is None:
-            answers = {len(found) - 1: found.answer(len(found) - 1, confidence)}
-        told, lines = _told(found, answers)
+        first = len(result) if step is None else step
+        answers = {k: result.add(c, confidence, step=k) for k, c in enumerate(given, first)}
+        if not answers and len(result) and close is None:
+            answers = {len(result) - 1: result.answer(len(result) - 1, confidence)}
+        fields, lines = _summary(result, answers)
         if close is not None:
-            made = found.close(close, overwrite=overwrite)
-            told["release"] = summary(made, close, book)
-            lines += [f"released to {close}", *last_words(told["release"])]
-    typer.echo(json.dumps(told, indent=2) if as_json else "\n".join(lines))
+            release = result.close(close, overwrite=overwrite)
+            fields["release"] = summary(release, close, book)
+            lines += [f"released to {close}", *closing_text(fields["release"])]
+    typer.echo(json.dumps(fields, indent=2) if as_json else "\n".join(lines))
 
 
 def _counts(given: list[str]) -> list[int]:
@@ -66,10 +66,10 @@ def _counts(given: list[str]) -> list[int]:
     return [int(text) for text in texts]
 
 
-def _told(found: Stream, answers: dict[int, Answer]) -> tuple[dict[str, Any], list[str]]:
+def _summary(stream: Stream, answers: dict[int, Answer]) -> tuple[dict[str, Any], list[str]]:
     """What was answered, and how far the stream has come, as data and in words."""
-    plan = found.plan
+    plan = stream.plan
     rows = [{"step": k, "query": plan.label(k), **answer.to_json()} for k, answer in answers.items()]
-    told = {"stream": {"steps": len(found), "items": plan.items}, "insecure": found.insecure, "answers": rows}
+    fields = {"stream": {"steps": len(stream), "items": plan.items}, "insecure": stream.insecure, "answers": rows}
     lines = [f"step {k} ({plan.label(k)}): {answer}" for k, answer in answers.items()]
-    return told, [*lines, f"{len(found):,} of {plan.items:,} steps were taken"]
+    return fields, [*lines, f"{len(stream):,} of {plan.items:,} steps were taken"]

@@ -32,9 +32,9 @@ def synth(
         estimate = fit(release, seed=seed, progress=bar)
     frame = estimate.to_pandas(rows, seed)
     write_table(frame, out, format, frame.attrs)
-    made = {"file": str(out), "rows": len(frame), "misfit": estimate.misfit, "insecure": release.insecure}
+    fields = {"file": str(out), "rows": len(frame), "misfit": estimate.misfit, "insecure": release.insecure}
     if as_json:
-        typer.echo(json.dumps(made, indent=2))
+        typer.echo(json.dumps(fields, indent=2))
     else:
         typer.echo(f"wrote {out}: {len(frame):,} synthetic rows; misfit {estimate.misfit:.2f} (1 is noise alone)")
 

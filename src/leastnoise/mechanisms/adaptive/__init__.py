@@ -6,28 +6,28 @@ from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
     from leastnoise.mechanisms.adaptive.allocation import Allocation, allocate, water_filling
-    from leastnoise.mechanisms.adaptive.completion import Completion, best, complete
+    from leastnoise.mechanisms.adaptive.completion import Completion, best_estimate, complete
     from leastnoise.mechanisms.adaptive.grem import Estimates, Residual, residuals_of, split_table
-    from leastnoise.mechanisms.adaptive.plan import Adaptive, adapt
-    from leastnoise.mechanisms.adaptive.rounds import table_recipe
+    from leastnoise.mechanisms.adaptive.plan import AdaptivePlan, adaptive_plan
+    from leastnoise.mechanisms.adaptive.rounds import table_integer_plan
     from leastnoise.mechanisms.adaptive.select import Distances, Selection, overlaps
 
 __all__ = [
-    "Adaptive",
+    "AdaptivePlan",
     "Allocation",
     "Completion",
     "Distances",
     "Estimates",
     "Residual",
     "Selection",
-    "adapt",
+    "adaptive_plan",
     "allocate",
-    "best",
+    "best_estimate",
     "complete",
     "overlaps",
     "residuals_of",
     "split_table",
-    "table_recipe",
+    "table_integer_plan",
     "water_filling",
 ]
 

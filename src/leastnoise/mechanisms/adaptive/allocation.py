@@ -89,12 +89,12 @@ def shares(errors: npt.ArrayLike, costs: npt.ArrayLike, known: npt.ArrayLike, le
     v, p, a = (np.asarray(x, dtype=np.float64) for x in (errors, costs, known))
     first = p * water_filling(v, p, a)
     keep = (first >= min(least, first.max())) | (a == 0)
-    found = np.zeros_like(first)
-    found[keep] = p[keep] * water_filling(v[keep], p[keep], a[keep])
-    return found
+    values = np.zeros_like(first)
+    values[keep] = p[keep] * water_filling(v[keep], p[keep], a[keep])
+    return values
 
 
-def exact_shares(found: npt.ArrayLike) -> tuple[Fraction, ...]:
+def exact_shares(values: npt.ArrayLike) -> tuple[Fraction, ...]:
     """Fractions in proportion to positive numbers, to 14 digits, whose sum is exactly 1.
 
     >>> exact_shares([0.5, 0.25, 0.25])
@@ -102,7 +102,7 @@ def exact_shares(found: npt.ArrayLike) -> tuple[Fraction, ...]:
 
     Guarantees: shares_sum_to_one.
     """
-    given = np.asarray(found, dtype=np.float64)
+    given = np.asarray(values, dtype=np.float64)
     units = [max(int(x), 1) if x > 0 else 0 for x in given / given.sum() * _GRAIN]
     units[int(np.argmax(given))] += _GRAIN - sum(units)
     return tuple(Fraction(u, _GRAIN) for u in units)
@@ -135,8 +135,8 @@ def allocate(
         return Allocation(free, costs)
     errors = [table_error(sizes, axes) for axes in paid]
     before = [known.get(axes, 0.0) / float(mu_squared) for axes in paid]  # in units of this round's budget
-    found = shares(errors, [float(costs[axes]) for axes in paid], before, least)
-    exact = zip(paid, exact_shares(found), strict=True)
+    values = shares(errors, [float(costs[axes]) for axes in paid], before, least)
+    exact = zip(paid, exact_shares(values), strict=True)
     return Allocation(free | {axes: costs[axes] / (mu_squared * share) for axes, share in exact if share}, costs)
 
 

@@ -22,7 +22,7 @@ from leastnoise.algebra.residual import powerset
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tables.plan import Plan, plan
 from leastnoise.planning.covariance import in_class_order
-from leastnoise.planning.integer_plan import Probe, cost_of, probe_for, sensitivity
+from leastnoise.planning.integer_plan import NoisyQuery, cost_of, noisy_query_for, sensitivity
 from leastnoise.privacy.budget import Budget
 from leastnoise.release.state import Members
 from leastnoise.strategies import Strategy
@@ -31,7 +31,9 @@ from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Family, Marginal
 
 MOST_RESIDUALS = 2_000_000
-GRAIN = 2**96  # what is spent on a probe is a multiple of 1/GRAIN: sums over thousands of them stay short fractions
+GRAIN = (
+    2**96
+)  # what is spent on a noisy query is a multiple of 1/GRAIN: sums over thousands of them stay short fractions
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +50,12 @@ class Template:
         """Noise variance summed over the cells of the residual where mu^2 = 1 is spent."""
         return self.noise * cell_noise(self.strategy)
 
-    def probes(self, mu_squared: Fraction, budget: Budget) -> tuple[Probe, ...]:
-        """Probes that cost at most this much."""
+    def noisy_queries(self, mu_squared: Fraction, budget: Budget) -> tuple[NoisyQuery, ...]:
+        """Noisy queries that cost at most this much."""
         if not self.parts:
-            return tuple(Probe(s, Fraction(0)) for s in self.strategies)
+            return tuple(NoisyQuery(s, Fraction(0)) for s in self.strategies)
         pairs = zip(self.strategies, self.parts, strict=True)
-        return tuple(_probe(s, budget, Fraction(int(mu_squared * part * GRAIN), GRAIN)) for s, part in pairs)
+        return tuple(_noisy_query(s, budget, Fraction(int(mu_squared * part * GRAIN), GRAIN)) for s, part in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,7 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class Aims:
+class Candidates:
     """Residuals, tables, and the error that each residual causes in each table.
 
     Guarantees: errors_are_those_of_the_plan.
@@ -94,11 +96,11 @@ class Aims:
     smears: Array  # ... how much an error of the residual's own queries is repeated among the table's
 
     @staticmethod
-    def of(workload: Workload, budget: Budget) -> Aims:
-        """The aims of a workload."""
+    def of(workload: Workload, budget: Budget) -> Candidates:
+        """The candidates of a workload."""
         for block in workload.blocks:  # before any of them is made
             _check_count(sum(comb(len(block.on), k) for k in range(block.ways + 1)))
-        return _Builder(workload, plan(workload, budget, prior="uniform")).finish()
+        return _Builder(workload, plan(workload, budget, baseline="uniform")).finish()
 
     @cached_property
     def number(self) -> dict[Members, int]:
@@ -126,14 +128,16 @@ class Aims:
 
     def template(self, members: Members) -> Template:
         """How a residual is measured."""
-        structure, recipe = self.base.recipe.structure, self.base.recipe
+        structure, integer_plan = self.base.integer_plan.structure, self.base.integer_plan
         order = in_class_order(structure, members)
         axes = tuple(order.index(a) for a in members)
         orbit = tuple(structure.class_of(a) for a in order)
         key = (*orbit, -1, *axes)
         if key not in self._templates:
             place = structure.orbits.index(orbit)
-            self._templates[key] = _template(recipe.probes[place], recipe.measured[place], recipe.budget, axes)
+            self._templates[key] = _template(
+                integer_plan.noisy_queries[place], integer_plan.measured[place], integer_plan.budget, axes
+            )
         return self._templates[key]
 
     def per_residual(self, values: Array) -> Array:
@@ -156,23 +160,23 @@ def parts(members: Members) -> list[Members]:
 
 
 def _template(
-    probes: Sequence[Probe], measured: tuple[float, Strategy] | None, budget: Budget, axes: Sequence[int]
+    noisy_queries: Sequence[NoisyQuery], measured: tuple[float, Strategy] | None, budget: Budget, axes: Sequence[int]
 ) -> Template:
     assert measured is not None, "a plan measures every residual that its queries need"
-    costs = [cost_of(p, budget) for p in probes]
+    costs = [cost_of(p, budget) for p in noisy_queries]
     total = sum(costs, start=Fraction(0))
-    strategies = tuple(p.strategy.permuted(axes) for p in probes)
+    strategies = tuple(p.strategy.permuted(axes) for p in noisy_queries)
     shares = tuple(c / total for c in costs) if total else ()
     noise, strategy = measured
     return Template(strategies, shares, noise * float(total), strategy)
 
 
-def _probe(strategy: IntegerStrategy, budget: Budget, cost: Fraction) -> Probe:
-    """A probe that costs exactly this much."""
+def _noisy_query(strategy: IntegerStrategy, budget: Budget, cost: Fraction) -> NoisyQuery:
+    """A noisy query that costs exactly this much."""
     if not cost:
         raise LeastnoiseError("the budget is too small for what is to be measured; use a larger one or fewer tables")
-    made = probe_for(strategy, budget, cost)  # scaled up where its noise would be small, and checked
-    return Probe(made.strategy, sensitivity(made.strategy, budget) / cost)
+    noisy_query = noisy_query_for(strategy, budget, cost)  # scaled up where its noise would be small, and checked
+    return NoisyQuery(noisy_query.strategy, sensitivity(noisy_query.strategy, budget) / cost)
 
 
 def cell_noise(strategy: Strategy) -> float:
@@ -189,7 +193,7 @@ def _centred(shape: tuple[int, ...]) -> Array:
 class _Builder:
     def __init__(self, workload: Workload, base: Plan):
         self.workload, self.base = workload, base
-        self.structure = base.recipe.structure
+        self.structure = base.integer_plan.structure
         self.shape = workload.domain.shape
         self.found: dict[Members, View] = {}
         self.tables: list[Members] = []
@@ -201,23 +205,26 @@ class _Builder:
 
     def _errors(self) -> dict[tuple[int, tuple[int, ...], tuple[int, ...]], float]:
         """Error of one table in one residual at mu^2 = 1, by block, classes of the table and of the residual."""
-        recipe, pairs = self.base.recipe, self.structure.pairs
-        smashed = recipe.errors.plain
-        weights = smashed.pair_weights(np.ones(len(self.structure.tables))) / pairs.extensions
+        integer_plan, pairs = self.base.integer_plan, self.structure.pairs
+        residual_workload = integer_plan.errors.plain
+        weights = residual_workload.pair_weights(np.ones(len(self.structure.tables))) / pairs.extensions
         traces: dict[tuple[int, int], float] = {}
-        costs = [float(sum(cost_of(p, recipe.budget) for p in probes)) for probes in recipe.probes]
-        found = {}
+        costs = [
+            float(sum(cost_of(p, integer_plan.budget) for p in noisy_queries))
+            for noisy_queries in integer_plan.noisy_queries
+        ]
+        entries = {}
         for p, (o, t) in enumerate(zip(pairs.orbit.tolist(), pairs.table.tolist(), strict=True)):
-            body, measured, table = smashed.bodies[p], recipe.measured[o], self.structure.tables[t]
+            body, measured, table = residual_workload.bodies[p], integer_plan.measured[o], self.structure.tables[t]
             if body is None or measured is None:
                 continue
             key = (id(measured[1]), id(body))
             if key not in traces:
                 traces[key] = measured[1].error(body) * measured[0] * costs[o]
-            found[table.block, table.axes, self.structure.orbits[o]] = float(weights[p]) * traces[key]
-        return found
+            entries[table.block, table.axes, self.structure.orbits[o]] = float(weights[p]) * traces[key]
+        return entries
 
-    def finish(self) -> Aims:
+    def finish(self) -> Candidates:
         number: dict[Members, int] = {}
         for b, block in enumerate(self.workload.blocks):
             for members in block.subsets():
@@ -225,7 +232,7 @@ class _Builder:
                 self._add(b, block, members, number)
         self._check(number)
         table, residual, errors, smears = (np.array(c) for c in zip(*self.rows, strict=True))
-        return Aims(
+        return Candidates(
             self.workload,
             self.base,
             tuple(number),

@@ -1,7 +1,7 @@
-"""Tables beyond what was measured: GReM with the released one-way tables as the prior.
+"""Tables beyond what was measured: GReM with the released one-way tables as the baseline.
 
 Where nothing was measured about a set of attributes beyond its subsets, the subsets are put together as if there were
-nothing more to know: with the one-way distributions as priors, that is independence (docs/theory.md). Residuals that
+nothing more to know: with the one-way distributions as baselines, that is independence (docs/theory.md). Residuals that
 were measured are moved towards it as far as their noise suggests (James and Stein). All tables still agree with each
 other. They are biased: the measured tables themselves are in the release.
 """
@@ -49,7 +49,7 @@ class Completed:
         return max(float(self.table(())), 1.0) if () in self.known else 1.0
 
     @cached_property
-    def priors(self) -> tuple[Array, ...]:
+    def baselines(self) -> tuple[Array, ...]:
         """The given distributions, or the measured ones without negative shares; uniform where nothing is known."""
         return tuple(self.given[a] if a in self.given else self._one_way(a) for a in range(len(self.shape)))
 
@@ -61,23 +61,23 @@ class Completed:
     @cached_property
     def _raw(self) -> dict[Members, Array]:
         """What is known of attributes beyond their subsets; of one attribute, beyond a given distribution."""
-        told = [m for m in self.known if len(m) > 1 or (m and m[0] in self.given)]
-        return {m: residual(self.table(m), self._priors(m), range(len(m))) for m in told}
+        reported = [m for m in self.known if len(m) > 1 or (m and m[0] in self.given)]
+        return {m: residual(self.table(m), self._baselines(m), range(len(m))) for m in reported}
 
     @cached_property
     def factors(self) -> dict[Members, float]:
         """How far each of these is trusted: 1 - noise / (signal + noise), from its own energy, or small ones pooled."""
-        found: dict[Members, float] = {}
+        entries: dict[Members, float] = {}
         pools: dict[int, list[Members]] = {}
         for m, part in self._raw.items():
             if prod(self.shape[a] - 1 for a in m) < ALONE:
                 pools.setdefault(len(m), []).append(m)
             else:
-                found[m] = _factor(self.noise(m), float(np.vdot(part, part)))
+                entries[m] = _factor(self.noise(m), float(np.vdot(part, part)))
         for together in pools.values():
             energy = sum(float(np.vdot(self._raw[m], self._raw[m])) for m in together)
-            found |= dict.fromkeys(together, _factor(sum(self.noise(m) for m in together), energy))
-        return found
+            entries |= dict.fromkeys(together, _factor(sum(self.noise(m) for m in together), energy))
+        return entries
 
     @cached_property
     def parts(self) -> dict[Members, Array]:
@@ -92,28 +92,28 @@ class Completed:
             part = self.parts.get(tuple(ordered[i] for i in axes))
             if part is not None:
                 inside[axes] = part
-        return join(inside, self._priors(ordered), [self.shape[a] for a in ordered])
+        return join(inside, self._baselines(ordered), [self.shape[a] for a in ordered])
 
-    def _priors(self, members: Sequence[int]) -> list[Array]:
-        return [self.priors[a] for a in members]
+    def _baselines(self, members: Sequence[int]) -> list[Array]:
+        return [self.baselines[a] for a in members]
 
 
 def _factor(noise: float, energy: float) -> float:
     return max(0.0, 1 - noise / energy) if energy > 0 else 0.0
 
 
-def given_priors(domain: Domain, priors: Mapping[str, Any] | None) -> dict[int, Array]:
+def given_baselines(domain: Domain, baselines: Mapping[str, Any] | None) -> dict[int, Array]:
     """Public distributions by attribute, checked and scaled to sum 1."""
-    found = {}
-    for name, values in (priors or {}).items():
+    entries = {}
+    for name, values in (baselines or {}).items():
         a = domain.index(name)
-        shares = finite(values, f"the prior of {name!r}").ravel()
+        shares = finite(values, f"the baseline of {name!r}").ravel()
         if len(shares) != domain.shape[a] or shares.min() < 0 or not shares.sum() > 0:
             raise LeastnoiseError(
-                f"the prior of {name!r} must be {domain.shape[a]} numbers from 0 on, not all of them 0"
+                f"the baseline of {name!r} must be {domain.shape[a]} numbers from 0 on, not all of them 0"
             )
-        found[a] = shares / shares.sum()
-    return found
+        entries[a] = shares / shares.sum()
+    return entries
 
 
 def simplex(shares: Array) -> Array:
@@ -124,5 +124,5 @@ def simplex(shares: Array) -> Array:
     """
     ordered = np.sort(shares)[::-1]
     levels = (np.cumsum(ordered) - 1) / np.arange(1, len(ordered) + 1)
-    found: Array = np.maximum(shares - levels[np.flatnonzero(ordered > levels)[-1]], 0.0)
-    return found / found.sum()
+    values: Array = np.maximum(shares - levels[np.flatnonzero(ordered > levels)[-1]], 0.0)
+    return values / values.sum()

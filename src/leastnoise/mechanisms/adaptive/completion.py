@@ -14,7 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.estimate import BIASED, Estimate
 from leastnoise.estimate.targets import targets_of
 from leastnoise.mechanisms.adaptive.candidates import cell_noise
-from leastnoise.mechanisms.adaptive.completed import Completed, given_priors, simplex
+from leastnoise.mechanisms.adaptive.completed import Completed, given_baselines, simplex
 from leastnoise.release import TableRelease
 from leastnoise.release.frames import table_frame
 from leastnoise.release.state import Members
@@ -29,7 +29,7 @@ MIXTURES = 6  # as many as fits usually have
 class Completion:
     """Tables over any attributes. Those that were not measured are completed from those that were: biased guesses.
 
-    All tables agree with each other, unless `nonnegative` mends each on its own.
+    All tables agree with each other, unless `nonnegative` repairs each on its own.
 
     Guarantees: equals_the_measured_tables_without_noise; tables_agree;
     completed_releases_keep_the_total_and_the_order_of_names.
@@ -37,15 +37,15 @@ class Completion:
 
     release: TableRelease
     nonnegative: bool = False
-    prior: Mapping[str, Any] | None = None  # public distributions of some attributes
+    baseline: Mapping[str, Any] | None = None  # public distributions of some attributes
 
     @cached_property
     def _completed(self) -> Completed:
-        state, given = self.release.state, given_priors(self.release.domain, self.prior)
+        state, given = self.release.state, given_baselines(self.release.domain, self.baseline)
         known: dict[Members, float] = {}
-        for orbit, found in zip(state.structure.orbits, state.known, strict=True):
-            if found is not None:
-                energy = found.noise * cell_noise(found.strategy)
+        for orbit, result in zip(state.structure.orbits, state.known, strict=True):
+            if result is not None:
+                energy = result.noise * cell_noise(result.strategy)
                 known |= {tuple(sorted(s)): energy for s in state.structure.sets(orbit).tolist()}
         return Completed(self.release.domain.shape, known.keys(), state.marginal, known.__getitem__, given)
 
@@ -60,10 +60,10 @@ class Completion:
         if len(set(attributes)) < len(attributes):
             raise LeastnoiseError(f"{' x '.join(names)} has an attribute twice; name each once")
         ordered = sorted(attributes)
-        found = self._completed.counts(ordered)
+        values = self._completed.counts(ordered)
         if self.nonnegative:
-            found = self.total * simplex(found.ravel() / self.total).reshape(found.shape)
-        return found.transpose([ordered.index(a) for a in attributes])
+            values = self.total * simplex(values.ravel() / self.total).reshape(values.shape)
+        return values.transpose([ordered.index(a) for a in attributes])
 
     def table(self, *names: str) -> pd.DataFrame:
         """The completed table: one row per cell with its count, which is a biased guess where it was not measured."""
@@ -81,26 +81,28 @@ class Completion:
         """
         import pandas as pd
 
-        told = [o.adaptive for o in self.release.origins if o.adaptive is not None]
-        if not told:
+        reported = [o.adaptive for o in self.release.origins if o.adaptive is not None]
+        if not reported:
             raise LeastnoiseError("errors are estimated for adaptive releases; others have exact ones: release.table")
-        (last,) = told[-1:]
+        (last,) = reported[-1:]
         names = self.release.domain.names
         tables = [tuple(names[a] for a in s) for block in last.workload.blocks for s in block.subsets()]
         measured = [self.release.reach.has_table([self.release.domain.index(n) for n in t]) for t in tables]
         return pd.DataFrame({"table": tables, "measured": measured, "expected_l1": np.array(last.expected)})
 
 
-def complete(release: TableRelease, *, nonnegative: bool = False, prior: Mapping[str, Any] | None = None) -> Completion:
+def complete(
+    release: TableRelease, *, nonnegative: bool = False, baseline: Mapping[str, Any] | None = None
+) -> Completion:
     """Tables over any attributes, completed with independence where nothing was measured. Costs no privacy.
 
-    `prior` has public distributions of some attributes to be used instead of the released ones.
+    `baseline` has public distributions of some attributes to be used instead of the released ones.
     """
-    given_priors(release.domain, prior)  # refuses bad ones
-    return Completion(release, nonnegative, prior)
+    given_baselines(release.domain, baseline)  # refuses bad ones
+    return Completion(release, nonnegative, baseline)
 
 
-def best(release: TableRelease, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
+def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
     """The closest answers that a release has: a fitted distribution, or completed tables. Costs no privacy.
 
     A distribution that needs as many parameters as there are measured numbers only follows their noise; where that is
@@ -108,16 +110,16 @@ def best(release: TableRelease, *, seed: int = 0, progress: Progress | None = No
 
     Guarantees: fits_unless_it_only_follows_the_noise.
     """
-    found: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
-    return complete(release) if follows_noise(release, found) else found
+    estimate: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
+    return complete(release) if follows_noise(release, estimate) else estimate
 
 
 def follows_noise(release: TableRelease, estimate: Estimate) -> bool:
     """Whether everything asked for was measured, and a fit needs as many parameters as there are measured numbers."""
     if parameters(estimate, MIXTURES) < measured_numbers(release):
         return False
-    told = [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
-    return all(release.reach.has_table(s) for work in told for block in work.blocks for s in block.subsets())
+    reported = [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
+    return all(release.reach.has_table(s) for work in reported for block in work.blocks for s in block.subsets())
 
 
 def parameters(estimate: Estimate, mixtures: int) -> int:

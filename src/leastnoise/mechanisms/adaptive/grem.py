@@ -1,7 +1,7 @@
 """GReM-MLE: noisy tables or residuals in, consistent tables with variances out, updated where something changed.
 
 The noise of a residual is that of its table with independent noise of one variance in every cell, centred with the
-priors (AIM+GReM algorithm 5). Measurements of one residual then share their covariance up to a factor, so the best
+baselines (AIM+GReM algorithm 5). Measurements of one residual then share their covariance up to a factor, so the best
 estimate is their average by inverse variance, and different residuals do not touch each other (Theorem 4.1).
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.algebra.residual import Axes, subsets, uniform_priors
+from leastnoise.algebra.residual import Axes, subsets, uniform_baselines
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive.allocation import residual_cost
 from leastnoise.release.measurements import Measurements
@@ -24,12 +24,12 @@ from leastnoise.release.state import State
 from leastnoise.strategies.integer import Centring
 
 Members = tuple[int, ...]  # attributes, ascending
-KEPT_CELLS = 2**27  # tables of up to so many cells in all, 1 GiB, are kept unless told otherwise
+KEPT_CELLS = 2**27  # tables of up to so many cells in all, 1 GiB, are kept unless stated otherwise
 
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """A noisy residual: its attributes, its table up to what the priors fill, and the variance of its noise."""
+    """A noisy residual: its attributes, its table up to what the baselines fill, and the variance of its noise."""
 
     attributes: Members
     table: Array
@@ -39,8 +39,8 @@ class Residual:
 class Estimates:
     """What is known of some tables: every residual with its precision, and the tables put together from them.
 
-    Residuals of which nothing is known are filled by the priors (uniform unless given). Tables are kept up to date, or
-    with `keep=False` put together when asked for; unless given, they are kept up to `KEPT_CELLS` in all.
+    Residuals of which nothing is known are filled by the baselines (uniform unless given). Tables are kept up to date,
+    or with `keep=False` put together when asked for; unless given, they are kept up to `KEPT_CELLS` in all.
 
     >>> estimates = Estimates((2, 3), [(0, 1)])
     >>> estimates.observe(split_table((0, 1), [[3, 1, 2], [0, 4, 2]], variance=1.0))
@@ -56,14 +56,16 @@ class Estimates:
         self,
         shape: Sequence[int],
         sets: Iterable[Members],
-        priors: Sequence[Array] | None = None,
+        baselines: Sequence[Array] | None = None,
         keep: bool | None = None,
     ) -> None:
         self.shape = tuple(shape)
-        self.priors = uniform_priors(self.shape) if priors is None else tuple(priors)
-        if tuple(len(p) for p in self.priors) != self.shape:
-            raise LeastnoiseError(f"priors of sizes {[len(p) for p in self.priors]} do not fit the shape {self.shape}")
-        self._along: list[float | Array] = [float(p[0]) if (p == p[0]).all() else p for p in self.priors]
+        self.baselines = uniform_baselines(self.shape) if baselines is None else tuple(baselines)
+        if tuple(len(p) for p in self.baselines) != self.shape:
+            raise LeastnoiseError(
+                f"baselines of sizes {[len(p) for p in self.baselines]} do not fit the shape {self.shape}"
+            )
+        self._along: list[float | Array] = [float(p[0]) if (p == p[0]).all() else p for p in self.baselines]
         self._parts: dict[Members, Array] = {}
         self._precisions: dict[Members, float] = {}
         self._sets = tuple(dict.fromkeys(self._checked(s) for s in sets))
@@ -127,13 +129,13 @@ class Estimates:
     def variances(self, attributes: Members) -> Array:
         """Exact variance of every cell of a table; infinite where a residual that it needs is not known."""
         members = self._checked(attributes)
-        found = np.zeros(self._sizes(members))
+        values = np.zeros(self._sizes(members))
         for _, part in _axes_and_parts(members):
             precision = self.precision(part)
-            cells = reduce(np.multiply.outer, [_cell(self.priors[a], a in part) for a in members], np.ones(()))
+            cells = reduce(np.multiply.outer, [_cell(self.baselines[a], a in part) for a in members], np.ones(()))
             noise = inf if precision == 0 else 1 / precision
-            found[cells > 0] += noise * cells[cells > 0]  # elsewhere the residual plays no part
-        return found
+            values[cells > 0] += noise * cells[cells > 0]  # elsewhere the residual plays no part
+        return values
 
     def _average(self, new: Residual) -> Array:
         """Average by inverse variance; returns how far the estimate moved."""
@@ -150,7 +152,7 @@ class Estimates:
         return move
 
     def _centred(self, new: Residual) -> Residual:
-        """A copy whose table is centred with the priors, once it is checked."""
+        """A copy whose table is centred with the baselines, once it is checked."""
         members = self._checked(new.attributes)
         if np.shape(new.table) != self._sizes(members):
             raise LeastnoiseError(
@@ -177,7 +179,7 @@ class Estimates:
 
 
 def split_table(attributes: Members, table: npt.ArrayLike, variance: float) -> tuple[Residual, ...]:
-    """A table with independent noise of one variance in every cell, as independent residuals (uniform priors only).
+    """A table with independent noise of one variance in every cell, as independent residuals (uniform baselines only).
 
     Summing over an axis of n values makes the variance n times as large, so residual A of table S has variance
     times the product of n_i over S without A.
@@ -202,25 +204,31 @@ def split_table(attributes: Members, table: npt.ArrayLike, variance: float) -> t
 
 
 def residuals_of(part: Measurements) -> tuple[Residual, ...]:
-    """The residuals that a release measured, if it measured them evenly, as plans for tables with uniform priors do.
+    """The residuals that a release measured, if it measured them evenly, as plans for tables with uniform baselines do.
 
     Guarantees: agrees_with_the_release.
     """
-    state, recipe = State.of([part]), part.recipe
-    found = []
-    for orbit, known, probes in zip(state.structure.orbits, state.known, recipe.probes, strict=True):
+    state, integer_plan = State.of([part]), part.integer_plan
+    results = []
+    for orbit, known, noisy_queries in zip(
+        state.structure.orbits, state.known, integer_plan.noisy_queries, strict=True
+    ):
         if known is None:
             continue
-        strategy = probes[0].strategy
-        if len(probes) > 1 or strategy.levels is not None or not all(isinstance(p, Centring) for p in strategy.parts):
+        strategy = noisy_queries[0].strategy
+        if (
+            len(noisy_queries) > 1
+            or strategy.levels is not None
+            or not all(isinstance(p, Centring) for p in strategy.parts)
+        ):
             raise LeastnoiseError(
-                "this release does not measure its tables evenly; plan marginals with prior='uniform'"
+                "this release does not measure its tables evenly; plan marginals with baseline='uniform'"
             )
         variance = known.noise * float(residual_cost(strategy.shape))
         for members, table in zip(state.structure.sets(orbit).tolist(), known.tables, strict=True):
             order = np.argsort(members)
-            found.append(Residual(tuple(sorted(members)), table.transpose(order), variance))
-    return tuple(found)
+            results.append(Residual(tuple(sorted(members)), table.transpose(order), variance))
+    return tuple(results)
 
 
 def _axes_and_parts(members: Members) -> Iterator[tuple[Axes, Members]]:
@@ -231,8 +239,9 @@ def _axes_and_parts(members: Members) -> Iterator[tuple[Axes, Members]]:
 def _add(table: Array, parts: Mapping[Axes, Array], along: Sequence[float | Array]) -> None:
     """Add residuals by axes to a table in place, each smeared along the axes that it lacks.
 
-    `along` has the priors, or one number where all of a prior are alike: there, adding the smaller array to every slice
-    is enough. Residuals are added to larger ones first where these are smaller than the table, which saves passes.
+    `along` has the baselines, or one number where all of a baseline are alike: there, adding the smaller array to every
+    slice is enough. Residuals are added to larger ones first where these are smaller than the table, which saves
+    passes.
     """
     every = tuple(range(table.ndim))
     sums = dict(parts)
@@ -262,15 +271,15 @@ def _smeared(part: Array, axes: Axes, target: Axes, along: Sequence[float | Arra
     array, weight = part.reshape([next(sizes) if i in axes else 1 for i in target]), 1.0
     for place, i in enumerate(target):
         if i not in axes:
-            prior = along[i]
-            if isinstance(prior, float):
-                weight *= prior
+            baseline = along[i]
+            if isinstance(baseline, float):
+                weight *= baseline
             else:
-                array = array * prior.reshape(-1, *[1] * (len(target) - place - 1))
+                array = array * baseline.reshape(-1, *[1] * (len(target) - place - 1))
     return array * weight
 
 
-def _cell(prior: Array, kept: bool) -> Array:
+def _cell(baseline: Array, kept: bool) -> Array:
     """Variance factor of each value: noise centred along its axis (row norms of I - pi 1^T), or smeared along it."""
-    squares: Array = prior**2
-    return 1 - 2 * prior + len(prior) * squares if kept else squares
+    squares: Array = baseline**2
+    return 1 - 2 * baseline + len(baseline) * squares if kept else squares

@@ -13,17 +13,17 @@ from typing import Any
 from leastnoise._types import Array, Progress
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.adaptive.aim import CHOICE, CLOSING, ROUNDS_PER_ATTRIBUTE, Chosen, first_part
-from leastnoise.mechanisms.adaptive.candidates import Aims
-from leastnoise.mechanisms.adaptive.completed import given_priors
+from leastnoise.mechanisms.adaptive.aim import CHOICE, CLOSING, ROUNDS_PER_ATTRIBUTE, AimRounds, first_part
+from leastnoise.mechanisms.adaptive.candidates import Candidates
+from leastnoise.mechanisms.adaptive.completed import given_baselines
 from leastnoise.mechanisms.adaptive.rounds import Round, Step
 from leastnoise.mechanisms.adaptive.survey import Gauge, Survey
-from leastnoise.mechanisms.adaptive.surveyed import LOOK, ROUNDS, START, Surveyed
+from leastnoise.mechanisms.adaptive.surveyed import LOOK, ROUNDS, START, SurveyRounds
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.mechanism import FILE_BYTES, Mechanism
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
-from leastnoise.planning.integer_plan import cost_of, probe_for
+from leastnoise.planning.integer_plan import cost_of, noisy_query_for
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.exponential_mechanism import epsilon_for_cost
@@ -38,7 +38,7 @@ FINEST = 10_000  # an even share of the budget divided by this must still be eno
 
 
 @dataclass(frozen=True, eq=False)
-class Adaptive(Mechanism[TableRelease]):
+class AdaptivePlan(Mechanism[TableRelease]):
     """What an adaptive release is asked for; `run` makes it.
 
     Guarantees: spends_the_whole_budget_and_never_more; debit_comes_first_and_is_the_whole_budget;
@@ -52,7 +52,7 @@ class Adaptive(Mechanism[TableRelease]):
     select: Select = "survey"
     rounds: int | None = None  # with select "choice": how many the budget is divided into at first
     fitting: bool = False  # with select "survey": compare with a fitted distribution, too
-    prior: Mapping[str, Any] | None = None  # public distributions of some attributes
+    baseline: Mapping[str, Any] | None = None  # public distributions of some attributes
 
     @property
     def domain(self) -> Domain:
@@ -71,27 +71,31 @@ class Adaptive(Mechanism[TableRelease]):
 
     @cached_property
     def _given(self) -> dict[int, Array]:
-        return given_priors(self.workload.domain, self.prior)
+        return given_baselines(self.workload.domain, self.baseline)
 
     @cached_property
-    def aims(self) -> Aims:
+    def candidates(self) -> Candidates:
         """Residuals and tables; public."""
-        return Aims.of(self.workload, self.budget)
+        return Candidates.of(self.workload, self.budget)
 
     def check(self) -> None:
         """Refuse before the debit what would fail after it: tables that nobody counts, noise that cannot be drawn."""
-        aims, total = self.aims, self.budget.exact_cost
-        checked_sets(self.workload.domain, aims.tables)
-        for probes in aims.base.recipe.probes:
-            costs = [cost_of(p, self.budget) for p in probes]
-            for probe, cost in zip(probes, costs, strict=True):
+        candidates, total = self.candidates, self.budget.exact_cost
+        checked_sets(self.workload.domain, candidates.tables)
+        for noisy_queries in candidates.base.integer_plan.noisy_queries:
+            costs = [cost_of(p, self.budget) for p in noisy_queries]
+            for noisy_query, cost in zip(noisy_queries, costs, strict=True):
                 if cost:
-                    probe_for(probe.strategy, self.budget, total * cost / sum(costs) / (FINEST * len(aims.residuals)))
-        if not (aims.ways > 1).any():
+                    noisy_query_for(
+                        noisy_query.strategy,
+                        self.budget,
+                        total * cost / sum(costs) / (FINEST * len(candidates.residuals)),
+                    )
+        if not (candidates.ways > 1).any():
             return
-        _check_survey(aims, total * min(LOOK / len(ROUNDS), CLOSING))
+        _check_survey(candidates, total * min(LOOK / len(ROUNDS), CLOSING))
         if self.select == "choice":
-            ones = int((aims.ways == 1).sum())
+            ones = int((candidates.ways == 1).sum())
             if self.rounds is not None and self.rounds <= ones:
                 raise LeastnoiseError(
                     f"rounds {self.rounds} are too few: {ones} one-way tables come first; use at least {ones + 1}"
@@ -101,7 +105,7 @@ class Adaptive(Mechanism[TableRelease]):
     def measure(
         self,
         counts: Counts,
-        bits: Bits,
+        random_source: RandomSource,
         progress: Progress | None = None,
         witness: Callable[[Step], object] | None = None,
     ) -> TableRelease:
@@ -115,39 +119,41 @@ class Adaptive(Mechanism[TableRelease]):
                 progress(0, 0, what)
 
         if self.select == "survey":
-            rounds: Surveyed | Chosen = Surveyed(self.aims, counts, bits, says, self.fitting, self._given)
+            rounds: SurveyRounds | AimRounds = SurveyRounds(
+                self.candidates, counts, random_source, says, self.fitting, self._given
+            )
         else:
-            rounds = Chosen(self.aims, counts, bits, says, self.rounds, given=self._given)
+            rounds = AimRounds(self.candidates, counts, random_source, says, self.rounds, given=self._given)
         rounds.known.witness = witness
         rounds.run()
         records = [self._record(r) for r in rounds.rounds]
         adaptive = adaptivity(self.select, self.workload, records, rounds.expected.tolist())
         return TableRelease((rounds.known.together(),), origins=(Origin(adaptive=adaptive),))
 
-    def _record(self, made: Round) -> Any:
+    def _record(self, round_: Round) -> Any:
         names = self.workload.domain.names
-        measured = [[names[a] for a in members] for members in made.measured]
-        return round_record(made.compared, made.selection, measured, made.measurement)
+        measured = [[names[a] for a in members] for members in round_.measured]
+        return round_record(round_.compared, round_.selection, measured, round_.measurement)
 
     @cached_property
     def fingerprint(self) -> str:
         """sha256 of all that decides what is measured."""
-        asked = {
+        query = {
             "adaptive": self.select,
             "rounds": self.rounds,
             "fitting": self.fitting,
-            "prior": {str(a): shares.tolist() for a, shares in self._given.items()},
+            "baseline": {str(a): shares.tolist() for a, shares in self._given.items()},
             "workload": workload_to_json(self.workload),
             "budget": self.budget.to_json(),
         }
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(query, sort_keys=True).encode()).hexdigest()
 
     def room(self, tables: bool) -> int:
         """Bytes that a release needs on disk.
 
         Measurements of half of everything at most, as nobody knows yet what will be measured.
         """
-        cells = sum(float(q) for q in self.aims.queries)
+        cells = sum(float(q) for q in self.candidates.queries)
         return FILE_BYTES + int(8 * min(cells, 2**27)) * (2 if tables else 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -157,8 +163,8 @@ class Adaptive(Mechanism[TableRelease]):
             "select": self.select,
             "rounds": self.rounds,
             "queries": self.workload.queries,
-            "tables": len(self.aims.tables),
-            "candidates": int((self.aims.ways > 1).sum()),
+            "tables": len(self.candidates.tables),
+            "candidates": int((self.candidates.ways > 1).sum()),
             "shares": self.shares(),
             "privacy": {"epsilon": self.cost.epsilon_at(self.delta), "delta": self.delta} | self.cost.to_json(),
         }
@@ -168,8 +174,8 @@ class Adaptive(Mechanism[TableRelease]):
 
         A survey that finds everything measured already is left out, and what it would cost is spent on measuring.
         """
-        ones = max(1, int((self.aims.ways == 1).sum()))
-        if not (self.aims.ways > 1).any():
+        ones = max(1, int((self.candidates.ways == 1).sum()))
+        if not (self.candidates.ways > 1).any():
             first, comparing = 1.0, 0.0
         elif self.select == "survey":
             first, comparing = float(START), float(LOOK)
@@ -180,12 +186,12 @@ class Adaptive(Mechanism[TableRelease]):
         return {"one_way_tables": first, "comparing": comparing, "measuring": 1 - first - comparing}
 
 
-def _check_survey(aims: Aims, mu_squared: Fraction) -> None:
+def _check_survey(candidates: Candidates, mu_squared: Fraction) -> None:
     """Refuse a budget with which a survey of everything would need noise that cannot be drawn."""
-    shape, views = aims.workload.domain.shape, [v for v in aims.views if len(v.members) > 1]
+    shape, views = candidates.workload.domain.shape, [v for v in candidates.views if len(v.members) > 1]
     gauges = [Gauge(v, tuple(shape[a] for a in v.members)) for v in views]
     alike = {(tuple(f.key for f in g.view.families), g.sizes): g for g in gauges}
-    survey = Survey.of(list(alike.values()), mu_squared * len(alike) / len(gauges), aims.base.budget)
+    survey = Survey.of(list(alike.values()), mu_squared * len(alike) / len(gauges), candidates.base.budget)
     if max(survey.variances) > LARGEST_VARIANCE / FINEST:
         raise LeastnoiseError(
             "comparing tables with estimates would need noise beyond 1e14, which is useless; "
@@ -193,22 +199,22 @@ def _check_survey(aims: Aims, mu_squared: Fraction) -> None:
         )
 
 
-def adapt(
+def adaptive_plan(
     workload: Workload,
     budget: Budget,
     *,
     select: Select = "survey",
     rounds: int | None = None,
     fitting: bool = False,
-    prior: Mapping[str, Any] | None = None,
-) -> Adaptive:
+    baseline: Mapping[str, Any] | None = None,
+) -> AdaptivePlan:
     """An adaptive release: one-way tables first, then what differs most from what they suggest.
 
     `select` is "survey", which compares all tables with their estimates and measures the best set of them, or "choice",
     one table a round by the exponential mechanism (AIM+GReM). Tables that were not measured are completed from those
     that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`. With `fitting`, the second
     survey compares with such a distribution as well, and trusts whichever is closer to the data; it takes longer, and
-    was not seen to gain much. `prior` has public distributions of some attributes, by name: what is not measured is
+    was not seen to gain much. `baseline` has public distributions of some attributes, by name: what is not measured is
     completed with them instead of the measured ones (give them to `release.complete` as well).
     """
     if select not in ("survey", "choice"):
@@ -219,5 +225,5 @@ def adapt(
         raise LeastnoiseError("the workload is empty; add statistics, for example .marginals(ways=2)")
     if fitting and select != "survey":
         raise LeastnoiseError("fitting goes with select 'survey' only; leave it out")
-    given_priors(workload.domain, prior)  # refuses bad ones
-    return Adaptive(workload, budget, select, rounds, fitting, prior)
+    given_baselines(workload.domain, baseline)  # refuses bad ones
+    return AdaptivePlan(workload, budget, select, rounds, fitting, baseline)

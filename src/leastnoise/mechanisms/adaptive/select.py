@@ -23,9 +23,9 @@ from leastnoise.algebra.exact import exact_sum
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive.grem import Estimates, Members
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.noise.tail import Enclosure, normal
-from leastnoise.privacy.exponential_mechanism import choice_cost, choice_rho
+from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost, exponential_mechanism_rho
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 GRID = 2**6  # estimates are rounded to multiples of 1/GRID before they meet the data
@@ -65,21 +65,23 @@ class Selection:
     @property
     def rho(self) -> Fraction:
         """Exact zCDP cost (AIM+GReM Proposition B.3)."""
-        return choice_rho(self.epsilon)
+        return exponential_mechanism_rho(self.epsilon)
 
     @property
     def mu_squared(self) -> Fraction:
         """Exact cost in Gaussian privacy, which adds up with that of measurements (docs/privacy.md, Choosing)."""
-        return choice_cost(self.epsilon)
+        return exponential_mechanism_cost(self.epsilon)
 
     @property
     def sensitivity(self) -> int:
         """How far one person moves a score at most: each row that comes or goes moves one cell by 1."""
         return self.neighbours.moves * max(self.weights)
 
-    def choose(self, distances: Mapping[Members, int], allowances: Mapping[Members, int], bits: Bits) -> Members:
+    def choose(
+        self, distances: Mapping[Members, int], allowances: Mapping[Members, int], random_source: RandomSource
+    ) -> Members:
         """Draw a candidate; distances and allowances are in units of 1/GRID."""
-        return self.candidates[draw(self._steps(distances, allowances), self._scale, bits)]
+        return self.candidates[draw(self._steps(distances, allowances), self._scale, random_source)]
 
     @property
     def _scale(self) -> int:
@@ -95,8 +97,8 @@ class Selection:
     def log_probabilities(self, distances: Mapping[Members, int], allowances: Mapping[Members, int]) -> Array:
         """Logarithms of the probabilities of all candidates."""
         logs = -np.array([step / self._scale for step in self._steps(distances, allowances)])
-        found: Array = logs - np.log(np.exp(logs).sum())
-        return found
+        values: Array = logs - np.log(np.exp(logs).sum())
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,22 +190,22 @@ def overlaps(candidates: Iterable[Members], workload: Iterable[Members]) -> tupl
     >>> overlaps([(0,), (0, 1)], [(0, 1), (0, 2)])
     (2, 3)
     """
-    asked = Counter(a for members in workload for a in members)
-    return tuple(sum(asked[a] for a in members) for members in candidates)
+    counter = Counter(a for members in workload for a in members)
+    return tuple(sum(counter[a] for a in members) for members in candidates)
 
 
-def draw(steps: Sequence[int], scale: int, bits: Bits) -> int:
+def draw(steps: Sequence[int], scale: int, random_source: RandomSource) -> int:
     """An index with probability in proportion to e^(-steps/scale), exactly.
 
     Guarantees: draws_the_stated_distribution; more_bits_decide_close_calls.
     """
-    u, known = int(bits.words(1)[0]), 64
-    found = _decide_fast(u, steps, scale)
-    while found is None:
-        found = _decide(u, known, steps, scale)
-        if found is None:
-            u, known = (u << 64) | int(bits.words(1)[0]), known + 64
-    return found
+    u, known = int(random_source.words(1)[0]), 64
+    number = _decide_fast(u, steps, scale)
+    while number is None:
+        number = _decide(u, known, steps, scale)
+        if number is None:
+            u, known = (u << 64) | int(random_source.words(1)[0]), known + 64
+    return number
 
 
 def _decide_fast(u: int, steps: Sequence[int], scale: int) -> int | None:
@@ -252,6 +254,6 @@ def _exponential(q: Fraction, bits: int) -> Enclosure:
     """Bounds of e^-q * 2^bits."""
     if q >= bits:
         return Enclosure(0, 1)
-    found = normal(2 * q, bits)  # holds e^(x^2/2), here with x^2 = 2 q
-    one = 1 << (found.bits + bits)
-    return Enclosure(one // found.exponential.high, -(-one // found.exponential.low))
+    result = normal(2 * q, bits)  # holds e^(x^2/2), here with x^2 = 2 q
+    one = 1 << (result.bits + bits)
+    return Enclosure(one // result.exponential.high, -(-one // result.exponential.low))

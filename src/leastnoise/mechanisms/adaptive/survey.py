@@ -20,7 +20,7 @@ from leastnoise.mechanisms.adaptive.candidates import View
 from leastnoise.mechanisms.adaptive.rounds import Knowledge
 from leastnoise.mechanisms.adaptive.select import GRID, difference, rounded
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.noise import Bits, rounded_gaussian
+from leastnoise.noise import RandomSource, rounded_gaussian
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.state import Members
@@ -56,13 +56,13 @@ class Gauge:
 
     def distance(self, counts: IntArray, estimate: Array) -> int:
         """sum |queries of counts - queries of estimate|, in units of 1/GRID."""
-        found = difference(
+        values = difference(
             counts, rounded(estimate), self.sensitivity
         )  # queries sum to so many times the cells at most
         for axis, matrix in enumerate(self._matrices):
             if matrix is not None:
-                found = along(matrix.T, found, axis)
-        return int(np.abs(found).sum())
+                values = along(matrix.T, values, axis)
+        return int(np.abs(values).sum())
 
 
 def _whole(family: Family, size: int) -> IntArray | None:
@@ -102,13 +102,13 @@ class Survey:
         """Standard deviations of the noise, in rows."""
         return np.array([float(v) ** 0.5 / GRID for v in self.variances])
 
-    def take(self, counts: Counts, estimate: Reference, bits: Bits) -> Array:
+    def take(self, counts: Counts, estimate: Reference, random_source: RandomSource) -> Array:
         """Noisy distances in rows, one per gauge. Exact distances never leave this method."""
         noisy = np.zeros(len(self.gauges))
         exact = list(_distances(self.gauges, counts, estimate))
         for variance in dict.fromkeys(self.variances):
             places = [i for i, v in enumerate(self.variances) if v == variance]
-            noise = rounded_gaussian(bits, variance, len(places)).tolist()
+            noise = rounded_gaussian(random_source, variance, len(places)).tolist()
             noisy[places] = [(exact[i] + e) / GRID for i, e in zip(places, noise, strict=True)]
         return noisy
 
@@ -150,7 +150,7 @@ def look(
     places: IntArray,
     mu_squared: Fraction,
     counts: Counts,
-    bits: Bits,
+    random_source: RandomSource,
     other: Reference | None = None,
 ) -> Fraction:
     """Survey some unmeasured residuals and set their `bias`: the L1 error in its own view that leaving one out causes.
@@ -158,24 +158,26 @@ def look(
     With another reference than the completed tables, both are surveyed at half the cost each, and the one that is
     closer to the data on the whole tells the errors. Returns what it cost, which is taken down before data is read.
     """
-    aims, shape = known.aims, known.aims.workload.domain.shape
-    views = [aims.views[i] for i in places.tolist()]
+    candidates, shape = known.candidates, known.candidates.workload.domain.shape
+    views = [candidates.views[i] for i in places.tolist()]
     references = [known.completed().counts, *([] if other is None else [other])]
     gauges = [Gauge(v, tuple(shape[a] for a in v.members)) for v in views]
-    survey = Survey.of(gauges, mu_squared / len(references), aims.base.budget)
+    survey = Survey.of(gauges, mu_squared / len(references), candidates.base.budget)
     known.choose(survey.cost.mu_squared * len(references))
-    taken = [survey.take(counts, reference, bits) for reference in references]
+    taken = [survey.take(counts, reference, random_source) for reference in references]
     if known.witness is not None:
         for reference, noisy in zip(references, taken, strict=True):
             known.witness(Taken(survey, {v.members: reference(v.members) for v in views}, noisy))
     seen = min(taken, key=np.sum)
-    likely, ways = np.zeros(len(bias)), aims.ways[places]
+    likely, ways = np.zeros(len(bias)), candidates.ways[places]
     for k in np.unique(ways):
         here = ways == k
         likely[places[here]] = towards_mean(seen[here], survey.deviations[here])
     for i in places[np.argsort(ways, kind="stable")].tolist():
-        lower = [j for j in aims.inside[i] if j != i and known.precision[j] == 0]  # their errors are part of this one
-        part = sum((aims.views[i].smear(aims.residuals[j]) * bias[j]) ** 2 for j in lower)
+        lower = [
+            j for j in candidates.inside[i] if j != i and known.precision[j] == 0
+        ]  # their errors are part of this one
+        part = sum((candidates.views[i].smear(candidates.residuals[j]) * bias[j]) ** 2 for j in lower)
         bias[i] = max(likely[i] ** 2 - part, 0.0) ** 0.5
     return survey.cost.mu_squared * len(references)
 
@@ -187,5 +189,5 @@ def towards_mean(seen: Array, deviations: Array) -> Array:
     """
     noise = float(np.mean(deviations**2))
     mean, spread = float(seen.mean()), max(float(seen.var()) - noise, 0.0)
-    found: Array = np.maximum(mean + spread / (spread + deviations**2) * (seen - mean), 0.0)
-    return found
+    values: Array = np.maximum(mean + spread / (spread + deviations**2) * (seen - mean), 0.0)
+    return values

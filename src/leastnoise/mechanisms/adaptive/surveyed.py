@@ -11,13 +11,13 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.estimate import fit
 from leastnoise.mechanisms.adaptive.allocation import exact_shares
-from leastnoise.mechanisms.adaptive.candidates import Aims
-from leastnoise.mechanisms.adaptive.rounds import Knowledge, Round, Says, recipe_of
+from leastnoise.mechanisms.adaptive.candidates import Candidates
+from leastnoise.mechanisms.adaptive.rounds import Knowledge, Round, Says, integer_plan_of
 from leastnoise.mechanisms.adaptive.shares import Shares, best_shares, share_among
 from leastnoise.mechanisms.adaptive.survey import Reference, look
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.release import TableRelease
 from leastnoise.release.state import Members
 
@@ -30,15 +30,15 @@ WORTH = 0.01  # of the precision of a residual: it is not measured again for les
 
 
 @dataclass(eq=False)
-class Surveyed:
+class SurveyRounds:
     """The state of a surveyed release; `run` goes through all rounds.
 
     Guarantees: spends_the_whole_budget_and_never_more; only_surveys_choices_and_measurements_read_data.
     """
 
-    aims: Aims
+    candidates: Candidates
     counts: Counts
-    bits: Bits
+    random_source: RandomSource
     says: Says
     fitting: bool = False  # compare with a fitted distribution, too
     given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
@@ -47,13 +47,13 @@ class Surveyed:
     rounds: list[Round] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.known = Knowledge(self.aims, self.given)
-        self.bias = np.zeros(len(self.aims.residuals))
+        self.known = Knowledge(self.candidates, self.given)
+        self.bias = np.zeros(len(self.candidates.residuals))
 
     def run(self) -> None:
         """All rounds, until the budget is spent."""
-        total = self.aims.base.budget.exact_cost
-        more = bool((self.aims.ways > 1).any())
+        total = self.candidates.base.budget.exact_cost
+        more = bool((self.candidates.ways > 1).any())
         self._start(total * START if more else total)
         for r, share in enumerate(ROUNDS if more else ()):
             looked = self._look(r == 0, total * LOOK / len(ROUNDS))
@@ -66,8 +66,8 @@ class Surveyed:
                 break
 
     @property
-    def _situation(self) -> tuple[Aims, Array, Array]:
-        return self.aims, self.known.precision, self.bias
+    def _situation(self) -> tuple[Candidates, Array, Array]:
+        return self.candidates, self.known.precision, self.bias
 
     def _everything(self, left: float) -> Shares | None:
         """All that is left on all tables at once, where the first survey already tells that this is about as good.
@@ -75,12 +75,12 @@ class Surveyed:
         What larger tables hold beyond those that were surveyed is not known then; it is guessed from these.
         """
         guess, seen = self.bias.copy(), self.bias > 0
-        for i in np.flatnonzero((self.aims.ways > 1) & (self.known.precision == 0) & ~seen).tolist():
-            inside = self.aims.inside[i]
+        for i in np.flatnonzero((self.candidates.ways > 1) & (self.known.precision == 0) & ~seen).tolist():
+            inside = self.candidates.inside[i]
             guess[i] = GUESS * float(np.mean(self.bias[inside[seen[inside]]])) if seen[inside].any() else 0.0
         whole = np.ones(len(guess), dtype=bool)
-        everything = share_among(self.aims, whole, self.known.precision, guess, left)
-        best = best_shares(self.aims, self.known.precision, guess, left)
+        everything = share_among(self.candidates, whole, self.known.precision, guess, left)
+        best = best_shares(self.candidates, self.known.precision, guess, left)
         return everything if everything.error <= CLOSE * best.error else None
 
     @property
@@ -90,13 +90,13 @@ class Surveyed:
 
     def _start(self, part: Fraction) -> None:
         """The total and the one-way tables, which every later estimate stands on."""
-        low = self.aims.ways <= 1
-        found = share_among(self.aims, low, self.known.precision, self.bias, float(part))
-        self._measure(found, part, (0, Fraction(0)))
+        low = self.candidates.ways <= 1
+        shares = share_among(self.candidates, low, self.known.precision, self.bias, float(part))
+        self._measure(shares, part, (0, Fraction(0)))
 
     def _look(self, first: bool, mu_squared: Fraction) -> tuple[int, Fraction]:
         """Survey what was not measured yet: of two attributes at first, then everything."""
-        ways = self.aims.ways
+        ways = self.candidates.ways
         open_ = (ways > 1) & (self.known.precision == 0)
         if first:
             open_ &= ways == ways[open_].min()
@@ -105,35 +105,41 @@ class Surveyed:
             return 0, Fraction(0)
         self.says(f"comparing {len(places):,} tables with their estimates")
         other = self._fitted() if self.fitting and not first else None
-        cost = look(self.known, self.bias, places, mu_squared, self.counts, self.bits, other)
+        cost = look(self.known, self.bias, places, mu_squared, self.counts, self.random_source, other)
         return len(places), cost
 
     def _fitted(self) -> Reference:
         """Tables of the distribution that fits what was measured so far."""
-        names, found = self.aims.workload.domain.names, fit(TableRelease((self.known.together(),)))
+        names, estimate = self.candidates.workload.domain.names, fit(TableRelease((self.known.together(),)))
 
         def counts(members: Members) -> Array:
-            return found.counts(*(names[a] for a in members))
+            return estimate.counts(*(names[a] for a in members))
 
         return counts
 
-    def _measure(self, found: Shares, part: Fraction, looked: tuple[int, Fraction]) -> None:
+    def _measure(self, shares: Shares, part: Fraction, looked: tuple[int, Fraction]) -> None:
         """Measure by shares, for exactly `part` up to the rounding of variances."""
-        precision, budget = self.known.precision, self.aims.base.budget
-        spend = np.where(found.spend > WORTH * precision, found.spend, 0.0)
-        chosen = [i for i in np.flatnonzero(spend > 0).tolist() if self.aims.template(self.aims.residuals[i]).parts]
+        precision, budget = self.known.precision, self.candidates.base.budget
+        spend = np.where(shares.spend > WORTH * precision, shares.spend, 0.0)
+        chosen = [
+            i
+            for i in np.flatnonzero(spend > 0).tolist()
+            if self.candidates.template(self.candidates.residuals[i]).parts
+        ]
         exact = dict(zip(chosen, exact_shares(spend[chosen]), strict=True)) if chosen else {}
         free = [
             i
-            for i in np.flatnonzero(found.on & (precision == 0)).tolist()
-            if not self.aims.template(self.aims.residuals[i]).parts
+            for i in np.flatnonzero(shares.on & (precision == 0)).tolist()
+            if not self.candidates.template(self.candidates.residuals[i]).parts
         ]
-        probes = {
-            self.aims.residuals[i]: self.aims.template(self.aims.residuals[i]).probes(part * exact.get(i, 0), budget)
+        noisy_queries = {
+            self.candidates.residuals[i]: self.candidates.template(self.candidates.residuals[i]).noisy_queries(
+                part * exact.get(i, 0), budget
+            )
             for i in [*free, *chosen]
         }
-        recipe = recipe_of(self.aims, probes)
-        self.says(f"measuring {len(recipe.workload.blocks):,} tables")
-        self.known.allow(recipe.cost.mu_squared)
-        self.known.observe(measure(recipe, self.counts, self.bits))
-        self.rounds.append(Round.of(*looked, recipe))
+        integer_plan = integer_plan_of(self.candidates, noisy_queries)
+        self.says(f"measuring {len(integer_plan.workload.blocks):,} tables")
+        self.known.allow(integer_plan.cost.mu_squared)
+        self.known.observe(measure(integer_plan, self.counts, self.random_source))
+        self.rounds.append(Round.of(*looked, integer_plan))

@@ -50,7 +50,7 @@ class Header(Once):
 def record(release: MatrixRelease) -> Saved[Header]:
     """Header, arrays and names of a release."""
     plan = release.plan
-    header = Header(**folders.told_once(release, plan.fingerprint), **plan_fields(plan))
+    header = Header(**folders.run_fields(release, plan.fingerprint), **plan_fields(plan))
     return Saved(header, plan.arrays() | {"measured": narrow(release.measured)}, called(plan))
 
 
@@ -107,7 +107,7 @@ def _system(arrays: Arrays) -> System:
         raise LeastnoiseError("its queries and what was measured are on different items")
     if queries.shape[1] > MOST_ITEMS or max(queries.size, strategy.size) > MOST_ENTRIES:
         raise LeastnoiseError("its matrices are larger than any that can be planned")
-    made = Measured(queries, strategy)
-    if not (made.variances <= LARGEST_VARIANCE).all():  # nor NaN
+    measured = Measured(queries, strategy)
+    if not (measured.variances <= LARGEST_VARIANCE).all():  # nor NaN
         raise LeastnoiseError("its queries are no numbers that can be answered")
-    return made
+    return measured

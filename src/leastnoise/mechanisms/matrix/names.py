@@ -56,19 +56,20 @@ def too_large(rows: int, columns: int) -> LeastnoiseError:
 def counted(items: Items | None, count: int) -> Attribute:
     """The column of the data that is counted, and its values: one per item."""
     if isinstance(items, Attribute):
-        found = items
+        attribute = items
     elif isinstance(items, Mapping):
         if len(items) != 1:
             raise LeastnoiseError('items are the values of one column; write {"page": ["home", "shop"]}')
         ((name, spec),) = items.items()
-        found = Attribute.of(name, spec)
+        attribute = Attribute.of(name, spec)
     else:
-        found = Attribute.of(ITEM, count if items is None else items)
-    if found.size != count:
+        attribute = Attribute.of(ITEM, count if items is None else items)
+    if attribute.size != count:
         raise LeastnoiseError(
-            f"{found.name!r} has {found.size:,} values but the queries have {count:,} items; give one value per item"
+            f"{attribute.name!r} has {attribute.size:,} values but the queries have {count:,} items; give one value "
+            f"per item"
         )
-    return found
+    return attribute
 
 
 def checked_names(names: object, count: int) -> Names | None:
@@ -77,18 +78,18 @@ def checked_names(names: object, count: int) -> Names | None:
         return None
     if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
         raise LeastnoiseError("names are a list with a text for each query")
-    found = tuple(names)
-    if len(found) != count:
-        raise LeastnoiseError(f"there are {len(found):,} names for {count:,} queries; give one for each")
-    for name in found:
+    results = tuple(names)
+    if len(results) != count:
+        raise LeastnoiseError(f"there are {len(results):,} names for {count:,} queries; give one for each")
+    for name in results:
         if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST:
             raise LeastnoiseError(
                 f"{str(name)[:40]!r} cannot name a query; give a line of at most {LONGEST} characters"
             )
-    if len(set(found)) < count:
-        twice = next(name for k, name in enumerate(found) if name in found[:k])
+    if len(set(results)) < count:
+        twice = next(name for k, name in enumerate(results) if name in results[:k])
         raise LeastnoiseError(f"two queries are named {twice!r}; names must differ")
-    return found
+    return results
 
 
 def place_of(query: object, count: int, numbers: Mapping[str, int]) -> int:
@@ -108,12 +109,12 @@ def place_of(query: object, count: int, numbers: Mapping[str, int]) -> int:
 
 def places_of(queries: npt.ArrayLike, count: int, numbers: Mapping[str, int]) -> IntArray:
     """Numbers of some queries."""
-    found = np.atleast_1d(np.asarray(queries))
-    if found.dtype.kind == "U" and found.ndim == 1:
-        return np.array([place_of(q, count, numbers) for q in found.tolist()], dtype=np.int64)
-    if found.dtype.kind not in "iu" or found.ndim != 1 or ((found < 0) | (found >= count)).any():
+    values = np.atleast_1d(np.asarray(queries))
+    if values.dtype.kind == "U" and values.ndim == 1:
+        return np.array([place_of(q, count, numbers) for q in values.tolist()], dtype=np.int64)
+    if values.dtype.kind not in "iu" or values.ndim != 1 or ((values < 0) | (values >= count)).any():
         raise LeastnoiseError(f"queries are numbered from 0 to {count - 1:,}; give a list of such numbers")
-    return found.astype(np.int64)
+    return values.astype(np.int64)
 
 
 def parsed(question: str, count: int, numbers: Mapping[str, int]) -> dict[int, float]:
@@ -125,8 +126,8 @@ def parsed(question: str, count: int, numbers: Mapping[str, int]) -> dict[int, f
     if question in numbers:
         return {numbers[question]: 1.0}
     first, *rest = _SIGN.split(question.strip())
-    found: dict[int, float] = {}
+    entries: dict[int, float] = {}
     for sign, name in [("+", first), *zip(rest[::2], rest[1::2], strict=True)]:
         place = place_of(name.strip(), count, numbers)
-        found[place] = found.get(place, 0.0) + (1.0 if sign == "+" else -1.0)
-    return found
+        entries[place] = entries.get(place, 0.0) + (1.0 if sign == "+" else -1.0)
+    return entries

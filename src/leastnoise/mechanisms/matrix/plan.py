@@ -21,7 +21,7 @@ from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.matrix.names import Items, Names, checked_names, counted, places_of, too_large, unwrapped
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
-from leastnoise.noise import Bits, rounded_gaussian
+from leastnoise.noise import RandomSource, rounded_gaussian
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.planning.integer_plan import GRAIN, LEAST_DEVIATION, ROUNDED, sensitivity
 from leastnoise.planning.summary import no_noise_needed, number, percent_above
@@ -58,9 +58,9 @@ class RunningTotals:
 
 
 def running_totals(items: int) -> RunningTotals:
-    """The queries of continual counting, for `factorize`: how many events there were up to each of `items` steps.
+    """The queries of continual counting, for `matrix_plan`: how many events there were up to each of `items` steps.
 
-    >>> plan = factorize(running_totals(4), Budget(mu=1), objective="max")
+    >>> plan = matrix_plan(running_totals(4), Budget(mu=1), objective="max")
     >>> round(plan.max_std_error, 3)
     1.326
     """
@@ -180,7 +180,7 @@ class MatrixPlan(Mechanism[MatrixRelease]):
 
     @property
     def streams(self) -> bool:
-        """Whether each answer can be told as soon as its item has come."""
+        """Whether each answer can be reported as soon as its item has come."""
         return not isinstance(self.system, Measured) or self.system.lower
 
     def covariance(self, queries: npt.ArrayLike) -> Array:
@@ -188,13 +188,13 @@ class MatrixPlan(Mechanism[MatrixRelease]):
         rows = self.noise_std * self.system.coordinates(self.places(queries))
         return rows @ rows.T
 
-    def measure(self, counts: Counts, bits: Bits, progress: Progress | None = None) -> MatrixRelease:
+    def measure(self, counts: Counts, random_source: RandomSource, progress: Progress | None = None) -> MatrixRelease:
         """Measure counts with fresh noise; `run` debits first."""
         (table,) = counts.tables([(0,)])
         exact = self.system.apply(table)
-        published = exact + rounded_gaussian(bits, self.variance, len(exact))
+        published = exact + rounded_gaussian(random_source, self.variance, len(exact))
         published.flags.writeable = False
-        return MatrixRelease(self, published, insecure=bits.insecure)
+        return MatrixRelease(self, published, insecure=random_source.insecure)
 
     def room(self, tables: bool) -> int:
         """Bytes that a release needs on disk."""
@@ -239,7 +239,7 @@ class MatrixPlan(Mechanism[MatrixRelease]):
         return f"<MatrixPlan of {self.queries:,} queries on {self.items:,} items; {self.cost}>"
 
 
-def factorize(
+def matrix_plan(
     queries: npt.ArrayLike | RunningTotals,
     budget: Budget,
     *,
@@ -257,9 +257,9 @@ def factorize(
     `items` says which column of the data is counted and what its values are, such as {"page": ["home", "shop"]};
     `names` are those of the queries. A data frame brings both along: its columns and its index.
 
-    >>> from leastnoise.noise import SeededBits
-    >>> plan = factorize([[1, 1, 0], [0, 1, 1]], Budget(epsilon=1, delta=1e-9))
-    >>> release = plan.run([100, 200, 300], bits=SeededBits(1))
+    >>> from leastnoise.noise import SeededRandomSource
+    >>> plan = matrix_plan([[1, 1, 0], [0, 1, 1]], Budget(epsilon=1, delta=1e-9))
+    >>> release = plan.run([100, 200, 300], random_source=SeededRandomSource(1))
     >>> [round(x) for x in release.values]
     [290, 494]
 

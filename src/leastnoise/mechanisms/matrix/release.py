@@ -14,7 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.matrix.names import parsed
 from leastnoise.planning.summary import number
 from leastnoise.release.planned import PlannedRelease
-from leastnoise.release.queries.linear import Linear
+from leastnoise.release.queries.linear import LinearQuery
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Origin
 from leastnoise.workload import Family
@@ -49,7 +49,7 @@ class MatrixRelease(PlannedRelease):
         answers.flags.writeable = False
         return answers
 
-    def query(self, query: Query) -> Linear:
+    def query(self, query: Query) -> LinearQuery:
         """A query of the matrix by its name or number, sums and differences of some ("north - south", with spaces
         around signs), or a condition on the items in the language of `ask`.
         """
@@ -63,11 +63,11 @@ class MatrixRelease(PlannedRelease):
             return self._combined({int(self.plan.places([query])[0]): 1.0})
         return super().query(query)
 
-    def _combined(self, weights: Mapping[int, float]) -> Linear:
+    def _combined(self, weights: Mapping[int, float]) -> LinearQuery:
         row = sum(weight * self.plan.row(place) for place, weight in weights.items())
-        return Linear.of(self.domain, self.plan.counted.name, row)
+        return LinearQuery.of(self.domain, self.plan.counted.name, row)
 
-    def joint(self, queries: Sequence[Linear]) -> tuple[Array, Array]:
+    def joint(self, queries: Sequence[LinearQuery]) -> tuple[Array, Array]:
         """Values of some queries, and coordinates whose inner products are covariances."""
         self.check_weights(len(queries), self.plan.items)
         rows = np.zeros((len(queries), self.plan.items))

@@ -1,0 +1,1 @@
+"""Streams: a matrix that is answered while items arrive."""

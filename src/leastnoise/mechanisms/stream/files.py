@@ -37,7 +37,7 @@ class Header(matrix_files.Header):
 def write(stream: Stream, folder: Path) -> str:
     """Write a stream without items into an empty folder; returns the checksum with which its journal starts."""
     plan = stream.plan
-    fields = folders.told_once(stream, plan.fingerprint) | matrix_files.plan_fields(plan)
+    fields = folders.run_fields(stream, plan.fingerprint) | matrix_files.plan_fields(plan)
     fields |= {"id": secrets.token_hex(8), "inode": appended.create(folder / JOURNAL)}
     return write_folder(Saved(Header(**fields), plan.arrays(), matrix_files.called(plan)), folder).sha256
 

@@ -48,7 +48,7 @@ class Journal:
         in_use = f"the stream {path.parent} is open elsewhere; close it there, or wait until that process has ended"
         self._file = AppendedFile(path, in_use)
         try:
-            with _told(path):
+            with _disk_errors(path):
                 self.steps = self._read(self._file.read())
         except LeastnoiseError:
             self.close()
@@ -59,21 +59,21 @@ class Journal:
         *lines, tail = content.split(b"\n")
         if _LINE.match(tail):  # complete but for its end
             lines.append(tail)
-        found = [self._checked(number, line) for number, line in enumerate(lines)]
+        results = [self._checked(number, line) for number, line in enumerate(lines)]
         self._end = sum(len(line) + 1 for line in lines[:-1])
         last = lines[-1] + b"\n" if lines else b""
         self._put(last)
-        self._count = len(found)
-        return found
+        self._count = len(results)
+        return results
 
     def _checked(self, number: int, line: bytes) -> Step:
-        found = _LINE.fullmatch(line)
-        if found is None or int(found["step"]) != number or found["digest"] != self._next(line[:-65]):
+        match = _LINE.fullmatch(line)
+        if match is None or int(match["step"]) != number or match["digest"] != self._next(line[:-65]):
             raise FORMAT.damaged(self.path, f"step {number} was changed")
-        if int(found["count"]) >= TOO_MANY:
+        if int(match["count"]) >= TOO_MANY:
             raise FORMAT.damaged(self.path, f"step {number} counts more than anybody can have added")
-        self._digest = found["digest"]
-        return Step(int(found["count"]), int(found["measured"]))
+        self._digest = match["digest"]
+        return Step(int(match["count"]), int(match["measured"]))
 
     def _next(self, payload: bytes) -> bytes:
         return hashlib.sha256(self._digest + b" " + payload).hexdigest().encode()
@@ -87,7 +87,7 @@ class Journal:
         payload = f"{number} {step.count} {step.measured}".encode()
         digest = self._next(payload)
         self._failed = True  # until it is known to be on disk
-        with _told(self.path):
+        with _disk_errors(self.path):
             self._put(payload + b" " + digest + b"\n")
         self._failed, self._digest, self._count = False, digest, self._count + 1
 
@@ -101,12 +101,12 @@ class Journal:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _disk_errors(path: Path) -> Iterator[None]:
     """Whatever the disk refuses, in one line."""
     try:
         yield
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise LeastnoiseError(
-            f"{path} cannot be written ({why}); nothing was answered, mend the disk and open the stream again"
+            f"{path} cannot be written ({why}); nothing was answered, repair the disk and open the stream again"
         ) from None

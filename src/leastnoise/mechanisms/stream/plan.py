@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.matrix.names import Items
-from leastnoise.mechanisms.matrix.plan import MatrixPlan, Objective, RunningTotals, factorize
+from leastnoise.mechanisms.matrix.plan import MatrixPlan, Objective, RunningTotals, matrix_plan
 from leastnoise.privacy.budget import Budget
 from leastnoise.strategies.norms_checks import Weights
 
@@ -47,4 +47,4 @@ def stream_plan(
     >>> stream_plan(running_totals(7), Budget(mu=1)).streams
     True
     """
-    return StreamPlan.of(factorize(queries, budget, objective=objective, weights=weights, items=items, names=names))
+    return StreamPlan.of(matrix_plan(queries, budget, objective=objective, weights=weights, items=items, names=names))

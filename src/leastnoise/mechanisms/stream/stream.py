@@ -26,7 +26,7 @@ from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.stream import files as stream_files
 from leastnoise.mechanisms.stream.journal import FORMAT, JOURNAL, Journal, Step
 from leastnoise.mechanisms.stream.plan import StreamPlan
-from leastnoise.noise import Bits, BoundBits, SecureBits, rounded_gaussian
+from leastnoise.noise import BoundRandomSource, RandomSource, SecureRandomSource, rounded_gaussian
 from leastnoise.privacy.ledger import Entry, Ledger
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.files import export, folders
@@ -49,7 +49,7 @@ class Stream:
     """
 
     _journal: Journal | None
-    _bits: Bits
+    _random_source: RandomSource
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Stream:
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
         note: str = "",
-        bits: Bits | None = None,
+        random_source: RandomSource | None = None,
         folder: str | Path | None = None,
     ) -> None:
         plan = StreamPlan.of(plan)
-        self._bits = BoundBits(bits or SecureBits())
+        self._random_source = BoundRandomSource(random_source or SecureRandomSource())
         assumed = plan.budget.neighbours.rows_per_person is not None  # counts come as they are
         run = Run(stopped_runs=None, person=None, rows_assumed=assumed)
-        self._begin(plan, dataset, self._bits.insecure, _opened(ledger), Origin(run=run))
+        self._begin(plan, dataset, self._random_source.insecure, _opened(ledger), Origin(run=run))
         if folder is None:
             self._debit(note)
             return
@@ -106,7 +106,7 @@ class Stream:
         folder: str | Path,
         *,
         ledger: Ledger | str | Path | None = None,
-        bits: Bits | None = None,
+        random_source: RandomSource | None = None,
         moved: bool = False,
     ) -> Stream:
         """Go on with a stream that has a folder. Give its ledger again if `close` is to note the release there.
@@ -117,9 +117,9 @@ class Stream:
         path = Path(folder)
         header, plan = stream_files.load(path, moved)
         stream = cls.__new__(cls)
-        stream._bits = BoundBits(bits or SecureBits())
-        if stream._bits.insecure and not header.insecure:
-            raise LeastnoiseError("the noise of this stream is secure; go on without bits")
+        stream._random_source = BoundRandomSource(random_source or SecureRandomSource())
+        if stream._random_source.insecure and not header.insecure:
+            raise LeastnoiseError("the noise of this stream is secure; go on without random_source")
         origin = Origin(header.created, header.ledger_entry, run=header.run)
         stream._begin(plan, header.dataset, header.insecure, _opened(ledger), origin)
         if stream._book is not None:
@@ -145,7 +145,7 @@ class Stream:
         With `step`, its number from 0, the same call can be made again after a crash: a step that was taken with this
         count is answered as before, and nothing is counted twice.
         """
-        quantile(confidence)  # whatever is wrong with the call is told before a step is taken
+        quantile(confidence)  # whatever is wrong with the call is reported before a step is taken
         with self._turn:
             number = checked_count(count)
             if step is not None and self._known(step, number):
@@ -172,7 +172,7 @@ class Stream:
         return step < t
 
     def _noise(self) -> int:
-        (noise,) = rounded_gaussian(self._bits, self.plan.variance, 1).tolist()
+        (noise,) = rounded_gaussian(self._random_source, self.plan.variance, 1).tolist()
         return int(noise)
 
     def _exact(self, t: int, count: int) -> int:
@@ -189,7 +189,7 @@ class Stream:
         self._measured.append(step.measured)
 
     def answer(self, step: int, confidence: float = 0.95) -> Answer:
-        """The answer of a step that was taken, as it was told then."""
+        """The answer of a step that was taken, as it was reported then."""
         if not 0 <= step < len(self._measured):
             raise LeastnoiseError(f"step {step} has not come yet; {len(self._measured):,} steps were taken")
         value = float(self._reading(step) @ self._read[: step + 1])

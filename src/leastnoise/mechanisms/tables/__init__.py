@@ -1,0 +1,1 @@
+"""Plans: every table of a workload measured once, in residual spaces."""

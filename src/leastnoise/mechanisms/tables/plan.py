@@ -20,16 +20,16 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
 from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.planning import covariance, store, summary
 from leastnoise.planning.certificate import Floor
 from leastnoise.planning.design import Design, no_progress
 from leastnoise.planning.embedding import embed
 from leastnoise.planning.factorization import Factorization
 from leastnoise.planning.factorization import factorization as explicit
-from leastnoise.planning.integer_plan import Recipe, make_recipe
+from leastnoise.planning.integer_plan import IntegerPlan, make_integer_plan
 from leastnoise.planning.integer_plan_store import fingerprint as recipe_fingerprint
-from leastnoise.planning.integer_plan_store import recipe_data
+from leastnoise.planning.integer_plan_store import integer_plan_data
 from leastnoise.planning.objective import Objective, Outcome, query_weights
 from leastnoise.planning.request import Request
 from leastnoise.planning.variance import Variances
@@ -58,7 +58,7 @@ class Plan(Mechanism[TableRelease]):
     workload: Workload
     budget: Budget
     solver: str
-    prior: str
+    baseline: str
     objective: Objective
     outcome: Outcome
     floor: Floor
@@ -83,7 +83,7 @@ class Plan(Mechanism[TableRelease]):
     @property
     def cost(self) -> Cost:
         """Exact privacy cost of what is measured."""
-        return self.recipe.cost
+        return self.integer_plan.cost
 
     @property
     def delta(self) -> float:
@@ -93,7 +93,7 @@ class Plan(Mechanism[TableRelease]):
     @cached_property
     def fingerprint(self) -> str:
         """sha256 of all that decides what is measured."""
-        return recipe_fingerprint(self.recipe)
+        return recipe_fingerprint(self.integer_plan)
 
     @cached_property
     def noise_variances(self) -> Array:
@@ -106,14 +106,14 @@ class Plan(Mechanism[TableRelease]):
         return Variances(self.design, self.noise_variances)
 
     @cached_property
-    def recipe(self) -> Recipe:
+    def integer_plan(self) -> IntegerPlan:
         """The plan in integers, as it is measured, with its exact privacy cost."""
-        return make_recipe(self)
+        return make_integer_plan(self)
 
     @property
     def rounding_loss(self) -> float:
         """By how much rounding to integers raises the RMSE (negative where the exact sensitivity is lower)."""
-        return self.recipe.rmse / self.rmse - 1
+        return self.integer_plan.rmse / self.rmse - 1
 
     @cached_property
     def queries(self) -> int:
@@ -137,9 +137,9 @@ class Plan(Mechanism[TableRelease]):
     def weighted_rmse(self) -> float:
         """Root of (sum of weight * variance) / number of queries, with the stated weights."""
         structure = self.design.structure
-        smashed = replace(self.design.smashed, asked=structure.stated)
+        residual_workload = replace(self.design.residual_workload, requested=structure.stated)
         weights = query_weights(structure, Objective(1.0))
-        return sqrt(float(weights @ self.variances.table_sums(smashed)) / self.queries)
+        return sqrt(float(weights @ self.variances.table_sums(residual_workload)) / self.queries)
 
     @property
     def max_std_error(self) -> float:
@@ -246,14 +246,16 @@ class Plan(Mechanism[TableRelease]):
         """The plan in a few numbers, as its releases keep it."""
         return Summary.of(self.to_json() | {"rounding_loss": self.rounding_loss})
 
-    def measure(self, counts: Counts, bits: Bits, progress: Progress | None = None) -> TableRelease:
+    def measure(self, counts: Counts, random_source: RandomSource, progress: Progress | None = None) -> TableRelease:
         """Measure counts with fresh noise; `run` debits first."""
-        return TableRelease((measure(self.recipe, counts, bits, progress),), origins=(Origin(plan=self),))
+        return TableRelease(
+            (measure(self.integer_plan, counts, random_source, progress),), origins=(Origin(plan=self),)
+        )
 
     def room(self, tables: bool) -> int:
         """Bytes that a release needs on disk."""
         _ = self.summary  # which takes its time before anything is spent
-        return _room(self.recipe, tables)
+        return _room(self.integer_plan, tables)
 
     def plot(self) -> alt.VConcatChart:
         """Error per statement beside the floor, as an Altair chart (needs the extra `plots`)."""
@@ -271,12 +273,12 @@ class Plan(Mechanism[TableRelease]):
         return Plan(**store.read(Path(path)))
 
 
-def _room(recipe: Recipe, tables: bool) -> int:
-    structure, (_, arrays) = recipe.structure, recipe_data(recipe)
+def _room(integer_plan: IntegerPlan, tables: bool) -> int:
+    structure, (_, arrays) = integer_plan.structure, integer_plan_data(integer_plan)
     answers = sum(
-        members * prod(probe.strategy.answers)
-        for members, probes in zip(structure.members, recipe.probes, strict=True)
-        for probe in probes
+        members * prod(noisy_query.strategy.answers)
+        for members, noisy_queries in zip(structure.members, integer_plan.noisy_queries, strict=True)
+        for noisy_query in noisy_queries
     )
     need = 8 * answers + sum(array.nbytes for array in arrays.values()) + FILE_BYTES
     if tables:
@@ -289,7 +291,7 @@ def sensitive_cost(budget: Budget) -> float:
     """mu^2 to spend where one row is added or removed.
 
     A person with k rows moves the answers k times as far. Replacing is removing and adding, so at most twice as far;
-    the recipe knows how far exactly.
+    the integer plan knows how far exactly.
     """
     return budget.cost / budget.neighbours.moves**2
 
@@ -304,7 +306,7 @@ def plan(
     budget: Budget | None = None,
     *,
     solver: str = "optimal",
-    prior: str | Mapping[str, Any] = "search",
+    baseline: str | Mapping[str, Any] = "search",
     objective: object = "sum",
     bases: Mapping[str, Any] | None = None,
     gap: float = 1e-5,
@@ -312,7 +314,8 @@ def plan(
 ) -> Plan:
     """The plan of least noise within a budget; without a budget, the least budget that meets the workload's targets.
 
-    `prior` is "search", "uniform" or one vector per attribute name; `bases` has rows per attribute for solver 'basis'.
+    `baseline` is "search", "uniform" or one vector per attribute name; `bases` has rows per attribute for solver
+    'basis'.
     """
     started = time.perf_counter()
     check(workload, solver, budget)
@@ -320,33 +323,35 @@ def plan(
     targets = any(b.target is not None for b in workload.blocks)
     goal = Objective(inf) if targets else goal
     inner = embed(workload) if solver == "embedding" else workload
-    asked = Request(inner, "fourier" if solver == "embedding" else solver, prior, goal, bases or {}, gap)
+    request = Request(inner, "fourier" if solver == "embedding" else solver, baseline, goal, bases or {}, gap)
     with one_blas_thread():
-        _, outcome, floor = asked.run(progress or no_progress)
+        _, outcome, floor = request.run(progress or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
-        _, _, floor = replace(asked, workload=workload, solver="optimal", prior="uniform").run(no_progress)
+        _, _, floor = replace(request, workload=workload, solver="optimal", baseline="uniform").run(no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
     if budget is not None and budget.neighbours.change == "replace":
         floor = Floor(0.0, "none known for replacing one row")
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
-    name = asked.prior_name(outcome.design)
+    name = request.baseline_name(outcome.design)
     seconds = time.perf_counter() - started
-    made = Plan(workload, spent, solver, name, goal, outcome, floor, seconds, inner if inner is not workload else None)
-    return made if budget is not None else _room_for_rounding(made)
+    new_plan = Plan(
+        workload, spent, solver, name, goal, outcome, floor, seconds, inner if inner is not workload else None
+    )
+    return new_plan if budget is not None else _room_for_rounding(new_plan)
 
 
-def _room_for_rounding(made: Plan) -> Plan:
+def _room_for_rounding(plan: Plan) -> Plan:
     """A little more budget, so that accuracy targets are met by what is measured, not only by what is planned."""
     for _ in range(3):  # the digits kept depend on the noise, so the loss moves a little with the budget
-        if not summary.has_recipe(made):
-            return made
-        tables = made.design.structure.tables
-        targets = [(t, target) for t in tables if (target := made.workload.blocks[t.block].target) is not None]
-        worst = max(sqrt(made.recipe.errors.table_maximum(t)) / target for t, target in targets)
+        if not summary.has_integer_plan(plan):
+            return plan
+        tables = plan.design.structure.tables
+        targets = [(t, target) for t in tables if (target := plan.workload.blocks[t.block].target) is not None]
+        worst = max(sqrt(plan.integer_plan.errors.table_maximum(t)) / target for t, target in targets)
         if worst <= 1:
-            return made
-        made = replace(made, budget=Budget(mu=made.budget.mu * worst * (1 + 1e-7)))
-    return made
+            return plan
+        plan = replace(plan, budget=Budget(mu=plan.budget.mu * worst * (1 + 1e-7)))
+    return plan
 
 
 def check(workload: Workload, solver: str, budget: Budget | None) -> None:

@@ -10,18 +10,16 @@ if TYPE_CHECKING:
     from leastnoise.mechanisms.tree.closed import Law
     from leastnoise.mechanisms.tree.integer import extra_variance, integer_noise
     from leastnoise.mechanisms.tree.invariants import Invariants
-    from leastnoise.mechanisms.tree.plan import CascadePlan, cascade_plan
+    from leastnoise.mechanisms.tree.plan import TreePlan, tree_plan
     from leastnoise.mechanisms.tree.posteriors import Pooled, Posterior, pool, posterior
-    from leastnoise.mechanisms.tree.release import CascadeRelease
+    from leastnoise.mechanisms.tree.release import TreeRelease
     from leastnoise.mechanisms.tree.replace import replace_cost
-    from leastnoise.mechanisms.tree.run import cascade_release
+    from leastnoise.mechanisms.tree.run import tree_release
     from leastnoise.mechanisms.tree.sample import gaussian_noise
     from leastnoise.mechanisms.tree.targets import Cascade, Spread, cost
 
 __all__ = [
     "Cascade",
-    "CascadePlan",
-    "CascadeRelease",
     "Certificate",
     "Demand",
     "Invariants",
@@ -30,9 +28,9 @@ __all__ = [
     "Posterior",
     "Spread",
     "Tree",
+    "TreePlan",
+    "TreeRelease",
     "best_cascade",
-    "cascade_plan",
-    "cascade_release",
     "certificate",
     "cost",
     "extra_variance",
@@ -43,6 +41,8 @@ __all__ = [
     "pool",
     "posterior",
     "replace_cost",
+    "tree_plan",
+    "tree_release",
 ]
 
 export_lazily(__name__)

@@ -37,16 +37,16 @@ def read_targets(tree: Tree, targets: Targets, kind: Kind, confidence: float) ->
     if kind not in get_args(Kind):
         raise LeastnoiseError(f"targets are {', '.join(map(repr, get_args(Kind)))}, not {kind!r}")
     width = Fraction(quantile(confidence))
-    found: list[Fraction | None] = []
+    result: list[Fraction | None] = []
     known: dict[int, Fraction] = {}  # equal levels share one number: trees may be deep
     for level, value in enumerate(given := _per_level(tree, targets)):
         if value is not None and id(value) not in known:
             x = _positive(value, level)
             known[id(value)] = x if kind == "variance" else x**2 if kind == "std_error" else (x / width) ** 2
-        found.append(None if value is None else known[id(value)])
+        result.append(None if value is None else known[id(value)])
     if given[-1] is None:
         raise LeastnoiseError(f"the last level, {tree.depth}, needs a target; levels above it may be left out")
-    return found
+    return result
 
 
 def _per_level(tree: Tree, targets: Targets) -> list[Any]:
@@ -104,17 +104,17 @@ def least_noise_cost(tree: Tree, targets: Sequence[Fraction | None], exact_to: i
     kept = [k for k in range(max(exact_to + 1, 0), tree.depth + 1) if k == 0 or arity[k] > 1]
     chain = [_Step(np.inf if caps[k] is None else float(caps[k] or 0), arity[k]) for k in kept]
     chosen = dict(zip(kept, _descent(chain), strict=True))
-    found = [Fraction(0)] * (exact_to + 1)
+    results = [Fraction(0)] * (exact_to + 1)
     for level in range(exact_to + 1, tree.depth + 1):
         value, cap = chosen.get(level), caps[level]
         if value is None:  # single children only
-            found.append(found[-1])
+            results.append(results[-1])
         else:
             rounded = _few_bits(value)
-            found.append(rounded if cap is None or (value < float(cap) and rounded <= cap) else cap)
+            results.append(rounded if cap is None or (value < float(cap) and rounded <= cap) else cap)
     for level in range(exact_to + 1):
-        found[level] = found[exact_to + 1] * _NEGLIGIBLE
-    return Cascade.by_level(tree, found)
+        results[level] = results[exact_to + 1] * _NEGLIGIBLE
+    return Cascade.by_level(tree, results)
 
 
 def _caps(tree: Tree, targets: Sequence[Fraction | None], exact_to: int) -> list[Fraction | None]:
@@ -130,12 +130,12 @@ def _caps(tree: Tree, targets: Sequence[Fraction | None], exact_to: int) -> list
 
 def _arities(tree: Tree) -> list[int]:
     """The least number of children, of those above 1, that nodes of the level above have; 1: single children only."""
-    found = [0]
+    results = [0]
     for level in list(tree.levels())[:-1]:
         counts = tree.children[level]
         several = counts[counts > 1]
-        found.append(int(several.min()) if len(several) else 1)
-    return found
+        results.append(int(several.min()) if len(several) else 1)
+    return results
 
 
 class _Step(NamedTuple):

@@ -90,7 +90,7 @@ class Demand:
         return self.root * float(cascade.root) + float(self.own[inner] @ cascade.own[cascade.kind[inner]])
 
 
-def best_cascade(asked: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
+def best_cascade(demand: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
     """The cascade of least error that costs exactly `mu_squared`.
 
     >>> tree = Tree.binary(2)
@@ -100,20 +100,20 @@ def best_cascade(asked: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
 
     Guarantees: spends_exactly_the_budget; no_cascade_is_better; regular_trees_reach_the_floor.
     """
-    core = asked.tree.core.tree
+    core = demand.tree.core.tree
     counts = core.children.astype(np.float64)
     inner = np.flatnonzero(core.children)
-    least = _LEAST * max(asked.root, float(asked.own.max()))
-    below, paid = best_budgets(core, np.maximum(asked.own, least) * (core.children > 0))
-    root = np.sqrt(max(asked.root, least))
+    least = _LEAST * max(demand.root, float(demand.own.max()))
+    below, paid = best_budgets(core, np.maximum(demand.own, least) * (core.children > 0))
+    root = np.sqrt(max(demand.root, least))
     first = root / (root + below)
     k = ((counts[inner] - 1) / counts[inner]) ** 2
-    return _rounded(asked.tree, 1 / first, k / (paid[inner] * (1 - first)), inner).scaled(mu_squared)
+    return _rounded(demand.tree, 1 / first, k / (paid[inner] * (1 - first)), inner).scaled(mu_squared)
 
 
-def least_error(asked: Demand) -> float:
+def least_error(demand: Demand) -> float:
     """The error of the best cascade at cost 1, in closed form."""
-    return float((np.sqrt(asked.root) + best_budgets(asked.tree.core.tree, asked.own)[0]) ** 2)
+    return float((np.sqrt(demand.root) + best_budgets(demand.tree.core.tree, demand.own)[0]) ** 2)
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ def certificate(cascade: Cascade, rows: Array, gap: float = GAP) -> Certificate:
             f"a floor needs a dense problem of {leaves:,} leaves; up to {DENSE_LEAVES:,} are possible"
         )
     error = Demand.rows(cascade.tree, queries).error(cascade) * float(cascade.cost)
-    found = solve_optimal(LowRank((leaves,), ("cascade", leaves), lambda: queries), gap)
-    return Certificate(error, found.floor)
+    solution = solve_optimal(LowRank((leaves,), ("cascade", leaves), lambda: queries), gap)
+    return Certificate(error, solution.floor)
 
 
 def node_rows(tree: Tree, weights: npt.ArrayLike = 1.0) -> Array:

@@ -65,8 +65,8 @@ class Law:
         """The box of one node per tree."""
         if len(nodes) != len(self.cascades):
             raise LeastnoiseError(f"there are {len(self.cascades)} trees; got {len(nodes)} nodes")
-        found = np.array([c.tree.range_of(node) for c, node in zip(self.cascades, nodes, strict=True)])
-        return found[0] if len(self.cascades) == 1 else found
+        values = np.array([c.tree.range_of(node) for c, node in zip(self.cascades, nodes, strict=True)])
+        return values[0] if len(self.cascades) == 1 else values
 
     def covariance(self, first: npt.ArrayLike, second: npt.ArrayLike, exact: bool = False) -> Any:
         """Covariance of the noise of boxes, pair by pair; `exact` gives Fractions. O(depth) for each pair."""
@@ -148,11 +148,11 @@ class Law:
 
     def totals(self, table: npt.ArrayLike, boxes: npt.ArrayLike) -> Any:
         """Sums of a table over boxes; exact for integers."""
-        x, found = np.asarray(table), self.checked(boxes)
+        x, values = np.asarray(table), self.checked(boxes)
         for axis in range(len(self.shape)):
             x = np.concatenate([np.zeros_like(x.take([0], axis)), np.cumsum(x, axis=axis)], axis=axis)
         corners = np.indices((2,) * len(self.shape)).reshape(len(self.shape), -1).T
-        ends = (tuple(found[..., i, k] for i, k in enumerate(corner)) for corner in corners)
+        ends = (tuple(values[..., i, k] for i, k in enumerate(corner)) for corner in corners)
         return sum((-1) ** int((1 - corner).sum()) * x[end] for corner, end in zip(corners, ends, strict=True))
 
     def interval(
@@ -168,18 +168,18 @@ class Law:
 
     def checked(self, boxes: npt.ArrayLike) -> IntArray:
         """Boxes as (..., trees, 2), all of them possible."""
-        found = np.asarray(boxes)
+        values = np.asarray(boxes)
         d = len(self.cascades)
-        wanted = (2,) if d == 1 else (d, 2)
-        if found.dtype.kind not in "iu" or found.shape[-len(wanted) :] != wanted:
-            raise LeastnoiseError(f"boxes must be integers of shape (..., {', '.join(map(str, wanted))})")
-        found = found.reshape(*found.shape[: -len(wanted)], d, 2).astype(np.int64)
+        expected = (2,) if d == 1 else (d, 2)
+        if values.dtype.kind not in "iu" or values.shape[-len(expected) :] != expected:
+            raise LeastnoiseError(f"boxes must be integers of shape (..., {', '.join(map(str, expected))})")
+        values = values.reshape(*values.shape[: -len(expected)], d, 2).astype(np.int64)
         for i, n in enumerate(self.shape):
-            low, high = found[..., i, 0], found[..., i, 1]
+            low, high = values[..., i, 0], values[..., i, 1]
             if len(bad := np.argwhere((low < 0) | (high > n) | (low > high))):
-                a, b = found[..., i, :][tuple(bad[0])].tolist()
+                a, b = values[..., i, :][tuple(bad[0])].tolist()
                 raise LeastnoiseError(f"range {a} to {b} is not within the {n} leaves of tree {i}")
-        return found
+        return values
 
     def _table(self, table: npt.ArrayLike) -> Array:
         x = np.asarray(table, dtype=np.float64)
@@ -239,9 +239,9 @@ def _common(cascade: Cascade, a: _Prefix, b: _Prefix, exact: bool) -> Values:
     (i, x), (j, y) = (a.child[places], a.inside[places]), (b.child[places], b.inside[places])
     both = np.where(i < j, i + x, np.where(j < i, j + y, i + x * y))
     terms = scale * (both - (i + x) * (j + y) / m)
-    found = np.zeros(a.nodes.shape[1], dtype=terms.dtype)
-    np.add.at(found, places[1], terms)
-    return found
+    values = np.zeros(a.nodes.shape[1], dtype=terms.dtype)
+    np.add.at(values, places[1], terms)
+    return values
 
 
 def _scales(cascade: Cascade, exact: bool) -> Values:
@@ -263,18 +263,18 @@ def _precision(cascade: Cascade, rows: Array) -> Array:
     core, table = cascade.tree.core.tree, rows.T
     rates = np.array([(m - 1) / m / float(e) for m, e in cascade.spreads])
     sums = _node_sums(core, table)
-    found, slope = np.empty_like(table), sums[0] / float(cascade.root)
+    values, slope = np.empty_like(table), sums[0] / float(cascade.root)
     for depth, level in enumerate(core.levels()):
         counts = core.children[level]
         ends = counts == 0
         if ends.any():
-            found[core.starts[level][ends]] = slope[ends]
+            values[core.starts[level][ends]] = slope[ends]
         if not ends.all():
             inner, some = ~ends, counts[~ends]
             rate = rates[cascade.kind[level][inner]][:, None]
             slope = slope[inner] - rate * sums[depth][inner] / some[:, None]
             slope = np.repeat(slope, some, axis=0) + np.repeat(rate, some, axis=0) * sums[depth + 1]
-    return found.T
+    return values.T
 
 
 def _covariance_times(cascade: Cascade, rows: Array) -> Array:
@@ -282,18 +282,18 @@ def _covariance_times(cascade: Cascade, rows: Array) -> Array:
     core, table = cascade.tree.core.tree, rows.T
     scales = cascade.scales
     means = _node_sums(core, table, mean=True)
-    found, values = np.empty_like(table), means[0] * float(cascade.root)
+    result, values = np.empty_like(table), means[0] * float(cascade.root)
     for depth, level in enumerate(core.levels()):
         counts = core.children[level]
         ends = counts == 0
         if ends.any():
-            found[core.starts[level][ends]] = values[ends]
+            result[core.starts[level][ends]] = values[ends]
         if not ends.all():
             inner, some = ~ends, counts[~ends]
             scale = scales[cascade.kind[level][inner]][:, None]
             values = np.repeat(values[inner] / some[:, None] - scale * means[depth][inner], some, axis=0)
             values += np.repeat(scale, some, axis=0) * means[depth + 1]
-    return found.T
+    return result.T
 
 
 def table_steps(weights: Array) -> float:
@@ -313,18 +313,18 @@ def _outer(vectors: Sequence[Array]) -> Array:
 
 def _node_sums(core: Tree, table: Array, mean: bool = False) -> list[Array]:
     """Sums over the leaves of each node, level by level; or means over its children."""
-    found: list[Array] = []
+    results: list[Array] = []
     for level in reversed(list(core.levels())):
         counts = core.children[level]
         ends = counts == 0
         here = np.empty((len(counts), table.shape[1]))
         here[ends] = table[core.starts[level][ends]]
         if not ends.all():
-            here[~ends] = sums_below(counts, found[-1])
+            here[~ends] = sums_below(counts, results[-1])
             if mean:
                 here[~ends] /= counts[~ends][:, None]
-        found.append(here)
-    return found[::-1]
+        results.append(here)
+    return results[::-1]
 
 
 def _log_determinant(cascade: Cascade) -> float:

@@ -18,8 +18,8 @@ from leastnoise.domain.hierarchies import Hierarchy
 from leastnoise.domain.tree import Counts, Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.invariants import Invariants
-from leastnoise.mechanisms.tree.plan import CascadePlan, SavedTree, leaf_encoding, plan_digest
-from leastnoise.mechanisms.tree.release import CascadeRelease
+from leastnoise.mechanisms.tree.plan import SavedTree, TreePlan, leaf_encoding, plan_digest
+from leastnoise.mechanisms.tree.release import TreeRelease
 from leastnoise.mechanisms.tree.targets import Cascade, Spread
 from leastnoise.privacy.cost import read_positive_fraction
 from leastnoise.privacy.neighbours import Neighbours
@@ -50,7 +50,7 @@ class Header(Once):
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def record(release: CascadeRelease) -> Saved[Header]:
+def record(release: TreeRelease) -> Saved[Header]:
     """Header, arrays and names of a release."""
     plan = release.plan
     attributes = [attribute.values for attribute in plan.domain]
@@ -59,15 +59,15 @@ def record(release: CascadeRelease) -> Saved[Header]:
         values=[list(v.items) if isinstance(v, Values) else None for v in attributes],
         levels=[list(v.level_names) if isinstance(v, Hierarchy) else None for v in attributes],
     )
-    told = folders.told_once(release, plan.fingerprint)
-    header = Header(**told, exact=plan.exact is not None, trees=plan.saved_trees())
+    fields = folders.run_fields(release, plan.fingerprint)
+    header = Header(**fields, exact=plan.exact is not None, trees=plan.saved_trees())
     return Saved(header, plan.arrays() | {"table": narrow(release.leaves)}, names)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def from_record(saved: Saved[Header]) -> CascadeRelease:
+def from_record(saved: Saved[Header]) -> TreeRelease:
     """A release from its header, arrays and names.
 
     Guarantees: any_changed_byte_is_refused; forged_arrays_fail_in_one_line.
@@ -81,10 +81,10 @@ def from_record(saved: Saved[Header]) -> CascadeRelease:
         raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
     if table.shape != tuple(t.leaf_count for t in plan.trees):
         raise LeastnoiseError("its table does not have a number for each leaf")
-    return CascadeRelease(plan=plan, leaves=table, **folders.once(header))
+    return TreeRelease(plan=plan, leaves=table, **folders.once(header))
 
 
-def _plan(header: Header, names: Names, arrays: Arrays) -> CascadePlan:
+def _plan(header: Header, names: Names, arrays: Arrays) -> TreePlan:
     count = len(header.trees)
     levels = [None] * count if names.levels is None else names.levels
     if not len(names.nodes) == len(names.values) == len(levels) == count:
@@ -97,7 +97,7 @@ def _plan(header: Header, names: Names, arrays: Arrays) -> CascadePlan:
         if count > 1 or not np.array_equal(exact.nodes, nodes):
             raise LeastnoiseError("its exact nodes imply others")
     stated = header.privacy
-    plan = CascadePlan(
+    plan = TreePlan(
         names=tuple(t.attribute for t in header.trees),
         cascades=cascades,
         neighbours=Neighbours(stated.neighbours, stated.rows_per_person, None if exact else stated.size),
@@ -127,18 +127,18 @@ def _cascade(i: int, saved: SavedTree, names: list[str] | None, arrays: Arrays) 
     return Cascade(tree, read_positive_fraction(saved.root), spreads, kind.astype(np.min_scalar_type(int(kind.max()))))
 
 
-def _targets(trees: list[SavedTree], found: list[Tree]) -> tuple[tuple[Fraction | None, ...], ...] | None:
-    asked = [t.targets for t in trees]
-    if all(a is None for a in asked):
+def _targets(trees: list[SavedTree], results: list[Tree]) -> tuple[tuple[Fraction | None, ...], ...] | None:
+    query = [t.targets for t in trees]
+    if all(a is None for a in query):
         return None
-    for each, tree in zip(asked, found, strict=True):
+    for each, tree in zip(query, results, strict=True):
         if each is None or len(each) != tree.depth + 1:
             raise LeastnoiseError("its targets are not those of its levels")
-    return tuple(tuple(None if t is None else read_positive_fraction(t) for t in each or ()) for each in asked)
+    return tuple(tuple(None if t is None else read_positive_fraction(t) for t in each or ()) for each in query)
 
 
 def _integers(arrays: Arrays, name: str) -> IntArray:
-    found = integers(arrays.pop(name), name)
-    if found.dtype == object:
+    values = integers(arrays.pop(name), name)
+    if values.dtype == object:
         raise LeastnoiseError(f"the array {name!r} does not hold integers")
-    return found
+    return values

@@ -23,21 +23,21 @@ from leastnoise.domain.tree import Counts, Tree, Where, first_children, next_lev
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.targets import Cascade
 from leastnoise.noise.gaussian import LEAST_VARIANCE, rounded_gaussian
-from leastnoise.noise.random_source import Bits
+from leastnoise.noise.random_source import RandomSource
 
 FINE = 20  # nodes are first known in units of 2^-FINE
 MOST_CHILDREN = 2**20  # beyond, the rounding of one family does not fit 64 bits
 _MARGIN = 3000  # three terms of a family's numerators, and noise of up to 1,000 standard deviations
 
 
-def integer_noise(bits: Bits, *cascades: Cascade, threads: int | None = None) -> IntArray:
+def integer_noise(random_source: RandomSource, *cascades: Cascade, threads: int | None = None) -> IntArray:
     """Integer noise for the table of leaves, one axis per tree: unbiased, with the cost of the cascades exactly.
 
     Every node has the variance of its target plus `extra_variance` at most.
 
     >>> from leastnoise.mechanisms.tree import Tree
-    >>> from leastnoise.noise import SeededBits
-    >>> integer_noise(SeededBits(1), Cascade.by_level(Tree.binary(2), 100)).tolist()
+    >>> from leastnoise.noise import SeededRandomSource
+    >>> integer_noise(SeededRandomSource(1), Cascade.by_level(Tree.binary(2), 100)).tolist()
     [-27, 14, -2, 0]
 
     Guarantees: noise_commutes_with_data; integer_noise_has_the_covariance; same_noise_for_any_threads.
@@ -50,8 +50,10 @@ def integer_noise(bits: Bits, *cascades: Cascade, threads: int | None = None) ->
     for places, kinds in _blocks([_answer_kinds(c) for c in cascades]):
         variance = prod((v[k] for v, k in zip(variances, kinds, strict=True)), start=Fraction(1))
         shape = noise[places].shape
-        noise[places] = rounded_gaussian(bits, variance, shape, threads) if variance else 0  # exact: invariants
-    return assemble(bits, [c.tree for c in cascades], noise, fine)
+        noise[places] = (
+            rounded_gaussian(random_source, variance, shape, threads) if variance else 0
+        )  # exact: invariants
+    return assemble(random_source, [c.tree for c in cascades], noise, fine)
 
 
 def check_fits(*cascades: Cascade) -> int:
@@ -86,7 +88,7 @@ def answer_variances(cascade: Cascade) -> tuple[Fraction, ...]:
     return cascade.root, *(4 * e if m == 2 else e * Fraction(m**3, m - 1) for m, e in cascade.spreads)
 
 
-def assemble(bits: Bits, trees: Sequence[Tree], noisy: IntArray, fine: int = FINE) -> IntArray:
+def assemble(random_source: RandomSource, trees: Sequence[Tree], noisy: IntArray, fine: int = FINE) -> IntArray:
     """An integer table of leaves from noisy answers.
 
     First in units of 2^-fine, axis by axis and from the root down: children get a share of their parent and their
@@ -97,10 +99,10 @@ def assemble(bits: Bits, trees: Sequence[Tree], noisy: IntArray, fine: int = FIN
     """
     table = noisy << fine
     for axis, tree in enumerate(trees):
-        table = _per_axis(partial(_tree_leaves, bits, tree.core.tree), table, axis)
+        table = _per_axis(partial(_tree_leaves, random_source, tree.core.tree), table, axis)
     for axis in range(table.ndim):
         np.cumsum(table, axis=axis, out=table)
-    table += int(_below(bits, np.full(1, 1 << fine))[0])
+    table += int(_below(random_source, np.full(1, 1 << fine))[0])
     table >>= fine
     for axis in range(table.ndim):
         table = np.diff(table, axis=axis, prepend=0)
@@ -146,14 +148,14 @@ def _answer_kinds(cascade: Cascade) -> npt.NDArray[np.unsignedinteger]:
 
 def _blocks(kinds: list[npt.NDArray[np.unsignedinteger]]) -> list[tuple[tuple[slice | IntArray, ...], tuple[int, ...]]]:
     """Parts of the array of answers that have one variance, with the kind on each axis."""
-    found = []
+    results = []
     for parts in product(*(_runs(k) for k in kinds)):
         places: tuple[slice | IntArray, ...] = tuple(place for place, _ in parts)
         if len(parts) > 1 and not all(isinstance(place, slice) for place in places):
             whole = [np.arange(len(k)) for k in kinds]
             places = np.ix_(*(w[place] for w, place in zip(whole, places, strict=True)))
-        found.append((places, tuple(kind for _, kind in parts)))
-    return found
+        results.append((places, tuple(kind for _, kind in parts)))
+    return results
 
 
 def _runs(kinds: npt.NDArray[np.unsignedinteger]) -> list[tuple[slice | IntArray, int]]:
@@ -173,7 +175,7 @@ def _per_axis(apply: Callable[[IntArray], IntArray], table: IntArray, axis: int)
     return np.moveaxis(out.reshape(len(out), *moved.shape[1:]), 0, axis)
 
 
-def _tree_leaves(bits: Bits, core: Tree, noisy: IntArray) -> IntArray:
+def _tree_leaves(random_source: RandomSource, core: Tree, noisy: IntArray) -> IntArray:
     out = np.empty((core.leaf_count, noisy.shape[1]), dtype=np.int64)
     values, used = noisy[:1], 1
     for level in core.levels():
@@ -183,12 +185,16 @@ def _tree_leaves(bits: Bits, core: Tree, noisy: IntArray) -> IntArray:
             out[slice(None) if core.even else core.starts[level][ends]] = values[ends] if not core.even else values
         if not ends.all():
             rows = noisy[used : used + int(_question_counts(counts).sum())]
-            values = next_level(counts, noisy.shape[1], np.int64, _integer_children(bits, counts, values, rows))
+            values = next_level(
+                counts, noisy.shape[1], np.int64, _integer_children(random_source, counts, values, rows)
+            )
             used += len(rows)
     return out
 
 
-def _integer_children(bits: Bits, counts: Counts, values: IntArray, rows: IntArray) -> Callable[[Where, int], IntArray]:
+def _integer_children(
+    random_source: RandomSource, counts: Counts, values: IntArray, rows: IntArray
+) -> Callable[[Where, int], IntArray]:
     @cache
     def first_questions() -> IntArray:
         return first_children(_question_counts(counts))
@@ -196,24 +202,24 @@ def _integer_children(bits: Bits, counts: Counts, values: IntArray, rows: IntArr
     def make(which: Where, m: int) -> IntArray:
         above, questions = values[which], _questions(m)
         if isinstance(which, slice):
-            asked = rows.reshape(len(above), questions, -1)
+            requested = rows.reshape(len(above), questions, -1)
         else:
-            asked = rows[first_questions()[which][:, None] + np.arange(questions)]
-        return _halves(bits, above, asked[:, 0]) if m == 2 else _shares(bits, above, asked)
+            requested = rows[first_questions()[which][:, None] + np.arange(questions)]
+        return _halves(random_source, above, requested[:, 0]) if m == 2 else _shares(random_source, above, requested)
 
     return make
 
 
-def _halves(bits: Bits, total: IntArray, contrast: IntArray) -> IntArray:
+def _halves(random_source: RandomSource, total: IntArray, contrast: IntArray) -> IntArray:
     """Two integers with this sum and about this difference; an odd unit goes to either with probability 1/2."""
     out = np.empty((len(total), 2, total.shape[1]), dtype=np.int64)
-    coin = bits.words(total.size).astype(np.int64).reshape(total.shape) & 1
+    coin = random_source.words(total.size).astype(np.int64).reshape(total.shape) & 1
     np.right_shift(total + contrast + coin, 1, out=out[:, 0])
     np.subtract(total, out[:, 0], out=out[:, 1])
     return out
 
 
-def _shares(bits: Bits, total: IntArray, contrasts: IntArray) -> IntArray:
+def _shares(random_source: RandomSource, total: IntArray, contrasts: IntArray) -> IntArray:
     """m integers with this sum, near total / m + (contrast less the mean contrast) / m, and equal to it on average.
 
     In units of 1 / m^2 the numbers are integers and their running sums end at total; running sums plus a uniform
@@ -222,17 +228,17 @@ def _shares(bits: Bits, total: IntArray, contrasts: IntArray) -> IntArray:
     m = contrasts.shape[1]
     whole, rest = np.divmod(m * (total[:, None] + contrasts) - contrasts.sum(axis=1, keepdims=True), m * m)
     np.cumsum(rest, axis=1, out=rest)
-    rest += _below(bits, np.full(total.size, m * m)).reshape(len(total), 1, -1)
+    rest += _below(random_source, np.full(total.size, m * m)).reshape(len(total), 1, -1)
     rest //= m * m
     whole += np.diff(rest, axis=1, prepend=0)
     return whole
 
 
-def _below(bits: Bits, limits: IntArray) -> IntArray:
+def _below(random_source: RandomSource, limits: IntArray) -> IntArray:
     """Uniform integers from 0 to limit - 1: words beyond the last whole multiple are drawn again."""
     bound = limits.astype(np.uint64)
-    words = bits.words(len(bound))
+    words = random_source.words(len(bound))
     last = np.uint64(2**64 - 1) // bound * bound
     while len(again := np.flatnonzero(words >= last)):
-        words[again] = bits.words(len(again))
+        words[again] = random_source.words(len(again))
     return (words % bound).astype(np.int64)

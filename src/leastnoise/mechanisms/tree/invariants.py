@@ -58,9 +58,9 @@ class Invariants:
             flags[core.of([tree.place_of(node) for node in given])] = True
         if not flags.any():
             raise LeastnoiseError("nothing is exact; give a level or nodes, or leave invariants out")
-        found = Invariants(tree, _with_implied(core.tree, flags))
-        found._check()
-        return found
+        invariants = Invariants(tree, _with_implied(core.tree, flags))
+        invariants._check()
+        return invariants
 
     @cached_property
     def nodes(self) -> IntArray:
@@ -71,9 +71,9 @@ class Invariants:
     def opened(self) -> Flags:
         """Per node of the core: whether its children are exact."""
         core = self.tree.core.tree
-        found = np.zeros(core.nodes, dtype=bool)
-        found[core.parent[1:][self.flags[1:]]] = True
-        return found
+        values = np.zeros(core.nodes, dtype=bool)
+        values[core.parent[1:][self.flags[1:]]] = True
+        return values
 
     @property
     def whole_level(self) -> int:
@@ -125,8 +125,8 @@ class Invariants:
                 kind = cascade.kind[level][inner].astype(np.int64)
                 first, second = two_largest(counts[inner], below.rank)
                 if free.any():
-                    found = below.sums(moves, kind[free], first[free], second[free])
-                    largest = max(largest, *found)
+                    sums = below.sums(moves, kind[free], first[free], second[free])
+                    largest = max(largest, *sums)
                 here = below.add(paths, kind, first, inner)
             below = here
         return largest
@@ -138,12 +138,12 @@ class Invariants:
         """
         core = cascade.tree.core.tree
         times = np.bincount(cascade.kind[self.opened & (core.children > 0)], minlength=len(cascade.spreads)).tolist()
-        found = log(cascade.root) + log(2 * pi)
+        value = log(cascade.root) + log(2 * pi)
         for k, (m, e) in zip(times, cascade.spreads, strict=True):
-            found += k * ((m - 1) * (log(e * m / (m - 1)) + log(2 * pi)) - log(m))
-        return -0.5 * found
+            value += k * ((m - 1) * (log(e * m / (m - 1)) + log(2 * pi)) - log(m))
+        return -0.5 * value
 
-    def words(self) -> str:
+    def text(self) -> str:
         """What is exact, and what that means for people."""
         return (
             f"These counts are exact and not protected: {self.listed()}. Whoever knows all rows but one learns from "
@@ -194,20 +194,20 @@ class _Ranked:
         """own[kind] + the value of a rank for inner nodes, 0 for the others."""
         width = len(self.values)
         keys, place = distinct_keys(kind * width + first, len(own) * width)
-        found = [own[k // width] + self.values[k % width] for k in keys.tolist()]
-        values = sorted({Fraction(0), *found})
+        results = [own[k // width] + self.values[k % width] for k in keys.tolist()]
+        values = sorted({Fraction(0), *results})
         ranks = {value: i for i, value in enumerate(values)}
         rank = np.zeros(len(inner), dtype=np.int64)
-        rank[inner] = np.array([ranks[value] for value in found])[place]
+        rank[inner] = np.array([ranks[value] for value in results])[place]
         return _Ranked(values, rank)
 
 
 def _with_implied(core: Tree, flags: Flags) -> Flags:
     """A node whose children are all exact is exact."""
-    found = flags.copy()
+    values = flags.copy()
     for level, below in reversed(list(pairwise(core.levels()))):
         counts: Counts = core.children[level]
         inner = np.flatnonzero(counts)
         starts = np.cumsum(counts[inner], dtype=np.int64) - counts[inner]
-        found[level.start + inner] |= np.logical_and.reduceat(found[below], starts)
-    return found
+        values[level.start + inner] |= np.logical_and.reduceat(values[below], starts)
+    return values

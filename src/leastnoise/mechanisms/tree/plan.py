@@ -26,10 +26,10 @@ from leastnoise.mechanisms.tree.best import Demand, best_cascade
 from leastnoise.mechanisms.tree.closed import Law
 from leastnoise.mechanisms.tree.integer import check_fits, extra_variance, integer_noise
 from leastnoise.mechanisms.tree.invariants import Invariants
-from leastnoise.mechanisms.tree.release import CascadeRelease
+from leastnoise.mechanisms.tree.release import TreeRelease
 from leastnoise.mechanisms.tree.replace import replace_cost
 from leastnoise.mechanisms.tree.targets import Cascade, cost
-from leastnoise.noise import Bits
+from leastnoise.noise import RandomSource
 from leastnoise.planning.summary import no_noise_needed, number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text
@@ -72,10 +72,10 @@ class SavedTree(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class CascadePlan(Mechanism[CascadeRelease]):
+class TreePlan(Mechanism[TreeRelease]):
     """Noise for the leaves of trees, and the privacy it costs. It needs no data.
 
-    >>> plan = cascade_plan(Tree.regular([4, 5]), targets=[3, 4, 5])
+    >>> plan = tree_plan(Tree.regular([4, 5]), targets=[3, 4, 5])
     >>> print(plan)
     cascade on 'leaf': 25 nodes on 3 levels, 20 leaves
     level      nodes  target s.e.      s.e.  within 95%   share of mu^2
@@ -92,7 +92,7 @@ class CascadePlan(Mechanism[CascadeRelease]):
     names: tuple[str, ...]
     cascades: tuple[Cascade, ...]
     neighbours: Neighbours = field(default_factory=Neighbours)
-    delta: float = USUAL_DELTA  # at which epsilon is told
+    delta: float = USUAL_DELTA  # at which epsilon is reported
     exact: Invariants | None = None
     targets: tuple[tuple[Fraction | None, ...], ...] | None = None  # variances asked for, per tree and level
     encodings: tuple[Encoding | None, ...] = ()  # of the leaves, and of nodes that have names; None where none has
@@ -157,18 +157,18 @@ class CascadePlan(Mechanism[CascadeRelease]):
         """The law of the noise."""
         return Law.of(*self.noise_cascades)
 
-    def spending(self, budget: Budget) -> CascadePlan:
+    def spending(self, budget: Budget) -> TreePlan:
         """The same noise times what makes it cost exactly a budget."""
         if not self._mu_squared:
             raise no_noise_needed()
         first, *others = self.cascades
-        found = self
+        plan = self
         for margin in (Fraction(0), _UP):
             factor = self._mu_squared / budget.exact_cost * (1 + margin)
-            found = replace(self, cascades=(first.scaled(first.cost / factor), *others))
-            if found._mu_squared <= budget.exact_cost:
+            plan = replace(self, cascades=(first.scaled(first.cost / factor), *others))
+            if plan._mu_squared <= budget.exact_cost:
                 break
-        return found
+        return plan
 
     def levels(self) -> pd.DataFrame:
         """Per level (one column per tree): nodes, target, largest standard error of what is published."""
@@ -193,9 +193,9 @@ class CascadePlan(Mechanism[CascadeRelease]):
         return ["level"] if len(self.names) == 1 else [f"level of {name}" for name in self.names]
 
     def _target(self, level: tuple[int, ...]) -> float | None:
-        found = [] if self.targets is None else [t[k] for t, k in zip(self.targets, level, strict=True)]
-        asked = [t for t in found if t is not None]
-        return sqrt(prod(asked)) if asked and len(asked) == len(found) else None
+        result = [] if self.targets is None else [t[k] for t, k in zip(self.targets, level, strict=True)]
+        queries = [t for t in result if t is not None]
+        return sqrt(prod(queries)) if queries and len(queries) == len(result) else None
 
     def shares(self) -> list[float]:
         """Of one tree: what each level takes of the cost of the leaf that pays most; only where it has noise."""
@@ -204,18 +204,18 @@ class CascadePlan(Mechanism[CascadeRelease]):
         node = int(core.leaves[int(cascade.leaf_costs().argmax())])
         first = np.full(core.nodes, tree.nodes)
         np.minimum.at(first, tree.core.of(np.arange(tree.nodes)), np.arange(tree.nodes))
-        found = np.zeros(tree.depth + 1)
+        values = np.zeros(tree.depth + 1)
         opened = np.zeros(core.nodes, dtype=bool) if self.exact is None else self.exact.opened
         while node:
             above = int(core.parent[node])
             if not opened[above]:
-                found[tree.level_of(first[node])] = float(cascade.spreads[cascade.kind[above]].cost)
+                values[tree.level_of(first[node])] = float(cascade.spreads[cascade.kind[above]].cost)
             node = above
-        found[0] = float(1 / cascade.root) if self.exact is None else 0.0
-        return (found / found.sum()).tolist() if found.any() else found.tolist()
+        values[0] = float(1 / cascade.root) if self.exact is None else 0.0
+        return (values / values.sum()).tolist() if values.any() else values.tolist()
 
     def __str__(self) -> str:
-        return "\n".join(_words(self))
+        return "\n".join(_text(self))
 
     def check(self) -> None:
         """Refuse tables that are too large, and noise that does not fit 64 bits together with counts below 2^62."""
@@ -227,7 +227,7 @@ class CascadePlan(Mechanism[CascadeRelease]):
     def _cells(self) -> int:
         return prod(tree.leaf_count for tree in self.trees)
 
-    def measure(self, counts: Counts, bits: Bits, progress: Progress | None = None) -> CascadeRelease:
+    def measure(self, counts: Counts, random_source: RandomSource, progress: Progress | None = None) -> TreeRelease:
         """Add fresh noise to the counts of the leaves; `run` debits first.
 
         Guarantees: noise_never_sees_the_data.
@@ -235,9 +235,9 @@ class CascadePlan(Mechanism[CascadeRelease]):
         (table,) = counts.tables([tuple(range(len(self.names)))])
         if progress is not None:
             progress(0, 0, "drawing noise")
-        published = table + integer_noise(bits, *self.noise_cascades)
+        published = table + integer_noise(random_source, *self.noise_cascades)
         published.flags.writeable = False
-        return CascadeRelease(self, published, insecure=bits.insecure)
+        return TreeRelease(self, published, insecure=random_source.insecure)
 
     def room(self, tables: bool) -> int:
         """Bytes that a release needs on disk."""
@@ -304,7 +304,7 @@ def leaf_encoding(tree: Tree, values: Sequence[Any] | None = None, levels: Seque
     return Hierarchy.of(tree, labels, levels or ())
 
 
-def cascade_plan(
+def tree_plan(
     trees: Trees,
     *,
     targets: Targets | Mapping[str, Targets] | None = None,
@@ -319,7 +319,7 @@ def cascade_plan(
     exact_level: int | None = None,
     exact_nodes: Iterable[int | str] = (),
     values: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
-) -> CascadePlan:
+) -> TreePlan:
     """Noise for trees: with targets, the least that has to be spent for them; with a budget, the best for weights.
 
     A tree is a `Tree` or what `hierarchy(...)` makes of a file or lists; several are given by attribute.
@@ -329,7 +329,7 @@ def cascade_plan(
     levels have the variance of their targets, not less. Weights say how much the variance of a node of each level
     counts; by default all levels count the same. For several trees give targets and weights by name; they multiply.
 
-    `exact_level` or `exact_nodes` are published without noise: what stays protected is told in the statement.
+    `exact_level` or `exact_nodes` are published without noise: what stays protected is reported in the statement.
     """
     given = trees if isinstance(trees, Mapping) else {LEAF: trees}
     if not given:
@@ -342,51 +342,51 @@ def cascade_plan(
             raise LeastnoiseError(f"exact counts need a single tree; there are {len(named)}")
         exact = Invariants.of(next(iter(named.values())), level=exact_level, nodes=nodes)
     hides = as_neighbours(neighbours, rows_per_person, size) if budget is None else budget.neighbours
-    told = USUAL_DELTA if budget is None or budget.delta is None else budget.delta
-    start = CascadePlan(tuple(named), (), hides, told, exact, None, _encodings(given, named, values))
+    value = USUAL_DELTA if budget is None or budget.delta is None else budget.delta
+    start = TreePlan(tuple(named), (), hides, value, exact, None, _encodings(given, named, values))
     if targets is not None:
         if weights is not None:
             raise LeastnoiseError("targets and weights exclude each other; weights share out a budget")
         return _for_targets(start, named, targets, kind, confidence, exactly, budget)
     if budget is None:
         raise LeastnoiseError("a cascade needs targets, a budget, or both")
-    asked = [_demand(t, exact, _one_of(weights, name, named)) for name, t in named.items()]
-    return replace(start, cascades=tuple(best_cascade(a) for a in asked)).spending(budget)
+    queries = [_demand(t, exact, _one_of(weights, name, named)) for name, t in named.items()]
+    return replace(start, cascades=tuple(best_cascade(a) for a in queries)).spending(budget)
 
 
 def _for_targets(
-    start: CascadePlan,
+    start: TreePlan,
     named: Mapping[str, Tree],
     targets: Any,
     kind: Kind,
     confidence: float,
     exactly: bool,
     budget: Budget | None,
-) -> CascadePlan:
-    asked = [read_targets(t, _one_of(targets, name, named), kind, confidence) for name, t in named.items()]
-    caps, made = without_rounding(asked), []
+) -> TreePlan:
+    query = [read_targets(t, _one_of(targets, name, named), kind, confidence) for name, t in named.items()]
+    caps, results = without_rounding(query), []
     for tree, each in zip(named.values(), caps, strict=True):
         if exactly:
             full = [t for t in each if t is not None]
-            made.append(Cascade.by_level(tree, full))
+            results.append(Cascade.by_level(tree, full))
         else:
-            made.append(least_noise_cost(tree, each, -1 if start.exact is None else start.exact.whole_level))
-    plan = replace(start, cascades=tuple(made), targets=tuple(tuple(a) for a in asked))
+            results.append(least_noise_cost(tree, each, -1 if start.exact is None else start.exact.whole_level))
+    plan = replace(start, cascades=tuple(results), targets=tuple(tuple(a) for a in query))
     if not plan.cost.mu_squared:
         raise no_noise_needed()
     if budget is not None and plan.cost.mu_squared > budget.exact_cost:
-        raise LeastnoiseError(_too_dear(plan, budget))
+        raise LeastnoiseError(_too_costly(plan, budget))
     return plan
 
 
-def _too_dear(plan: CascadePlan, budget: Budget) -> str:
-    said = f"these targets cost {plan.cost}, more than the budget of {budget.cost_value}"
+def _too_costly(plan: TreePlan, budget: Budget) -> str:
+    text = f"these targets cost {plan.cost}, more than the budget of {budget.cost_value}"
     if len(plan.cascades) > 1:
-        return f"{said}; raise them"
+        return f"{text}; raise them"
     frame = plan.levels()
     most = frame.iloc[int(frame["share"].argmax())]
     return (
-        f"{said}; level {most['level']:.0f} takes {most['share']:.0%} of it, raise its target, a standard error of "
+        f"{text}; level {most['level']:.0f} takes {most['share']:.0%} of it, raise its target, a standard error of "
         f"{number(most['target'] or most['std_error'])}"
     )
 
@@ -395,12 +395,12 @@ def _demand(tree: Tree, exact: Invariants | None, weights: Weights | None) -> De
     if isinstance(weights, Demand):
         if weights.tree is not tree:
             raise LeastnoiseError("the demand is on another tree; build it from the tree of the cascade")
-        asked = weights
+        demand = weights
     else:
-        asked = Demand.nodes(tree, 1 / np.diff(tree.ends, prepend=0) if weights is None else weights)
+        demand = Demand.nodes(tree, 1 / np.diff(tree.ends, prepend=0) if weights is None else weights)
     if exact is None:
-        return asked
-    own = np.where(exact.opened, 0.0, asked.own)  # exact nodes need none of the budget
+        return demand
+    own = np.where(exact.opened, 0.0, demand.own)  # exact nodes need none of the budget
     if not own.any():
         raise LeastnoiseError("all weight is on exact counts; give some to what has noise")
     return Demand(tree, 0.0, own)
@@ -432,7 +432,7 @@ def _encodings(given: Mapping[str, AnyTree], named: Mapping[str, Tree], values: 
     return tuple(encodings)
 
 
-def _words(plan: CascadePlan) -> Iterable[str]:
+def _text(plan: TreePlan) -> Iterable[str]:
     for name, tree in zip(plan.names, plan.trees, strict=True):
         levels = f"{tree.nodes:,} nodes on {tree.depth + 1} levels, {tree.leaf_count:,} leaves"
         yield f"cascade on {name!r}: {levels}"

@@ -24,7 +24,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.closed import Law, table_steps
 from leastnoise.mechanisms.tree.integer import answer_variances
-from leastnoise.mechanisms.tree.release import CascadeRelease, Node
+from leastnoise.mechanisms.tree.release import Node, TreeRelease
 from leastnoise.release.answers import Answer
 
 MOST = 4_000  # further measurements at once: their covariance is a dense matrix
@@ -57,10 +57,11 @@ class Known(Protocol):
 class Posterior:
     """Counts given a cascade table and further measurements of boxes.
 
-    >>> from leastnoise.mechanisms.tree import Tree, cascade_release
-    >>> from leastnoise.noise import SeededBits
+    >>> from leastnoise.mechanisms.tree import Tree, tree_release
+    >>> from leastnoise.noise import SeededRandomSource
     >>> tree = Tree.from_paths([("north", "a"), ("north", "b"), ("south", "c"), ("south", "d")])
-    >>> release = cascade_release(np.array([120, 80, 60, 95]), tree, targets=[3, 4, 5], bits=SeededBits(1))
+    >>> release = tree_release(np.array([120, 80, 60, 95]), tree, targets=[3, 4, 5],
+    ...     random_source=SeededRandomSource(1))
     >>> print(posterior(release, ["north"], [199], [1]).node("north"))
     198.8 (s.e. 1.0; 95%: 196.9 to 200.7)
 
@@ -87,15 +88,15 @@ class Posterior:
 
     def totals(self, boxes: npt.ArrayLike) -> Any:
         """Estimates of many boxes."""
-        asked = _flat(self.law, boxes)
-        found = np.asarray(self.base.totals(_shaped(self.law, asked))) + self._weights(asked) @ self._surprise
-        return found.reshape(_outside(self.law, boxes))[()]
+        requested = _flat(self.law, boxes)
+        values = np.asarray(self.base.totals(_shaped(self.law, requested))) + self._weights(requested) @ self._surprise
+        return values.reshape(_outside(self.law, boxes))[()]
 
     def std_errors(self, boxes: npt.ArrayLike) -> Any:
         """Standard errors of many boxes, rounding included."""
-        asked = _flat(self.law, boxes)
-        found = np.array([_std_error(self, box[None]) for box in asked])
-        return found.reshape(_outside(self.law, boxes))[()]
+        requested = _flat(self.law, boxes)
+        values = np.array([_std_error(self, box[None]) for box in requested])
+        return values.reshape(_outside(self.law, boxes))[()]
 
     def covariances(self, first: IntArray, second: IntArray) -> Array:
         """Covariance of the errors of boxes, all with all; without rounding."""
@@ -133,7 +134,7 @@ class Pooled:
     Guarantees: pooled_tables_equal_dense_least_squares.
     """
 
-    releases: tuple[CascadeRelease, ...]
+    releases: tuple[TreeRelease, ...]
 
     @property
     def law(self) -> Law:
@@ -168,14 +169,14 @@ class Pooled:
 
     def steps(self, boxes: IntArray, weights: Array) -> float:
         """Of what the estimate takes of each table."""
-        asked = sum((w * self._inside(box) for w, box in zip(weights, boxes, strict=True)), np.zeros(self.law.shape))
-        solved = self._solve(asked)
+        query = sum((w * self._inside(box) for w, box in zip(weights, boxes, strict=True)), np.zeros(self.law.shape))
+        solved = self._solve(query)
         return float(np.linalg.norm([table_steps(r.law.precision(solved)) for r in self.releases]))
 
     def _inside(self, box: IntArray) -> Array:
-        found = np.zeros(self.law.shape)
-        found[tuple(slice(int(a), int(b)) for a, b in box)] = 1.0
-        return found
+        values = np.zeros(self.law.shape)
+        values[tuple(slice(int(a), int(b)) for a, b in box)] = 1.0
+        return values
 
     def _solve(self, right: Array) -> Array:
         from scipy.sparse.linalg import LinearOperator, cg
@@ -192,17 +193,17 @@ class Pooled:
 
         system = LinearOperator((size, size), matvec=times, dtype=np.float64)
         first = LinearOperator((size, size), matvec=roughly, dtype=np.float64)
-        found, stopped = cg(system, right.ravel(), rtol=CLOSE, M=first, maxiter=10 * size + 100)
+        values, stopped = cg(system, right.ravel(), rtol=CLOSE, M=first, maxiter=10 * size + 100)
         if stopped:
             raise LeastnoiseError("the tables cannot be pooled: their targets are too different; pool similar ones")
-        return np.asarray(found).reshape(shape)
+        return np.asarray(values).reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
 class _Released:
     """A release as a start of posteriors."""
 
-    release: CascadeRelease
+    release: TreeRelease
 
     @property
     def law(self) -> Law:
@@ -224,7 +225,7 @@ class _Released:
 
 
 def posterior(
-    known: CascadeRelease | Pooled | Posterior,
+    known: TreeRelease | Pooled | Posterior,
     boxes: Sequence[Node] | npt.ArrayLike,
     values: npt.ArrayLike,
     std_errors: npt.ArrayLike | None = None,
@@ -235,17 +236,17 @@ def posterior(
 
     Of the measurements give either standard errors (0: exact) or a joint covariance.
     """
-    base: Known = _Released(known) if isinstance(known, CascadeRelease) else known
-    found = _flat(base.law, _as_boxes(base.law, boxes))
+    base: Known = _Released(known) if isinstance(known, TreeRelease) else known
+    result = _flat(base.law, _as_boxes(base.law, boxes))
     z = np.asarray(values, dtype=np.float64).ravel()
-    if len(z) != len(found) or not len(z) or not np.isfinite(z).all():
-        raise LeastnoiseError(f"give one finite value for each of the {len(found)} measurements, got {len(z)}")
+    if len(z) != len(result) or not len(z) or not np.isfinite(z).all():
+        raise LeastnoiseError(f"give one finite value for each of the {len(result)} measurements, got {len(z)}")
     if len(z) > MOST:
         raise LeastnoiseError(f"{len(z):,} measurements at once are too many; up to {MOST:,}, or pool whole tables")
-    return Posterior(base, found, z, _noise(len(z), std_errors, covariance))
+    return Posterior(base, result, z, _noise(len(z), std_errors, covariance))
 
 
-def pool(*releases: CascadeRelease) -> Pooled:
+def pool(*releases: TreeRelease) -> Pooled:
     """Several releases of the same leaves as one."""
     if len(releases) < 2:
         raise LeastnoiseError(f"pooling needs two releases or more, got {len(releases)}")
@@ -279,8 +280,8 @@ def _as_boxes(law: Law, boxes: Any) -> npt.ArrayLike:
         return np.stack([law.box(node) for node in boxes])
     if isinstance(boxes, Sequence) and len(boxes) and isinstance(boxes[0], tuple) and isinstance(boxes[0][0], str):
         return np.stack([law.box(*nodes) for nodes in boxes])
-    found: npt.ArrayLike = boxes
-    return found
+    result: npt.ArrayLike = boxes
+    return result
 
 
 def _flat(law: Law, boxes: npt.ArrayLike) -> IntArray:

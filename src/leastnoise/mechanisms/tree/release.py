@@ -19,7 +19,7 @@ from leastnoise.planning.summary import number
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.frames import with_errors
 from leastnoise.release.planned import PlannedRelease
-from leastnoise.release.queries.linear import Linear
+from leastnoise.release.queries.linear import LinearQuery
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Origin
 from leastnoise.strategies.strategy import per_axis
@@ -30,14 +30,14 @@ from leastnoise.workload.hierarchy import Nodes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from leastnoise.mechanisms.tree.plan import CascadePlan
+    from leastnoise.mechanisms.tree.plan import TreePlan
 
 Node = int | str
 SHOWN = 8  # levels in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CascadeRelease(PlannedRelease):
+class TreeRelease(PlannedRelease):
     """Integers for the leaves of trees; every count above them is their sum.
 
     Guarantees: children_sum_to_their_parent; intervals_cover; any_workload_runs_on_it.
@@ -46,7 +46,7 @@ class CascadeRelease(PlannedRelease):
     kind = "cascade release"
     mark = "leastnoise_cascade"
 
-    plan: CascadePlan
+    plan: TreePlan
     leaves: IntArray
     dataset: str | None = None
     insecure: bool = False
@@ -70,23 +70,23 @@ class CascadeRelease(PlannedRelease):
     @property
     def exact_counts(self) -> str:
         """In words, which nodes are published without noise, if any."""
-        return "" if self.plan.exact is None else self.plan.exact.words()
+        return "" if self.plan.exact is None else self.plan.exact.text()
 
     # --- what the base class builds on --------------------------------------------------------------------------------
 
-    def query(self, query: Query) -> Linear:
+    def query(self, query: Query) -> LinearQuery:
         """A condition in the language of `ask`, or the name of a node; of one node per tree with `and` in between."""
         if not isinstance(query, str):
             return super().query(query)
         nodes = [query] if len(self.trees) == 1 else query.split(" and ")
         if len(nodes) == len(self.trees) and all(map(Tree.has, self.trees, nodes)):
             inside = {name: _indicator(t, n) for name, t, n in zip(self.names, self.trees, nodes, strict=True)}
-            return Linear.product(self.domain, inside)
+            return LinearQuery.product(self.domain, inside)
         if query.strip() and not any(name in query for name in self.names):
             self.law.box(*nodes)  # says which node there is not
         return super().query(query)
 
-    def joint(self, queries: Sequence[Linear]) -> tuple[Array, Array]:
+    def joint(self, queries: Sequence[LinearQuery]) -> tuple[Array, Array]:
         """Values of some queries, and coordinates whose inner products are covariances.
 
         What rounding to integers adds to the variance of each answer is at most what is counted here; it is counted

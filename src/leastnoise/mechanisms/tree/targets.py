@@ -25,7 +25,7 @@ from leastnoise.domain.tree import Counts, Tree, next_level
 from leastnoise.errors import LeastnoiseError
 
 Number = Fraction | int | float
-_FEW = 2**16  # keys below this are told apart by a table, others by sorting
+_FEW = 2**16  # keys below this are distinguished by a table, others by sorting
 
 
 class Spread(NamedTuple):
@@ -110,28 +110,28 @@ class Cascade:
     def variances(self) -> Array:
         """Variance of the noise of every node, in the order of the tree."""
         core = self.tree.core
-        found = np.empty(core.tree.nodes)
+        result = np.empty(core.tree.nodes)
         values = np.full((1, 1), float(self.root))
         for level in core.tree.levels():
-            found[level] = values[:, 0]
+            result[level] = values[:, 0]
             counts, kind = core.tree.children[level], self.kind[level]
             if counts.any():
                 values = next_level(counts, 1, np.float64, _passed_on(values, kind, self.own))
-        return core.spread(found)
+        return core.spread(result)
 
     def leaf_costs(self) -> Array:
         """mu^2 of each leaf from left to right, as floats."""
         core = self.tree.core.tree
         costs = np.array([float(s.cost) for s in self.spreads])
-        values, found = np.full(1, 1 / float(self.root)), np.empty(core.leaf_count)
+        values, result = np.full(1, 1 / float(self.root)), np.empty(core.leaf_count)
         for level in core.levels():
             counts = core.children[level]
             ends = counts == 0
             if ends.any():
-                found[_ranks(core, level, ends)] = values[ends]
+                result[_ranks(core, level, ends)] = values[ends]
             inner = ~ends
             values = np.repeat(values[inner] + costs[self.kind[level][inner]], counts[inner])
-        return found
+        return result
 
 
 def cost(*cascades: Cascade) -> Fraction:
@@ -158,8 +158,8 @@ def make(tree: Tree, root: Fraction, keys: list[Spread], kind: Counts) -> Cascad
 def distinct_keys(keys: npt.NDArray[Any], limit: int) -> tuple[IntArray, npt.NDArray[Any]]:
     """Sorted distinct keys (all from 0 to limit - 1), and the place of each key among them."""
     if limit > max(_FEW, len(keys)):
-        found, place = np.unique(keys, return_inverse=True)
-        return found, place
+        values, place = np.unique(keys, return_inverse=True)
+        return values, place
     seen = np.zeros(limit, dtype=bool)
     seen[keys] = True
     place = (np.cumsum(seen) - 1).astype(np.min_scalar_type(int(seen.sum())))
@@ -216,8 +216,8 @@ def _by_level(tree: Tree, targets: list[Fraction]) -> Cascade:
 def _kinds(m: IntArray, way: IntArray, limit: int) -> tuple[list[tuple[int, int, int]], npt.NDArray[Any]]:
     """Distinct (children, target of the node, target of its children), way = target * limit + target; and which."""
     ways, which = distinct_keys(way, limit**2)
-    found, place = distinct_keys(m * len(ways) + which, (int(m.max(initial=0)) + 1) * len(ways))
-    return [(key // len(ways), *divmod(int(ways[key % len(ways)]), limit)) for key in found.tolist()], place
+    values, place = distinct_keys(m * len(ways) + which, (int(m.max(initial=0)) + 1) * len(ways))
+    return [(key // len(ways), *divmod(int(ways[key % len(ways)]), limit)) for key in values.tolist()], place
 
 
 def _ways_of_core(tree: Tree) -> IntArray | None:
@@ -315,9 +315,9 @@ def _largest_path(cascade: Cascade) -> Fraction:
         history.append((keys // kinds, keys % kinds))
         value = value[keys // kinds] + costs[keys % kinds] if len(keys) else value[:0]
         member = np.repeat(place, counts[inner])
-    most = max(float(found.max()) for _, _, found in ended)
+    most = max(float(values.max()) for _, _, values in ended)
     least = most * (1 - (core.depth + 8) * 2.0**-51)
-    finalists = ((d, int(c)) for d, classes, found in ended for c in classes[found >= least])
+    finalists = ((d, int(c)) for d, classes, values in ended for c in classes[values >= least])
     return max(_path_cost(cascade, history, depth, each) for depth, each in finalists)
 
 

@@ -75,13 +75,13 @@ def write_tables(
     """Write tables, and a README.txt with the privacy statement, into a folder that is there."""
     if tables is not None and any(isinstance(names, str) for names in tables):
         raise LeastnoiseError('tables are lists of attribute names; write [["age"], ["age", "sex"]]')
-    wanted = [tuple(names) for names in (release.tables() if tables is None else tables)]
-    told, listed = about(release), []
-    for names, name in zip(wanted, file_names(wanted), strict=True):
+    expected = [tuple(names) for names in (release.tables() if tables is None else tables)]
+    fields, listed = about(release), []
+    for names, name in zip(expected, file_names(expected), strict=True):
         file = f"{name}.{format}"
-        _put_table(release.table(*names, confidence=confidence), folder / file, format, told)
+        _put_table(release.table(*names, confidence=confidence), folder / file, format, fields)
         listed.append(f"  {file}: {' x '.join(map(json.dumps, names)) or 'everybody'}")
-    lines = [told["privacy"]["statement"], "", COLUMNS.format(confidence=100 * confidence), "Files:", *listed]
+    lines = [fields["privacy"]["statement"], "", COLUMNS.format(confidence=100 * confidence), "Files:", *listed]
     put_file(folder, NOTES, ("\n".join(lines) + "\n").encode())
 
 
@@ -119,9 +119,9 @@ def _put_table(frame: pd.DataFrame, draft: Path, format: Format, about: Mapping[
         return
     from pyarrow import parquet  # takes a while to import
 
-    told = typed(shown)
-    told.attrs = {**about}
-    parquet.write_table(with_metadata(told, about), draft)
+    result = typed(shown)
+    result.attrs = {**about}
+    parquet.write_table(with_metadata(result, about), draft)
 
 
 def marked(frame: pd.DataFrame, insecure: bool) -> pd.DataFrame:
@@ -139,8 +139,8 @@ def harmless(frame: pd.DataFrame) -> pd.DataFrame:
 
     texts = [k for k, kind in enumerate(frame.dtypes) if not pd.api.types.is_numeric_dtype(kind)]
     columns = {k: frame.iloc[:, k].astype(object).map(cell) for k in texts}
-    made = pd.DataFrame({k: columns.get(k, frame.iloc[:, k]) for k in range(frame.shape[1])})
-    return made.set_axis([cell(name) for name in frame.columns], axis=1)
+    result = pd.DataFrame({k: columns.get(k, frame.iloc[:, k]) for k in range(frame.shape[1])})
+    return result.set_axis([cell(name) for name in frame.columns], axis=1)
 
 
 def cell(value: Any) -> Any:

@@ -63,7 +63,7 @@ class Once(Head):
     fingerprint: Text
 
 
-class Told(Protocol):
+class ReleaseFields(Protocol):
     """What every release tells of itself."""
 
     @property
@@ -79,7 +79,7 @@ class Told(Protocol):
         """The privacy statement."""
 
 
-class ToldOnce(Told, Protocol):
+class RunFields(ReleaseFields, Protocol):
     """What was measured in one go tells more."""
 
     @property
@@ -104,7 +104,7 @@ def _is_ours(path: Path) -> bool:
     return {HEADER, ARRAYS} <= names or (NOTES in names and all(n == NOTES or n.endswith(TABLES) for n in names))
 
 
-def told(release: Told) -> dict[str, Any]:
+def shared_fields(release: ReleaseFields) -> dict[str, Any]:
     """The fields that every header has."""
     return {
         "software": software(),
@@ -116,15 +116,15 @@ def told(release: Told) -> dict[str, Any]:
     }
 
 
-def told_head(release: Told) -> dict[str, Any]:
+def head_fields(release: ReleaseFields) -> dict[str, Any]:
     """The fields that every release.json has."""
-    return told(release) | {"id": UNSEALED, "files": {}}
+    return shared_fields(release) | {"id": UNSEALED, "files": {}}
 
 
-def told_once(release: ToldOnce, fingerprint: str) -> dict[str, Any]:
+def run_fields(release: RunFields, fingerprint: str) -> dict[str, Any]:
     """The fields that every header of a single measurement has."""
     (origin,) = release.origins
-    return told_head(release) | {
+    return head_fields(release) | {
         "created": origin.created,
         "ledger_entry": origin.ledger_entry,
         "run": origin.run,
@@ -155,10 +155,10 @@ def mark_of(path: Path, known: Container[str]) -> str | None:
     """The mark of a folder, unchecked; None where it is no release or of no known kind."""
     try:
         with (path / HEADER).open("rb") as file:
-            found = _MARK.match(file.read(64))
+            match = _MARK.match(file.read(64))
     except OSError:
         return None
-    mark = "" if found is None else found[1].decode(errors="replace")
+    mark = "" if match is None else match[1].decode(errors="replace")
     return mark if mark in known else None
 
 

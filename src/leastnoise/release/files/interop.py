@@ -66,5 +66,5 @@ def _largest(release: Release) -> Iterator[tuple[str, ...]]:
 
 
 def _about(release: Release, names: tuple[str, ...], confidence: float) -> dict[Any, Any]:
-    told = {"dataset": release.dataset, "attributes": list(names), "confidence": confidence}
-    return told | export.about(release)
+    message = {"dataset": release.dataset, "attributes": list(names), "confidence": confidence}
+    return message | export.about(release)

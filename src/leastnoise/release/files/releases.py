@@ -1,4 +1,6 @@
-"""Releases of tables as folders: their recipes and answers, read without the data, refused where anything is wrong."""
+"""Releases of tables as folders: their integer plans and answers, read without the data, refused where anything is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.integer_plan import Recipe
-from leastnoise.planning.integer_plan_store import recipe_data, recipe_from
+from leastnoise.planning.integer_plan import IntegerPlan
+from leastnoise.planning.integer_plan_store import integer_plan_data, integer_plan_from
 from leastnoise.release.files import folders
 from leastnoise.release.files.folders import Head
 from leastnoise.release.measurements import WIDTHS, Answers, Measurements
@@ -51,12 +53,12 @@ class Header(Head):
 
 def record(release: TableRelease) -> Saved[Header]:
     """Header and arrays of a release."""
-    recipes = [recipe_data(p.recipe) for p in release.parts]
+    integer_plans = [integer_plan_data(p.integer_plan) for p in release.parts]
     arrays: Arrays = {}
-    for k, (part, (_, own)) in enumerate(zip(release.parts, recipes, strict=True)):
+    for k, (part, (_, own)) in enumerate(zip(release.parts, integer_plans, strict=True)):
         arrays |= {f"part{k}_{name}": np.ascontiguousarray(array) for name, array in own.items()}
         arrays |= {f"part{k}_{name}": _stored(array) for name, array in _answers(part)}
-    return Saved(_header(release, recipes), arrays)
+    return Saved(_header(release, integer_plans), arrays)
 
 
 def _answers(part: Measurements) -> Iterator[tuple[str, Answers]]:
@@ -65,8 +67,8 @@ def _answers(part: Measurements) -> Iterator[tuple[str, Answers]]:
             yield _name(o, i), array
 
 
-def _name(orbit: int, probe: int) -> str:
-    return f"answers{orbit}_{probe}"
+def _name(orbit: int, noisy_query: int) -> str:
+    return f"answers{orbit}_{noisy_query}"
 
 
 def _stored(answers: Answers) -> npt.NDArray[Any]:
@@ -81,7 +83,7 @@ def origins_of(release: TableRelease) -> tuple[Origin, ...]:
     return release.origins if known else tuple(Origin() for _ in release.parts)
 
 
-def _header(release: TableRelease, recipes: list[tuple[dict[str, Any], Arrays]]) -> Header:
+def _header(release: TableRelease, integer_plans: list[tuple[dict[str, Any], Arrays]]) -> Header:
     parts = [
         Part(
             created=origin.created,
@@ -91,12 +93,12 @@ def _header(release: TableRelease, recipes: list[tuple[dict[str, Any], Arrays]])
             insecure=part.insecure,
             run=origin.run,
             privacy=Privacy.of_parts([part], origin.run),
-            fingerprint=digest_of(*recipe),
-            recipe=recipe[0],
+            fingerprint=digest_of(*integer_plan),
+            recipe=integer_plan[0],
         )
-        for part, origin, recipe in zip(release.parts, origins_of(release), recipes, strict=True)
+        for part, origin, integer_plan in zip(release.parts, origins_of(release), integer_plans, strict=True)
     ]
-    return Header(**folders.told_head(release), parts=parts)
+    return Header(**folders.head_fields(release), parts=parts)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ def from_record(saved: Saved[Header]) -> TableRelease:
     parts = tuple(_part(k, part, arrays) for k, part in enumerate(header.parts))
     if arrays:
         raise LeastnoiseError(f"nothing belongs to the array {min(arrays)!r}")
-    if any(p.recipe.workload.domain != parts[0].recipe.workload.domain for p in parts):
+    if any(p.integer_plan.workload.domain != parts[0].integer_plan.workload.domain for p in parts):
         raise LeastnoiseError("its parts are on different domains")
     if header.insecure != any(p.insecure for p in parts):
         raise LeastnoiseError("its marks for insecure noise contradict each other")
@@ -125,44 +127,44 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
     own = {name.removeprefix(prefix): arrays.pop(name) for name in list(arrays) if name.startswith(prefix)}
     answers = {name: own.pop(name) for name in list(own) if name.startswith("answers")}
     if digest_of(part.recipe, own) != part.fingerprint:
-        raise LeastnoiseError("its recipe does not have its fingerprint")
-    recipe = recipe_from(part.recipe, own)
-    read = _read_answers(recipe, answers)  # first, as a recipe without its answers may stand for anything
-    _check_recipe(recipe, part.recipe, own)
+        raise LeastnoiseError("its integer plan does not have its fingerprint")
+    integer_plan = integer_plan_from(part.recipe, own)
+    read = _read_answers(integer_plan, answers)  # first, as an integer plan without its answers may stand for anything
+    _check_integer_plan(integer_plan, part.recipe, own)
     if part.adaptive is not None:
-        part.adaptive.check(recipe)
-    elif recipe.selection:
+        part.adaptive.check(integer_plan)
+    elif integer_plan.selection:
         raise LeastnoiseError("it paid for choosing and does not tell what was chosen")
-    measured = Measurements(recipe, read, part.insecure)
+    measured = Measurements(integer_plan, read, part.insecure)
     part.run.check(part.privacy)
     part.privacy.check(Privacy.of_parts([measured]))
     return measured
 
 
-def _check_recipe(recipe: Recipe, header: Mapping[str, Any], arrays: Arrays) -> None:
-    """Refuse a recipe that nobody can have planned."""
-    for block in recipe.workload.blocks:
+def _check_integer_plan(integer_plan: IntegerPlan, header: Mapping[str, Any], arrays: Arrays) -> None:
+    """Refuse an integer plan that nobody can have planned."""
+    for block in integer_plan.workload.blocks:
         if not isinstance(block.label, str):
             raise LeastnoiseError("its queries have no name")
-    again, own = recipe_data(recipe)
+    again, own = integer_plan_data(integer_plan)
     if not _alike(again, dict(header)) or own.keys() != arrays.keys():
-        raise LeastnoiseError("its recipe has fields that do not belong there")
-    for orbit, prior in zip(recipe.structure.classes, recipe.priors, strict=True):
-        values = prior.vector
+        raise LeastnoiseError("its integer plan has fields that do not belong there")
+    for orbit, baseline in zip(integer_plan.structure.classes, integer_plan.baselines, strict=True):
+        values = baseline.vector
         if values is None:  # uniform
             continue
         if values.dtype != np.float64 or values.shape != (orbit.size,) or not abs(values.sum() - 1) < SAME:
-            raise LeastnoiseError(f"a prior is not {orbit.size} numbers that sum to 1")
+            raise LeastnoiseError(f"a baseline is not {orbit.size} numbers that sum to 1")
     for name, array in arrays.items():
         if not name.startswith("prior") and (array.dtype != np.int64 or not array.size):
             raise LeastnoiseError(f"the array {name!r} does not hold integers")
-    for probe in (p for probes in recipe.probes for p in probes):
-        levels = probe.strategy.levels
-        if probe.strategy.multiplier < 1 or (
-            levels is not None and (levels.shape != probe.strategy.answers or levels.min() < 1)
+    for noisy_query in (p for noisy_queries in integer_plan.noisy_queries for p in noisy_queries):
+        levels = noisy_query.strategy.levels
+        if noisy_query.strategy.multiplier < 1 or (
+            levels is not None and (levels.shape != noisy_query.strategy.answers or levels.min() < 1)
         ):
             raise LeastnoiseError("a strategy is scaled by less than 1")
-    if recipe.cost.mu_squared > recipe.budget.exact_cost * (1 + Fraction(SAME)):
+    if integer_plan.cost.mu_squared > integer_plan.budget.exact_cost * (1 + Fraction(SAME)):
         raise LeastnoiseError("its noise costs more than its budget")
 
 
@@ -177,14 +179,16 @@ def _alike(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _read_answers(recipe: Recipe, arrays: Arrays) -> tuple[tuple[Answers, ...], ...]:
-    found = []
-    for o, (members, probes) in enumerate(zip(recipe.structure.members, recipe.probes, strict=True)):
-        shapes = [(members, prod(p.strategy.answers)) for p in probes]
-        found.append(tuple(_integers(arrays.pop(_name(o, i)), shape) for i, shape in enumerate(shapes)))
+def _read_answers(integer_plan: IntegerPlan, arrays: Arrays) -> tuple[tuple[Answers, ...], ...]:
+    results = []
+    for o, (members, noisy_queries) in enumerate(
+        zip(integer_plan.structure.members, integer_plan.noisy_queries, strict=True)
+    ):
+        shapes = [(members, prod(p.strategy.answers)) for p in noisy_queries]
+        results.append(tuple(_integers(arrays.pop(_name(o, i)), shape) for i, shape in enumerate(shapes)))
     if arrays:
         raise LeastnoiseError(f"nothing asked for {min(arrays)!r}")
-    return tuple(found)
+    return tuple(results)
 
 
 def _integers(stored: npt.NDArray[Any], shape: tuple[int, int]) -> Answers:

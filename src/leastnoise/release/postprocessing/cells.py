@@ -45,7 +45,7 @@ class Batch:
 class Point:
     """A dual point: what it asks of the residuals, the tables it leads to, and s^T P^-1 s."""
 
-    asked: Parts
+    requested: Parts
     tables: Array
     energy: float
 
@@ -79,16 +79,16 @@ class Problem:
         orbits: dict[Orbit, list[Members]] = {}
         for members in self.tables:
             orbits.setdefault(self.state.orbit(members), []).append(members)
-        found: list[Batch] = []
+        results: list[Batch] = []
         start = 0
         for orbit, sets in orbits.items():
             shape = self.state.structure.shape(orbit)
             step = max(1, BATCH_CELLS // prod(shape))
             for low in range(0, len(sets), step):
                 chosen = tuple(sets[low : low + step])
-                found.append(Batch(orbit, chosen, start, shape, self._links(orbit, chosen)))
-                start = found[-1].cells.stop
-        return tuple(found)
+                results.append(Batch(orbit, chosen, start, shape, self._links(orbit, chosen)))
+                start = results[-1].cells.stop
+        return tuple(results)
 
     def _links(self, orbit: Orbit, sets: Sequence[Members]) -> dict[Axes, tuple[int, IntArray, sparse.csr_array]]:
         from scipy import sparse
@@ -106,36 +106,36 @@ class Problem:
 
     def known(self, number: int) -> Known:
         """What was measured about a residual orbit."""
-        found = self.state.known[number]
-        assert found is not None
-        return found
+        result = self.state.known[number]
+        assert result is not None
+        return result
 
     @property
     def size(self) -> int:
         """Number of cells."""
         return self.batches[-1].cells.stop
 
-    def priors(self, orbit: Orbit) -> list[Array]:
-        """The priors of an orbit's axes."""
-        return [self.state.priors[c].values for c in orbit]
+    def baselines(self, orbit: Orbit) -> list[Array]:
+        """The baselines of an orbit's axes."""
+        return [self.state.baselines[c].values for c in orbit]
 
-    def asked(self, cells: Array) -> Parts:
+    def requested(self, cells: Array) -> Parts:
         """The pieces of multipliers on all cells, summed by residual."""
-        found: Parts = {}
+        entries: Parts = {}
         for batch in self.batches:
             wide = cells[batch.cells].reshape(-1, *batch.shape)
-            split = pieces(wide, self.priors(batch.orbit))
+            split = pieces(wide, self.baselines(batch.orbit))
             for kept, (number, _, sums) in batch.links.items():
                 shape = self.known(number).tables.shape
                 part = (sums @ split[kept].reshape(len(batch.sets), -1)).reshape(shape)
-                found[number] = found[number] + part if number in found else part
-        return found
+                entries[number] = entries[number] + part if number in entries else part
+        return entries
 
-    def moved(self, asked: Parts) -> tuple[Parts, float]:
-        """P^-1 s for each residual, up to what the priors fill, and s^T P^-1 s."""
+    def moved(self, requests: Parts) -> tuple[Parts, float]:
+        """P^-1 s for each residual, up to what the baselines fill, and s^T P^-1 s."""
         moves: Parts = {}
         energy = 0.0
-        for number, s in asked.items():
+        for number, s in requests.items():
             moves[number] = self._covariances(number)(s)
             energy += float(np.vdot(s, moves[number]))
         return moves, energy
@@ -150,7 +150,7 @@ class Problem:
         out = np.zeros(self.size)
         for batch in self.batches:
             inside = {kept: parts[number][rows] for kept, (number, rows, _) in batch.links.items()}
-            tables = join(inside, self.priors(batch.orbit), batch.shape)
+            tables = join(inside, self.baselines(batch.orbit), batch.shape)
             out[batch.cells] = np.broadcast_to(tables, (len(batch.sets), *batch.shape)).ravel()
         return out
 
@@ -160,10 +160,10 @@ class Problem:
         numbers = {number for batch in self.batches for number, _, _ in batch.links.values()}
         return self.joined({number: self.known(number).tables for number in numbers})
 
-    def at(self, asked: Parts) -> Point:
+    def at(self, requests: Parts) -> Point:
         """The tables that follow from what multipliers ask of the residuals."""
-        moves, energy = self.moved(asked)
-        return Point(asked, self.unbiased + self.joined(moves), energy)
+        moves, energy = self.moved(requests)
+        return Point(requests, self.unbiased + self.joined(moves), energy)
 
     @cached_property
     def scales(self) -> Array:
@@ -180,7 +180,7 @@ class Problem:
         value = 1.0
         for _ in range(15):
             direction /= np.linalg.norm(direction)
-            moves, _ = self.moved(self.asked(direction / np.sqrt(self.scales)))
+            moves, _ = self.moved(self.requested(direction / np.sqrt(self.scales)))
             image = self.joined(moves) / np.sqrt(self.scales)
             value, direction = float(direction @ image), image
         return value

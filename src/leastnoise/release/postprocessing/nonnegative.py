@@ -60,17 +60,17 @@ def positive_point(problem: Problem) -> Point | None:
     known = state.find(())
     assert known is not None
     rows = float(known.tables[0]) if not known.noise else max(float(known.tables[0]), sqrt(known.noise), 1.0)
-    asked: Parts = {}
+    requests: Parts = {}
     for number in dict.fromkeys(n for batch in problem.batches for n, _, _ in batch.links.values()):
-        asked[number] = np.zeros_like(problem.known(number).tables)
+        requests[number] = np.zeros_like(problem.known(number).tables)
     for number, row, members in _touched(problem):
         if problem.known(number).noise:
-            away = [shares[a] - state.prior(a) for a in members]
+            away = [shares[a] - state.baseline(a) for a in members]
             product = rows * reduce(np.multiply.outer, away, np.ones(()))
-            asked[number][row] = product - centred(state, members, problem.known(number).tables[row])
-    for number, wanted in asked.items():
-        asked[number] = _inverted(problem, number, wanted)
-    point = problem.at(asked)
+            requests[number][row] = product - centred(state, members, problem.known(number).tables[row])
+    for number, expected in requests.items():
+        requests[number] = _inverted(problem, number, expected)
+    point = problem.at(requests)
     return point if point.tables.min() > 0 else None
 
 
@@ -91,33 +91,33 @@ def _shares(state: State, attribute: int) -> Array:
     total = float(counts.sum())
     if not total:
         return uniform
-    found = state.find((attribute,))
-    mixed = 0.0 if found is not None and not found.noise else SHARE_OF_UNIFORM
+    known = state.find((attribute,))
+    mixed = 0.0 if known is not None and not known.noise else SHARE_OF_UNIFORM
     return (1 - mixed) * counts / total + mixed * uniform
 
 
-def _inverted(problem: Problem, number: int, wanted: Array) -> Array:
+def _inverted(problem: Problem, number: int, expected: Array) -> Array:
     """s with P^-1 s = wanted, roughly, row by row (conjugate gradients on the query side)."""
     known, orbit = problem.known(number), problem.state.structure.orbits[number]
-    for axis, prior in enumerate(problem.priors(orbit)):
-        along = prior.reshape(-1, *[1] * (len(orbit) - axis - 1))
-        wanted = wanted - (wanted * along).sum(axis=axis + 1, keepdims=True) * along / (prior @ prior)
-    rest = wanted.reshape(len(wanted), -1)
-    found, direction = np.zeros_like(rest), rest
+    for axis, baseline in enumerate(problem.baselines(orbit)):
+        along = baseline.reshape(-1, *[1] * (len(orbit) - axis - 1))
+        expected = expected - (expected * along).sum(axis=axis + 1, keepdims=True) * along / (baseline @ baseline)
+    rest = expected.reshape(len(expected), -1)
+    values, direction = np.zeros_like(rest), rest
     power = np.einsum("rx,rx->r", rest, rest)
     goal = 1e-16 * power
     for _ in range(300):
         if not known.noise or (power <= goal).all():
             break
-        image = problem.moved({number: direction.reshape(wanted.shape)})[0][number].reshape(rest.shape)
+        image = problem.moved({number: direction.reshape(expected.shape)})[0][number].reshape(rest.shape)
         curve = np.einsum("rx,rx->r", direction, image)
         step = np.divide(power, curve, out=np.zeros_like(power), where=(curve > 0) & (power > goal))
-        found = found + step[:, None] * direction
+        values = values + step[:, None] * direction
         rest = rest - step[:, None] * image
         before, power = power, np.einsum("rx,rx->r", rest, rest)
         ratio = np.divide(power, before, out=np.zeros_like(power), where=before > 0)
         direction = rest + ratio[:, None] * direction
-    return found.reshape(wanted.shape)
+    return values.reshape(expected.shape)
 
 
 # --- the solver -------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Finish:
     @cached_property
     def _positive_moves(self) -> Parts:
         assert self.positive is not None
-        return self.problem.moved(self.positive.asked)[0]
+        return self.problem.moved(self.positive.requested)[0]
 
     def of(self, y: Array, point: Point, steps: int) -> tuple[float, Certificate]:
         """How far to shrink, and how close to the solution that is."""
@@ -144,7 +144,7 @@ class Finish:
             gap, energy, share = float(y @ point.tables) + shortfall * float(y.sum()), point.energy, 0.0
         else:
             shortfall, share = 0.0, _least_share(point.tables, self.positive.tables)
-            across = sum(float(np.vdot(s, self._positive_moves[n])) for n, s in point.asked.items())
+            across = sum(float(np.vdot(s, self._positive_moves[n])) for n, s in point.requested.items())
             rest = 1 - share
             energy = rest**2 * point.energy + 2 * share * rest * across + share**2 * self.positive.energy
             gap = energy / 2 - dual
@@ -155,11 +155,11 @@ class Finish:
         distance = certificate.distance / max(1.0, certificate.moved)
         return max(distance, certificate.shortfall / sqrt(float(self.problem.scales.min()))) / tolerance
 
-    def asked(self, point: Point, share: float) -> Parts:
+    def requested(self, point: Point, share: float) -> Parts:
         """What the feasible point asks of the residuals."""
         if self.positive is None:
-            return point.asked
-        return {n: (1 - share) * s + share * self.positive.asked[n] for n, s in point.asked.items()}
+            return point.requested
+        return {n: (1 - share) * s + share * self.positive.requested[n] for n, s in point.requested.items()}
 
 
 def _least_share(tables: Array, positive: Array) -> float:
@@ -196,13 +196,13 @@ def nonnegative(
         return finish.excess(certificate, tolerance)
 
     point, share, certificate = _ascend(problem, finish, excess)
-    moves, _ = problem.moved(finish.asked(point, share))
+    moves, _ = problem.moved(finish.requested(point, share))
     known = list(state.known)
     for number, move in moves.items():
         before = state.known[number]
         assert before is not None
         known[number] = Known(before.tables + move, before.noise, before.strategy)
-    return State(state.structure, state.priors, tuple(known), state.errors), certificate
+    return State(state.structure, state.baselines, tuple(known), state.errors), certificate
 
 
 def _held(state: State, hold: float, widest: int) -> State:
@@ -213,7 +213,7 @@ def _held(state: State, hold: float, widest: int) -> State:
     """
     pairs = zip(state.structure.orbits, state.known, strict=True)
     known = (k and Known(k.tables, k.noise * hold ** (len(orbit) - widest), k.strategy) for orbit, k in pairs)
-    return State(state.structure, state.priors, tuple(known), state.errors)
+    return State(state.structure, state.baselines, tuple(known), state.errors)
 
 
 def _ascend(
@@ -222,7 +222,7 @@ def _ascend(
     """Accelerated projected gradient steps on the dual, started anew where they overshoot (O'Donoghue, Candes 2015)."""
     slope = problem.steepest()
     y = np.zeros(problem.size)
-    point = problem.at(problem.asked(y))
+    point = problem.at(problem.requested(y))
     best = (point, *finish.of(y, point, 0))
     least = excess(best[2])
     wide, wide_tables, speed = y, point.tables, 1.0
@@ -231,7 +231,7 @@ def _ascend(
             break
         while True:
             new = np.maximum(wide - wide_tables / (slope * problem.scales), 0.0)
-            after = problem.at(problem.asked(new))
+            after = problem.at(problem.requested(new))
             change = new - wide
             # the dual is quadratic, so this is its curvature along the step, exactly
             if change @ (after.tables - wide_tables) <= slope * (1 + 1e-9) * (change @ (problem.scales * change)):

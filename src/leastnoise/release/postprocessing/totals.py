@@ -98,44 +98,44 @@ def conditioned(release: TableRelease, facts: Sequence[Fact]) -> TableRelease:
             raise LeastnoiseError("the totals disagree with what the release knows exactly; correct them")
         known[number] = Known(table[None], 0.0, before.strategy)
     measured = [None if k is None else (k.noise, k.strategy) for k in known]
-    errors = measured_errors(state.structure, state.priors, measured)
+    errors = measured_errors(state.structure, state.baselines, measured)
     informed = replace(release)
-    object.__setattr__(informed, "state", State(state.structure, state.priors, tuple(known), errors))
+    object.__setattr__(informed, "state", State(state.structure, state.baselines, tuple(known), errors))
     return informed
 
 
 def _exact_residuals(state: State, facts: Sequence[Fact]) -> dict[Members, Array]:
     """The residuals that are known exactly; attributes of a single value have none."""
-    found: dict[Members, Array] = {}
+    entries: dict[Members, Array] = {}
     for fact in facts:
         for kept in subsets(len(fact.attributes)):
             inside = [fact.attributes[p] for p in kept]
             members = state.order(inside)
             if state.find(members) is not None:
                 axes = [inside.index(a) for a in members]
-                found[members] = centred(state, members, fact.margin(inside).transpose(axes))
-    return found
+                entries[members] = centred(state, members, fact.margin(inside).transpose(axes))
+    return entries
 
 
 def centred(state: State, members: Members, table: Array) -> Array:
     """The residual in a table of some attributes (class order)."""
-    return residual(table, [state.prior(a) for a in members], range(len(members)))
+    return residual(table, [state.baseline(a) for a in members], range(len(members)))
 
 
 def _apart(state: State) -> State:
-    """The same knowledge with every attribute in a class of its own, so that one attribute set can be told apart."""
+    """The same knowledge with every attribute in a class of its own, so that one attribute set can be distinguished."""
     structure = build_structure(state.structure.workload, lambda a: a)
     known = tuple(_alone(state, tuple(structure.sets(orbit)[0].tolist())) for orbit in structure.orbits)
-    priors = tuple(state.priors[state.structure.class_of(c.members[0])] for c in structure.classes)
+    baselines = tuple(state.baselines[state.structure.class_of(c.members[0])] for c in structure.classes)
     measured = [None if k is None else (k.noise, k.strategy) for k in known]
-    return State(structure, priors, known, measured_errors(structure, priors, measured))
+    return State(structure, baselines, known, measured_errors(structure, baselines, measured))
 
 
 def _alone(state: State, members: Members) -> Known | None:
     order = state.order(members)
-    found = state.find(order)
-    if found is None:
+    known = state.find(order)
+    if known is None:
         return None
     axes = [order.index(a) for a in members]
-    table = found.tables[state.row(order)].transpose(axes)
-    return Known(table[None], found.noise, permuted(found.strategy, axes))
+    table = known.tables[state.row(order)].transpose(axes)
+    return Known(table[None], known.noise, permuted(known.strategy, axes))

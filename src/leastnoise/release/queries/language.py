@@ -33,7 +33,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.linear import (
     KEYWORDS,
     Condition,
-    Linear,
+    LinearQuery,
     Part,
     below,
     code_of,
@@ -61,17 +61,17 @@ _COMPARE = frozenset({"=", "==", "!=", "<>", *_MIRRORED})
 _SIGNS = {"+": 1, "-": -1}
 
 _Kind = Literal["number", "word", "keyword", "name", "text", "sign", "end"]
-_Found: TypeAlias = Condition | Linear
+_Found: TypeAlias = Condition | LinearQuery
 
 
-def parse(domain: Domain, text: str) -> Linear:
+def parse(domain: Domain, text: str) -> LinearQuery:
     """The linear query that a text asks for.
 
     >>> domain = Domain.of(age=range(100), sex=["F", "M"])
     >>> parse(domain, "age between 18 and 30 and sex = 'F'")
-    <Linear: age x sex, cells: 200>
+    <LinearQuery: age x sex, cells: 200>
     >>> parse(domain, "2 * (age < 18) - (sex in ('F', 'M'))")
-    <Linear: age, cells: 100>
+    <LinearQuery: age, cells: 100>
     >>> parse(domain, "agee < 18")
     Traceback (most recent call last):
     leastnoise.errors.LeastnoiseError: position 1: no attribute 'agee' in this domain (age, sex); did you mean 'age'?
@@ -116,7 +116,7 @@ def _at(token: _Token) -> Iterator[None]:
 
 
 def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+    results: list[_Token] = []
     start = 0
     while (start := _SPACE.match(text, start).end()) < len(text):  # type: ignore[union-attr]  # matches anything
         match = _TOKEN.match(text, start)
@@ -125,9 +125,9 @@ def _tokens(text: str) -> list[_Token]:
         kind, written = match.lastgroup, match[0]
         if kind == "word" and written.lower() in KEYWORDS:
             kind, written = "keyword", written.lower()
-        found.append(_Token(cast(_Kind, kind), written, start))
+        results.append(_Token(cast(_Kind, kind), written, start))
         start = match.end()
-    return [*found, _Token("end", "", start)]
+    return [*results, _Token("end", "", start)]
 
 
 def _unreadable(character: str) -> str:
@@ -158,18 +158,18 @@ class _Parser:
     def _ahead(self, steps: int = 0) -> _Token:
         return self.tokens[min(self.here + steps, len(self.tokens) - 1)]
 
-    def _take(self, *wanted: str) -> _Token | None:
+    def _take(self, *expected: str) -> _Token | None:
         """The next token, if it is one of these words and signs."""
         token = self._ahead()
-        if token.text not in wanted or token.kind == "end":
+        if token.text not in expected or token.kind == "end":
             return None
         self.here += 1
         return token
 
-    def _need(self, wanted: str) -> _Token:
-        token = self._take(wanted)
+    def _need(self, expected: str) -> _Token:
+        token = self._take(expected)
         if token is None:
-            raise self._expected(repr(wanted))
+            raise self._expected(repr(expected))
         return token
 
     def _expected(self, what: str) -> LeastnoiseError:
@@ -180,32 +180,32 @@ class _Parser:
             hint = "; a number before it multiplies a whole term, as in 2 * (age < 30)"
         return _error(token, f"expected {what}, found {token}{hint}")
 
-    def linear(self) -> Linear:
+    def linear(self) -> LinearQuery:
         return self._linear(self._whole(), self.tokens[0])
 
     def predicate(self) -> Part[np.bool_]:
-        found = self._whole()
-        if isinstance(found, Linear):
+        whole = self._whole()
+        if isinstance(whole, LinearQuery):
             raise _error(self.tokens[0], "expected a condition, found a sum")
         with _at(self.tokens[0]):
-            return found.cells()
+            return whole.cells()
 
     def _whole(self) -> _Found:
         if self._ahead().kind == "end" or (self._ahead(1).kind == "end" and self._take("*")):
             return Condition(self.domain)
-        found = self._query()
+        result = self._query()
         if self._ahead().kind != "end":
             raise self._expected("and, or, +, - or the end")
-        return found
+        return result
 
     def _query(self) -> _Found:
         signed_value = self._ahead(1).kind == "number" and self._ahead(2).text in _COMPARE  # -5 < x is a condition
         sign = None if signed_value else self._take("+", "-")
         start = self._ahead()
-        found = self._term()
+        term = self._term()
         if sign is None and self._ahead().text not in _SIGNS:
-            return found
-        total = self._linear(found, start) * _SIGNS[sign.text if sign else "+"]
+            return term
+        total = self._linear(term, start) * _SIGNS[sign.text if sign else "+"]
         while sign := self._take(*_SIGNS):
             start = self._ahead()
             more = self._linear(self._term(), start) * _SIGNS[sign.text]
@@ -218,20 +218,20 @@ class _Parser:
         if token.kind != "number" or self._ahead(1).text != "*":
             return self._any()
         self.here += 2
-        found = self._linear(self._any(), token)
+        linear = self._linear(self._any(), token)
         with _at(token):
-            return found * _number(token.text)
+            return linear * _number(token.text)
 
-    def _linear(self, found: _Found, token: _Token) -> Linear:
-        if isinstance(found, Linear):
-            return found
+    def _linear(self, result: _Found, token: _Token) -> LinearQuery:
+        if isinstance(result, LinearQuery):
+            return result
         with _at(token):
-            return found.linear()
+            return result.linear()
 
-    def _condition(self, found: _Found, operator: _Token) -> Condition:
-        if isinstance(found, Linear):
+    def _condition(self, result: _Found, operator: _Token) -> Condition:
+        if isinstance(result, LinearQuery):
             raise _error(operator, f"{operator} needs conditions, but a sum stands beside it")
-        return found
+        return result
 
     def _several(self, word: str, part: Callable[[], _Found]) -> tuple[_Token, list[_Found]]:
         first, operator = part(), self._ahead()
@@ -241,18 +241,18 @@ class _Parser:
         return operator, [first, *rest]
 
     def _any(self) -> _Found:
-        operator, found = self._several("or", self._all)
-        if len(found) == 1:
-            return found[0]
-        parts = [self._condition(part, operator) for part in found]
+        operator, result = self._several("or", self._all)
+        if len(result) == 1:
+            return result[0]
+        parts = [self._condition(part, operator) for part in result]
         with _at(operator):
             return Condition.every(self.domain, [part.negated() for part in parts]).negated()
 
     def _all(self) -> _Found:
-        operator, found = self._several("and", self._single)
-        if len(found) == 1:
-            return found[0]
-        parts = [self._condition(part, operator) for part in found]
+        operator, result = self._several("and", self._single)
+        if len(result) == 1:
+            return result[0]
+        parts = [self._condition(part, operator) for part in result]
         with _at(operator):
             return Condition.every(self.domain, parts)
 
@@ -260,10 +260,10 @@ class _Parser:
         operator, odd = self._ahead(), False
         while self._take("not"):
             odd = not odd
-        found = self._atom()
+        atom = self._atom()
         if operator.text != "not":
-            return found
-        condition = self._condition(found, operator)
+            return atom
+        condition = self._condition(atom, operator)
         with _at(operator):
             return condition.negated() if odd else condition
 
@@ -284,10 +284,10 @@ class _Parser:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _error(token, f"more than {MAX_DEPTH} parentheses inside each other; leave some out")
-        found = self._query()
+        result = self._query()
         self._need(")")
         self.depth -= 1
-        return found
+        return result
 
     def _name(self) -> _Name:
         token = self._ahead()
@@ -324,14 +324,14 @@ class _Parser:
             return self._compare(name, sign.text, self._value())
         negated = self._take("not")
         if self._take("between"):
-            found = self._between(name)
+            condition = self._between(name)
         elif self._take("in"):
-            found = self._in(name)
+            condition = self._in(name)
         elif self._ahead().text.lower() == "under":
-            found = self._under(name)
+            condition = self._under(name)
         else:
             raise self._expected("between or in" if negated else f"=, <, between or in after {name.token}")
-        return found.negated() if negated else found
+        return condition.negated() if negated else condition
 
     def _chain(self) -> Condition:
         value = self._value()
@@ -340,13 +340,13 @@ class _Parser:
             factor = self._ahead(-1).kind == "number" and self._ahead().text != "*"
             raise self._expected("a comparison or *" if factor else "a comparison")
         name = self._name()
-        found = self._compare(name, _MIRRORED.get(first.text, first.text), value)
+        compare = self._compare(name, _MIRRORED.get(first.text, first.text), value)
         second = self._take(*_COMPARE)
         if second is None:
-            return found
+            return compare
         if {first.text, second.text} - {"<", "<="} and {first.text, second.text} - {">", ">="}:
             raise _error(second, f"{first} and {second} make no range; write for example 18 <= age < 30")
-        return Condition.every(self.domain, [found, self._compare(name, second.text, self._value())])
+        return Condition.every(self.domain, [compare, self._compare(name, second.text, self._value())])
 
     def _compare(self, name: _Name, sign: str, value: _Value) -> Condition:
         if sign in _MIRRORED:

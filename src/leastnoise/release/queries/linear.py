@@ -41,17 +41,17 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Linear:
+class LinearQuery:
     """A linear query over a domain: a sum of terms, each on as few attributes as it needs.
 
     Terms whose attributes are among those of another are merged into it, and axes along which nothing changes are
     dropped. Comparisons are exact, and queries with the same terms are equal.
 
     >>> domain = Domain.of(age=range(3), sex=["F", "M"])
-    >>> young = Linear.product(domain, {"age": [1, 1, 0], "sex": [1, 1]})
+    >>> young = LinearQuery.product(domain, {"age": [1, 1, 0], "sex": [1, 1]})
     >>> young
-    <Linear: age, cells: 3>
-    >>> (2 * young - Linear.total(domain)).evaluate([[5, 0], [1, 0], [0, 4]])
+    <LinearQuery: age, cells: 3>
+    >>> (2 * young - LinearQuery.total(domain)).evaluate([[5, 0], [1, 0], [0, 4]])
     2.0
 
     Guarantees: same_number_as_dense_weights; terms_are_small; arithmetic_is_that_of_the_weights.
@@ -81,21 +81,21 @@ class Linear:
             raise LeastnoiseError(f"weights of shape {shape} do not fit the attributes {attributes}; use Linear.of")
 
     @classmethod
-    def total(cls, domain: Domain) -> "Linear":
+    def total(cls, domain: Domain) -> "LinearQuery":
         """The number of rows."""
         return cls(domain, (Term((), np.ones(())),))
 
     @classmethod
-    def of(cls, domain: Domain, names: str | Sequence[str], weights: npt.ArrayLike) -> "Linear":
+    def of(cls, domain: Domain, names: str | Sequence[str], weights: npt.ArrayLike) -> "LinearQuery":
         """One weight per cell of the named attributes, in the order given, last one fastest.
 
-        >>> Linear.of(Domain.of(age=3, sex=2), ["sex", "age"], [[1, 0, 0], [0, 0, 1]]).terms[0].weights.tolist()
+        >>> LinearQuery.of(Domain.of(age=3, sex=2), ["sex", "age"], [[1, 0, 0], [0, 0, 1]]).terms[0].weights.tolist()
         [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
         """
         return cls(domain, (Term(*_checked(domain, [names] if isinstance(names, str) else list(names), weights)),))
 
     @classmethod
-    def product(cls, domain: Domain, vectors: Mapping[str, npt.ArrayLike]) -> "Linear":
+    def product(cls, domain: Domain, vectors: Mapping[str, npt.ArrayLike]) -> "LinearQuery":
         """The product of one vector of weights per named attribute."""
         parts = [without_constant_axes(*_checked(domain, [name], vector)) for name, vector in vectors.items()]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -115,33 +115,33 @@ class Linear:
         marginals = (x.sum(axis=tuple(a for a in everything if a not in term.attributes)) for term in self.terms)
         return float(sum(np.sum(term.weights * m) for term, m in zip(self.terms, marginals, strict=True)))
 
-    def __add__(self, other: "Linear") -> "Linear":
-        if not isinstance(other, Linear):
+    def __add__(self, other: "LinearQuery") -> "LinearQuery":
+        if not isinstance(other, LinearQuery):
             return NotImplemented
         if other.domain != self.domain:
             here, there = (", ".join(query.domain.names) for query in (self, other))
             raise LeastnoiseError(f"these queries are over different domains ({here}) and ({there}); use one domain")
-        return Linear(self.domain, self.terms + other.terms)
+        return LinearQuery(self.domain, self.terms + other.terms)
 
-    def __neg__(self) -> "Linear":
+    def __neg__(self) -> "LinearQuery":
         return self * -1
 
-    def __sub__(self, other: "Linear") -> "Linear":
-        return self + -other if isinstance(other, Linear) else NotImplemented
+    def __sub__(self, other: "LinearQuery") -> "LinearQuery":
+        return self + -other if isinstance(other, LinearQuery) else NotImplemented
 
-    def __mul__(self, number: float) -> "Linear":
+    def __mul__(self, number: float) -> "LinearQuery":
         number_like = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
         if not number_like or not abs(number) < 1e308:
             raise LeastnoiseError(f"a query is multiplied by a finite number, got {number!r}")
         with np.errstate(over="ignore"):
-            return Linear(
+            return LinearQuery(
                 self.domain, tuple(Term(term.attributes, term.weights * float(number)) for term in self.terms)
             )
 
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Linear) and self._content == other._content
+        return isinstance(other, LinearQuery) and self._content == other._content
 
     def __hash__(self) -> int:
         return hash(self._content)
@@ -152,7 +152,7 @@ class Linear:
 
     def __repr__(self) -> str:
         parts = (f"{named(self.domain, term.attributes)}, cells: {term.weights.size}" for term in self.terms)
-        return f"<Linear: {'; '.join(parts) or 'zero'}>"
+        return f"<LinearQuery: {'; '.join(parts) or 'zero'}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +199,10 @@ class Condition:
         """The attributes it depends on, and whether it holds for each of their cells."""
         return joined(self.domain, self.factors)
 
-    def linear(self) -> Linear:
+    def linear(self) -> LinearQuery:
         """The number of rows for which it holds."""
         attributes, cells = self.cells()
-        return Linear(self.domain, (Term(attributes, cells.astype(np.float64)),))
+        return LinearQuery(self.domain, (Term(attributes, cells.astype(np.float64)),))
 
 
 def named(domain: Domain, attributes: Iterable[int]) -> str:

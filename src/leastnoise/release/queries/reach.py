@@ -53,7 +53,7 @@ class Reach:
         return [m for m in powerset(order) if self.state.find(m) is None]
 
     def _cell(self, attributes: Sequence[int], members: Members) -> float:
-        """Largest weight of what one cell of a table asks of a residual (uniform priors)."""
+        """Largest weight of what one cell of a table asks of a residual (uniform baselines)."""
         sizes = self.domain.shape
         return prod(1 - 1 / sizes[a] if a in members else 1 / sizes[a] for a in attributes)
 

@@ -20,7 +20,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import quantile
 from leastnoise.release.frames import values_of, with_errors
 from leastnoise.release.queries.language import predicate
-from leastnoise.release.queries.linear import Linear, Term, joined
+from leastnoise.release.queries.linear import LinearQuery, Term, joined
 from leastnoise.release.statistics.simultaneous import Together, half_width
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def share(release: Release, part: Query, whole: Query = "", confidence: float = 
     top, bottom = release.query(part), release.query(whole)
     if not bottom.terms:
         raise LeastnoiseError("the denominator counts nobody; ask for a group that can have members")
-    joint = release.asks([top, bottom], confidence)
+    joint = release.ask_many([top, bottom], confidence)
     within = (0.0, 1.0) if _is_part(top, bottom) else (-inf, inf)
     ratio = _ratio(joint.values, joint.covariance, within)
     return _statistic(ratio, confidence, 0.0, "ratio of two counts; Fieller interval; delta-method s.e.", "")
@@ -146,12 +146,12 @@ def _ratio(values: Array, covariance: Array, within: tuple[float, float]) -> Rat
     return Ratio(top, bottom, float(vt), float(vb), float(c), within)
 
 
-def _is_part(part: Linear, whole: Linear) -> bool:
+def _is_part(part: LinearQuery, whole: LinearQuery) -> bool:
     """Whether every cell weighs at least 0 in the part and no more than in the whole, where that is easy to see."""
     return _all_positive(part) and _all_positive(whole - part)
 
 
-def _all_positive(query: Linear) -> bool:
+def _all_positive(query: LinearQuery) -> bool:
     return all(float(term.weights.min(initial=0.0)) >= 0 for term in query.terms)
 
 
@@ -176,11 +176,11 @@ class Group:
         attributes, cells = predicate(self.release.domain, self.where or "")
         return attributes, cells.astype(np.float64)
 
-    def weighted(self, weights: Array) -> Linear:
+    def weighted(self, weights: Array) -> LinearQuery:
         """Rows of the group, each weighted by its value of the attribute."""
         position = self.release.domain.index(self.name)
         attributes, cells = joined(self.release.domain, [self._condition, ((position,), weights)])
-        return Linear(self.release.domain, (Term(attributes, cells),))
+        return LinearQuery(self.release.domain, (Term(attributes, cells),))
 
     @cached_property
     def possible(self) -> IntArray:
@@ -202,7 +202,7 @@ class Group:
                 f"the distribution of {self.name!r} in this group needs {entries:,} numbers, more than "
                 f"{MAX_ENTRIES:,}; use a simpler condition or coarser values"
             )
-        joint = self.release.asks([self.weighted(row) for row in np.eye(self.attribute.size)[self.possible]])
+        joint = self.release.ask_many([self.weighted(row) for row in np.eye(self.attribute.size)[self.possible]])
         return np.cumsum(joint.values), np.cumsum(joint.coordinates, axis=0)
 
 
@@ -319,7 +319,7 @@ def mean(release: Release, name: str, where: str | None = None, confidence: floa
     possible = numbers[group.possible]
     low, high = float(possible.min()), float(possible.max())
     middle = (low + high) / 2  # moving the origin changes nothing but rounding errors
-    joint = release.asks([group.weighted(numbers - middle), group.weighted(np.ones(len(numbers)))], confidence)
+    joint = release.ask_many([group.weighted(numbers - middle), group.weighted(np.ones(len(numbers)))], confidence)
     ratio = _ratio(joint.values, joint.covariance, (low - middle, high - middle))
     return _statistic(ratio, confidence, middle, "ratio of sum and count; Fieller interval; delta-method s.e.", note)
 

@@ -246,7 +246,7 @@ def test_answers_show_their_bias():
     assert one.to_json()["bias"] == local_answers.biases[3] <= 20
     assert str(one).endswith(f" with a bias of {one.bias:,.1f} at most")
     assert one.high - one.value > 1.645 * one.std_error + one.bias
-    others = collector.ask(["x"], SCORES[:2])
+    others = collector.rows(["x"], SCORES[:2])
     assert (others.biases == 0).all()  # other questions are answered without bias
     assert "bias" not in str(others[0])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from leastnoise import Domain, LeastnoiseError, Workload
+from leastnoise import Domain, LeastnoiseError, LinearQuery, Workload
 from leastnoise.local import (
     Device,
     local_plan,
@@ -170,11 +170,18 @@ def test_asking_for_more():
     pair = collector.table("c", "a").values.reshape(4, 3)
     assert_allclose(pair, collector.table("a", "c").values.reshape(3, 4).T)
     assert_allclose(pair.sum(axis=1), one.values)
-    wide = collector.ask(["c"], [[1, 1, 0, 0]], confidence=0.99)
+    wide = collector.rows(["c"], [[1, 1, 0, 0]], confidence=0.99)
     assert_allclose(wide.values[0], one.values[:2].sum())
     assert wide.low[0] < wide.values[0] < wide.high[0]
     assert (wide[0].low, wide[0].high) == (wide.low[0], wide.high[0])
     assert len(wide) == 1
+    assert collector.ask("c <= 1", confidence=0.99) == wide[0]
+    both, weights = "2 * (a = 1 and c = 2) - (c = 0) + true", np.zeros((3, 4))
+    weights[1, 2], weights[:, 0] = 2, -1
+    assert collector.ask(both).value == pytest.approx(((weights + 1) * pair.T).sum())
+    assert collector.ask("*").std_error == 0
+    with pytest.raises(LeastnoiseError, match="over another domain"):
+        collector.ask(LinearQuery.total(Domain.of(x=2)))
 
 
 @pytest.mark.long

@@ -155,15 +155,15 @@ BIG = {"a": np.arange(5000), "b": np.arange(5000)}
         ),
         (
             lambda: LinearQuery(DOMAIN, (Term((1, 0), np.ones((2, 3))),)),
-            "weights of shape (2, 3) do not fit the attributes (1, 0); use Linear.of",
+            "weights of shape (2, 3) do not fit the attributes (1, 0); use LinearQuery.of",
         ),
         (
             lambda: LinearQuery(DOMAIN, (Term((0,), np.ones(2)),)),
-            "weights of shape (2,) do not fit the attributes (0,); use Linear.of",
+            "weights of shape (2,) do not fit the attributes (0,); use LinearQuery.of",
         ),
         (
             lambda: LinearQuery(DOMAIN, (Term((4,), np.ones(2)),)),
-            "weights of shape (2,) do not fit the attributes (4,); use Linear.of",
+            "weights of shape (2,) do not fit the attributes (4,); use LinearQuery.of",
         ),
         (lambda: LinearQuery.product(DOMAIN, {"sex": [1]}), "query has 1 entries but sex has 2 cells; give one each"),
         (

@@ -302,7 +302,7 @@ def test_bad_input(people):
     )
     refused(
         lambda: people.ask(LinearQuery.of(other, "sex", [1, 0])),
-        "the query is on another domain than the release; build it from release.domain",
+        "the query is over another domain; build it from the domain of what is asked",
     )
     refused(
         lambda: people.answer(Workload(PEOPLE)),

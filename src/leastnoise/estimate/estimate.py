@@ -16,8 +16,8 @@ from leastnoise.estimate import store
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.release.answers import quantile
 from leastnoise.release.frames import table_frame
-from leastnoise.release.queries.language import parse
-from leastnoise.release.queries.linear import LinearQuery, fits
+from leastnoise.release.queries.language import query_of
+from leastnoise.release.queries.linear import fits
 from leastnoise.release.release import Query
 from leastnoise.release.statement import Privacy
 from leastnoise.release.table_release import TableRelease
@@ -125,7 +125,7 @@ class Estimate:
 
     def ask(self, query: Query, confidence: float = 0.95) -> Guess:
         """The estimate of any linear query, in the language of `release.ask`."""
-        terms = self._query(query).terms
+        terms = query_of(self.domain, query).terms
         quantile(confidence)  # refuses what is no confidence
 
         def value(mixture: Mixture, total: float) -> float:
@@ -172,13 +172,6 @@ class Estimate:
         first, *rest = (fit.total for fit in header.fits)
         replicates = tuple(Replicate(m, total) for m, total in zip(others, rest, strict=True))
         return Estimate(source, domain, mixture, first, tuple(header.misfits), replicates)
-
-    def _query(self, query: Query) -> LinearQuery:
-        if isinstance(query, str):
-            return parse(self.domain, query)
-        if not isinstance(query, LinearQuery) or query.domain != self.domain:
-            raise LeastnoiseError("the query is on another domain than the estimate; build it from estimate.domain")
-        return query
 
     def _attributes(self, names: tuple[str, ...]) -> list[int]:
         attributes = [self.domain.index(n) for n in names]

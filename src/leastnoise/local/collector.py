@@ -17,6 +17,8 @@ from leastnoise.local.plan import SEEDED, VERSION, LocalPlan, Part, targets
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import Queries
 from leastnoise.release.answers import Answer, quantile
+from leastnoise.release.queries.language import query_of
+from leastnoise.release.queries.linear import LinearQuery
 
 REASONS = ("length", "version", "plan", "content")
 _BLOCK = 2**18  # reports read at a time
@@ -199,14 +201,20 @@ class Collector:
         """Counts among the devices that reported, for all queries of the workload, table by table."""
         return [self._answer(q, confidence) for q in self.plan.queries]
 
-    def ask(self, names: Sequence[str], rows: npt.ArrayLike, confidence: float = 0.95) -> LocalAnswers:
-        """Counts for other queries: rows over the cells of these attributes, the last one moving fastest."""
+    def ask(self, query: str | LinearQuery, confidence: float = 0.95) -> LocalAnswer:
+        """The count that any linear query asks for, for example "age < 30 and sex = 'F'", as of a release."""
+        linear = query_of(self.plan.domain, query)
+        names = [self.plan.domain.names[a] for a in linear.attributes]
+        return self.rows(names, linear.weights().reshape(1, -1), confidence)[0]
+
+    def rows(self, names: Sequence[str], rows: npt.ArrayLike, confidence: float = 0.95) -> LocalAnswers:
+        """Counts for rows of weights over the cells of these attributes, the last one moving fastest."""
         return self._answer(self.plan.rows_on(names, rows), confidence)
 
     def table(self, *names: str, confidence: float = 0.95) -> LocalAnswers:
         """The counts of a table, cell by cell."""
         cells = int(np.prod([self.plan.domain[n].size for n in names], dtype=np.int64))
-        return self.ask(names, np.eye(cells), confidence)
+        return self.rows(names, np.eye(cells), confidence)
 
     def totals(self, queries: Queries) -> Array:
         """Counts alone, unbiased for what the plan answers: each part's mean stands for all devices."""

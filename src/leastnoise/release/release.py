@@ -25,7 +25,7 @@ from leastnoise.release.answers import Answer, Joint
 from leastnoise.release.files import export, interop
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
-from leastnoise.release.queries.language import parse
+from leastnoise.release.queries.language import query_of
 from leastnoise.release.queries.linear import LinearQuery, Term
 from leastnoise.release.statement import Origin, Privacy, Run
 from leastnoise.release.statistics import statistics
@@ -114,13 +114,7 @@ class Release(ABC):
 
     def query(self, query: Query) -> LinearQuery:
         """A linear query, from the language of `ask` or as it is."""
-        if isinstance(query, str):
-            return parse(self.domain, query)
-        if not isinstance(query, LinearQuery):
-            raise LeastnoiseError(f"{query!r} is no query; write it in quotes, such as \"age < 30 and sex = 'F'\"")
-        if query.domain != self.domain:
-            raise LeastnoiseError("the query is on another domain than the release; build it from release.domain")
-        return query
+        return query_of(self.domain, query)
 
     def ask(self, query: Query, confidence: float = 0.95) -> Answer:
         """The answer to any linear query, for example "age between 18 and 30 and sex = 'F'"."""

@@ -81,6 +81,17 @@ def parse(domain: Domain, text: str) -> LinearQuery:
     return _Parser(domain, text).linear()
 
 
+def query_of(domain: Domain, query: object) -> LinearQuery:
+    """A linear query over a domain, from its text or as it is."""
+    if isinstance(query, str):
+        return parse(domain, query)
+    if not isinstance(query, LinearQuery):
+        raise LeastnoiseError(f"{query!r} is no query; write it in quotes, such as \"age < 30 and sex = 'F'\"")
+    if query.domain != domain:
+        raise LeastnoiseError("the query is over another domain; build it from the domain of what is asked")
+    return query
+
+
 def predicate(domain: Domain, text: str) -> Part[np.bool_]:
     """A condition as the attributes it depends on and, for each of their cells, whether it holds.
 

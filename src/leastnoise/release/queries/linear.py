@@ -78,7 +78,9 @@ class LinearQuery:
     def _check_shape(self, attributes: tuple[int, ...], shape: tuple[int, ...]) -> None:
         ascending = list(attributes) == sorted({a for a in attributes if 0 <= a < len(self.domain)})
         if not ascending or shape != tuple(self.domain.shape[a] for a in attributes):
-            raise LeastnoiseError(f"weights of shape {shape} do not fit the attributes {attributes}; use Linear.of")
+            raise LeastnoiseError(
+                f"weights of shape {shape} do not fit the attributes {attributes}; use LinearQuery.of"
+            )
 
     @classmethod
     def total(cls, domain: Domain) -> "LinearQuery":
@@ -105,6 +107,14 @@ class LinearQuery:
     def attributes(self) -> tuple[int, ...]:
         """Positions of all attributes that the query needs, ascending."""
         return tuple(sorted({a for term in self.terms for a in term.attributes}))
+
+    def weights(self) -> Array:
+        """One weight per cell of `attributes`, one axis each; refused where there are too many."""
+        fits(self.domain, self.attributes)
+        whole = np.zeros([self.domain.shape[a] for a in self.attributes])
+        for attributes, weights in self.terms:
+            whole += _spread(attributes, weights, self.attributes)
+        return whole
 
     def evaluate(self, table: npt.ArrayLike) -> float:
         """The answer on a dense table of the whole domain, for small domains."""

@@ -109,8 +109,8 @@ def measured_sets(integer_plan: IntegerPlan) -> Iterator[tuple[tuple[int, ...], 
         for s in combinations(t, k)
     }
     for s in (s for k in range(len(everything) + 1) for s in combinations(everything, k)):
-        order = tuple(sorted(s, key=lambda a: (structure.class_of(a), a)))
-        number = numbers.get(tuple(structure.class_of(a) for a in order))
+        order = tuple(sorted(s, key=lambda a: (structure.class_of[a], a)))
+        number = numbers.get(tuple(structure.class_of[a] for a in order))
         if number is not None and s in members:
             yield order, integer_plan.noisy_queries[number]
 
@@ -165,10 +165,10 @@ def stated_variances(integer_plan: IntegerPlan) -> Array:
             sizes = tuple(shape[a] for a in subset)
             queries = [block.family(a).rows(shape[a]) for a in subset] if block.is_product else block.tensor.rows(sizes)
             count = prod(map(len, queries)) if block.is_product else len(queries)
-            order = sorted(subset, key=lambda a: (structure.class_of(a), a))
+            order = sorted(subset, key=lambda a: (structure.class_of[a], a))
             inside = W[(slice(row, row + count), *(slice(None) if a in subset else 0 for a in range(len(shape))))]
             ordered = inside.transpose([0, *(1 + sorted(subset).index(a) for a in order)])
-            out.append(integer_plan.errors.variances_of(ordered, tuple(structure.class_of(a) for a in order)))
+            out.append(integer_plan.errors.variances_of(ordered, tuple(structure.class_of[a] for a in order)))
             row += count
     return np.concatenate(out)
 

@@ -60,7 +60,7 @@ def test_one_given_prior_breaks_the_symmetry_of_one_attribute(name):
     work = SYMMETRIC[name]
     counted = ln.plan(work, BUDGET, baseline="uniform")
     given = ln.plan(work, BUDGET, baseline={"a": np.full(work.domain["a"].size, 1 / work.domain["a"].size)})
-    assert given.design.structure.classes[given.design.structure.class_of(0)].members == (0,)
+    assert given.design.structure.classes[given.design.structure.class_of[0]].members == (0,)
     assert given.value == pytest.approx(counted.value, rel=3e-5)
     check_plan(given)
 

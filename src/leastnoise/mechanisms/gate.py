@@ -5,9 +5,8 @@ Mechanisms get a `Counts`, never a source. What is wrong with counts is not told
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources.barrier import barrier, guarded
-from leastnoise.sources.source import Axes, Expecting, Source
+from leastnoise.sources.source import Axes, Source
 from leastnoise.workload.rules import AnyRules
 
 if TYPE_CHECKING:
@@ -41,39 +40,40 @@ class Counts:
     def __init__(self, source: Source, domain: Domain | None = None) -> None:
         """Of a source that counts the attributes of `domain`."""
         self._source = source
+        self._total: int | None = None
         self._quiet = not type(source).__module__.startswith("leastnoise.")  # ours neither warn nor log
         with self._barrier():
             self.domain, self.name = source.domain, source.name
         if domain is not None and self.domain != domain:
             raise LeastnoiseError("the source counts other attributes than the plan; give one of the plan's domain")
 
-    @cached_property
+    @property
     def total(self) -> int:
         """Number of rows, which bounds every count."""
-        (table,) = self._read([()])
-        return exact_sum(_checked(table, ()))
+        if self._total is None:
+            (table,) = self._read([()])
+            self._total = exact_sum(table)
+        return self._total
 
     def tables(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
-        """One array of counts per attribute set, in the order asked; each adds up to the total."""
-        total, shape = self.total, self.domain.shape
-        for axes, given in zip(sets, self._read(sets), strict=True):
-            table = _checked(given, tuple(shape[k] for k in axes))
-            if exact_sum(table) != total:
+        """One array of counts per attribute set, in the order asked; each adds up to the total.
+
+        They are asked for in one call, so that a source can count many of them in one pass over its data.
+        """
+        tables = self._read(sets if self._total is not None else [(), *sets])
+        if self._total is None:
+            self._total = exact_sum(next(tables))
+        for table in tables:
+            if exact_sum(table) != self._total:
                 raise DataError("the source gives tables that do not add up to the same number of rows; repair it")
             yield table
 
-    def expect(self, sets: Sequence[Axes]) -> None:
-        """Tell the source which sets will be asked for, in which order."""
-        with self._barrier():
-            if isinstance(self._source, Expecting):
-                self._source.expect(sets)
-
-    def _read(self, sets: Sequence[Axes]) -> Iterator[npt.ArrayLike | None]:
+    def _read(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         with self._barrier():
             counting = self._source.count(sets)
-        given = guarded("the source", counting, quiet=self._quiet)
-        for _ in sets:
-            yield next(given, None)  # None where tables are missing
+        given, shape = guarded("the source", _arrays(counting), quiet=self._quiet), self.domain.shape
+        for axes in sets:
+            yield _checked(next(given, None), tuple(shape[k] for k in axes))
 
     def _barrier(self) -> barrier:
         """A source of somebody else may raise whatever it likes."""
@@ -122,11 +122,14 @@ def checked_count(count: object) -> int:
     return int(count)
 
 
-def _checked(given: npt.ArrayLike | None, shape: tuple[int, ...]) -> IntArray:
-    with barrier("the source", quiet=False):
-        table = np.asarray(given)
-    whole = table.shape == shape and table.dtype.kind in "iu" and not isinstance(given, np.ma.MaskedArray)
-    if not whole or (table.size and not _in_range(table)):
+def _arrays(tables: Iterable[npt.ArrayLike]) -> Iterator[npt.NDArray[Any] | None]:
+    """Tables as arrays; None for those with gaps."""
+    return (None if isinstance(table, np.ma.MaskedArray) else np.asarray(table) for table in tables)
+
+
+def _checked(table: npt.NDArray[Any] | None, shape: tuple[int, ...]) -> IntArray:
+    """Counts of this shape; None stands for a table that is missing."""
+    if table is None or table.shape != shape or table.dtype.kind not in "iu" or (table.size and not _in_range(table)):
         raise DataError("the source does not give whole, non-negative counts of the shape asked for; repair it")
     table = table.astype(np.int64, copy=False)
     if table.size * int(table.max(initial=0)) >= TOO_MANY and exact_sum(table) >= TOO_MANY:

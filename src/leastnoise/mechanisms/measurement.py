@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from math import prod
 
 import numpy as np
@@ -33,10 +34,9 @@ def measure(
     """
     if counts.domain != integer_plan.workload.domain:
         raise LeastnoiseError("the counts are of other attributes than the plan's; give a source of the plan's domain")
-    todo = sum(m * prod(s) for m, s, p in _sizes(integer_plan) if p)
-    done = 0
+    todo, done = _cells(integer_plan), 0
     answers: list[list[list[Answers]]] = [[[] for _ in noisy_queries] for noisy_queries in integer_plan.noisy_queries]
-    for o, i, exact in _exact_answers(integer_plan, counts):
+    for o, i, exact in _exact_answers(integer_plan, counts, todo):
         noisy_query = integer_plan.noisy_queries[o][i]
         answers[o][i].append(_narrow(_with_noise(exact, noisy_query, random_source)))
         if progress is not None and i == 0:
@@ -46,17 +46,16 @@ def measure(
     return Measurements(integer_plan, joined, random_source.insecure)
 
 
-def _sizes(integer_plan: IntegerPlan) -> Iterator[tuple[int, tuple[int, ...], tuple[NoisyQuery, ...]]]:
+def _cells(integer_plan: IntegerPlan) -> int:
+    """Cells of all tables that are measured."""
     structure = integer_plan.structure
-    for members, orbit, noisy_queries in zip(
-        structure.members, structure.orbits, integer_plan.noisy_queries, strict=True
-    ):
-        yield members, structure.shape(orbit), noisy_queries
+    parts = zip(structure.members, structure.orbits, integer_plan.noisy_queries, strict=True)
+    return sum(members * prod(structure.shape(orbit)) for members, orbit, noisy_queries in parts if noisy_queries)
 
 
-def _exact_answers(integer_plan: IntegerPlan, counts: Counts) -> Iterator[tuple[int, int, Answers]]:
+def _exact_answers(integer_plan: IntegerPlan, counts: Counts, cells: int) -> Iterator[tuple[int, int, Answers]]:
     """(orbit, noisy query, exact answers of some attribute sets), in a fixed order, computed ahead on all cores."""
-    if sum(m * prod(s) for m, s, p in _sizes(integer_plan) if p) < BATCH_CELLS:  # not worth the threads
+    if cells < BATCH_CELLS:  # not worth the threads
         for o, tables in list(_batches(integer_plan, counts)):  # all counted before any noise is drawn
             yield from (
                 (o, i, noisy_query.strategy.apply(tables, counts.total))
@@ -83,16 +82,15 @@ def _batches(integer_plan: IntegerPlan, counts: Counts) -> Iterator[tuple[int, I
         for o, orbit in enumerate(integer_plan.structure.orbits)
         if integer_plan.noisy_queries[o]
     }
-    counts.expect([s for some in sets.values() for s in some])
+    tables = counts.tables([s for some in sets.values() for s in some])
     for o, members in sets.items():
         shape = integer_plan.structure.shape(integer_plan.structure.orbits[o])
         step = max(1, BATCH_CELLS // prod(shape))
         for low in range(0, len(members), step):
-            batch = members[low : low + step]
-            tables = np.empty((len(batch), *shape), dtype=np.int64)
-            for i, table in enumerate(counts.tables(batch)):
-                tables[i] = table
-            yield o, tables
+            batch = np.empty((min(step, len(members) - low), *shape), dtype=np.int64)
+            for i, table in enumerate(islice(tables, len(batch))):
+                batch[i] = table
+            yield o, batch
 
 
 def _with_noise(exact: Answers, noisy_query: NoisyQuery, random_source: RandomSource) -> Answers:

@@ -69,7 +69,7 @@ def full_gram(question: Question) -> Array:
 
 def _member_sets(structure: Structure, block: int, axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     for subset in structure.workload.blocks[block].subsets():
-        if tuple(sorted(structure.class_of(a) for a in subset)) == axes:
+        if tuple(sorted(structure.class_of[a] for a in subset)) == axes:
             yield subset
 
 
@@ -85,11 +85,11 @@ def _table_gram(question: Question, index: int, members: tuple[int, ...]) -> Arr
     if table.slots is not None:
         slot_of = {structure.slots[s].cls: s for s in table.slots}
         mats = [
-            question.requested.families[slot_of[structure.class_of(a)]].gram(n) if a in members else np.ones((n, n))
+            question.requested.families[slot_of[structure.class_of[a]]].gram(n) if a in members else np.ones((n, n))
             for a, n in enumerate(domain.shape)
         ]
         return kron_all(mats)
-    ordered = sorted(members, key=lambda a: (structure.class_of(a), a))
+    ordered = sorted(members, key=lambda a: (structure.class_of[a], a))
     rows = _tensor(question, index).root(tuple(domain.shape[a] for a in ordered))
     rows = rows.transpose([0, *(1 + ordered.index(a) for a in members)])
     wide = rows.reshape(len(rows), *(n if a in members else 1 for a, n in enumerate(domain.shape)))

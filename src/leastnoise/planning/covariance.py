@@ -24,7 +24,7 @@ Piece = dict[tuple[int, ...], Array]  # attribute set -> what one query asks the
 
 def in_class_order(structure: Structure, attributes: Sequence[int]) -> list[int]:
     """Attributes in the order in which orbits list their axes."""
-    return sorted(attributes, key=lambda a: (structure.class_of(a), a))
+    return sorted(attributes, key=lambda a: (structure.class_of[a], a))
 
 
 def pieces(structure: Structure, baselines: Sequence[Baseline], attributes: Sequence[int], query: Array) -> Piece:
@@ -34,7 +34,7 @@ def pieces(structure: Structure, baselines: Sequence[Baseline], attributes: Sequ
     """
     order = in_class_order(structure, attributes)
     q = query.transpose([list(attributes).index(a) for a in order])
-    vectors = [baselines[structure.class_of(a)].values for a in order]
+    vectors = [baselines[structure.class_of[a]].values for a in order]
     return {tuple(order[p] for p in kept): split(q, vectors, kept) for kept in subsets(len(order))}
 
 
@@ -43,7 +43,7 @@ def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:
     structure = plan.design.structure
     out: Piece = {}
     for members, piece in pieces(structure, plan.design.baselines, attributes, query).items():
-        strategy = plan.variances.strategy(tuple(structure.class_of(a) for a in members))
+        strategy = plan.variances.strategy(tuple(structure.class_of[a] for a in members))
         if strategy is None:
             _in_reach(plan, members, piece, query)
             continue
@@ -112,7 +112,7 @@ def group_variances(plan: Plan, group: int) -> dict[tuple[str, ...], Array]:
     out: dict[tuple[str, ...], Array] = {}
     for subset in block.subsets():
         order = in_class_order(structure, subset)
-        axes = tuple(structure.class_of(a) for a in order)
+        axes = tuple(structure.class_of[a] for a in order)
         if axes not in fields:
             fields[axes] = np.concatenate([v for v, _ in plan.variances.blocks_of(by_axes[axes])])
         v = fields[axes]

@@ -76,11 +76,11 @@ def factorization(plan: Plan) -> Factorization:
             rows = _rows(block, subset, sizes)
             order = in_class_order(structure, subset)
             moved = rows.transpose([0, *(1 + list(subset).index(a) for a in order)])
-            baselines = [plan.design.baselines[structure.class_of(a)].values for a in order]
+            baselines = [plan.design.baselines[structure.class_of[a]].values for a in order]
             for kept in subsets(len(order)):
                 where = columns.get(tuple(order[p] for p in kept))
                 if where is not None:
-                    strategy = plan.variances.strategy(tuple(structure.class_of(order[p]) for p in kept))
+                    strategy = plan.variances.strategy(tuple(structure.class_of[order[p]] for p in kept))
                     assert strategy is not None
                     L[row : row + len(rows), where] = strategy[1].half(split(moved, baselines, kept))
             row += len(rows)
@@ -95,7 +95,7 @@ def _strategy_rows(plan: Plan, workload: Workload) -> tuple[Array, Array, dict[t
     blocks, noise, columns, used = [], [], {}, 0
     for members in _measured_sets(plan):
         order = in_class_order(structure, members)
-        strategy = plan.variances.strategy(tuple(structure.class_of(a) for a in order))
+        strategy = plan.variances.strategy(tuple(structure.class_of[a] for a in order))
         if strategy is None:
             continue
         b = strategy[1].matrix().reshape(-1, *(shape[a] for a in order))

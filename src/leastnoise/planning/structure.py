@@ -115,12 +115,9 @@ class Structure:
         return RequestedQueries(tuple(s.family for s in self.slots), tuple(tensors))
 
     @cached_property
-    def _class_of(self) -> dict[int, int]:
+    def class_of(self) -> dict[int, int]:
+        """The class of each attribute."""
         return {a: c for c, cls in enumerate(self.classes) for a in cls.members}
-
-    def class_of(self, attribute: int) -> int:
-        """The class of an attribute."""
-        return self._class_of[attribute]
 
     def block_of(self, table: Table) -> Block:
         """The block a table comes from."""

@@ -58,7 +58,7 @@ class State:
 
     def orbit(self, members: Sequence[int]) -> Orbit:
         """The orbit of attributes in class order."""
-        return tuple(self.structure.class_of(a) for a in members)
+        return tuple(self.structure.class_of[a] for a in members)
 
     def find(self, members: Members) -> Known | None:
         """What is known about the orbit of these attributes."""
@@ -80,7 +80,7 @@ class State:
 
     def baseline(self, attribute: int) -> Array:
         """The baseline of an attribute."""
-        return self.baselines[self.structure.class_of(attribute)].values
+        return self.baselines[self.structure.class_of[attribute]].values
 
     def marginal(self, attributes: Sequence[int]) -> Array:
         """The unbiased table over some attributes, axes in the order given; residuals not measured are filled in."""
@@ -136,9 +136,10 @@ def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> St
         [c.members for c in s.structure.classes] == [c.members for c in states[0].structure.classes] for s in states
     )
     # where the classes differ, every attribute is a class of its own, so that axes have one order
-    structure = build_structure(Workload(first.domain, blocks), states[0].structure.class_of if alike else lambda a: a)
+    classes = states[0].structure.class_of
+    structure = build_structure(Workload(first.domain, blocks), classes.__getitem__ if alike else lambda a: a)
     known = tuple(_fused([k for s in states if (k := _seen(s, structure, o)) is not None]) for o in structure.orbits)
-    baselines = tuple(states[0].baselines[states[0].structure.class_of(c.members[0])] for c in structure.classes)
+    baselines = tuple(states[0].baselines[classes[c.members[0]]] for c in structure.classes)
     measured = [None if k is None else (k.noise, k.strategy) for k in known]
     return State(structure, baselines, known, measured_errors(structure, baselines, measured))
 

@@ -61,4 +61,4 @@ def _spent(integer_plan: IntegerPlan) -> dict[Orbit, Fraction]:
 
 
 def _orbit(structure: Structure, attributes: Sequence[int]) -> Orbit:
-    return tuple(sorted(structure.class_of(a) for a in attributes))
+    return tuple(sorted(structure.class_of[a] for a in attributes))

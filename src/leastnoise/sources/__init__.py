@@ -9,14 +9,13 @@ if TYPE_CHECKING:
     from leastnoise.sources.convert import Prepared, prepare, source_of
     from leastnoise.sources.database import Database
     from leastnoise.sources.rules import PrivacyUnit
-    from leastnoise.sources.source import Expecting, Source
+    from leastnoise.sources.source import Source
     from leastnoise.sources.tables import Marginals, Table
     from leastnoise.workload.rules import Rules
 
 __all__ = [
     "Codes",
     "Database",
-    "Expecting",
     "Marginals",
     "Prepared",
     "PrivacyUnit",

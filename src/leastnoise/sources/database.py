@@ -45,7 +45,6 @@ class Database:
     drops: bool = field(init=False)
     _engine: Engine = field(init=False, repr=False)
     _query: Query = field(init=False, repr=False)
-    _expected: dict[Axes, None] = field(init=False, repr=False, default_factory=dict)
     _ready: dict[Axes, IntArray] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self, engine: Engine, rules: AnyRules | None, unit: PrivacyUnit | None) -> None:
@@ -75,11 +74,6 @@ class Database:
             narrow = [_codes(column, n) for column, n in zip(columns, self.domain.shape, strict=True)]
             yield np.stack(narrow, axis=1).astype(np.int64)
 
-    def expect(self, sets: Sequence[Axes]) -> None:
-        """Tell which sets will be asked for, in which order, so that one pass counts for several calls of `count`."""
-        self._expected.clear()
-        self._expected.update(dict.fromkeys(checked_sets(self.domain, sets)))
-
     def close(self) -> None:
         """Let go of the connection; what is in memory can still be counted."""
         self._engine.close()
@@ -92,14 +86,13 @@ class Database:
             if axes not in self._ready:
                 self._ready.clear()
                 self._ready.update(self._tables(self._next(sets[place:])))
-            self._expected.pop(axes, None)
             yield self._ready[axes].copy()
 
-    def _next(self, queries: list[Axes]) -> list[Axes]:
-        """What the next pass counts: what is asked for, and what will be, as far as it is not too much."""
+    def _next(self, sets: list[Axes]) -> list[Axes]:
+        """What the next pass counts: as many of the sets as are not too much."""
         batch: list[Axes] = []
         cells = 0
-        for axes in dict.fromkeys(queries) | self._expected:
+        for axes in dict.fromkeys(sets):
             cells += math.prod(self.domain.shape[k] for k in axes)
             if batch and cells > _BATCH_CELLS:
                 break

@@ -39,14 +39,6 @@ class Source(Protocol):
         """
 
 
-@runtime_checkable
-class Expecting(Protocol):
-    """A source that makes fewer passes over its data if it knows what will be asked for."""
-
-    def expect(self, sets: Sequence[Axes]) -> None:
-        """Tell which sets will be asked for, in which order."""
-
-
 def checked_sets(domain: Domain, sets: Sequence[Axes]) -> list[Axes]:
     """The attribute sets asked for, each of them possible."""
     return [_checked_set(domain, tuple(axes)) for axes in sets]

@@ -131,7 +131,7 @@ class Candidates:
         structure, integer_plan = self.base.integer_plan.structure, self.base.integer_plan
         order = in_class_order(structure, members)
         axes = tuple(order.index(a) for a in members)
-        orbit = tuple(structure.class_of(a) for a in order)
+        orbit = tuple(structure.class_of[a] for a in order)
         key = (*orbit, -1, *axes)
         if key not in self._templates:
             place = structure.orbits.index(orbit)
@@ -258,7 +258,7 @@ class _Builder:
     def _add(self, b: int, block: Block, members: Members, number: dict[Members, int]) -> None:
         families = self._families(block, members)
         order = in_class_order(self.structure, members)
-        axes = tuple(self.structure.class_of(a) for a in order)
+        axes = tuple(self.structure.class_of[a] for a in order)
         self.tables.append(members)
         self.queries.append(float(_queries(block, families, [self.shape[a] for a in members])))
         self.weights.append(block.weight**0.5)
@@ -266,7 +266,7 @@ class _Builder:
             members, families, tuple(self._mass(f, self.shape[a]) for a, f in zip(members, families, strict=True))
         )
         for kept in parts(members):
-            orbit = tuple(self.structure.class_of(a) for a in order if a in kept)
+            orbit = tuple(self.structure.class_of[a] for a in order if a in kept)
             error = self.errors.get((b, axes, orbit))
             if error is None:  # an attribute of one value has no residual
                 continue

@@ -126,7 +126,7 @@ def _apart(state: State) -> State:
     """The same knowledge with every attribute in a class of its own, so that one attribute set can be distinguished."""
     structure = build_structure(state.structure.workload, lambda a: a)
     known = tuple(_alone(state, tuple(structure.sets(orbit)[0].tolist())) for orbit in structure.orbits)
-    baselines = tuple(state.baselines[state.structure.class_of(c.members[0])] for c in structure.classes)
+    baselines = tuple(state.baselines[state.structure.class_of[c.members[0]]] for c in structure.classes)
     measured = [None if k is None else (k.noise, k.strategy) for k in known]
     return State(structure, baselines, known, measured_errors(structure, baselines, measured))
 

@@ -173,7 +173,7 @@ def weighted_workloads(draw: st.DrawFn) -> Workload:
 
 
 @pytest.mark.long
-@given(work=weighted_workloads(), prior=st.sampled_from(["uniform", "search"]))
+@given(work=weighted_workloads(), baseline=st.sampled_from(["uniform", "search"]))
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 def test_floors_of_random_workloads(work, baseline):
     plan = ln.plan(work, BUDGET, baseline=baseline)

@@ -59,7 +59,7 @@ def test_embedding_obeys_the_laws(name):
 
 @pytest.mark.parametrize("name", WORKLOADS)
 @for_every(solver=["optimal", "fourier", "identity", "basis"])
-def test_given_priors_and_bases_obey_the_laws(solver, name):
+def test_given_baselines_and_bases_obey_the_laws(solver, name):
     work = WORKLOADS[name]
     baseline = {a.name: skewed(a.size) for a in work.domain if a.name != "b"}
     bases = bases_for(work) if solver == "basis" else None
@@ -158,19 +158,23 @@ baselines = st.sampled_from(["uniform", "search", "given"])
 
 
 @pytest.mark.long
-@given(work=workloads(), solver=solvers, prior=baselines)
+@given(work=workloads(), solver=solvers, baseline=baselines)
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 def test_random_workloads_obey_the_laws(work, solver, baseline):
-    given_prior = {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
-    check_plan(ln.plan(work, BUDGET, solver=solver, baseline=given_prior))
+    given_baseline = (
+        {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
+    )
+    check_plan(ln.plan(work, BUDGET, solver=solver, baseline=given_baseline))
 
 
 @pytest.mark.long
-@given(work=workloads(), objective=st.sampled_from(["max", {"lr": 2}, {"lr": 6}]), prior=baselines)
+@given(work=workloads(), objective=st.sampled_from(["max", {"lr": 2}, {"lr": 6}]), baseline=baselines)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_random_objectives_obey_the_laws(work, objective, baseline):
-    given_prior = {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
-    check_plan(ln.plan(work, BUDGET, solver="optimal", baseline=given_prior, objective=objective, gap=1e-4))
+    given_baseline = (
+        {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
+    )
+    check_plan(ln.plan(work, BUDGET, solver="optimal", baseline=given_baseline, objective=objective, gap=1e-4))
 
 
 @pytest.mark.long

@@ -130,23 +130,24 @@ def test_debit_comes_first_and_is_the_whole_budget(method, tmp_path):
 
 
 class Failing(Table):
-    """A source that fails at a chosen call."""
+    """A source that fails after a chosen number of tables."""
 
     left = 0
 
     def count(self, sets):
-        if not self.left:
-            raise OSError("the connection is lost")
-        self.left -= 1
-        return super().count(sets)
+        for table in super().count(sets):
+            if not self.left:
+                raise OSError("the connection is lost")
+            object.__setattr__(self, "left", self.left - 1)
+            yield table
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_fails_after_the_debit_stays_debited(method, tmp_path):
     ledger = book(tmp_path, times=9)
-    for calls in (2, 3, 5, 8):
+    for tables in (2, 3, 5, 8):
         source = Failing(DOMAIN, COUNTS, "people")
-        object.__setattr__(source, "left", calls)
+        object.__setattr__(source, "left", tables)
         with pytest.raises(DataError, match="could not read the data"):
             adaptive_plan(WORK, BUDGET, select=method).run(source, ledger=ledger, out=tmp_path / "out")
     assert [e.cost.mu_squared for e in ledger.entries()] == [BUDGET.exact_cost] * 4

@@ -60,9 +60,9 @@ MECHANISMS = {
     ),
     "matrix": Kind("matrix release", lambda budget: ln.matrix_plan(np.tri(4), budget)),
     "stream": Kind("stream", lambda budget: ln.stream_plan(np.tri(4), budget)),
-    "tree": Kind("cascade", lambda budget: tree_plan(TREE, budget=budget), rounds=True),
-    "trees": Kind("cascade", lambda budget: tree_plan(TREES, budget=budget), rounds=True),
-    "exact": Kind("cascade", lambda budget: tree_plan(TREE, budget=budget, exact_level=1), rounds=True),
+    "tree": Kind("tree plan", lambda budget: tree_plan(TREE, budget=budget), rounds=True),
+    "trees": Kind("tree plan", lambda budget: tree_plan(TREES, budget=budget), rounds=True),
+    "exact": Kind("tree plan", lambda budget: tree_plan(TREE, budget=budget, exact_level=1), rounds=True),
     "survey": Kind("adaptive release", lambda budget: ln.adaptive_plan(SMALL, budget), 200, 0.95),
     "choice": Kind(
         "adaptive release", lambda budget: ln.adaptive_plan(SMALL, budget, select="choice", rounds=3), 200, 0.95
@@ -200,7 +200,7 @@ def saved(path: Path) -> dict[str, tuple[Path, str]]:
         "tables": (path / "tables", "release of tables"),
         "adaptive": (path / "adaptive", "release of tables"),
         "matrix": (path / "matrix", "matrix release"),
-        "cascade": (path / "cascade", "cascade"),
+        "cascade": (path / "cascade", "tree plan"),
         "stream": (path / "stream", "stream"),
         "devices": (path / "devices.plan", "plan for devices"),
         "collection": (path / "devices.state", "plan for devices"),

@@ -213,7 +213,7 @@ def test_init_as_json(capsys):
         (["x.csv"], "there is no file 'x.csv'; check the path"),
         (["small.yaml"], "cannot tell what kind of file ends in '.yaml'; give one that ends in .csv, .parquet, .pq"),
         (["y.csv", "--sample", "5"], "--sample says how much to look at; add --look, or leave it out"),
-        (["y.csv", "--look", "--sample", "0"], "a sample of 0 rows is none; look at 1 or more"),
+        (["y.csv", "--look", "--sample", "0"], "a sample of 0 rows is too small; look at 1 or more"),
         (["y.csv", "--out", "small.yaml"], "small.yaml exists already; choose another name"),
     ],
 )

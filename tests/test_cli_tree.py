@@ -43,7 +43,7 @@ def made(capsys, *more):
 def test_without_data_it_is_a_plan(capsys):
     code, out, _ = call(capsys, "plan", spec(TARGETS))
     assert code == 0
-    assert out.splitlines()[0] == "cascade on 'geo': 8 nodes on 3 levels, 5 leaves"
+    assert out.splitlines()[0] == "tree plan on 'geo': 8 nodes on 3 levels, 5 leaves"
     assert out.splitlines()[-1].startswith("costs mu 0.3915")
 
 

@@ -260,7 +260,7 @@ MISTAKES = {
     ),
     "nothing asked": (
         lambda: WORK.nodes("geo", weights={"all": 0, "region": 0, "district": 0, "place": 0}),
-        "every weight is 0, so nothing is asked; give some level a weight above 0",
+        "every weight is 0, so no query is left; give some level a weight above 0",
     ),
     "weights of something else": (
         lambda: WORK.marginals("geo", weights={"region": 1}),

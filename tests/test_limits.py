@@ -54,7 +54,7 @@ REFUSED = {
     "size": (spec("a: {size: 1000000000000000000000000000}"), "line 1: size '1000000000000000000000000000' is too"),
     "size in words": (spec("a: {size: 1e300}"), "line 1: size '1e300' is too large"),
     "size of an attribute": (spec("a: {size: 2000000000}"), "line 1: attribute 'a': 2000000000 values are more than"),
-    "size that is asked about": (spec("a: {size: 100000000}"), "line 2: 'a' has 100,000,000 values, a workload asks"),
+    "size that is asked about": (spec("a: {size: 100000000}"), "line 2: 'a' has 100,000,000 values, queries take"),
     "range": (spec("a: {range: [0, 9007199254740000]}"), "line 1: attribute 'a': 9007199254740001 values are more"),
     "range without end": (spec("a: {range: [0, 1e400]}"), "line 1: range is '1e400', not a whole number"),
     "bins": (spec("a: {bins: {low: 0, high: 1, count: 1e300}}"), "line 1: count '1e300' is too large"),

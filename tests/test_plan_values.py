@@ -143,7 +143,7 @@ def test_embedding_refuses_what_it_does_not_know():
         with pytest.raises(LeastnoiseError) as error:
             ln.plan(bad, BUDGET, solver="embedding")
         assert str(error.value) == text
-    with pytest.raises(LeastnoiseError, match=r"^ad-hoc queries are not defined on the doubled domain of solver"):
+    with pytest.raises(LeastnoiseError, match=r"^solver 'embedding' answers the queries of its workload only"):
         ln.plan(work.prefix("a"), BUDGET, solver="embedding").variance("a", [1, 0, 0])
 
 

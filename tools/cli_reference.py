@@ -77,7 +77,8 @@ def _choices(parameter: Any) -> list[str]:
     annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return [str(choice.value) for choice in annotation]
-    return [str(choice) for choice in getattr(getattr(parameter, "type", None), "choices", get_args(annotation))]
+    choices = getattr(getattr(parameter, "type", None), "choices", get_args(annotation))
+    return [choice for choice in choices if isinstance(choice, str)]  # of list[str] the arguments are types
 
 
 def _argument(parameter: Any) -> str:

@@ -1,4 +1,4 @@
-"""The house exception."""
+"""The exceptions of leastnoise."""
 
 LONGEST = 600  # characters of a message: values from outside may have any length
 

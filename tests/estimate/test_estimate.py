@@ -115,7 +115,7 @@ def test_refuses_options(release, options, message):
         (lambda e: e.sample(2.5), "cannot draw 2.5 rows; use a whole number from 0 to 100,000,000"),
         (
             lambda e: e.std_errors("age"),
-            "this estimate has no replicates to tell errors from; use release.fit(replicates=10)",
+            "this estimate has no replicates to estimate errors from; use release.fit(replicates=10)",
         ),
         (lambda e: e.ask("*", confidence=1), "confidence 1 is not between 0 and 1; a usual one is 0.95"),
         (lambda e: e.table("age", "age"), "the attribute 'age' is named twice; name each once"),

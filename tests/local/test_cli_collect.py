@@ -194,7 +194,7 @@ def test_long_answers_are_cut_in_the_terminal(capsys, collector, monkeypatch):
 def test_too_few_reports(capsys):
     Path("none.bin").write_bytes(b"")
     assert "collected 0 reports of 1 file" in ok(capsys, "collect", "s.plan", "none.bin", "-o", "s.state")
-    assert fail(capsys, "answers", "s.state") == "only 0 reports tell these queries; collect more before asking"
+    assert fail(capsys, "answers", "s.state") == "only 0 reports are about these queries; collect more before asking"
     assert fail(capsys, "answers", "no.state") == "there is no file no.state; collect reports first"
     assert fail(capsys, "answers", "s.plan") == "s.plan holds a local plan, not a local collector; name another file"
 

@@ -155,7 +155,7 @@ def test_merging_refuses_other_plans_and_itself():
 
 
 def test_too_few_reports():
-    with pytest.raises(LeastnoiseError, match="only 0 reports tell these queries; collect more before asking"):
+    with pytest.raises(LeastnoiseError, match="only 0 reports are about these queries; collect more before asking"):
         Collector(prefix_plan()).answers()
 
 

@@ -55,7 +55,7 @@ def test_estimates_are_unbiased_and_moments_are_those_of_brute_force(made):
     )
 
 
-def test_no_worse_than_telling_the_value(made):
+def test_no_worse_than_reporting_the_value(made):
     subsets, queries = made
     if queries.shape[1] > 1:
         plain = Subsets(np.eye(queries.shape[1], dtype=bool), ODDS)

@@ -86,7 +86,7 @@ def test_flipped_bytes_are_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["plan", "counts"])
-def test_truncated_files_are_told_in_one_line(tmp_path, name):
+def test_truncated_files_are_refused_in_one_line(tmp_path, name):
     plan = prefix_plan()
     save_plan(plan, tmp_path / "plan")
     save_collector(collected(plan, records(plan, 100)), tmp_path / "counts")

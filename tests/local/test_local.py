@@ -61,7 +61,7 @@ def test_reports_have_the_stated_distribution():
     assert chi_square < len(p) + 5 * np.sqrt(2 * len(p))  # one false alarm in a million
 
 
-def test_errors_do_not_tell_the_record():
+def test_errors_do_not_reveal_the_record():
     device = Device(pairs_plan(), SeededRandomSource(1))
     with pytest.raises(LeastnoiseError) as error:
         device.report({"a": 1, "b": "secret-7", "c": 0, "d": "y"})

@@ -189,10 +189,10 @@ def test_squares_estimate_the_second_moments(randomizer):
 def test_queries_that_reports_do_not_tell_are_refused():
     sides = Subsets(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool), ODDS)
     assert sides.moments(np.array([[1.0, 1, 0, 0]])).max() > 1
-    with pytest.raises(LeastnoiseError, match="do not tell these queries; plan with them"):
+    with pytest.raises(LeastnoiseError, match="do not determine these queries; plan with them"):
         sides.estimators(np.eye(4)[:1])
     ball = Ball(unit_columns(np.array([[1.0, 1, -1, -1]])), half_space(ODDS))
-    with pytest.raises(LeastnoiseError, match="do not tell these queries; plan with them"):
+    with pytest.raises(LeastnoiseError, match="do not determine these queries; plan with them"):
         ball.estimators(np.eye(4)[:1])
 
 

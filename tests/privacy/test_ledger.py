@@ -290,7 +290,7 @@ def test_create_needs_a_folder(tmp_path):
 def test_create_refuses_a_stale_journal(path):
     journal = path.with_name(f"{path.name}-journal")
     journal.write_bytes(b"left over")
-    text = f"{journal} is left of another ledger; put that ledger back or choose another name"
+    text = f"{journal} is left over from another ledger; put that ledger back or choose another name"
     assert refused(LeastnoiseError, Ledger.create, path, TOTAL, "people") == text
 
 

@@ -149,7 +149,7 @@ def test_show_prints_a_table(ledger, path):
     assert result.stdout.startswith(
         "dataset people: epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row\n"
         "spent epsilon 0.7177, left epsilon 0.6738 (at delta 1e-09)\n"
-        "2 releases; 0 runs stopped after a look at the data, 0 further codings could (10 are too many)\n"
+        "2 releases; 0 runs stopped after a look at the data, 0 further codings could (the limit for both is 10)\n"
     )
     assert row(result.stdout, "time") == ["", "time (UTC)", "plan", "status", "cost", "left", "note"]
     first, second = (row(result.stdout, word) for word in ("finished", "debited"))
@@ -161,7 +161,7 @@ def test_show_prints_a_table(ledger, path):
 def test_show_without_entries_has_no_table(path):
     assert shown(Ledger.create(path, Budget(rho=0.5), "people")) == (
         "dataset people: rho 0.5 (mu 1) for adding or removing one row\nspent rho 0, left rho 0.5\n"
-        "0 releases; 0 runs stopped after a look at the data, 0 further codings could (10 are too many)\n"
+        "0 releases; 0 runs stopped after a look at the data, 0 further codings could (the limit for both is 10)\n"
     )
 
 

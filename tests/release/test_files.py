@@ -334,7 +334,7 @@ def test_other_folders_are_refused(tmp_path, out):
 
 
 DRAFTS = {
-    ".out.0a1b2c3d.part": "is left of a save that did not finish; delete it and save the release again",
+    ".out.0a1b2c3d.part": "is left over from a save that did not finish; delete it and save the release again",
     ".out.0a1b2c3d.old": "was about to be replaced by a save that did not finish; rename it to keep it",
 }
 

@@ -371,13 +371,13 @@ FORGED = {
     ),
     "no rounds at all": (
         lambda part: part.update(adaptive=None),
-        "it paid for choosing and does not tell what was chosen",
+        "it paid for choosing and does not say what was chosen",
     ),
     "another domain": (
         lambda part: part["adaptive"].update(
             asked=workload_to_json(ln.Workload(ln.Domain.of(a=range(3), b=2)).marginals(ways=1))
         ),
-        "what was asked for is on another domain than the measurements",
+        "its workload is on another domain than the measurements",
     ),
     "other questions": (
         lambda part: part["adaptive"].update(
@@ -385,15 +385,15 @@ FORGED = {
             expected=[1.0, 1.0, 1.0],
             rounds=[r | {"compared": 0} for r in _rounds(part)],
         ),
-        "it measured a table that nobody asked for",
+        "it measured a table that is not in its workload",
     ),
     "more questions": (
         lambda part: part["adaptive"].update(asked=workload_to_json(ln.Workload(DOMAIN).marginals(ways=[1, 2]))),
-        "it does not tell one expected error for each table",
+        "it does not state one expected error for each table",
     ),
     "an expected error less": (
         lambda part: part["adaptive"]["expected"].pop(),
-        "it does not tell one expected error for each table",
+        "it does not state one expected error for each table",
     ),
     "more tables than there are": (
         lambda part: _rounds(part)[1].update(compared=10**6),
@@ -401,11 +401,11 @@ FORGED = {
     ),
     "nothing measured": (
         lambda part: [r.update(measured=[]) for r in _rounds(part)],
-        "the rounds do not tell what was measured",
+        "the rounds do not state what was measured",
     ),
     "something else measured": (
         lambda part: _rounds(part)[0].update(measured=[["a", "b", "c"]]),
-        "the rounds do not tell what was measured",
+        "the rounds do not state what was measured",
     ),
 }
 

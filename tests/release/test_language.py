@@ -333,7 +333,7 @@ MORE = "expected and, or, +, - or the end"
         ("age is 5", "5: expected =, <, between or in after 'age', found 'is'"),
         ("age <", "6: expected a value, found the end"),
         ("age < sex", "7: expected a value (not a second attribute), found 'sex'"),
-        ("sex = F", "7: expected a value such as 'F', found 'F'"),
+        ("sex = F", "7: a text needs quotes; write 'F'"),
         ("18 <= age > 3", "11: '<=' and '>' make no range; write for example 18 <= age < 30"),
         ("18 = age = 18", "10: '=' and '=' make no range; write for example 18 <= age < 30"),
         ("18 < age < 30 < 4", f"15: {MORE}, found '<'"),

@@ -302,7 +302,7 @@ def test_bad_input(people):
     )
     refused(
         lambda: people.ask(LinearQuery.of(other, "sex", [1, 0])),
-        "the query is over another domain; build it from the domain of what is asked",
+        "the query is over another domain; build it from the same domain",
     )
     refused(
         lambda: people.answer(Workload(PEOPLE)),
@@ -395,7 +395,7 @@ def test_price_for_other_neighbours():
 def test_no_price_where_answers_are_exact():
     plan = ln.plan(Workload(SHORT).total(), ln.Budget(mu=1, neighbours="replace"))
     release = plan.run(Table(SHORT, skewed_table(SHORT)), random_source=SeededRandomSource(1))
-    refused(lambda: release.table("a"), "this needs a, which was not measured; ask for it when planning")
+    refused(lambda: release.table("a"), "this needs a, which was not measured; add it to the workload when planning")
 
 
 def test_many_attributes_are_refused_at_once():

@@ -336,10 +336,10 @@ def test_measured_and_completed_are_told_apart(visit):
     message = document(adaptive())["adaptive"]
     query = page.get_by_role("region", name="Tables asked for")
     assert query.locator("tbody td:nth-child(2)").all_inner_texts() == [
-        "measured" if t["measured"] else "completed" for t in message["asked"]
+        "measured" if t["measured"] else "completed" for t in message["listed"]
     ]
     shown = [number(text) for text in query.locator("tbody td:nth-child(3)").all_inner_texts()]
-    assert shown == pytest.approx([t["expected"] for t in message["asked"]], rel=0.01)
+    assert shown == pytest.approx([t["expected"] for t in message["listed"]], rel=0.01)
     names = [adaptive().domain.names[a] for a in message["completed"][0]["attributes"]]
     choose(page, *names)
     assert page.locator("#tables .kind-of").inner_text().startswith("Completed: not measured, a biased guess")

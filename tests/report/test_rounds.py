@@ -33,7 +33,7 @@ def test_completed_tables_are_not_in_reach(make):
     reach = set(release.tables())
     completed = [tuple(names[a] for a in t["attributes"]) for t in message["completed"]]
     assert not reach & set(completed)
-    assert sorted(completed) == sorted(tuple(t["attributes"]) for t in message["asked"] if not t["measured"])
+    assert sorted(completed) == sorted(tuple(t["attributes"]) for t in message["listed"] if not t["measured"])
     for table, of in zip(message["completed"], completed, strict=True):
         assert_allclose(table["counts"], release.complete().counts(*of).ravel(), atol=0.0051)
 
@@ -43,13 +43,13 @@ def test_expected_errors_are_those_of_the_release(make):
     message, errors = document(make())["adaptive"], make().complete().errors()
     assert (message["tables"], message["measured"]) == (10, errors["measured"].sum())
     assert_allclose(message["expected"], errors["expected_l1"].mean(), rtol=1e-5)
-    assert_allclose([t["expected"] for t in message["asked"]], np.sort(errors["expected_l1"])[::-1], rtol=1e-5)
+    assert_allclose([t["expected"] for t in message["listed"]], np.sort(errors["expected_l1"])[::-1], rtol=1e-5)
 
 
 def test_long_lists_are_cut(monkeypatch):
-    monkeypatch.setattr(rounds, "ASKED", 3)
+    monkeypatch.setattr(rounds, "LISTED", 3)
     message = document(adaptive(), cells=30)["adaptive"]
-    assert len(message["asked"]) == 3
+    assert len(message["listed"]) == 3
     assert message["tables"] == 10
     assert sum(len(t["counts"]) for t in message["completed"]) <= 30
     assert len(message["completed"]) + message["completed_left_out"] == 10 - message["measured"]

@@ -1,4 +1,4 @@
-"""The page of a cascade release: its numbers, its markup, its limits."""
+"""The page of a tree release: its numbers, its markup, its limits."""
 
 import re
 from html.parser import HTMLParser

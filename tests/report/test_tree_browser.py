@@ -1,4 +1,4 @@
-"""The page of a cascade release in a real browser: no network, opened by pointer and keyboard, on small screens."""
+"""The page of a tree release in a real browser: no network, opened by pointer and keyboard, on small screens."""
 
 from functools import partial
 

@@ -66,7 +66,7 @@ def test_mappings_hold_values():
 def test_sources_pass_through(source):
     assert source_of(source, AMBIGUOUS) is source
     assert source_of(source, Domain.of(age=3, sex=2), name="people") is source
-    with refused("the source has another domain than the one asked for; make it with the same domain"):
+    with refused("the source has another domain than the one given; make it with the same domain"):
         source_of(source, PAIR)
     with refused("the source's name is 'people', not 'others'; name it where it is made"):
         source_of(source, AMBIGUOUS, name="others")

@@ -78,8 +78,8 @@ def log_ratios(plan: LocalPlan, rows: Payloads, one: IntArray, other: IntArray) 
     for i, places, payloads in by_part(plan, rows):
         part = plan.parts[i]
         cells = cells_of(np.stack([one, other]), part.attributes, part.shape)
-        expected = payloads[:, : part.randomizer.payload]
-        values[places] += part.randomizer.log_ratio(expected, int(cells[0]), int(cells[1]))
+        payload = payloads[:, : part.randomizer.payload]
+        values[places] += part.randomizer.log_ratio(payload, int(cells[0]), int(cells[1]))
     return values
 
 

@@ -101,7 +101,7 @@ def worst_cells(integer_plans: Sequence[IntegerPlan], count: int) -> IntArray:
 
 
 def farthest(terms: Sequence[Distances], shape: tuple[int, ...], count: int, most: float = np.inf) -> IntArray:
-    """One cell, or two, as far apart as the terms tell together.
+    """One cell, or two, as far apart as possible by all terms together.
 
     Searched by changing one attribute at a time, from several starts unless one reaches the `most` that is possible.
     """

@@ -1,4 +1,4 @@
-"""Audits of cascades: the noise of trees, products of trees and trees with exact counts, on the worst two leaves."""
+"""Audits of tree plans: trees, products of trees and trees with exact counts, on the worst two leaves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STARTS = 16  # of the search for two leaves
 
 
 def of_tree(plan: TreePlan) -> Subject:
-    """A cascade: whole releases of datasets that differ by one row or person; exact counts are the same in both."""
+    """A tree plan: whole releases of datasets that differ by one row or person; exact counts are the same in both."""
     law, trials = _law(plan), []
     everything = tuple(range(len(plan.names)))
     for sources in neighbours(plan.domain, plan.cost.neighbours, lambda n: worst_leaves(plan, n)):
@@ -37,7 +37,7 @@ def of_tree(plan: TreePlan) -> Subject:
 
         trials.append(OneByOne(Published((zero.ravel(), one.ravel()), weights, _surprise(plan)), released))
     cells = prod(law.shape)
-    return Subject("cascade", plan.cost, plan.delta, trials, cells, FEW_RUNS)
+    return Subject("tree plan", plan.cost, plan.delta, trials, cells, FEW_RUNS)
 
 
 def of_release(release: TreeRelease) -> Subject:

@@ -1,4 +1,4 @@
-"""What `leastnoise local` tells, as plain data and in words."""
+"""What `leastnoise local` prints, as plain data and in words."""
 
 from collections.abc import Iterator, Mapping
 from math import sqrt

@@ -26,7 +26,9 @@ Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Shown = Annotated[
     bool | None,
-    typer.Option("--progress/--no-progress", help="Report on stderr; by default on a terminal, after two seconds."),
+    typer.Option(
+        "--progress/--no-progress", help="Show progress on stderr; by default on a terminal, after two seconds."
+    ),
 ]
 DATA = (
     "a .csv or .parquet file, duckdb:///FILE, postgresql://USER@HOST/DATABASE or spark://HOST:PORT. "
@@ -43,7 +45,7 @@ KnownSize = Annotated[
     str | None, typer.Option(help="With replace: the number of rows is known or private.", show_default="known")
 ]
 RowsPerPerson = Annotated[
-    int | None, typer.Option(help="Protect people, each with at most so many rows.", show_default="protect rows")
+    int | None, typer.Option(help="Protect people, each with at most this many rows.", show_default="protect rows")
 ]
 
 

@@ -15,8 +15,8 @@ MANY = 1000  # steps from which on a rate says something
 class ProgressBar:
     """Shows `(done, total, what)` once the work has lasted `delay` seconds, with a rate where the steps are many.
 
-    `asked` forces it on or off; left open, it appears only where both stdout and stderr are terminals.
-    Asked for without a terminal, it prints a plain line every `delay` seconds instead of drawing.
+    `requested` forces it on or off; where it is None, it appears only where both stdout and stderr are terminals.
+    Requested without a terminal, it prints a plain line every `delay` seconds instead of drawing.
     """
 
     def __init__(self, requested: bool | None = None, delay: float = 2.0) -> None:

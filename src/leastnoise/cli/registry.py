@@ -49,7 +49,7 @@ COMMANDS = (
     Entry(
         "bounds",
         "leastnoise.cli.commands.bounds:bounds",
-        "How many people a spec's queries need for an accuracy: enough for known mechanisms, too few for any.",
+        "How many people a spec's queries need for an accuracy: upper bounds by mechanisms, lower bounds for any.",
         "leastnoise bounds survey.yaml --alpha 0.05 --plot curves.svg",
     ),
     Entry(
@@ -61,7 +61,7 @@ COMMANDS = (
     Entry(
         "stream",
         "leastnoise.cli.commands.stream:stream",
-        "Add counts to a stream, each of which is answered at once; without counts, tell where it is.",
+        "Add counts to a stream, each of which is answered at once; without counts, show how far it is.",
         "leastnoise stream days 17 --step 0",
     ),
     Entry(
@@ -92,7 +92,7 @@ COMMANDS = (
     Entry(
         "audit",
         "leastnoise.cli.commands.audit:audit",
-        "Try to refute a privacy claim: run the mechanism many times on made-up neighbours. "
+        "Try to refute a privacy claim: run the mechanism many times on synthetic neighbours. "
         "Needs no data, spends nothing.",
         "leastnoise audit examples/survey.yaml --runs 1000 --confidence 0.99",
     ),

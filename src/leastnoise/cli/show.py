@@ -13,7 +13,7 @@ PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
 
 def show_adaptive(fields: Mapping[str, Any]) -> None:
-    """Print what an adaptive release will do, given as `preview` gives it."""
+    """Print what an adaptive release will do, given as `AdaptivePlan.to_json` gives it."""
     console = Console()
     for line in adaptive_summary(fields):
         console.print(Text(line), soft_wrap=True)
@@ -23,8 +23,8 @@ def adaptive_summary(fields: Mapping[str, Any]) -> Iterator[str]:
     """An adaptive release before it is made, in a few lines."""
     shares = {name: percent(share) for name, share in fields["shares"].items()}
     yield f"adaptive, as {fields['reason']}" if "reason" in fields else "adaptive"
-    question = f"{fields['queries']:,} queries in {fields['tables']:,} tables"
-    yield f"{question} at {privacy(fields['privacy'])}"
+    size = f"{fields['queries']:,} queries in {fields['tables']:,} tables"
+    yield f"{size} at {privacy(fields['privacy'])}"
     yield f"first the total and the one-way tables, for {shares['one_way_tables']} of the budget"
     sets = f"{fields['candidates']:,} sets of two or more attributes"
     if fields["select"] == "survey":

@@ -84,7 +84,7 @@ class Course:
 
 
 def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
-    """Adam until the loss and the baseline hardly fall any more, with ever smaller steps; returns chi-square."""
+    """Adam until the loss and the penalty hardly fall any more, with ever smaller steps; returns chi-square."""
     with quiet():
         value = _descend(loss, logits, steps, rate)
     assert np.isfinite(value), "a fit stays finite"
@@ -112,7 +112,7 @@ def _descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
 
 
 def _pulled(factors: Floats, slope: Floats) -> float:
-    """What the baseline adds to chi-square; adds its slope."""
+    """What the penalty adds to chi-square; adds its slope."""
     apart = factors - factors.mean(axis=0)
     apart *= factors.dtype.type(1 / APART)
     slope += factors.dtype.type(2 / APART) * apart

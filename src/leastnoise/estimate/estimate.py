@@ -71,7 +71,7 @@ class Source:
 
     @classmethod
     def of(cls, release: TableRelease) -> Source:
-        """What an estimate tells about its release."""
+        """What an estimate says about its release."""
         return cls(release.privacy, release.insecure, release.dataset or None)
 
     def to_json(self) -> dict[str, Any]:
@@ -141,10 +141,10 @@ class Estimate:
 
     def sample(self, rows: int | None = None, seed: int = 0) -> IntArray:
         """Synthetic rows as codes, (rows, attributes), as many as the release estimates unless stated otherwise."""
-        expected = round(self.total) if rows is None else rows
-        if not isinstance(expected, int | np.integer) or isinstance(expected, bool) or not 0 <= expected <= MOST_ROWS:
-            raise LeastnoiseError(f"cannot draw {expected!r} rows; use a whole number from 0 to {MOST_ROWS:,}")
-        return self.mixture.sample(int(expected), np.random.default_rng(checked_seed(seed)))
+        count = round(self.total) if rows is None else rows
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 0 <= count <= MOST_ROWS:
+            raise LeastnoiseError(f"cannot draw {count!r} rows; use a whole number from 0 to {MOST_ROWS:,}")
+        return self.mixture.sample(int(count), np.random.default_rng(checked_seed(seed)))
 
     def to_pandas(self, rows: int | None = None, seed: int = 0) -> pd.DataFrame:
         """Synthetic rows with the domain's values (bins by their lower edge); `attrs` has the privacy statement."""
@@ -188,7 +188,9 @@ class Estimate:
 
     def _check_replicates(self) -> None:
         if not self.replicates:
-            raise LeastnoiseError("this estimate has no replicates to tell errors from; use release.fit(replicates=10)")
+            raise LeastnoiseError(
+                "this estimate has no replicates to estimate errors from; use release.fit(replicates=10)"
+            )
 
     def __repr__(self) -> str:
         k = len(self.mixture.weights)

@@ -31,7 +31,7 @@ def fit(
     """The distribution closest to a release: the mean of a few mixtures of products. Costs no privacy.
 
     Mixtures get more components until they meet the measurements to their noise, unless `components` says how many.
-    `replicates` are refits to simulated measurements, which tell approximate errors; 10 is a usual number.
+    `replicates` are refits to simulated measurements, which give approximate errors; 10 is a usual number.
     """
     _check_counts(mixtures, components, replicates)
     seeds = np.random.SeedSequence(checked_seed(seed)).spawn(mixtures + replicates)

@@ -385,7 +385,7 @@ def _parts(strategy: Strategy | Array, axes: int) -> Sequence[Strategy] | None:
 
 
 def _centring(part: Strategy | None) -> float | None:
-    """The factor if a strategy is a multiple of centring: all that is asked of a plain table."""
+    """The factor if a strategy is a multiple of centring, as for plain tables."""
     if not isinstance(part, CirculantStrategy) or part.theta.ndim != 1 or part.theta[0] != 0:
         return None
     rest = part.theta[1:]

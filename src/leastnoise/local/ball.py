@@ -2,8 +2,8 @@
 
 A seed gives n directions and their opposites, N = 2n candidates; a value favours the K that are nearest to its vector.
 N = 2 is the construction of Duchi, Jordan and Wainwright (2018) that Bassily, Blasiok, Nikolov and Smith use (ENU
-Lemma 9): a random direction, and the side on which the vector lies, told with odds e^epsilon. Large N with the best K
-is PrivUnit (Bhowmick et al. 2018; Asi, Feldman and Talwar 2022), a random point that is likelier inside a cap.
+Lemma 9): a random direction, and the side on which the vector lies, reported with odds e^epsilon. Large N with the best
+K is PrivUnit (Bhowmick et al. 2018; Asi, Feldman and Talwar 2022), a random point that is likelier inside a cap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BLOCKS = 32  # that a thread takes at a time
 
 @dataclass(frozen=True, eq=False)
 class Ball(Vectors):
-    """Vectors of length 1, one column per value, told by a seed and the number of a direction.
+    """Vectors of length 1, one column per value, reported as a seed and the number of a direction.
 
     Guarantees: likelihood_ratio_is_at_most_the_odds; estimates_are_unbiased; variances_are_exact.
     """
@@ -223,7 +223,7 @@ def half_space(odds: Odds) -> Choice:
 
 
 def cap(odds: Odds, candidates: int = CAP) -> Choice:
-    """The number of favoured directions that tells most, which is the largest gain."""
+    """The number of favoured directions with the largest gain."""
     sums = [_favoured_sum(candidates // 2, K, 1) for K in range(1, candidates // 2 + 1)]
     choices = [Choice(candidates, K, odds) for K in range(1, candidates // 2 + 1)]
     gains = [float(c.probability(True) - c.probability(False)) * s for c, s in zip(choices, sums, strict=True)]

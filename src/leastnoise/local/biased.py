@@ -8,7 +8,7 @@ the randomizers of a plan, the variance of a query w at equal frequencies is a q
 All queries are solved together by projected gradients with momentum; g = H w~ proves how good a w~ is, because every v
 in the box has  v H v >= 2 g v - w~ H w~ >= 2 (g w - bias |g|_1) - w~ H w~.  The bias holds by construction: a last
 projection puts every entry into its box, with room for rounding. Randomizers and W~ are found in turns, beginning with
-W itself and, where one small table is asked, with the matrix of least gamma_2 within the bias (`factorize.norms`).
+W itself and, where the workload is one small table, with the matrix of least gamma_2 within the bias (`norms`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _proven(rows: Array, bias: float, form: Array, X: Array, gap: float) -> bool
 
 
 def noise_form(randomizer: Randomizer) -> Array | None:
-    """H of one randomizer, for queries of mean 0; None where its reports do not tell every query."""
+    """H of one randomizer, for queries of mean 0; None where its reports do not determine every query."""
     match randomizer:
         case Subsets():
             H, seen = randomizer.inverse, randomizer.inverse @ randomizer.information
@@ -104,7 +104,7 @@ def _vector_form(columns: Array, variance: float) -> tuple[Array, Array]:
 
 
 def query_form(plan: LocalPlan, queries: Queries, forms: dict[int, Array | None] | None = None) -> Array | None:
-    """H over the cells of a table, from all parts that tell it; None where some query over them is not told.
+    """H over the cells of a table, from all parts that report on it; None where they do not determine every query.
 
     `forms` are those of randomizers seen before.
     """
@@ -169,7 +169,7 @@ def _check(plan: LocalPlan, bias: float) -> None:
 
 
 def _cells(plan: LocalPlan) -> int:
-    """Cells of the largest table that is asked."""
+    """Cells of the largest table of the workload."""
     return max(q.rows.shape[1] for q in plan.queries)
 
 
@@ -204,7 +204,7 @@ def for_devices(plan: LocalPlan, devices: int, replan: Replan) -> LocalPlan:
     if plan.half_width(devices) >= half:
         raise LeastnoiseError(
             f"{devices:,} devices are too few: 95% intervals would be within {plan.half_width(devices):.3g} of the "
-            f"truth, and the middle of each query's range is within {half:g} of it; ask more devices or raise epsilon"
+            f"truth, and the middle of each query's range is within {half:g} of it; use more devices or raise epsilon"
         )
     return plan
 

@@ -226,10 +226,12 @@ class Collector:
         return values
 
     def _requested(self, queries: Queries) -> Iterator[tuple[int, Array]]:
-        """Parts with what they are asked; refused where they have too few reports."""
+        """Parts with their parts of the queries; refused where they have too few reports."""
         for i, rows in targets(self.plan.parts, queries).items():
             if self.counts[i] < 2:
-                raise LeastnoiseError(f"only {self.counts[i]} reports tell these queries; collect more before asking")
+                raise LeastnoiseError(
+                    f"only {self.counts[i]} reports are about these queries; collect more before asking"
+                )
             yield i, rows
 
     def _answer(self, queries: Queries, confidence: float) -> LocalAnswers:

@@ -1,4 +1,4 @@
-"""Which subsets tell most about given queries: a search that starts from half spaces of the optimal strategy.
+"""Which subsets say most about given queries: a search that starts from half spaces of the optimal strategy.
 
 For queries W of mean 0 the variances of the estimators are the diagonal of W V^-1 W^T, with V the information of the
 subsets (docs/local.md). The search makes their p-norm small, which for large p is about the largest of them.
@@ -44,11 +44,11 @@ SHARE = 1e-3  # least share of a design in a mixture
 def design(
     queries: Array, shape: Sequence[int], odds: Odds, seed: int = 0, population: str = POPULATIONS[0]
 ) -> Subsets:
-    """Subsets that tell the queries (rows over the cells of a table) with little variance for the worst of them.
+    """Subsets that answer the queries (rows over the cells of a table) with little variance for the worst of them.
 
     The worst data count, or with population "spread" data where all values are equally frequent.
 
-    Guarantees: no_worse_than_telling_the_value; prefixes_are_better_than_half_spaces.
+    Guarantees: no_worse_than_reporting_the_value; prefixes_are_better_than_half_spaces.
     """
     T = queries.shape[1]
     if T == 1:
@@ -81,13 +81,13 @@ def worst(subsets: Subsets, queries: Array) -> float:
 
 
 def tells(subsets: Subsets, rows: Array) -> bool:
-    """Whether the reports tell all queries."""
+    """Whether the reports determine all queries."""
     missed = rows @ subsets.inverse @ subsets.information - rows
     return bool(np.abs(missed).max(initial=0.0) <= 1e-7 * np.abs(rows).max(initial=0.0))
 
 
 def centred(queries: Array) -> Array:
-    """The queries less their means: the number of reports tells the rest."""
+    """The queries less their means: the number of reports gives the rest."""
     return queries - queries.mean(axis=1, keepdims=True)
 
 

@@ -25,7 +25,7 @@ class Device:
     >>> len(Device(plan).report({"answer": "no"}))
     6
 
-    Guarantees: likelihood_ratio_of_reports_is_at_most_e_to_the_epsilon; errors_do_not_tell_the_record.
+    Guarantees: likelihood_ratio_of_reports_is_at_most_e_to_the_epsilon; errors_do_not_reveal_the_record.
     """
 
     def __init__(self, plan: LocalPlan, random_source: RandomSource | None = None) -> None:

@@ -43,7 +43,7 @@ def save_plan(plan: LocalPlan, path: str | Path) -> None:
 def load_plan(path: str | Path, content: bytes | None = None) -> LocalPlan:
     """Read what `save_plan` wrote; a file that was changed is refused. With its content, the file is not opened.
 
-    Guarantees: truncated_files_are_told_in_one_line.
+    Guarantees: truncated_files_are_refused_in_one_line.
     """
     archive = Archive.load(path, PLAN, content)
     with PLAN.reading(path):

@@ -65,7 +65,7 @@ class Part(Seat):
 
 
 def targets(seats: Sequence[Seat], queries: Queries) -> dict[int, Array]:
-    """Per seat: what it is asked, as rows over its cells. They sum to the queries less their constants.
+    """Per seat: its part of the queries, as rows over its cells. They sum to the queries less their constants.
 
     Where several seats carry a piece, each is trusted in proportion to its share.
 
@@ -103,7 +103,7 @@ class LocalPlan:
     delta: float
     parts: tuple[Part, ...]
     layout: str = "whole"
-    bias: float = 0.0  # how far the mean of an answer may be from what was asked, as a share of the devices
+    bias: float = 0.0  # how far the mean of an answer may be from its query, as a share of the devices
     approximations: tuple[Array | None, ...] = ()  # rows answered instead, per table of the workload
 
     def __post_init__(self) -> None:
@@ -226,17 +226,17 @@ class LocalPlan:
         return np.maximum(total, 0.0)  # what vanishes may round below
 
     @cached_property
-    def _found(self) -> dict[tuple[int, str], Array]:
+    def _largest_moments(self) -> dict[tuple[int, str], Array]:
         return {}
 
     def _worst(self, randomizer: Randomizer, rows: Array) -> Array:
-        """Largest moment of each row, less its square where no part is drawn; like tables ask the same again."""
+        """Largest moment of each row, less its square where no part is drawn; like tables have the same rows."""
         key = id(randomizer), digest(rows)
-        if key not in self._found:
+        if key not in self._largest_moments:
             moments = randomizer.moments(rows)
             alone = len(self.parts) == 1 or self.split
-            self._found[key] = (moments - rows**2 if alone else moments).max(axis=1)
-        return self._found[key]
+            self._largest_moments[key] = (moments - rows**2 if alone else moments).max(axis=1)
+        return self._largest_moments[key]
 
     def variances(self, queries: Queries, codes: IntArray) -> Array:
         """Variance of each answer on these records (rows of codes), over the randomness of the devices.
@@ -251,7 +251,7 @@ class LocalPlan:
             known = rows**2 @ share if self.split else (rows @ share) ** 2
             total += n * (part.randomizer.moments(rows) @ share - known) / part.fraction
         if not self.split:
-            total -= n * _variance(queries.told, cells_of(codes, queries.attributes, queries.shape))
+            total -= n * _variance(queries.effective_rows, cells_of(codes, queries.attributes, queries.shape))
         return np.maximum(total, 0.0)
 
     def influence(self, queries: Queries) -> Array:
@@ -290,7 +290,7 @@ class LocalPlan:
         for i, rows in targets(self.parts, queries).items():
             known = np.mean(rows**2, axis=1) if self.split else 0.0  # rows have mean 0
             total += (self.parts[i].randomizer.moments(rows).mean(axis=1) - known) / self.parts[i].fraction
-        return total if self.split else total - queries.told.var(axis=1)
+        return total if self.split else total - queries.effective_rows.var(axis=1)
 
     def half_width(self, devices: int, confidence: float = 0.95) -> float:
         """Half of the widest interval among the answers of so many devices, as a share of them: noise and bias.

@@ -76,8 +76,8 @@ def local_plan(
     if bias != 0 and devices is not None:
         raise LeastnoiseError("give a bias or a number of devices that chooses one, not both")
     if devices is not None:
-        return for_devices(plan, devices, lambda tables: settings.made(tables, plan.layout))
-    return plan if bias == 0 else with_bias(plan, bias, lambda tables: settings.made(tables, plan.layout))
+        return for_devices(plan, devices, lambda tables: settings.plan_of(tables, plan.layout))
+    return plan if bias == 0 else with_bias(plan, bias, lambda tables: settings.plan_of(tables, plan.layout))
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class _Settings:
                 "the workload asks for nothing but the number of devices; add queries on an attribute"
             )
         names = _layouts(_varying(tables), self.epsilon) if layout == "auto" else [layout]
-        plans = [self.made(tables, name) for name in names]
+        plans = [self.plan_of(tables, name) for name in names]
         return min(plans, key=self.loss) if len(plans) > 1 else plans[0]
 
     def loss(self, plan: LocalPlan) -> float:
-        """What the best plan has least of."""
+        """What planning makes small."""
         return plan.usual_std_error if self.population == SPREAD else plan.weighted_std_error
 
-    def made(self, tables: Sequence[Queries], layout: str) -> LocalPlan:
+    def plan_of(self, tables: Sequence[Queries], layout: str) -> LocalPlan:
         """Randomizers for what is answered in these tables."""
         tables = _varying(tables)
         seats = _seats(tables, layout)
@@ -191,7 +191,7 @@ def _parts(tables: Sequence[Queries], seats: Sequence[Seat], maker: _Maker) -> t
 
 
 def _requested(tables: Sequence[Queries], seats: Sequence[Seat]) -> list[Array]:
-    """Per seat: distinct rows asked by tables inside it or around it, times the root of their weights."""
+    """Per seat: distinct rows needed by tables inside it or around it, times the root of their weights."""
     results: list[dict[bytes, Array]] = [{} for _ in seats]
     for q in tables:
         for i, rows in targets(seats, q).items():
@@ -216,16 +216,17 @@ class _Maker:
     wanted: str
     population: str
     seed: int
-    made: dict[bytes, Randomizer] = field(default_factory=dict)
+    randomizers: dict[bytes, Randomizer] = field(default_factory=dict)
     losses: dict[bytes, float] = field(default_factory=dict)
 
     def make(self, seat: Seat, rows: Array) -> Randomizer:
         """The randomizer of least variance for the worst row."""
         key = _key(seat, rows)
-        if key not in self.made:
+        if key not in self.randomizers:
             results = list(chain.from_iterable(self._candidates(name, seat, rows) for name in RANDOMIZERS))
-            self.made[key] = min(results, key=lambda r: self._value(r, rows)) if len(results) > 1 else results[0]
-        return self.made[key]
+            best = min(results, key=lambda r: self._value(r, rows)) if len(results) > 1 else results[0]
+            self.randomizers[key] = best
+        return self.randomizers[key]
 
     def _value(self, randomizer: Randomizer, rows: Array) -> float:
         moments = randomizer.moments(rows)
@@ -266,12 +267,12 @@ def _reaching(strategy: Array) -> Array:
 
 
 def _key(seat: Seat, rows: Array) -> bytes:
-    """Equal for like tables that are asked the same."""
+    """Equal for like tables with the same rows."""
     return repr(seat.shape).encode() + np.round(rows, 6).tobytes()
 
 
 def _strategy(rows: Array) -> Array:
-    """A strategy for the rows less their constants, which the number of reports tells: the best one for the worst row.
+    """A strategy for the rows less their constants, which the number of reports gives: the best one for the worst row.
 
     Where that takes too long, the best one for the sum of all rows.
     """

@@ -1,4 +1,4 @@
-"""The one place where privacy is made: a choice among candidates, some of which are favoured by exact odds.
+"""The one step that gives privacy: a choice among candidates, some of which are favoured by exact odds.
 
 Of N candidates a value favours exactly K. Each favoured one is chosen with probability top / total, each other one with
 bottom / total, where total = K top + (N - K) bottom is the same for every value. All of them are integers, so the

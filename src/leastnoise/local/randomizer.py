@@ -67,7 +67,7 @@ class Randomizer(Protocol):
         """Logarithm of the likelihood of each report under one value over that under another."""
 
     def apart(self, values: IntArray, others: IntArray) -> Array:
-        """How well reports tell values from others, pair by pair: a number to compare pairs by."""
+        """How well reports distinguish values, pair by pair: a number to compare pairs by."""
 
 
 def randomizer_data(randomizer: Randomizer) -> tuple[dict[str, Any], Arrays]:

@@ -1,7 +1,7 @@
 """A randomizer for any list of values: a report is the number of a public subset, likelier one that holds the value.
 
-The subsets are part of the plan. Every value lies in exactly K of the N subsets, so that `odds.Choice` applies. What a
-collector keeps is how often each subset was named.
+The subsets are part of the plan. Every value lies in exactly K of the N subsets, so that `randomized_response.Choice`
+applies. What a collector keeps is how often each subset was named.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class Subsets:
         back = rest @ self.inverse
         missed = np.abs(back @ self.information - rest).max(initial=0.0)
         if missed > _SEEN * np.abs(queries).max(initial=0.0):
-            raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
+            raise LeastnoiseError(
+                "the reports of this plan do not determine these queries; plan with them in the workload"
+            )
         return means, back
 
     def moments(self, queries: Array) -> Array:

@@ -49,17 +49,17 @@ class Queries:
             raise LeastnoiseError(
                 f"{self.rows.shape} queries cannot be answered by {self.answered.shape} others; make the plan again"
             )
-        if not np.isfinite(self.rows).all() or not np.isfinite(self.told).all():
-            raise LeastnoiseError("queries must be finite numbers; there is an infinite one or one that is none")
+        if not np.isfinite(self.rows).all() or not np.isfinite(self.effective_rows).all():
+            raise LeastnoiseError("queries must be finite numbers; replace what is infinite or missing")
 
     @property
-    def told(self) -> Array:
-        """The rows whose counts answers are, on average."""
+    def effective_rows(self) -> Array:
+        """The rows that answers estimate without bias: the answered ones, or the queries themselves."""
         return self.rows if self.answered is None else self.answered
 
     @cached_property
     def bias(self) -> Array:
-        """How far the mean of each answer is from what was asked at most, as a share of the devices."""
+        """How far the mean of each answer is from its query at most, as a share of the devices."""
         if self.answered is None:
             return np.zeros(len(self.rows))
         return np.abs(self.rows - self.answered).max(axis=1, initial=0.0) + ROOM * np.abs(self.rows).max(initial=0.0)
@@ -69,8 +69,8 @@ class Queries:
         """Residual pieces of what is answered, with the uniform baseline; the constant, and those that do not
         vanish.
         """
-        split = pieces(self.told.reshape(-1, *self.shape), uniform_baselines(self.shape))
-        least = _ZERO * np.abs(self.told).max(initial=0.0)
+        split = pieces(self.effective_rows.reshape(-1, *self.shape), uniform_baselines(self.shape))
+        least = _ZERO * np.abs(self.effective_rows).max(initial=0.0)
         return {
             tuple(self.attributes[a] for a in kept): piece.reshape(len(self.rows), -1)
             if kept

@@ -63,5 +63,5 @@ def decoded(queries: Array, columns: npt.ArrayLike, inverse: Array) -> tuple[Arr
     rest = queries - R @ A
     c = rest.mean(axis=1, keepdims=True)
     if np.abs(rest - c).max(initial=0.0) > _SEEN * np.abs(queries).max(initial=0.0):
-        raise LeastnoiseError("the reports of this plan do not tell these queries; plan with them in the workload")
+        raise LeastnoiseError("the reports of this plan do not determine these queries; plan with them in the workload")
     return R, c

@@ -1,6 +1,6 @@
 """The gate: the one place where private counts are read. What passes it is whole, not negative, and adds up.
 
-Mechanisms get a `Counts`, never a source. What is wrong with counts is not told: it may depend on the data.
+Mechanisms get a `Counts`, never a source. What is wrong with counts is not reported: it may depend on the data.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def tail(square: Fraction, bits: int) -> Enclosure:
 
 
 def normal(square: Fraction, bits: int) -> Normal:
-    """Enclosures of e^(x^2/2) and Phi(-x) for x >= 0 with this square, with guard bits beyond `random_source`."""
+    """Enclosures of e^(x^2/2) and Phi(-x) for x >= 0 with this square, with guard bits beyond `bits`."""
     bits += _GUARD
     scaled = square * (1 << bits)
     q = Enclosure(int(scaled), -int(-scaled // 1))

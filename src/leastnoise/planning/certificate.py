@@ -124,12 +124,12 @@ class _TensorRoots:
 
     def __init__(self, rows: Array, weights: list[Array]):
         self.parts = tensor_traces(rows, weights)
-        self.found: dict[tuple[int, ...], float] = {}
+        self.traces: dict[tuple[int, ...], float] = {}
 
     def on(self, kept: tuple[int, ...]) -> float:
-        if kept not in self.found:
-            self.found[kept] = trace_on(*self.parts, kept)
-        return self.found[kept]
+        if kept not in self.traces:
+            self.traces[kept] = trace_on(*self.parts, kept)
+        return self.traces[kept]
 
 
 def _fourier_floor(question: Question) -> Floor:
@@ -142,7 +142,7 @@ def _fourier_floor(question: Question) -> Floor:
 
 
 def _tree_floors(question: Question) -> Iterator[Floor]:
-    """A bound in closed form where hierarchies are asked for their nodes (docs/proofs.md)."""
+    """A bound in closed form where queries are on nodes of hierarchies (docs/proofs.md)."""
     structure = question.structure
     loads = [class_load(question, c) for c in range(len(structure.classes))]
     if not any(loads):

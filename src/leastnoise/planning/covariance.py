@@ -89,9 +89,7 @@ def covariance(plan: Plan, queries: Sequence[tuple[str | Sequence[str], npt.Arra
 
 def _one(plan: Plan, names: str | Sequence[str], query: npt.ArrayLike) -> Piece:
     if plan.embedded is not None:
-        raise LeastnoiseError(
-            "ad-hoc queries are not defined on the doubled domain of solver 'embedding'; use 'fourier'"
-        )
+        raise LeastnoiseError("solver 'embedding' answers the queries of its workload only; use 'fourier'")
     named = [names] if isinstance(names, str) else list(names)
     attributes = [plan.workload.domain.index(n) for n in named]
     shape = tuple(plan.workload.domain.shape[a] for a in attributes)

@@ -85,7 +85,7 @@ class Design:
         return float(self.members @ np.sqrt(self.floors))
 
     def noise(self, cost: float) -> Array:
-        """Noise variance per orbit that spends exactly `cost` = mu^2; infinite where nothing is asked."""
+        """Noise variance per orbit that spends exactly `cost` = mu^2; infinite where no query needs it."""
         roots = np.sqrt(self.losses)
         return np.divide(self.root_total, cost * roots, out=np.full(len(roots), np.inf), where=roots > 0)
 
@@ -143,7 +143,7 @@ def start_baselines(question: Question, follow: Callable[[Load], bool]) -> tuple
 
 
 def class_load(question: Question, cls: int) -> Load | None:
-    """Everything asked of the nodes of a class, if nothing else is asked of it."""
+    """The weights of all queries on the nodes of a class, if it has no other queries."""
     structure = question.structure
     tree = class_tree(structure, cls)
     if tree is None:
@@ -158,7 +158,7 @@ def class_load(question: Question, cls: int) -> Load | None:
 
 
 def class_tree(structure: Structure, cls: int) -> Tree | None:
-    """The tree of a class whose nodes are asked for, if everything asked of it is nodes."""
+    """The tree of a class all of whose queries are nodes."""
     families = [slot.family for slot in structure.slots if slot.cls == cls]
     trees = [f.plain.tree for f in families if isinstance(f.plain, Nodes)]
     apart = any(t.slots is None and cls in t.axes for t in structure.tables)  # queries that are no products

@@ -1,4 +1,4 @@
-"""Smash: from a workload and baselines to one Gram per residual (QuerySmasher section 6, with a baseline)."""
+"""From a workload and baselines to one Gram per residual (QuerySmasher section 6, with a baseline)."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class ResidualWorkload:
         return weights
 
     def problems(self, table_weights: Array) -> list[tuple[float, Gram] | None]:
-        """Per orbit: (scale, Gram), or None where the workload asks nothing."""
+        """Per orbit: (scale, Gram), or None where no query needs it."""
         terms: list[list[tuple[float, Gram]]] = [[] for _ in self.structure.orbits]
         weights = self.pair_weights(table_weights)
         for o, w, body in zip(self.structure.pairs.orbit.tolist(), weights.tolist(), self.bodies, strict=True):

@@ -80,7 +80,7 @@ def check_design(design: Design) -> None:
         raise LeastnoiseError("its solutions are not those of its residuals")
     for orbit, problem, solution in zip(structure.orbits, design.problems, design.solutions, strict=True):
         if (problem is None) != (solution is None):
-            raise LeastnoiseError("a residual has no solution, or one that nobody asked for")
+            raise LeastnoiseError("a residual that is measured has no solution, or another one has one")
         if solution is not None:
             _check_solution(solution, structure.shape(orbit))
             _check_trees(solution.strategy, [design.baselines[c].tree for c in orbit])

@@ -60,7 +60,7 @@ def summary(plan: Plan) -> str:
 
 
 def explain(plan: Plan) -> str:
-    """What was asked, what it costs, how good it is, and why."""
+    """The workload, what it costs, how good the plan is, and why."""
     design = plan.design
     measured = design.losses > 0
     above = percent_above(plan.value / plan.floor_value) if plan.floor_value > 0 else "an unknown share"

@@ -59,7 +59,7 @@ class Ledger:
     crash can waste budget, never overspend it. Entries are never changed or refunded (docs/ledger.md).
 
     A run begins with `attempt`, before it opens the data, and ends with `complete`. Runs that stop in between may have
-    stopped because of the data, and further codings of a column that could stop one tell as much; `attempts`
+    stopped because of the data, and further codings of a column that could stop one reveal as much; `attempts`
     bounds both.
 
     Guarantees: many_debits_of_several_processes_fill_the_budget_exactly; two_processes_cannot_overspend;
@@ -121,7 +121,7 @@ class Ledger:
 
     @property
     def repeated_requests(self) -> int:
-        """Codings that could stop a run, beyond the first of each column: that none did tells something, too."""
+        """Codings that could stop a run, beyond the first of each column: that none did reveals something, too."""
         with self._file.reading() as connection:
             return _repeated_requests(connection)
 
@@ -137,8 +137,8 @@ class Ledger:
     ) -> Attempt:
         """Begin a run that would spend a cost, or raise `BudgetError`; call it before the data is opened.
 
-        `person` is the column that distinguishes people, which is the same for all runs; `asks` has the columns whose
-        values can stop the run, each with a digest of how it is coded.
+        `person` is the column that distinguishes people, which is the same for all runs; `stopping_columns` has
+        the columns whose values can stop the run, each with a digest of how it is coded.
         """
         self._check(cost, dataset, insecure)
         row = (_now(), _line("fingerprint", fingerprint))
@@ -258,17 +258,16 @@ class Ledger:
             connection.execute("INSERT INTO person (id, place) VALUES (1, ?)", (_line("the id of a unit", person),))
         elif known[0] != person:
             raise BudgetError(
-                f"this ledger protects people distinguished by the column {known[0]!r}, not by {person!r}; use the "
-                f"same id"
+                f"this ledger protects people distinguished by the column {known[0]!r}, not by {person!r}; "
+                "use the same id"
             )
 
     def _used_up(self, stopped: int, again: int) -> str:
         runs = f"{stopped:,} {'run' if stopped == 1 else 'runs'} on {self.dataset!r} looked at the data and stopped"
-        question = f", and {again:,} further codings of columns could stop one" if again else ""
+        codings = f", and {again:,} further codings of columns could stop one" if again else ""
         return (
-            f"{runs}{question}; its ledger allows fewer than {self.attempts:,} and takes no more of them (find "
-            f"problems "
-            "with `leastnoise check`, and use rules that cover all values)"
+            f"{runs}{codings}; its ledger allows fewer than {self.attempts:,} and takes no more of them "
+            "(find problems with `leastnoise check`, and use rules that cover all values)"
         )
 
     def _check(self, cost: Cost, dataset: str | None, insecure: bool) -> None:

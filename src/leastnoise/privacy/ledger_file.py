@@ -98,7 +98,9 @@ class LedgerFile:
     def _check_free(self) -> None:
         journal = self.path.with_name(f"{self.path.name}-journal")
         if journal.exists():  # SQLite would roll it back into the new file
-            raise LeastnoiseError(f"{journal} is left of another ledger; put that ledger back or choose another name")
+            raise LeastnoiseError(
+                f"{journal} is left over from another ledger; put that ledger back or choose another name"
+            )
 
     def _check_there(self) -> None:
         if self.path.is_dir():

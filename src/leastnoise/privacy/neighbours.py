@@ -94,7 +94,7 @@ class Neighbours:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Neighbours":
-        """Read what `to_json` wrote; before it told the size, rows_per_person 1 stood for single rows."""
+        """Read what `to_json` wrote; before it had the size, rows_per_person 1 stood for single rows."""
         rows = data.get("rows_per_person")
         if data.get("size") is None and rows == 1:
             rows = None

@@ -26,15 +26,15 @@ def say(cost: Cost, total: Budget, *, up: bool) -> str:
 
 def refusal(cost: Cost, left: Cost, total: Budget) -> str:
     """Why a cost that is larger than what is left cannot be spent."""
-    question, rest, all_ = say(cost, total, up=True), say(left, total, up=False), say(total.cost_value, total, up=False)
-    if question != rest:
+    price, rest, all_ = say(cost, total, up=True), say(left, total, up=False), say(total.cost_value, total, up=False)
+    if price != rest:
         at = f" (at delta {total.delta:g})" if total.delta is not None else ""
     else:  # the difference is lost in the unit; it is not in mu^2, where one is rounded up and the other down
         at = ""
-        question, rest, all_ = (
+        price, rest, all_ = (
             f"mu^2 {_digits(x.mu_squared, up)}" for x, up in ((cost, True), (left, False), (total.cost_value, False))
         )
-    return f"this release costs {question}, but only {rest} is left of {all_}{at}; nothing was spent"
+    return f"this release costs {price}, but only {rest} is left of {all_}{at}; nothing was spent"
 
 
 def _digits(x: Fraction, up: bool) -> str:

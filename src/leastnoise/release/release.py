@@ -236,7 +236,7 @@ class Release(ABC):
         return plot_table(self, *names, confidence=confidence)
 
     if not TYPE_CHECKING:
-        fit = complete = best = adjust = to_mbi = baselines = OnlyTables()
+        fit = complete = best_estimate = adjust = to_mbi = baselines = OnlyTables()
 
     # --- provenance ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What is kept of an adaptive release beside its measurements: what was asked, the rounds, and the error to expect."""
+"""What is kept of an adaptive release beside its measurements: its workload, the rounds, and the error to expect."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Adaptivity(Record):
     """How an adaptive release came about."""
 
     method: Select
-    asked: dict[str, Any]  # the workload
+    asked: dict[str, Any]  # the workload, by the name that saved files have for it
     rounds: Annotated[list[Round], Field(min_length=1)]
-    expected: list[Figure]  # L1 error that is expected of each table asked for, in rows
+    expected: list[Figure]  # L1 error that is expected of each table of the workload, in rows
 
     @property
     def workload(self) -> Workload:
-        """What was asked for; part of it was measured."""
+        """The queries it was planned for; part of them was measured."""
         return workload_from_json(self.asked)
 
     def check(self, integer_plan: IntegerPlan) -> None:
@@ -53,7 +53,7 @@ class Adaptivity(Record):
             raise LeastnoiseError("the rounds do not cost what the measurements cost")
         workload = self.workload
         if workload.domain != integer_plan.workload.domain:
-            raise LeastnoiseError("what was asked for is on another domain than the measurements")
+            raise LeastnoiseError("its workload is on another domain than the measurements")
         self._check_requested(workload)
         self._check_measured(workload, integer_plan)
 
@@ -61,9 +61,9 @@ class Adaptivity(Record):
         for block in workload.blocks:
             block.check(workload.domain)
         if workload_to_json(workload) != self.asked or not all(isinstance(b.label, str) for b in workload.blocks):
-            raise LeastnoiseError("what was asked for has fields that do not belong there")
+            raise LeastnoiseError("its workload has fields that do not belong there")
         if len(self.expected) != sum(block.tables for block in workload.blocks):
-            raise LeastnoiseError("it does not tell one expected error for each table")
+            raise LeastnoiseError("it does not state one expected error for each table")
         if max(r.compared for r in self.rounds) > sum(block.tables * 2**block.ways for block in workload.blocks):
             raise LeastnoiseError("a round compared more tables than there are")
 
@@ -73,10 +73,10 @@ class Adaptivity(Record):
         largest = {block.on for block in integer_plan.workload.blocks}
         inside = {tuple(s) for orbit in structure.orbits for s in structure.sets(orbit).tolist()}
         if not largest <= result <= inside:
-            raise LeastnoiseError("the rounds do not tell what was measured")
+            raise LeastnoiseError("the rounds do not state what was measured")
         for members in largest:
             if not any(len(members) <= block.ways and set(members) <= set(block.on) for block in workload.blocks):
-                raise LeastnoiseError("it measured a table that nobody asked for")
+                raise LeastnoiseError("it measured a table that is not in its workload")
 
 
 def adaptivity(select: Select, workload: Workload, rounds: list[Round], expected: list[float]) -> Adaptivity:

@@ -129,7 +129,7 @@ def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> St
         if any(not np.allclose(s.baseline(a), states[0].baseline(a), rtol=0, atol=1e-12) for s in states):
             raise LeastnoiseError(
                 f"the releases have different baselines on {name!r}; plan both with the same one, such as "
-                f"baseline='uniform'"
+                "baseline='uniform'"
             )
     blocks = tuple(b for r in integer_plans for b in r.workload.blocks)
     alike = all(

@@ -41,20 +41,20 @@ Figure = Annotated[float, Field(ge=0)]
 
 
 class Run(Record):
-    """What the cost of a run does not tell and its statement must: what came before it, and what nobody checked."""
+    """What the cost of a run does not say and its statement must: what came before it, and what nobody checked."""
 
     stopped_runs: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] | None  # that looked at the data, by its ledger
     rows_assumed: bool  # no unit bounds the rows of a person
-    person: Text | None  # the column that tells people apart
+    person: Text | None  # the column that identifies people
 
     @staticmethod
     def plain() -> Run:
-        """Nothing to tell."""
+        """Nothing to say."""
         return Run(stopped_runs=None, rows_assumed=False, person=None)
 
     @staticmethod
     def together(runs: Iterable[Run]) -> Run:
-        """What several runs leave untold."""
+        """What the statement of several runs must say."""
         some = list(runs)
         stopped = max((r.stopped_runs for r in some if r.stopped_runs is not None), default=None)
         persons = {r.person for r in some if r.person is not None}
@@ -195,7 +195,7 @@ class Privacy(Record):
 
 
 def common_delta(budgets: Sequence[Budget]) -> float:
-    """The delta at which epsilon is told: the one that all budgets state, or the usual one."""
+    """The delta at which epsilon is stated: the one that all budgets state, or the usual one."""
     stated = {budget.delta for budget in budgets}
     (delta,) = stated if len(stated) == 1 else {None}
     return USUAL_DELTA if delta is None else delta

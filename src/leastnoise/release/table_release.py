@@ -56,7 +56,7 @@ class TableRelease(Release):
 
     @property
     def workload(self) -> Workload:
-        """The statistics that were asked for."""
+        """The queries it was planned for."""
         return Workload(self.domain, tuple(b for p in self.parts for b in p.integer_plan.workload.blocks))
 
     @property
@@ -191,7 +191,7 @@ class TableRelease(Release):
 
         return complete(self, nonnegative=nonnegative, baseline=baseline)
 
-    def best(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
+    def best_estimate(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
         """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
         from leastnoise.mechanisms.adaptive.completion import best_estimate
 

@@ -56,7 +56,7 @@ def framed(
     styles: Sequence[str],
     scripts: Sequence[str] = (),
 ) -> str:
-    """A whole page around a body: `told` has what every document has; a page with scripts gets it as data.
+    """A whole page around a body: `content` has what every document has; a page with scripts gets it as data.
 
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """

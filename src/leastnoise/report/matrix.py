@@ -111,13 +111,13 @@ def _answers(fields: dict[str, Any], percent: str) -> str:
 
 
 def _errors(fields: dict[str, Any]) -> str:
-    candidates = {"sum": "typical error", "max": "largest standard error"}
+    objectives = {"sum": "typical error", "max": "largest standard error"}
     rows = [
         ["typical error (RMSE)", number(fields["rmse"])],
         ["largest standard error", number(fields["max_std_error"])],
     ]
     if fields["floor"]:
-        rows.append([f"floor of the {candidates[fields['objective']]}, which was made small", number(fields["floor"])])
+        rows.append([f"floor of the {objectives[fields['objective']]}, which was minimized", number(fields["floor"])])
     return _table(["", "of all queries"], rows)
 
 
@@ -182,8 +182,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 def _notes(fields: dict[str, Any]) -> Iterator[str]:
     yield (
         f"Intervals hold with {100 * fields['confidence']:.4g}% confidence each. The noise is Gaussian but for "
-        f"rounding "
-        "to whole numbers, which standard errors allow for; its size does not depend on the data."
+        "rounding to whole numbers, which standard errors allow for; its size does not depend on the data."
     )
     yield f"Each query is a weighted sum of the counts of {fields['items']:,} values of {fields['counted']!r}."
     yield "Sums and differences of answers have exact errors of their own, not those of the parts; see leastnoise ask."

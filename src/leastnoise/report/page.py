@@ -47,7 +47,7 @@ def render(fields: Mapping[str, Any]) -> str:
 
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """
-    body = {"asked": "measured" if fields["adaptive"] else "asked", "lines": escape(_lines(fields))}
+    body = {"verb": "measured" if fields["adaptive"] else "asked", "lines": escape(_lines(fields))}
     return framed(
         fields,
         kind="Release report",

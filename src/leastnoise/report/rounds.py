@@ -15,7 +15,7 @@ from leastnoise.report.selection import fitting, short
 if TYPE_CHECKING:
     import pandas as pd
 
-ASKED = 1_000  # tables whose expected error is in the page, the largest errors first
+LISTED = 1_000  # tables whose expected error is in the page, the largest errors first
 NAMED = 12  # tables of a round that are named
 
 
@@ -24,13 +24,13 @@ def adaptive(release: TableRelease, cells: int) -> dict[str, Any] | None:
 
     Guarantees: rounds_cost_what_the_release_costs; completed_tables_are_not_in_reach.
     """
-    reported = [o.adaptive for o in release.origins if o.adaptive is not None]
-    if not reported:
+    records = [o.adaptive for o in release.origins if o.adaptive is not None]
+    if not records:
         return None
     total, errors = float(release.cost.mu_squared), release.complete().errors()
     return {
-        "method": reported[-1].method,
-        "rounds": [_round(r, total) for adaptivity in reported for r in adaptivity.rounds],
+        "method": records[-1].method,
+        "rounds": [_round(r, total) for adaptivity in records for r in adaptivity.rounds],
         **_requested(errors),
         **_completed(release, errors, cells),
     }
@@ -48,7 +48,7 @@ def _round(round_: Round, total: float) -> dict[str, Any]:
 
 def _requested(errors: pd.DataFrame) -> dict[str, Any]:
     """The tables asked for, those with the largest expected errors by name."""
-    worst = errors.sort_values("expected_l1", ascending=False, kind="stable").head(ASKED)
+    worst = errors.sort_values("expected_l1", ascending=False, kind="stable").head(LISTED)
     shown = [
         {"attributes": list(names), "measured": bool(measured), "expected": short(expected)}
         for names, measured, expected in worst.itertuples(index=False)
@@ -57,7 +57,7 @@ def _requested(errors: pd.DataFrame) -> dict[str, Any]:
         "tables": len(errors),
         "measured": int(errors["measured"].sum()),
         "expected": short(float(errors["expected_l1"].mean())),
-        "asked": shown,
+        "listed": shown,
     }
 
 

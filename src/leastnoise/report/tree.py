@@ -1,4 +1,4 @@
-"""The report of a cascade release: the tree with its counts, targets and intervals, in one page without script."""
+"""The report of a tree release: the tree with its counts, targets and intervals, in one page without script."""
 
 from __future__ import annotations
 
@@ -90,13 +90,13 @@ def render(fields: dict[str, Any]) -> str:
     }
     return framed(
         fields,
-        kind="Cascade release report",
+        kind="Tree release report",
         name="Differentially private counts",
         glance=_glance(fields),
         sections={"levels": "Accuracy", "trees": "Counts"},
-        body=filled("cascade.html", body),
+        body=filled("tree.html", body),
         notes=_notes(fields),
-        styles=("style.css", "cascade.css"),
+        styles=("style.css", "tree.css"),
     )
 
 
@@ -164,8 +164,7 @@ def _line(tree: dict[str, Any], node: int) -> str:
 def _notes(fields: dict[str, Any]) -> Iterator[str]:
     yield (
         f"Intervals hold with {100 * fields['confidence']:.4g}% confidence each. The noise is Gaussian but for "
-        f"rounding "
-        "to whole numbers, which standard errors allow for; its size does not depend on the data."
+        "rounding to whole numbers, which standard errors allow for; its size does not depend on the data."
     )
     yield "Counts are whole numbers and add up exactly, on every level. They are unbiased, so they may be negative."
     yield "Any other sum of the smallest counts can be made, with its own exact error; see leastnoise ask."

@@ -101,8 +101,8 @@ def check(
     The numbers are exact and not protected by noise. They are for whoever has the data; nothing is spent or published.
 
     >>> domain = Domain.of(age=range(18, 100), sex=["F", "M"])
-    >>> found = check({"age": [18, 7, None], "sex": ["F", "M", "M"]}, domain, rules={"age": {"missing": "drop"}})
-    >>> found.rows, found.counted, found.columns["age"].outside, found.columns["age"].fixes
+    >>> result = check({"age": [18, 7, None], "sex": ["F", "M", "M"]}, domain, rules={"age": {"missing": "drop"}})
+    >>> result.rows, result.counted, result.columns["age"].outside, result.columns["age"].fixes
     (3, 1, 1, ['outside: drop', 'outside: clamp'])
 
     Guarantees: engines_and_memory_agree; every_fix_settles_its_problem.

@@ -99,7 +99,7 @@ class Codes:
             if members == [axes]:
                 yield table
             else:
-                yield from (project(table, axes, expected) for expected in members)
+                yield from (project(table, axes, subset) for subset in members)
 
     def _table(self, axes: Axes) -> IntArray:
         if not axes:
@@ -135,14 +135,14 @@ def covers(sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int) -> Ite
     """
     axes: Axes = ()
     members: list[Axes] = []
-    for expected in sets:
-        union = axes + tuple(k for k in expected if k not in axes)
+    for subset in sets:
+        union = axes + tuple(k for k in subset if k not in axes)
         small = len(union) <= _MOST_AXES and math.prod(shape[k] for k in union) <= most_cells
         if members and not small:
             yield axes, members
-            union, members = expected, []
+            union, members = subset, []
         axes = union
-        members.append(expected)
+        members.append(subset)
     if members:
         yield axes, members
 
@@ -216,7 +216,7 @@ def _by_place(domain: Domain, columns: npt.ArrayLike) -> list[npt.NDArray[Any]]:
     array = as_array(columns if isinstance(columns, np.ndarray | list | tuple) else (), "the codes")
     if array.ndim != 2 or array.shape[1] != len(domain):
         raise DataError(f"the codes must be an array of rows x {len(domain)} attributes, or a mapping of columns")
-    return [*array.T] or [array]  # without attributes, the array still tells the number of rows
+    return [*array.T] or [array]  # without attributes, the array still gives the number of rows
 
 
 def _column(columns: Mapping[str, Any], name: str) -> Any:

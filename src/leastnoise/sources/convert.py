@@ -34,7 +34,7 @@ class Prepared:
     """Data of which the names and types of columns are known to fit, and no value was looked at.
 
     `rows_per_person` is None where single rows are counted, `drops` where a source does not say whether it drops rows.
-    `person` and `asks` are what a ledger takes down of a run.
+    `person` and `stopping_columns` are what a ledger records of a run.
 
     Guarantees: preparing_reads_no_values; refusals_of_prepare_do_not_depend_on_values.
     """
@@ -261,7 +261,7 @@ SCHEMES: dict[str, Callable[[Any, str | None, str | None], Engine]] = {
 
 def _checked_source(domain: Domain, source: Source, name: str | None) -> Source:
     if source.domain != domain:
-        raise LeastnoiseError("the source has another domain than the one asked for; make it with the same domain")
+        raise LeastnoiseError("the source has another domain than the one given; make it with the same domain")
     if name is not None and name != source.name:
         raise LeastnoiseError(f"the source's name is {source.name!r}, not {name!r}; name it where it is made")
     return source

@@ -138,7 +138,7 @@ class Database:
         for start in range(0, len(wholes), _BATCH_TABLES):
             batch = wholes[start : start + _BATCH_TABLES]
             for axes, table in self._pass(batch).items():
-                entries |= {expected: project(table, axes, expected) for expected in unions[axes]}
+                entries |= {subset: project(table, axes, subset) for subset in unions[axes]}
         return entries
 
     def _streamed(self, sets: list[Axes]) -> dict[Axes, IntArray]:

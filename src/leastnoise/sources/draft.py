@@ -57,11 +57,11 @@ def draft(data: str | Path, *, look: bool = False, sample: int | None = None, ta
     Guarantees: init_reads_no_rows_unless_asked; init_marks_what_it_read_and_what_it_looked_up_plans.
     """
     with barrier(title_of(data)):
-        entries = _found(data, look, sample, table)
+        entries = _entries(data, look, sample, table)
     return _written(entries, look)
 
 
-def _found(data: str | Path, look: bool, sample: int | None, table: str | None) -> dict[str, tuple[str | None, str]]:
+def _entries(data: str | Path, look: bool, sample: int | None, table: str | None) -> dict[str, tuple[str | None, str]]:
     """What to write for each column, or None, and a remark."""
     engine = engine_of(data, table, None)
     if engine is None:
@@ -76,7 +76,7 @@ def _found(data: str | Path, look: bool, sample: int | None, table: str | None) 
 
 
 def _written(entries: dict[str, tuple[str | None, str]], look: bool) -> Draft:
-    """`found` has what to write for each column, or None, and a remark."""
+    """The spec; `entries` has what to write for each column, or None, and a remark."""
     kept = [name for name, (values, _) in entries.items() if values is not None]
     width = max((len(_scalar(name)) for name in kept), default=0) + 1
     lines = [HEAD[look] + "attributes:"]
@@ -185,7 +185,7 @@ def _letter(letter: str) -> str:
 
 def _limited(engine: Engine, sample: int | None) -> str:
     if sample is not None and sample < 1:
-        raise LeastnoiseError(f"a sample of {sample} rows is none; look at 1 or more")
+        raise LeastnoiseError(f"a sample of {sample} rows is too small; look at 1 or more")
     table = engine.table.sql(dialect="duckdb")
     return table if sample is None else f"(SELECT * FROM {table} LIMIT {sample})"
 

@@ -91,11 +91,11 @@ class DuckDB:
         engine = cls(database, memory)
         try:
             engine.table = named_table(table)
-            describe = engine._describe()
+            description = engine._describe()
         except LeastnoiseError:
             engine.close()
             raise
-        if describe is None:
+        if description is None:
             engine.close()
             raise no_table(table, f"the database {Path(database).name!r}")
         return engine

@@ -68,7 +68,7 @@ def checked_name(name: str | None) -> str | None:
 
 
 def as_array(data: npt.ArrayLike, what: str) -> npt.NDArray[np.generic]:
-    """An array of whatever type; a failure must not tell what the data looks like."""
+    """An array of whatever type; a failure must not show what the data looks like."""
     if isinstance(data, np.ma.MaskedArray):
         raise LeastnoiseError(f"{what}: a masked array; fill what is masked with .filled(...), or drop those rows")
     try:
@@ -78,12 +78,12 @@ def as_array(data: npt.ArrayLike, what: str) -> npt.NDArray[np.generic]:
     raise DataError(f"{what} cannot be read as an array; give rows of equal length")
 
 
-def project(table: IntArray, axes: Axes, expected: Axes) -> IntArray:
-    """A fresh table over `wanted`, in that order, from one whose axes stand for `axes`.
+def project(table: IntArray, axes: Axes, kept: Axes) -> IntArray:
+    """A fresh table over `kept`, in that order, from one whose axes stand for `axes`.
 
     >>> project(np.array([[1, 2], [3, 4]]), (5, 7), (7,)).tolist()
     [4, 6]
     """
-    left = [k for k in axes if k in expected]
-    summed = table.sum(axis=tuple(place for place, k in enumerate(axes) if k not in expected), dtype=np.int64)
-    return np.asarray(np.transpose(summed, [left.index(k) for k in expected]), dtype=np.int64, order="C")
+    left = [k for k in axes if k in kept]
+    summed = table.sum(axis=tuple(place for place, k in enumerate(axes) if k not in kept), dtype=np.int64)
+    return np.asarray(np.transpose(summed, [left.index(k) for k in kept]), dtype=np.int64, order="C")

@@ -1,6 +1,6 @@
 """Codes, rules, people and counts as SQL, written by SQLGlot: names and texts are always quoted.
 
-Every expression here has a twin in memory (`columns`, `people`), and tests hold them against each other.
+Every expression here has a twin in memory (`columns`, `contribution_bounding`), and tests hold them against each other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -44,8 +44,8 @@ class Table:
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
         everything = tuple(range(len(self.domain)))
-        queries = checked_sets(self.domain, sets)
-        return guarded("NumPy", (project(self._table, everything, expected) for expected in queries), quiet=False)
+        subsets = checked_sets(self.domain, sets)
+        return guarded("NumPy", (project(self._table, everything, subset) for subset in subsets), quiet=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +87,15 @@ class Marginals:
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
-        queries = [(expected, self._holder(expected)) for expected in checked_sets(self.domain, sets)]
-        return guarded(
-            "NumPy", (project(self._tables[axes], axes, expected) for expected, axes in queries), quiet=False
-        )
+        subsets = [(subset, self._holder(subset)) for subset in checked_sets(self.domain, sets)]
+        return guarded("NumPy", (project(self._tables[axes], axes, subset) for subset, axes in subsets), quiet=False)
 
-    def _holder(self, expected: Axes) -> Axes:
+    def _holder(self, subset: Axes) -> Axes:
         """The smallest table that contains the attributes."""
         for axes in self._tables:
-            if set(expected) <= set(axes):
+            if set(subset) <= set(axes):
                 return axes
-        raise LeastnoiseError(f"no given table contains {self._text(expected)}; give one that does, or the rows")
+        raise LeastnoiseError(f"no given table contains {self._text(subset)}; give one that does, or the rows")
 
     def _check_overlaps(self) -> None:
         overlaps = {tuple(sorted({*a} & {*b})) for a, b in combinations(self._tables, 2)}

@@ -50,8 +50,8 @@ def read_members(
     """
     with zipfile.ZipFile(file) as archive:  # reading a member whole checks it
         _check_sizes(archive, packed)
-        expected = [info for info in archive.infolist() if names is None or info.filename in names]
-        return {info.filename: archive.read(info) for info in expected}
+        members = [info for info in archive.infolist() if names is None or info.filename in names]
+        return {info.filename: archive.read(info) for info in members}
 
 
 def _check_sizes(archive: zipfile.ZipFile, packed: bool) -> None:
@@ -91,7 +91,7 @@ def array_from(member: bytes) -> npt.NDArray[Any]:
         return np.empty(shape, kind)
     values = np.frombuffer(member, kind, offset=start)
     if kind.kind == "U" and values.view(np.uint32).max() > LAST_LETTER:
-        raise ArchiveError("an array of it holds text that is none")
+        raise ArchiveError("an array of it holds text that is not Unicode")
     return values.reshape(shape, order="F" if columns else "C")
 
 

@@ -127,8 +127,8 @@ class Lattice:
         if len(p) == 2:
             return Rows(self._line(scaled), (2,))
         z = np.rint(scaled).astype(np.int64)
-        for row, expected in zip(z, scaled, strict=True):
-            self._settle(row, expected)
+        for row, target in zip(z, scaled, strict=True):
+            self._settle(row, target)
         return Rows(z[np.abs(z).any(axis=1)], (len(p),))
 
     def guarded(self, rows: Rows, norm: float) -> Rows:
@@ -157,13 +157,13 @@ class Lattice:
         z = np.rint(times)[:, None].astype(np.int64) * direction
         return z[np.abs(z).any(axis=1)] if z.any() else direction[None]
 
-    def _settle(self, row: IntArray, expected: Array) -> None:
+    def _settle(self, row: IntArray, target: Array) -> None:
         """Move a rounded row to row.p = 0: large steps where rounding was closest, then a shortest small one."""
         p, off = self.p, int(row @ self.p)
         reach = int(np.abs(p).max())
         while abs(off) > reach:
             step = -np.sign(off) * np.sign(p)
-            error = np.abs(row + step - expected)
+            error = np.abs(row + step - target)
             error[p == 0] = np.inf
             i = int(error.argmin())
             row[i] += step[i]

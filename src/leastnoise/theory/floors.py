@@ -25,7 +25,7 @@ def group_delta(m: float, epsilon: float, delta: float) -> float:
 
 
 def overlap(m: int, epsilon: float, delta: float) -> float:
-    """1 - total variation, at least, between what is told of two datasets m changes apart."""
+    """1 - total variation, at least, between what is published about two datasets m changes apart."""
     if m * epsilon > 700:
         return 0.0
     return max(2 * (1 - group_delta(m, epsilon, delta)) / (exp(m * epsilon) + 1), 0.0)
@@ -46,8 +46,8 @@ def two_datasets(r: float, together: float, alpha: float, epsilon: float, delta:
         if r <= 2 * alpha:
             return 1
         beta, d = 1 - error.confidence, delta / expm1(epsilon)
-        tell = log((1 - beta + d) / (beta + d)) / epsilon  # fewer changes than this leave answers confused
-        m = int(np.ceil(tell * (1 - 1e-12))) - 1
+        changes = log((1 - beta + d) / (beta + d)) / epsilon  # fewer changes than this leave answers confused
+        m = int(np.ceil(changes * (1 - 1e-12))) - 1
         return at_least(m * r / (2 * alpha))
     # E|M - a|^2 + E|M - a'|^2 >= |a - a'|^2 / 2 * overlap, and the larger of the two is at least half of it
     moved = r if error.kind == "worst" else together

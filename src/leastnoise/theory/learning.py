@@ -96,8 +96,8 @@ def examples_needed(plan: LocalPlan, excess: float, failure: float = 0.05) -> in
 def _tails(plan: LocalPlan) -> tuple[float, float, int]:
     """Largest second moment and largest size of what one report says about a concept, and the number of concepts."""
     (queries,), (part,) = plan.queries, plan.parts
-    moments = part.randomizer.moments(queries.told)
-    return float(moments.max()), float(part.randomizer.influence(queries.told).max()) + 1, len(queries.rows)
+    moments = part.randomizer.moments(queries.effective_rows)
+    return float(moments.max()), float(part.randomizer.influence(queries.effective_rows).max()) + 1, len(queries.rows)
 
 
 def _deviation(plan: LocalPlan, reports: int, failure: float) -> float:
@@ -130,10 +130,10 @@ def conjunctions(bits: int, most: int) -> Array:
     """1 where at most so many chosen bits have chosen values; values as in `parities`."""
     codes = _codes(bits)
     rows = [
-        np.where((codes[:, list(s)] == np.array(expected, dtype=int)).all(axis=1), 1.0, -1.0)
+        np.where((codes[:, list(s)] == np.array(pattern, dtype=int)).all(axis=1), 1.0, -1.0)
         for k in range(most + 1)
         for s in combinations(range(bits), k)
-        for expected in product((0, 1), repeat=k)
+        for pattern in product((0, 1), repeat=k)
     ]
     return np.array(rows)
 

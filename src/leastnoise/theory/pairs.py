@@ -2,7 +2,7 @@
 
 Draw a dataset, then another value for one person, such that the two datasets may change places. Answers on them are
 compared along Z, the polar factor of the queries: accuracy makes them differ, privacy makes them alike. Two ways of
-drawing are here; urns are in `urns`.
+drawing are here; urns are in `polya_urns`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _most(pairs: Pairs, number: int, alpha: float, K: float, failing: float) -> 
 
 
 def two_datasets(r: float, together: float, alpha: float, mu: float, error: Error) -> int:
-    """Gaussian privacy: datasets m people apart are told as well as normal variables m mu apart, and no better.
+    """Gaussian privacy: datasets m people apart look as different as normal variables m mu apart, and no more.
 
     Another value of one person moves some query by r, and all of them by `together` in root mean square.
     """

@@ -136,8 +136,8 @@ def sample_complexity(
     product, or a workload. `error` is "max" (all errors at once, with `confidence`), "worst" (the largest root mean
     squared error) or "rms" (over all queries). Without a delta only the local model has bounds.
 
-    >>> found = sample_complexity([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
-    >>> found.lower("central").people, found.upper("central").people
+    >>> people = sample_complexity([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
+    >>> people.lower("central").people, people.upper("central").people
     (30, 216)
 
     Guarantees: enough_is_enough; floors_are_below_every_mechanism; bounds_fall_in_alpha; one_query_is_nearly_tight.
@@ -154,7 +154,9 @@ def sample_complexity_curves(
     error: Kind = "max",
     confidence: float = 0.95,
 ) -> pd.DataFrame:
-    """Bounds at several accuracies: alpha, model, side, who, privacy, people. The options are those of `bounds`."""
+    """Bounds at several accuracies: alpha, model, side, who, privacy, people. The options are those of
+    `sample_complexity`.
+    """
     return sample_complexity_curves_of(Question.of(queries, epsilon, delta, error, confidence), alphas)
 
 
@@ -173,7 +175,7 @@ class Question:
     epsilon: Fraction
     delta: float | None
     error: Error
-    _made: dict[float, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+    _near_factors: dict[float, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -262,7 +264,7 @@ class Question:
         return [self._size([p.R for p in norm.parts], [p.A for p in norm.parts]) for _, norm in self.solved]
 
     def _size(self, R: Sequence[Array], A: Sequence[Array]) -> float:
-        """Error for n = 1 if A is told with Gaussian noise and the queries are R A."""
+        """Error for n = 1 if A is published with Gaussian noise and the queries are R A."""
         rows, noise = [np.linalg.norm(r, axis=1) for r in R], largest_difference(A) / self.mu
         if self.error.kind != "max":
             return noise * prod(self.error.size(r) for r in rows)
@@ -307,12 +309,12 @@ class Question:
             return
         for share in BIASES:
             bias = share * alpha
-            if bias not in self._made:
+            if bias not in self._near_factors:
                 approximate_norm = gamma_2_approximate(
                     self._least_noisy, bias, gap=APPROXIMATE_GAP, max_steps=APPROXIMATE_STEPS
                 )
-                self._made[bias] = (approximate_norm.R, approximate_norm.A)
-            yield share, *self._made[bias]
+                self._near_factors[bias] = (approximate_norm.R, approximate_norm.A)
+            yield share, *self._near_factors[bias]
 
     @cached_property
     def _least_noisy(self) -> Array:
@@ -327,7 +329,7 @@ class Question:
             return
         privacy, epsilon = "epsilon and delta", float(self.epsilon)
         if self.trivial(alpha):
-            yield Bound("central", "enough", "constants, without data", "nothing is told", 1)
+            yield Bound("central", "enough", "constants, without data", "nothing is published", 1)
         if not self.constant:
             yield from self._gaussian("central", privacy, alpha, 1.0)
         failing = 1 - self.error.confidence
@@ -368,7 +370,7 @@ class Question:
     def _local(self, alpha: float) -> Iterator[Bound]:
         epsilon, e = float(self.epsilon), self.error
         if self.trivial(alpha):
-            yield Bound("local", "enough", "constants, without data", "nothing is told", 1)
+            yield Bound("local", "enough", "constants, without data", "nothing is published", 1)
         if not self.constant:
             if self.delta is not None:
                 yield from self._gaussian("local", "epsilon and delta", alpha, 0.5)

@@ -122,7 +122,9 @@ class Sphere:
                 eta = sqrt(c * (1 + share) / n) / alpha
                 h = np.sqrt(1 + (eta * s.values) ** 2) - eta * s.values  # h^2 + 2 eta value h = 1
                 values = prior * (np.cumsum(h**2)[s.ranks - 1] / s.ranks)[:, None]
-                most = np.clip((2 * alpha * eta * n) ** 2, values, 4 * n * c + values)  # 4 Q + told, at the worst Q
+                most = np.clip(
+                    (2 * alpha * eta * n) ** 2, values, 4 * n * c + values
+                )  # 4 Q + information of the prior, at the worst Q
                 heard = (4 * n * c + values - most) / (4 * eta * n) + alpha * np.sqrt(most)
                 if (s.traces(h)[:, None] * slope - drawn > heard * (1 + 1e-9)).any():
                     return True

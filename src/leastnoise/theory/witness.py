@@ -27,7 +27,7 @@ TRIED, DOWN_TO = 60, 50  # numbers of people that are tried, and down to which s
 EXACT = 10_000_000  # people up to which shares of two answers have their exact chances
 BERRY_ESSEEN = 0.4748  # for sums of like terms (Shevtsova 2011)
 ROOTS = np.linspace(0, 5, 1001)
-RARE = 1e-3  # chance that more is told about a query than is allowed for
+RARE = 1e-3  # chance that reports say more about a query than is allowed for
 TILTS = np.geomspace(3e-4, 0.9, 40)  # of Chernoff's method
 NEWTON = 40
 
@@ -63,7 +63,7 @@ class Witness:
         return np.asarray(((low == self.W) | (high == self.W)).all(axis=1))
 
     def information_bound(self, weights: Array, epsilon: float) -> Array:
-        """What one report tells at most, on average over the queries, for each of the scales."""
+        """What one report says at most, on average over the queries, for each of the scales."""
         N = np.sqrt(weights)[:, None] * self.M / np.sqrt(self.s)
         b = float(np.linalg.norm(N, 2)) ** 2 * information(self.s, epsilon) * (1 + SAFE)
         return b * SCALES**2 * self.kappa(epsilon)
@@ -113,9 +113,9 @@ class Witness:
         return self.two_answers & (W * self.M >= 0).all(axis=1), square
 
     def room(self, n: Array, scale: float, alpha: float, epsilon: float, values: Array) -> Array:
-        """Chance, at most, that one answer to v suits people from both populations, given what is told: (n, v).
+        """Chance, at most, that one answer to v suits people from both populations, given the reports: (n, v).
 
-        For queries that move one way; 1 for others. `told` is how much may have been told about v.
+        For queries that move one way; 1 for others. `values` is how much reports may have said about v.
         """
         which, square = self.one_way
         odds = np.exp([[epsilon], [-epsilon]]) * self.shares
@@ -172,8 +172,8 @@ def all_errors(witness: Witness, alpha: float, epsilon: float, error: Error, wai
 def independent(k: Array, kappa: float, tilt: float) -> tuple[Array, Array]:
     """1 - total variation, at least, of two populations if independent reports have tilts of mean square k in all.
 
-    And how much may be told about a query for this to hold. The log-likelihood ratio is nearly normal (Goldstein 2010);
-    a convex function of k is stated, which may be averaged over queries.
+    And how much reports may say about a query for this to hold. The log-likelihood ratio is nearly normal (Goldstein
+    2010); a convex function of k is stated, which may be averaged over queries.
     """
     normal = 2 * np.exp((1 - kappa) * k / 2) * ndtr(-np.sqrt(k))
     slope = (kappa - 1) / 2 * normal + np.exp(-kappa * k / 2) / np.sqrt(2 * np.pi * k)
@@ -186,7 +186,7 @@ def independent(k: Array, kappa: float, tilt: float) -> tuple[Array, Array]:
 
 
 def _apart(a: Array, b: Array) -> Array:
-    """How much must be told for a guess that is wrong with chances a and b: least d(t, a) + d(1 - t, b) over t."""
+    """How much reports must say for a guess that is wrong with chances a and b: least d(t, a) + d(1 - t, b) over t."""
     return np.where(a + b < 1, -2 * np.log(np.sqrt(a * (1 - b)) + np.sqrt((1 - a) * b)), 0.0)
 
 
@@ -207,7 +207,7 @@ def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
 
 
 def largest(too_few: Callable[[Array], Array], most: float, number: int) -> int:
-    """The largest n from `found` to `most` that is seen to be too few."""
+    """The largest n from `number` to `most` that is seen to be too few."""
     most = min(max(most, 1.0), MOST_PEOPLE)
     if most <= number + 1:
         return number

@@ -118,7 +118,7 @@ class Block:
                 name = domain.attributes[i].name
                 raise LeastnoiseError(
                     f"{needs.name} needs an order but attribute {name!r} has none; "
-                    f"declare it ordered or use 'marginal' on it"
+                    "declare it ordered or use 'marginal' on it"
                 )
         self._check_sizes(domain)
 
@@ -128,7 +128,7 @@ class Block:
             if (values := domain.shape[i]) > MOST_QUERIED:
                 name = domain.attributes[i].name
                 raise LeastnoiseError(
-                    f"{name!r} has {values:,} values, a workload asks about {MOST_QUERIED:,} at most; use coarser ones"
+                    f"{name!r} has {values:,} values, queries take {MOST_QUERIED:,} at most; use coarser ones"
                 )
         if self.ways > MOST_WAYS:
             raise LeastnoiseError(
@@ -203,7 +203,7 @@ def too_many_pieces(what: str) -> LeastnoiseError:
     """What to raise where unlike tables are too many to list."""
     return LeastnoiseError(
         f"{what} have more than {MOST_PIECES:,} pieces to measure; use fewer ways, name fewer attributes in 'on', "
-        "or make attributes alike: of equal size and asked the same"
+        "or make attributes alike: of equal size and with the same queries"
     )
 
 

@@ -120,7 +120,7 @@ def nodes_of(attribute: Attribute, weights: Mapping[Any, float] | None = None) -
             raise LeastnoiseError(f"weight {weight!r} of {name!r} must be a number from 0 on; 0 leaves it out")
         result[where] = weight
     if not result.any():
-        raise LeastnoiseError("every weight is 0, so nothing is asked; give some level a weight above 0")
+        raise LeastnoiseError("every weight is 0, so no query is left; give some level a weight above 0")
     return Nodes(values.tree, result)
 
 

@@ -27,11 +27,11 @@ allow its folder with --files-from DIR (in Python: files_from=DIR)
     def path(self, name: str) -> Path:
         """Where a file is; refused outside the folders, also where a link leads there."""
         try:
-            resolve = (self.folder / name).resolve()
+            path = (self.folder / name).resolve()
             folders = [folder.resolve() for folder in (self.folder, self.allowed) if folder is not None]
         except (OSError, RuntimeError, ValueError):  # loops of links, characters that no name has
             raise LeastnoiseError(f"{shown(name)} cannot be the name of a file; use one beside the spec") from None
-        if not any(resolve.is_relative_to(folder) for folder in folders):
+        if not any(path.is_relative_to(folder) for folder in folders):
             raise LeastnoiseError(
                 f"the file {shown(name)} is outside the folder of the spec; move it there, or allow its folder with "
                 "--files-from DIR (in Python: files_from=DIR)"

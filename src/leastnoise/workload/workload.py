@@ -229,13 +229,13 @@ class Workload:
     def _ways(self, ways: int | Sequence[int] | None, size: int) -> list[int]:
         if ways is None:
             return [size]
-        expected = list(ways) if isinstance(ways, Iterable) else [ways]
-        for k in expected:
+        sizes = list(ways) if isinstance(ways, Iterable) else [ways]
+        for k in sizes:
             if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k <= size:
                 raise LeastnoiseError(f"ways {k!r} is not between 0 and the {size} attributes")
-        if len(set(expected)) < len(expected):
-            raise LeastnoiseError(f"ways {expected} names a size twice; name each once")
-        return expected
+        if len(set(sizes)) < len(sizes):
+            raise LeastnoiseError(f"ways {sizes} names a size twice; name each once")
+        return sizes
 
     def _block(self, queries: Queries, on: tuple[int, ...], ways: int, weight: float, target: float | None) -> Block:
         if isinstance(queries, str) and queries not in NAMES:

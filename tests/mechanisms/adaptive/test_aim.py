@@ -176,7 +176,9 @@ def test_the_budget_is_checked_before_anything_is_drawn():
     for step in (lambda: chosen._measure({(): total}, 0, Fraction(0)), lambda: chosen.known.choose(total)):
         with pytest.raises(LeastnoiseError) as error:
             step()
-        assert str(error.value) == "a round would exceed the budget; report this, nothing more was measured"
+        assert (
+            str(error.value) == "a round would exceed the budget; please report this error, nothing more was measured"
+        )
     assert chosen.known.spent <= total / 2
 
 

@@ -119,12 +119,12 @@ REFUSED = {
     "differences": (
         WORKLOADS["contrasts"],
         {},
-        "adaptive estimates need a smaller table that nobody asks for; add .total()",
+        "adaptive estimates need a smaller table that the workload lacks; add .total()",
     ),
     "pairs of differences": (
         WORKLOADS["two contrasts"],
         {},
-        "adaptive estimates need a smaller table that nobody asks for; add .marginals('a')",
+        "adaptive estimates need a smaller table that the workload lacks; add .marginals('a')",
     ),
     "2^40 cells": (
         Workload(CUBE).marginals(ways=[1, 5]),

@@ -248,6 +248,6 @@ def test_fits_unless_it_only_follows_the_noise(adaptive):
     """Two binary attributes have 3 numbers to measure, fewer than any mixture has parameters; 30 x 30 have 899."""
     small = two_way(ln.Domain.of(a=2, b=2), np.array([[90, 5], [7, 40]]), adaptive, mu=5)
     assert measured_numbers(small) == 3
-    assert isinstance(small.best(), Completion)
+    assert isinstance(small.best_estimate(), Completion)
     large = two_way(ln.Domain.of(a=30, b=30), np.outer(np.arange(30), np.arange(30)), adaptive, mu=0.1)
-    assert isinstance(large.best(), Estimate)
+    assert isinstance(large.best_estimate(), Estimate)

@@ -153,5 +153,5 @@ def test_the_budget_is_checked_before_anything_is_drawn():
     surveyed.known.spent = BUDGETS[0].exact_cost
     with pytest.raises(LeastnoiseError) as error:
         surveyed.run()
-    assert str(error.value) == "a round would exceed the budget; report this, nothing more was measured"
+    assert str(error.value) == "a round would exceed the budget; please report this error, nothing more was measured"
     assert surveyed.rounds == []

@@ -1,4 +1,4 @@
-"""Cascade releases as folders: everything comes back, and whatever was changed is refused in one line."""
+"""Tree releases as folders: everything comes back, and whatever was changed is refused in one line."""
 
 import json
 import shutil

@@ -134,7 +134,7 @@ def test_rows_per_person_and_replaced_rows_cost_more():
 
 def test_printed_plans_explain_themselves():
     text = str(tree_plan(regions(), targets=[3, 4, 5], exact_level=0))
-    assert "cascade on 'leaf': 8 nodes on 3 levels, 5 leaves" in text
+    assert "tree plan on 'leaf': 8 nodes on 3 levels, 5 leaves" in text
     assert "exact, and not protected: the root (all)" in text
     assert "for replacing one row such that these counts stay as they are: the root of 'leaf' [" in text
     two = str(tree_plan({"a": Tree.binary(1), "b": Tree.binary(2)}, budget=Budget(rho=1)))

@@ -1,4 +1,4 @@
-"""Cascade releases: consistent integers, answers against dense twins, discipline of debits, refusals."""
+"""Tree releases: consistent integers, answers against dense twins, discipline of debits, refusals."""
 
 import re
 from fractions import Fraction
@@ -323,8 +323,8 @@ def _two():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: tree_plan(regions()), "a cascade needs targets, a budget, or both"),
-        (lambda: tree_plan({}, targets=3), "a cascade needs at least one tree, by the name of its attribute"),
+        (lambda: tree_plan(regions()), "a tree plan needs targets, a budget, or both"),
+        (lambda: tree_plan({}, targets=3), "a tree plan needs at least one tree, by the name of its attribute"),
         (lambda: tree_plan(regions(), targets=[3, 4]), "the tree has 3 levels; got targets for 2"),
         (
             lambda: tree_plan(regions(), targets=[3, -4, 5]),
@@ -374,7 +374,7 @@ def _two():
         ),
         (
             lambda: tree_plan(regions(), budget=Budget(rho=1), weights=Demand.nodes(regions(), [1, 1, 1])),
-            "the demand is on another tree; build it from the tree of the cascade",
+            "the demand is on another tree; build it from the tree of the plan",
         ),
         (
             lambda: tree_plan({"geo": regions()}, targets=3, values=["a"]),

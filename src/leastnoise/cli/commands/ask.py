@@ -35,7 +35,7 @@ def opened_tables(path: Path) -> TableRelease:
 
 @contextmanager
 def completing(release: Release, path: Path, tables: Iterable[Sequence[str]]) -> Iterator[None]:
-    """Where an adaptive release did not measure a table, tell how to get a completed one."""
+    """Where an adaptive release did not measure a table, say how to get a completed one."""
     try:
         yield
     except LeastnoiseError as error:
@@ -82,7 +82,7 @@ def _query(release: Release, question: str) -> LinearQuery:
 
 @contextmanager
 def _naming(question: str) -> Iterator[None]:
-    """There may be several questions: tell which one is meant."""
+    """There may be several questions: say which one is meant."""
     try:
         yield
     except LeastnoiseError as error:

@@ -37,9 +37,10 @@ def audit(
     progress: Shown = None,
     files_from: FilesFrom = None,
 ) -> None:
-    """Try to refute a privacy claim: run the mechanism many times on made-up neighbours. Needs no data, spends nothing.
+    """Try to refute a privacy claim: run the mechanism many times on synthetic neighbours. Needs no data, spends
+    nothing.
 
-    It takes every kind of release: of a saved one, the mechanism is run again on made-up data.
+    It takes every kind of release: of a saved one, the mechanism is run again on synthetic data.
 
     Exits with code 1 if the claim is refuted.
     """

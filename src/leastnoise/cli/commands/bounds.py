@@ -21,14 +21,14 @@ def bounds(
     spec: SpecArgument,
     alpha: Annotated[float, typer.Option(help="Error of answers divided by the number of people.")] = 0.05,
     error: Annotated[Kind, typer.Option(help="All errors at once, the worst query's, or root mean square.")] = "max",
-    confidence: Annotated[float, typer.Option(help="That all errors are at most alpha.")] = 0.95,
-    epsilon: Annotated[float | None, typer.Option(help="Instead of the spec's.", show_default=False)] = None,
-    delta: Annotated[float | None, typer.Option(help="Instead of the spec's.", show_default=False)] = None,
+    confidence: Annotated[float, typer.Option(help="Probability that all errors are at most alpha.")] = 0.95,
+    epsilon: Annotated[float | None, typer.Option(help="Epsilon, instead of the spec's.", show_default=False)] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta, instead of the spec's.", show_default=False)] = None,
     as_json: Json = False,
     plot: Annotated[Path | None, typer.Option(help="Draw people against alpha: an .svg or .html file.")] = None,
     files_from: FilesFrom = None,
 ) -> None:
-    """How many people a spec's queries need for an accuracy: enough for known mechanisms, too few for any.
+    """How many people a spec's queries need for an accuracy: upper bounds by mechanisms, lower bounds for any.
 
     Neighbours replace one person, and answers are divided by the number of people. Needs no data.
     """

@@ -18,7 +18,7 @@ def init(
     look: Annotated[
         bool, typer.Option("--look", help="Fill in values and ranges from the data; keep only those that are public.")
     ] = False,
-    sample: Annotated[int | None, typer.Option(help="With --look: look at so many rows only.")] = None,
+    sample: Annotated[int | None, typer.Option(help="With --look: look at this many rows only.")] = None,
     table: Table = None,
     as_json: Json = False,
 ) -> None:

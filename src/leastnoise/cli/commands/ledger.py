@@ -36,10 +36,10 @@ def init(
     size: KnownSize = None,
     exact: Annotated[
         str | None,
-        typer.Option(help="Counts that are published exactly, as a cascade with them prints.", show_default=False),
+        typer.Option(help="Counts that are published exactly, as the plan of a tree prints them.", show_default=False),
     ] = None,
     attempts: Annotated[
-        int, typer.Option(help="How many runs that stopped after they looked at the data are too many.")
+        int, typer.Option(help="How many runs may stop after they looked at the data; then further ones are refused.")
     ] = ATTEMPTS,
     as_json: Json = False,
 ) -> None:
@@ -109,7 +109,7 @@ def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
         f"{ledger.stopped:,} runs stopped after a look at the data, {ledger.repeated_requests:,} further codings could"
     )
     releases = "release" if len(entries) == 1 else "releases"
-    yield f"{len(entries):,} {releases}; {looks} ({ledger.attempts:,} are too many)"
+    yield f"{len(entries):,} {releases}; {looks} (the limit for both is {ledger.attempts:,})"
 
 
 def entries_table(ledger: Ledger, entries: list[Entry]) -> Table:

@@ -34,7 +34,7 @@ local = typer.Typer(
     help="Collect from devices that trust nobody: each randomizes its own record, a collector adds up.",
     epilog=EXAMPLE,
 )
-Devices = Annotated[int | None, typer.Option(help="Tell the error with so many devices.", min=1, show_default=False)]
+Devices = Annotated[int | None, typer.Option(help="Print the error with this many devices.", min=1, show_default=False)]
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -45,10 +45,14 @@ def plan(
     spec: SpecArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="The plan's new file.", show_default=False)],
     devices: Devices = None,
-    epsilon: Annotated[float | None, typer.Option(help="Instead of the spec's.", show_default=False)] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Epsilon of each device, instead of the spec's.", show_default=False)
+    ] = None,
     randomizer: Annotated[str, typer.Option(help="subsets, half space, cap or gaussian.")] = "auto",
     layout: Annotated[str, typer.Option(help="whole, tables, residuals or split.")] = "auto",
-    population: Annotated[str, typer.Option(help="any: plan for the worst data; spread: for values alike.")] = "any",
+    population: Annotated[
+        str, typer.Option(help="any: plan for the worst data; spread: for values that are about equally frequent.")
+    ] = "any",
     bias: Annotated[float, typer.Option(help="Share of the devices by which answers may be off, for less noise.")] = 0,
     as_json: Json = False,
     progress: Shown = None,
@@ -152,7 +156,10 @@ def simulate_(
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"The records: {DATA}", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The new file of reports.", show_default=False)],
     spec: Annotated[
-        Path | None, typer.Option(help="A spec of the same attributes: its rules for odd values.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="A spec of the same attributes: its rules for values outside the domain.", show_default=False
+        ),
     ] = None,
     table: Table = None,
     seed: Annotated[

@@ -49,7 +49,7 @@ def collect(
     as_json: Json = False,
     progress: Shown = None,
 ) -> None:
-    """Count files of reports, each whole or not at all, and once. What was stopped goes on with --add --skip."""
+    """Count files of reports, each whole or not at all, and once. Continue a run that was stopped with --add --skip."""
     if not add:
         check_new(out, "add to it with --add, or choose another name")
     check_target(out, overwrite=True)

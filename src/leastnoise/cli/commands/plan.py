@@ -30,7 +30,7 @@ def plan(
 ) -> None:
     """Plan the noise for a spec: the error of every group, and the least that is possible. Needs no data.
 
-    Of a spec that is released adaptively it shows what will be done.
+    Of an adaptive plan it shows what will be done.
     """
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")

@@ -102,7 +102,7 @@ def _open(
 
 
 def ledger_at(path: Path | None) -> Ledger | None:
-    """The ledger, if there is one; without, it is reported how to start one."""
+    """The ledger, if there is one; otherwise a note on stderr says how to start one."""
     if path is None:
         typer.echo(NO_LEDGER, err=True)
         return None
@@ -111,7 +111,7 @@ def ledger_at(path: Path | None) -> Ledger | None:
 
 @contextmanager
 def stopping(ledger: Ledger | None) -> Iterator[None]:
-    """Tell whether an interrupted release was paid for."""
+    """Say whether an interrupted release was paid for."""
     before = 0 if ledger is None else len(ledger.entries())
     try:
         yield
@@ -158,7 +158,7 @@ def _planned(origin: Origin) -> dict[str, Any]:
 
 
 def _adaptive(release: TableRelease, adaptivity: Adaptivity) -> dict[str, Any]:
-    """What became of the tables asked for; errors are in rows, summed over the queries of a table (L1)."""
+    """What became of the tables of the workload; errors are in rows, summed over the queries of a table (L1)."""
     errors = release.complete().errors()
     expected = float(errors["expected_l1"].mean())
     return {
@@ -193,10 +193,11 @@ def _planned_text(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _adaptive_text(fields: dict[str, Any]) -> Iterator[str]:
-    query, measured = fields["tables"], fields["tables_measured"]
-    yield f"released {query:,} tables{_whose(fields)} to {fields['release']}, adaptively in {fields['rounds']:,} rounds"
+    tables, measured = fields["tables"], fields["tables_measured"]
+    released = f"released {tables:,} tables{_whose(fields)} to {fields['release']}"
+    yield f"{released}, adaptively in {fields['rounds']:,} rounds"
     yield (
-        f"{measured:,} measured, {query - measured:,} to be completed from what was measured; the errors in a table "
+        f"{measured:,} measured, {tables - measured:,} to be completed from what was measured; the errors in a table "
         f"are expected to add up to {figure(fields['expected_l1'])} on average"
     )
 

@@ -37,7 +37,7 @@ def stream(
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Add counts to a stream, each of which is answered at once; without counts, tell where it is.
+    """Add counts to a stream, each of which is answered at once; without counts, show how far it is.
 
     Streams are opened with leastnoise release SPEC --out STREAM, of a spec with method: stream. The folder is as
     private as the data.

@@ -24,7 +24,10 @@ def table(
     ] = None,
     level: Annotated[
         list[str] | None,
-        typer.Option(help="A level of an attribute with a hierarchy, such as geo=state; repeat for more."),
+        typer.Option(
+            metavar="ATTRIBUTE=LEVEL",
+            help="A level of an attribute with a hierarchy, such as geo=state; repeat for more.",
+        ),
     ] = None,
     queries: Annotated[
         bool, typer.Option("--queries", help="Instead of a table: the answers to all queries that were planned.")

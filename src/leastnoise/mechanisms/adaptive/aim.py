@@ -31,7 +31,7 @@ from leastnoise.privacy.exponential_mechanism import epsilon_for_cost
 from leastnoise.release.state import Members
 
 CHOICE = Fraction(1, 10)  # of a round's budget (AIM)
-CLOSING = Fraction(2, 100)  # of the budget: a last survey, which tells the errors to expect
+CLOSING = Fraction(2, 100)  # of the budget: a last survey, which shows the errors to expect
 ROUNDS_PER_ATTRIBUTE = 16  # AIM (McKenna et al. 2022): the budget of a round, before it is raised
 RAISE = 4  # twice the epsilon and half the deviation
 

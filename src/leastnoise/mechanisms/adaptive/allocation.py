@@ -120,8 +120,8 @@ def allocate(
     `known` has the precisions so far by axes of the table (missing: 0). `budget` only says which change of the data
     must stay hidden; what nobody changes gets variance 0 and costs nothing. What is known exactly is not measured.
 
-    >>> made = allocate([2, 3], {(): 1.0, (0,): 1.0, (1,): 1.0}, Fraction(1, 10))
-    >>> list(made.variances), made.mu_squared
+    >>> shares = allocate([2, 3], {(): 1.0, (0,): 1.0, (1,): 1.0}, Fraction(1, 10))
+    >>> list(shares.variances), shares.mu_squared
     ([(0, 1)], Fraction(1, 10))
 
     Guarantees: spends_exactly_the_budget; not_worse_than_equal_noise.

@@ -1,4 +1,4 @@
-"""What an adaptive release may measure, and what each residual does for the tables that are asked for.
+"""What an adaptive release may measure, and what each residual does for the tables of the workload.
 
 Each residual keeps one strategy, that of the plan for the whole workload, and is measured with it as often and as
 precisely as wanted. Repeated measurements then share their covariance up to a factor, so that the best estimate is
@@ -195,7 +195,7 @@ class _Builder:
         self.workload, self.base = workload, base
         self.structure = base.integer_plan.structure
         self.shape = workload.domain.shape
-        self.found: dict[Members, View] = {}
+        self.views: dict[Members, View] = {}
         self.tables: list[Members] = []
         self.queries: list[float] = []
         self.weights: list[float] = []
@@ -236,7 +236,7 @@ class _Builder:
             self.workload,
             self.base,
             tuple(number),
-            tuple(self.found.values()),
+            tuple(self.views.values()),
             tuple(self.tables),
             np.array(self.queries),
             np.array(self.weights),
@@ -253,7 +253,7 @@ class _Builder:
                 if less not in number:
                     names = ", ".join(repr(self.workload.domain.names[a]) for a in less)
                     add = f".marginals({names})" if less else ".total()"
-                    raise LeastnoiseError(f"adaptive estimates need a smaller table that nobody asks for; add {add}")
+                    raise LeastnoiseError(f"adaptive estimates need a smaller table that the workload lacks; add {add}")
 
     def _add(self, b: int, block: Block, members: Members, number: dict[Members, int]) -> None:
         families = self._families(block, members)
@@ -271,7 +271,7 @@ class _Builder:
             if error is None:  # an attribute of one value has no residual
                 continue
             place = number.setdefault(kept, len(number))
-            self.found.setdefault(kept, whole.within(kept))
+            self.views.setdefault(kept, whole.within(kept))
             self.rows.append((len(self.tables) - 1, place, error, whole.smear(kept)))
 
     def _mass(self, family: Family, size: int) -> float:

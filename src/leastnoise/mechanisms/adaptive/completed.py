@@ -61,8 +61,8 @@ class Completed:
     @cached_property
     def _raw(self) -> dict[Members, Array]:
         """What is known of attributes beyond their subsets; of one attribute, beyond a given distribution."""
-        reported = [m for m in self.known if len(m) > 1 or (m and m[0] in self.given)]
-        return {m: residual(self.table(m), self._baselines(m), range(len(m))) for m in reported}
+        sets = [m for m in self.known if len(m) > 1 or (m and m[0] in self.given)]
+        return {m: residual(self.table(m), self._baselines(m), range(len(m))) for m in sets}
 
     @cached_property
     def factors(self) -> dict[Members, float]:

@@ -74,17 +74,17 @@ class Completion:
         return frame.drop(columns=["std_error", "low", "high"])
 
     def errors(self) -> pd.DataFrame:
-        """For each table asked of an adaptive release: the L1 error to expect, in rows. An estimate, not a bound.
+        """The L1 error to expect of each table of an adaptive release's workload, in rows. An estimate, not a bound.
 
         What was left out is judged by noisy surveys, moved towards their mean so that the choice of the largest does
         not make them too small or too large on average.
         """
         import pandas as pd
 
-        reported = [o.adaptive for o in self.release.origins if o.adaptive is not None]
-        if not reported:
+        records = [o.adaptive for o in self.release.origins if o.adaptive is not None]
+        if not records:
             raise LeastnoiseError("errors are estimated for adaptive releases; others have exact ones: release.table")
-        (last,) = reported[-1:]
+        (last,) = records[-1:]
         names = self.release.domain.names
         tables = [tuple(names[a] for a in s) for block in last.workload.blocks for s in block.subsets()]
         measured = [self.release.reach.has_table([self.release.domain.index(n) for n in t]) for t in tables]
@@ -106,7 +106,7 @@ def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | 
     """The closest answers that a release has: a fitted distribution, or completed tables. Costs no privacy.
 
     A distribution that needs as many parameters as there are measured numbers only follows their noise; where that is
-    so and everything asked for was measured, the tables themselves are closer (docs/adaptive.md).
+    so and the whole workload was measured, the tables themselves are closer (docs/adaptive.md).
 
     Guarantees: fits_unless_it_only_follows_the_noise.
     """
@@ -115,11 +115,11 @@ def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | 
 
 
 def follows_noise(release: TableRelease, estimate: Estimate) -> bool:
-    """Whether everything asked for was measured, and a fit needs as many parameters as there are measured numbers."""
+    """Whether the whole workload was measured, and a fit needs as many parameters as there are measured numbers."""
     if parameters(estimate, MIXTURES) < measured_numbers(release):
         return False
-    reported = [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
-    return all(release.reach.has_table(s) for work in reported for block in work.blocks for s in block.subsets())
+    workloads = [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
+    return all(release.reach.has_table(s) for work in workloads for block in work.blocks for s in block.subsets())
 
 
 def parameters(estimate: Estimate, mixtures: int) -> int:

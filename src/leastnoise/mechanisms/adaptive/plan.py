@@ -1,4 +1,4 @@
-"""`adapt`: spend a budget where the data is surprising, within the same ledger, files and sources as a plan."""
+"""Adaptive plans: spend a budget where the data is surprising, within the same ledger, files and sources as a plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FINEST = 10_000  # an even share of the budget divided by this must still be eno
 
 @dataclass(frozen=True, eq=False)
 class AdaptivePlan(Mechanism[TableRelease]):
-    """What an adaptive release is asked for; `run` makes it.
+    """What an adaptive release is to do; `run` makes it.
 
     Guarantees: spends_the_whole_budget_and_never_more; debit_comes_first_and_is_the_whole_budget;
     save_and_load_give_the_same_release.
@@ -138,7 +138,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
     @cached_property
     def fingerprint(self) -> str:
         """sha256 of all that decides what is measured."""
-        query = {
+        fields = {
             "adaptive": self.select,
             "rounds": self.rounds,
             "fitting": self.fitting,
@@ -146,7 +146,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
             "workload": workload_to_json(self.workload),
             "budget": self.budget.to_json(),
         }
-        return hashlib.sha256(json.dumps(query, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def room(self, tables: bool) -> int:
         """Bytes that a release needs on disk.

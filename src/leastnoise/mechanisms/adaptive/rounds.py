@@ -105,7 +105,9 @@ class Knowledge:
     def allow(self, mu_squared: Fraction) -> None:
         """Stop before something is drawn that the budget does not hold; by design that never happens."""
         if self.spent + mu_squared > self.candidates.base.budget.exact_cost:
-            raise LeastnoiseError("a round would exceed the budget; report this, nothing more was measured")
+            raise LeastnoiseError(
+                "a round would exceed the budget; please report this error, nothing more was measured"
+            )
 
     def choose(self, mu_squared: Fraction) -> None:
         """Take down what a choice or a survey costs."""

@@ -185,7 +185,7 @@ def allowance(cells: int, deviation: float) -> int:
 
 
 def overlaps(candidates: Iterable[Members], workload: Iterable[Members]) -> tuple[int, ...]:
-    """AIM's weights: attributes that a candidate shares with each table asked for, summed.
+    """AIM's weights: attributes that a candidate shares with each table of the workload, summed.
 
     >>> overlaps([(0,), (0, 1)], [(0, 1), (0, 2)])
     (2, 3)

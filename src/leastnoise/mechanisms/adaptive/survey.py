@@ -1,8 +1,8 @@
 """Surveys: how far every table is from its estimate, all at once, with Gaussian noise.
 
 The distance of a table moves by at most 1 when a row comes or goes, so the distances of m tables together move by
-m^1/2: a few percent of a budget tell all of them to within a small part of the rows. Where the exponential mechanism
-tells one good table a round, a survey lets many be chosen together, and it tells the error of those left out.
+m^1/2: a few percent of a budget show all of them to within a small part of the rows. Where the exponential mechanism
+names one good table a round, a survey lets many be chosen together, and it shows the error of those left out.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def look(
     """Survey some unmeasured residuals and set their `bias`: the L1 error in its own view that leaving one out causes.
 
     With another reference than the completed tables, both are surveyed at half the cost each, and the one that is
-    closer to the data on the whole tells the errors. Returns what it cost, which is taken down before data is read.
+    closer to the data on the whole gives the errors. Returns what it cost, which is recorded before data is read.
     """
     candidates, shape = known.candidates, known.candidates.workload.domain.shape
     views = [candidates.views[i] for i in places.tolist()]

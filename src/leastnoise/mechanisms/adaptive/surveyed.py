@@ -70,7 +70,7 @@ class SurveyRounds:
         return self.candidates, self.known.precision, self.bias
 
     def _everything(self, left: float) -> Shares | None:
-        """All that is left on all tables at once, where the first survey already tells that this is about as good.
+        """All that is left on all tables at once, where the first survey already shows that this is about as good.
 
         What larger tables hold beyond those that were surveyed is not known then; it is guessed from these.
         """

@@ -66,8 +66,8 @@ def counted(items: Items | None, count: int) -> Attribute:
         attribute = Attribute.of(ITEM, count if items is None else items)
     if attribute.size != count:
         raise LeastnoiseError(
-            f"{attribute.name!r} has {attribute.size:,} values but the queries have {count:,} items; give one value "
-            f"per item"
+            f"{attribute.name!r} has {attribute.size:,} values but the queries have {count:,} items; give "
+            "one value per item"
         )
     return attribute
 

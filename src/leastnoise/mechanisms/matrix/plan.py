@@ -230,7 +230,7 @@ class MatrixPlan(Mechanism[MatrixRelease]):
                 f"{self.queries:,} queries on {self.items:,} items: rmse {number(self.rmse)}, "
                 f"largest standard error {number(self.max_std_error)}",
                 f"{what} {number(self.value)}{above}",
-                f"answers {'can be told as the items come' if self.streams else 'need all items'}",
+                f"answers {'can be given as the items come' if self.streams else 'need all items'}",
                 f"privacy: {self.budget}",
             ]
         )

@@ -1,4 +1,4 @@
-"""Cascades: noise on trees in which children sum to their parent and every node has a chosen variance."""
+"""Tree plans: noise in which children sum to their parent and every node has a chosen variance."""
 
 from typing import TYPE_CHECKING
 

@@ -33,7 +33,7 @@ _NEGLIGIBLE = Fraction(1, 2**60)  # noise of levels that are exact, where the fo
 
 
 def read_targets(tree: Tree, targets: Targets, kind: Kind, confidence: float) -> list[Fraction | None]:
-    """Largest variances per level; None where nothing is asked, which the last level must not be."""
+    """Largest variances per level; None where a level has no target; the last one must have one."""
     if kind not in get_args(Kind):
         raise LeastnoiseError(f"targets are {', '.join(map(repr, get_args(Kind)))}, not {kind!r}")
     width = Fraction(quantile(confidence))

@@ -41,8 +41,8 @@ class Demand:
     """What a workload asks of a tree: the weights a_0 and a of the variances of the root and of own parts.
 
     >>> tree = Tree.binary(2)
-    >>> asked = Demand.nodes(tree, [1, 1, 1])
-    >>> asked.root, asked.own.tolist()
+    >>> demand = Demand.nodes(tree, [1, 1, 1])
+    >>> demand.root, demand.own.tolist()
     (1.75, [3.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0])
 
     Guarantees: error_matches_dense.
@@ -94,8 +94,8 @@ def best_cascade(demand: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
     """The cascade of least error that costs exactly `mu_squared`.
 
     >>> tree = Tree.binary(2)
-    >>> asked = Demand.nodes(tree, [0, 0, 1])
-    >>> round(asked.error(best_cascade(asked)), 6)  # independent noise is best for leaves alone
+    >>> demand = Demand.nodes(tree, [0, 0, 1])
+    >>> round(demand.error(best_cascade(demand)), 6)  # independent noise is best for leaves alone
     4.0
 
     Guarantees: spends_exactly_the_budget; no_cascade_is_better; regular_trees_reach_the_floor.
@@ -133,8 +133,8 @@ def certificate(cascade: Cascade, rows: Array, gap: float = GAP) -> Certificate:
     """How far a cascade is from the best factorization of these rows (docs/theory.md); for small trees.
 
     >>> tree = Tree.binary(2)
-    >>> asked = Demand.nodes(tree, [1, 1, 1])
-    >>> round(certificate(best_cascade(asked), node_rows(tree)).ratio, 5)
+    >>> demand = Demand.nodes(tree, [1, 1, 1])
+    >>> round(certificate(best_cascade(demand), node_rows(tree)).ratio, 5)
     1.0
     """
     queries = np.asarray(rows, dtype=np.float64)

@@ -170,10 +170,10 @@ class Law:
         """Boxes as (..., trees, 2), all of them possible."""
         values = np.asarray(boxes)
         d = len(self.cascades)
-        expected = (2,) if d == 1 else (d, 2)
-        if values.dtype.kind not in "iu" or values.shape[-len(expected) :] != expected:
-            raise LeastnoiseError(f"boxes must be integers of shape (..., {', '.join(map(str, expected))})")
-        values = values.reshape(*values.shape[: -len(expected)], d, 2).astype(np.int64)
+        ends = (2,) if d == 1 else (d, 2)
+        if values.dtype.kind not in "iu" or values.shape[-len(ends) :] != ends:
+            raise LeastnoiseError(f"boxes must be integers of shape (..., {', '.join(map(str, ends))})")
+        values = values.reshape(*values.shape[: -len(ends)], d, 2).astype(np.int64)
         for i, n in enumerate(self.shape):
             low, high = values[..., i, 0], values[..., i, 1]
             if len(bad := np.argwhere((low < 0) | (high > n) | (low > high))):

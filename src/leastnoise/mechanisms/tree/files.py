@@ -1,4 +1,4 @@
-"""Cascade releases as folders: header, arrays and names of one, and back; anything wrong is refused.
+"""Tree releases as folders: header, arrays and names of one, and back; anything wrong is refused.
 
 `release.json` says what was done and has checksums of the others; `measurements.npz` has the table of leaves and the
 trees; `names.json` the names of nodes.
@@ -128,13 +128,13 @@ def _cascade(i: int, saved: SavedTree, names: list[str] | None, arrays: Arrays) 
 
 
 def _targets(trees: list[SavedTree], results: list[Tree]) -> tuple[tuple[Fraction | None, ...], ...] | None:
-    query = [t.targets for t in trees]
-    if all(a is None for a in query):
+    saved = [t.targets for t in trees]
+    if all(a is None for a in saved):
         return None
-    for each, tree in zip(query, results, strict=True):
+    for each, tree in zip(saved, results, strict=True):
         if each is None or len(each) != tree.depth + 1:
             raise LeastnoiseError("its targets are not those of its levels")
-    return tuple(tuple(None if t is None else read_positive_fraction(t) for t in each or ()) for each in query)
+    return tuple(tuple(None if t is None else read_positive_fraction(t) for t in each or ()) for each in saved)
 
 
 def _integers(arrays: Arrays, name: str) -> IntArray:

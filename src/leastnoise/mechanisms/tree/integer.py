@@ -75,7 +75,7 @@ def extra_variance(dimensions: int = 1) -> Fraction:
 
 
 def answer_count(tree: Tree) -> int:
-    """Questions asked of a tree: its total, and per node one contrast of two children or one per child."""
+    """Queries measured on a tree: its total, and per node one contrast of two children or one per child."""
     return 1 + sum(times * _questions(m) for m, times in tree.core.tree.arities.items())
 
 

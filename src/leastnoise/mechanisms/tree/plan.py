@@ -77,7 +77,7 @@ class TreePlan(Mechanism[TreeRelease]):
 
     >>> plan = tree_plan(Tree.regular([4, 5]), targets=[3, 4, 5])
     >>> print(plan)
-    cascade on 'leaf': 25 nodes on 3 levels, 20 leaves
+    tree plan on 'leaf': 25 nodes on 3 levels, 20 leaves
     level      nodes  target s.e.      s.e.  within 95%   share of mu^2
         0          1            3         3        5.88             64%
         1          4            4         4        7.84             21%
@@ -94,7 +94,7 @@ class TreePlan(Mechanism[TreeRelease]):
     neighbours: Neighbours = field(default_factory=Neighbours)
     delta: float = USUAL_DELTA  # at which epsilon is reported
     exact: Invariants | None = None
-    targets: tuple[tuple[Fraction | None, ...], ...] | None = None  # variances asked for, per tree and level
+    targets: tuple[tuple[Fraction | None, ...], ...] | None = None  # target variances, per tree and level
     encodings: tuple[Encoding | None, ...] = ()  # of the leaves, and of nodes that have names; None where none has
 
     @property
@@ -333,7 +333,7 @@ def tree_plan(
     """
     given = trees if isinstance(trees, Mapping) else {LEAF: trees}
     if not given:
-        raise LeastnoiseError("a cascade needs at least one tree, by the name of its attribute")
+        raise LeastnoiseError("a tree plan needs at least one tree, by the name of its attribute")
     named = {name: _as_tree(tree) for name, tree in given.items()}
     nodes = list(exact_nodes)
     exact = None
@@ -349,7 +349,7 @@ def tree_plan(
             raise LeastnoiseError("targets and weights exclude each other; weights share out a budget")
         return _for_targets(start, named, targets, kind, confidence, exactly, budget)
     if budget is None:
-        raise LeastnoiseError("a cascade needs targets, a budget, or both")
+        raise LeastnoiseError("a tree plan needs targets, a budget, or both")
     queries = [_demand(t, exact, _one_of(weights, name, named)) for name, t in named.items()]
     return replace(start, cascades=tuple(best_cascade(a) for a in queries)).spending(budget)
 
@@ -363,15 +363,15 @@ def _for_targets(
     exactly: bool,
     budget: Budget | None,
 ) -> TreePlan:
-    query = [read_targets(t, _one_of(targets, name, named), kind, confidence) for name, t in named.items()]
-    caps, results = without_rounding(query), []
+    variances = [read_targets(t, _one_of(targets, name, named), kind, confidence) for name, t in named.items()]
+    caps, results = without_rounding(variances), []
     for tree, each in zip(named.values(), caps, strict=True):
         if exactly:
             full = [t for t in each if t is not None]
             results.append(Cascade.by_level(tree, full))
         else:
             results.append(least_noise_cost(tree, each, -1 if start.exact is None else start.exact.whole_level))
-    plan = replace(start, cascades=tuple(results), targets=tuple(tuple(a) for a in query))
+    plan = replace(start, cascades=tuple(results), targets=tuple(tuple(a) for a in variances))
     if not plan.cost.mu_squared:
         raise no_noise_needed()
     if budget is not None and plan.cost.mu_squared > budget.exact_cost:
@@ -394,7 +394,7 @@ def _too_costly(plan: TreePlan, budget: Budget) -> str:
 def _demand(tree: Tree, exact: Invariants | None, weights: Weights | None) -> Demand:
     if isinstance(weights, Demand):
         if weights.tree is not tree:
-            raise LeastnoiseError("the demand is on another tree; build it from the tree of the cascade")
+            raise LeastnoiseError("the demand is on another tree; build it from the tree of the plan")
         demand = weights
     else:
         demand = Demand.nodes(tree, 1 / np.diff(tree.ends, prepend=0) if weights is None else weights)
@@ -435,7 +435,7 @@ def _encodings(given: Mapping[str, AnyTree], named: Mapping[str, Tree], values: 
 def _text(plan: TreePlan) -> Iterable[str]:
     for name, tree in zip(plan.names, plan.trees, strict=True):
         levels = f"{tree.nodes:,} nodes on {tree.depth + 1} levels, {tree.leaf_count:,} leaves"
-        yield f"cascade on {name!r}: {levels}"
+        yield f"tree plan on {name!r}: {levels}"
     frame, width = plan.levels(), quantile(0.95)
     shared = "share" in frame
     heads = [f"{c:>5}" for c in plan.columns] + [

@@ -55,7 +55,7 @@ class Known(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Counts given a cascade table and further measurements of boxes.
+    """Counts given a tree release and further measurements of boxes.
 
     >>> from leastnoise.mechanisms.tree import Tree, tree_release
     >>> from leastnoise.noise import SeededRandomSource
@@ -169,8 +169,8 @@ class Pooled:
 
     def steps(self, boxes: IntArray, weights: Array) -> float:
         """Of what the estimate takes of each table."""
-        query = sum((w * self._inside(box) for w, box in zip(weights, boxes, strict=True)), np.zeros(self.law.shape))
-        solved = self._solve(query)
+        total = sum((w * self._inside(box) for w, box in zip(weights, boxes, strict=True)), np.zeros(self.law.shape))
+        solved = self._solve(total)
         return float(np.linalg.norm([table_steps(r.law.precision(solved)) for r in self.releases]))
 
     def _inside(self, box: IntArray) -> Array:

@@ -43,7 +43,7 @@ class TreeRelease(PlannedRelease):
     Guarantees: children_sum_to_their_parent; intervals_cover; any_workload_runs_on_it.
     """
 
-    kind = "cascade release"
+    kind = "tree release"
     mark = "leastnoise_cascade"
 
     plan: TreePlan

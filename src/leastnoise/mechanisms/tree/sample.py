@@ -120,17 +120,17 @@ def _down_to(cascade: Cascade, level: int, rng: np.random.Generator, out: Array)
 
 def _blocks(core: Tree) -> tuple[int, list[_Block]]:
     """A level, and its nodes cut into blocks of about _CHUNK leaves; no more than there are nodes."""
-    expected = -(-core.leaf_count // _CHUNK)
+    count = -(-core.leaf_count // _CHUNK)
     widths = np.diff(core.ends, prepend=0)
-    level = int(np.argmax(widths >= expected))
+    level = int(np.argmax(widths >= count))
     ends = [0, *core.ends.tolist()]
-    cuts = np.linspace(ends[level], ends[level + 1], expected + 1).astype(np.int64)
+    cuts = np.linspace(ends[level], ends[level + 1], count + 1).astype(np.int64)
     ranges = []
     for depth in range(level, len(ends) - 1):
         ranges.append(cuts)
         if depth + 2 < len(ends):
             cuts = _child_cuts(core.children, ends[depth], ends[depth + 1], cuts)
-    return level, [_Block([(int(c[i]), int(c[i + 1])) for c in ranges]) for i in range(expected)]
+    return level, [_Block([(int(c[i]), int(c[i + 1])) for c in ranges]) for i in range(count)]
 
 
 def _child_cuts(children: Counts, start: int, end: int, cuts: IntArray) -> IntArray:

@@ -75,9 +75,9 @@ def write_tables(
     """Write tables, and a README.txt with the privacy statement, into a folder that is there."""
     if tables is not None and any(isinstance(names, str) for names in tables):
         raise LeastnoiseError('tables are lists of attribute names; write [["age"], ["age", "sex"]]')
-    expected = [tuple(names) for names in (release.tables() if tables is None else tables)]
+    sets = [tuple(names) for names in (release.tables() if tables is None else tables)]
     fields, listed = about(release), []
-    for names, name in zip(expected, file_names(expected), strict=True):
+    for names, name in zip(sets, file_names(sets), strict=True):
         file = f"{name}.{format}"
         _put_table(release.table(*names, confidence=confidence), folder / file, format, fields)
         listed.append(f"  {file}: {' x '.join(map(json.dumps, names)) or 'everybody'}")

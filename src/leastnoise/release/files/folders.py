@@ -64,7 +64,7 @@ class Once(Head):
 
 
 class ReleaseFields(Protocol):
-    """What every release tells of itself."""
+    """What every release says of itself."""
 
     @property
     def dataset(self) -> str | None:
@@ -80,7 +80,7 @@ class ReleaseFields(Protocol):
 
 
 class RunFields(ReleaseFields, Protocol):
-    """What was measured in one go tells more."""
+    """What was measured in one go says more."""
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -139,7 +139,9 @@ def check_folder(path: Path) -> None:
     """Refuse what is no folder of a release, or one that is not complete."""
     name = path.resolve().name
     if name.startswith(".") and name.endswith(DRAFT):
-        raise LeastnoiseError(f"{path} is left of a save that did not finish; delete it and save the release again")
+        raise LeastnoiseError(
+            f"{path} is left over from a save that did not finish; delete it and save the release again"
+        )
     if name.startswith(".") and name.endswith(ASIDE):
         raise LeastnoiseError(f"{path} was about to be replaced by a save that did not finish; rename it to keep it")
     if path.is_file():

@@ -134,7 +134,7 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
     if part.adaptive is not None:
         part.adaptive.check(integer_plan)
     elif integer_plan.selection:
-        raise LeastnoiseError("it paid for choosing and does not tell what was chosen")
+        raise LeastnoiseError("it paid for choosing and does not say what was chosen")
     measured = Measurements(integer_plan, read, part.insecure)
     part.run.check(part.privacy)
     part.privacy.check(Privacy.of_parts([measured]))
@@ -187,13 +187,13 @@ def _read_answers(integer_plan: IntegerPlan, arrays: Arrays) -> tuple[tuple[Answ
         shapes = [(members, prod(p.strategy.answers)) for p in noisy_queries]
         results.append(tuple(_integers(arrays.pop(_name(o, i)), shape) for i, shape in enumerate(shapes)))
     if arrays:
-        raise LeastnoiseError(f"nothing asked for {min(arrays)!r}")
+        raise LeastnoiseError(f"no measurement has the array {min(arrays)!r}")
     return tuple(results)
 
 
 def _integers(stored: npt.NDArray[Any], shape: tuple[int, int]) -> Answers:
     if stored.shape != shape:
-        raise LeastnoiseError(f"answers of shape {stored.shape} where {shape} were asked for")
+        raise LeastnoiseError(f"answers of shape {stored.shape} where {shape} is needed")
     if stored.dtype.kind != "U":
         for width in WIDTHS:
             if stored.dtype == np.dtype(width):

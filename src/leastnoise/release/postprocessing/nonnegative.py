@@ -68,8 +68,8 @@ def positive_point(problem: Problem) -> Point | None:
             away = [shares[a] - state.baseline(a) for a in members]
             product = rows * reduce(np.multiply.outer, away, np.ones(()))
             requests[number][row] = product - centred(state, members, problem.known(number).tables[row])
-    for number, expected in requests.items():
-        requests[number] = _inverted(problem, number, expected)
+    for number, target in requests.items():
+        requests[number] = _inverted(problem, number, target)
     point = problem.at(requests)
     return point if point.tables.min() > 0 else None
 
@@ -96,20 +96,20 @@ def _shares(state: State, attribute: int) -> Array:
     return (1 - mixed) * counts / total + mixed * uniform
 
 
-def _inverted(problem: Problem, number: int, expected: Array) -> Array:
-    """s with P^-1 s = wanted, roughly, row by row (conjugate gradients on the query side)."""
+def _inverted(problem: Problem, number: int, target: Array) -> Array:
+    """s with P^-1 s = `target`, roughly, row by row (conjugate gradients on the query side)."""
     known, orbit = problem.known(number), problem.state.structure.orbits[number]
     for axis, baseline in enumerate(problem.baselines(orbit)):
         along = baseline.reshape(-1, *[1] * (len(orbit) - axis - 1))
-        expected = expected - (expected * along).sum(axis=axis + 1, keepdims=True) * along / (baseline @ baseline)
-    rest = expected.reshape(len(expected), -1)
+        target = target - (target * along).sum(axis=axis + 1, keepdims=True) * along / (baseline @ baseline)
+    rest = target.reshape(len(target), -1)
     values, direction = np.zeros_like(rest), rest
     power = np.einsum("rx,rx->r", rest, rest)
     goal = 1e-16 * power
     for _ in range(300):
         if not known.noise or (power <= goal).all():
             break
-        image = problem.moved({number: direction.reshape(expected.shape)})[0][number].reshape(rest.shape)
+        image = problem.moved({number: direction.reshape(target.shape)})[0][number].reshape(rest.shape)
         curve = np.einsum("rx,rx->r", direction, image)
         step = np.divide(power, curve, out=np.zeros_like(power), where=(curve > 0) & (power > goal))
         values = values + step[:, None] * direction
@@ -117,7 +117,7 @@ def _inverted(problem: Problem, number: int, expected: Array) -> Array:
         before, power = power, np.einsum("rx,rx->r", rest, rest)
         ratio = np.divide(power, before, out=np.zeros_like(power), where=before > 0)
         direction = rest + ratio[:, None] * direction
-    return values.reshape(expected.shape)
+    return values.reshape(target.shape)
 
 
 # --- the solver -------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ _COMPARE = frozenset({"=", "==", "!=", "<>", *_MIRRORED})
 _SIGNS = {"+": 1, "-": -1}
 
 _Kind = Literal["number", "word", "keyword", "name", "text", "sign", "end"]
-_Found: TypeAlias = Condition | LinearQuery
+_Parsed: TypeAlias = Condition | LinearQuery
 
 
 def parse(domain: Domain, text: str) -> LinearQuery:
@@ -88,7 +88,7 @@ def query_of(domain: Domain, query: object) -> LinearQuery:
     if not isinstance(query, LinearQuery):
         raise LeastnoiseError(f"{query!r} is no query; write it in quotes, such as \"age < 30 and sex = 'F'\"")
     if query.domain != domain:
-        raise LeastnoiseError("the query is over another domain; build it from the domain of what is asked")
+        raise LeastnoiseError("the query is over another domain; build it from the same domain")
     return query
 
 
@@ -201,7 +201,7 @@ class _Parser:
         with _at(self.tokens[0]):
             return whole.cells()
 
-    def _whole(self) -> _Found:
+    def _whole(self) -> _Parsed:
         if self._ahead().kind == "end" or (self._ahead(1).kind == "end" and self._take("*")):
             return Condition(self.domain)
         result = self._query()
@@ -209,7 +209,7 @@ class _Parser:
             raise self._expected("and, or, +, - or the end")
         return result
 
-    def _query(self) -> _Found:
+    def _query(self) -> _Parsed:
         signed_value = self._ahead(1).kind == "number" and self._ahead(2).text in _COMPARE  # -5 < x is a condition
         sign = None if signed_value else self._take("+", "-")
         start = self._ahead()
@@ -224,7 +224,7 @@ class _Parser:
                 total = total + more
         return total
 
-    def _term(self) -> _Found:
+    def _term(self) -> _Parsed:
         token = self._ahead()
         if token.kind != "number" or self._ahead(1).text != "*":
             return self._any()
@@ -233,25 +233,25 @@ class _Parser:
         with _at(token):
             return linear * _number(token.text)
 
-    def _linear(self, result: _Found, token: _Token) -> LinearQuery:
+    def _linear(self, result: _Parsed, token: _Token) -> LinearQuery:
         if isinstance(result, LinearQuery):
             return result
         with _at(token):
             return result.linear()
 
-    def _condition(self, result: _Found, operator: _Token) -> Condition:
+    def _condition(self, result: _Parsed, operator: _Token) -> Condition:
         if isinstance(result, LinearQuery):
             raise _error(operator, f"{operator} needs conditions, but a sum stands beside it")
         return result
 
-    def _several(self, word: str, part: Callable[[], _Found]) -> tuple[_Token, list[_Found]]:
+    def _several(self, word: str, part: Callable[[], _Parsed]) -> tuple[_Token, list[_Parsed]]:
         first, operator = part(), self._ahead()
-        rest: list[_Found] = []
+        rest: list[_Parsed] = []
         while self._take(word):
             rest.append(part())
         return operator, [first, *rest]
 
-    def _any(self) -> _Found:
+    def _any(self) -> _Parsed:
         operator, result = self._several("or", self._all)
         if len(result) == 1:
             return result[0]
@@ -259,7 +259,7 @@ class _Parser:
         with _at(operator):
             return Condition.every(self.domain, [part.negated() for part in parts]).negated()
 
-    def _all(self) -> _Found:
+    def _all(self) -> _Parsed:
         operator, result = self._several("and", self._single)
         if len(result) == 1:
             return result[0]
@@ -267,7 +267,7 @@ class _Parser:
         with _at(operator):
             return Condition.every(self.domain, parts)
 
-    def _single(self) -> _Found:
+    def _single(self) -> _Parsed:
         operator, odd = self._ahead(), False
         while self._take("not"):
             odd = not odd
@@ -278,7 +278,7 @@ class _Parser:
         with _at(operator):
             return condition.negated() if odd else condition
 
-    def _atom(self) -> _Found:
+    def _atom(self) -> _Parsed:
         token = self._ahead()
         if self._take("("):
             return self._inside(token)
@@ -291,7 +291,7 @@ class _Parser:
             return self._chain()
         raise self._expected("a condition")
 
-    def _inside(self, token: _Token) -> _Found:
+    def _inside(self, token: _Token) -> _Parsed:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _error(token, f"more than {MAX_DEPTH} parentheses inside each other; leave some out")
@@ -323,12 +323,14 @@ class _Parser:
             return _Value(_unquoted(token.text), token)
         if minus is None and self._take("true", "false"):
             return _Value(token.text == "true", token)
-        raise self._expected("a number" if minus else "a value" + self._missing_quotes(token))
+        raise self._expected("a number") if minus else self._no_value(token)
 
-    def _missing_quotes(self, token: _Token) -> str:
+    def _no_value(self, token: _Token) -> LeastnoiseError:
         if token.kind not in ("word", "name"):
-            return ""
-        return " (not a second attribute)" if token.text in self.domain else f" such as {quoted(token.text)}"
+            return self._expected("a value")
+        if token.text in self.domain:
+            return self._expected("a value (not a second attribute)")
+        return _error(token, f"a text needs quotes; write {quoted(token.text)}")
 
     def _after(self, name: _Name) -> Condition:
         if sign := self._take(*_COMPARE):

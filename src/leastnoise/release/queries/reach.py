@@ -67,7 +67,7 @@ class Reach:
             return
         needs = f"this needs {self._names(max(missing, key=len))}, which was not measured"
         if not self._typical:
-            raise LeastnoiseError(f"{needs}; ask for it when planning")
+            raise LeastnoiseError(f"{needs}; add it to the workload when planning")
         mu = self.budget.neighbours.moves * sum(missing.values()) / self._typical
         most = "" if self.budget.neighbours.change == "add-remove" else "up to "
         raise LeastnoiseError(
@@ -77,7 +77,7 @@ class Reach:
 
     @cached_property
     def _typical(self) -> float:
-        """Root mean square error of the statistics asked for."""
+        """Root mean square error of the workload."""
         errors = self.state.errors
         queries = self.state.structure.workload.queries
         return sqrt(float(errors.table_sums(errors.plain).sum()) / queries)

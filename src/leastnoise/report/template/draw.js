@@ -51,20 +51,20 @@ function ticks(low, high, count) {
   const raw = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw * 0.999);
-  const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step);
-  return found;
+  const marks = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) marks.push(k * step);
+  return marks;
 }
 
 function logTicks(low, high) {
-  const found = [];
+  const marks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
     for (const k of [1, 2, 5]) {
       const x = Number((k * 10 ** power).toPrecision(1));
-      if (x >= low * 0.999 && x <= high * 1.001) found.push(x);
+      if (x >= low * 0.999 && x <= high * 1.001) marks.push(x);
     }
   }
-  return found;
+  return marks;
 }
 
 const linear = (low, high, from, to) => (x) => from + ((x - low) / (high - low || 1)) * (to - from);

@@ -34,7 +34,7 @@ const looks = (column) => [column.number ? "number" : "", column.minor ? "minor"
 function sortable(label, columns, rows, { wide = false, last = null, most = ROWS } = {}) {
   const lines = html("tbody");
   const more = html("button", { type: "button" });
-  const said = html("p", { class: "note", role: "status" });
+  const status = html("p", { class: "note", role: "status" });
   const heads = columns.map((column, c) => {
     const button = column.key ? html("button", { type: "button" }, column.title) : column.title;
     if (column.key) button.addEventListener("click", () => sort(c));
@@ -60,7 +60,7 @@ function sortable(label, columns, rows, { wide = false, last = null, most = ROWS
     const { key, title } = columns[c];
     const compare = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0);
     sorted = [...rows].sort((a, b) => (down ? compare(b, a) : compare(a, b)));
-    said.textContent = `Sorted by ${title}, ${down ? "descending" : "ascending"}.`;
+    status.textContent = `Sorted by ${title}, ${down ? "descending" : "ascending"}.`;
     refill();
   }
   more.addEventListener("click", () => {
@@ -69,7 +69,7 @@ function sortable(label, columns, rows, { wide = false, last = null, most = ROWS
   });
   refill();
   const table = html("table", { class: wide ? "wide" : null }, html("thead", {}, html("tr", {}, ...heads)), lines);
-  return html("div", {}, scrolling(label, table), said, more);
+  return html("div", {}, scrolling(label, table), status, more);
 }
 
 // --- accuracy ----------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ function showWhatIf() {
     step: 1,
     value: curve.own,
   });
-  const told = html("output", { for: "epsilon", id: "told" });
+  const output = html("output", { for: "epsilon", id: "output" });
   const back = html("button", { type: "button" }, "Back to this release");
   const chosen = () => Number(slider.value);
   const factor = () => curve.mu[curve.own] / curve.mu[chosen()];
@@ -414,7 +414,7 @@ function showWhatIf() {
   function move() {
     const epsilon = curve.epsilon[chosen()];
     const words = `ε ${figure(epsilon)} (μ ${figure(curve.mu[chosen()])}): errors × ${figure(factor())}`;
-    told.textContent = words;
+    output.textContent = words;
     slider.setAttribute("aria-valuetext", words);
     const [rmse, most] = [shown("rmse"), shown("max_std_error")];
     cells.forEach(({ group, typical, largest }) => {
@@ -437,7 +437,7 @@ function showWhatIf() {
     html("span", {}, "○ this release"),
   );
   body("whatif").append(
-    html("div", { class: "slider" }, label, slider, told),
+    html("div", { class: "slider" }, label, slider, output),
     back,
     html("figure", {}, picture, legend),
     scrolling("Errors at the chosen epsilon", table),

@@ -63,8 +63,8 @@ function roundTable(rounds) {
   return sortable("Rounds", columns, rows, { wide: true });
 }
 
-function askedTable({ asked, tables }) {
-  const rows = asked.map((t) => ({ ...t, what: t.attributes.join(" × ") || "total" }));
+function workloadTable({ listed, tables }) {
+  const rows = listed.map((t) => ({ ...t, what: t.attributes.join(" × ") || "total" }));
   const expected = aligned(rows.map((t) => t.expected));
   const columns = [
     { title: "Table", key: (t) => t.what, show: (t) => t.what },
@@ -75,7 +75,7 @@ function askedTable({ asked, tables }) {
     const share = (t) => t.expected / data.total[0];
     columns.push({ title: "Of the rows", number: true, key: (t) => t.expected, show: (t) => percent(share(t)) });
   }
-  const more = tables > asked.length ? ` The ${fixed(asked.length, 0)} with the largest errors are listed.` : "";
+  const more = tables > listed.length ? ` The ${fixed(listed.length, 0)} with the largest errors are listed.` : "";
   const note = `Expected error: errors of all statistics of the table together, in rows; an estimate.${more}`;
   return [
     html("h3", {}, "The tables that were asked for"),
@@ -84,8 +84,8 @@ function askedTable({ asked, tables }) {
   ];
 }
 
-function showRounds(told) {
-  const { rounds, tables, measured, method } = told;
+function showRounds(record) {
+  const { rounds, tables, measured, method } = record;
   const how = method === "survey" ? "Surveys looked at all candidates at once" : "Each round chose one table";
   const rest = tables - measured;
   const words = `${how}. Of ${plural(tables, "table", "tables")} asked for, ${fixed(measured, 0)} were measured`;
@@ -93,7 +93,7 @@ function showRounds(told) {
     html("p", {}, rest ? `${words}; the other ${fixed(rest, 0)} can be completed from them.` : `${words}.`),
     roundChart(rounds),
     roundTable(rounds),
-    ...askedTable(told),
+    ...workloadTable(record),
     ...(rest ? [kindOf(true), kindOf(false)] : []),
   );
 }

@@ -104,11 +104,11 @@ def test_slider_moves_errors_as_one_over_mu(visit, steps):
     factor = curve["mu"][curve["own"]] / curve["mu"][curve["own"] + steps]
     then = [number(text) for text in column(page, "#whatif", 3)]
     assert then[:-1] == pytest.approx([g["rmse"] * factor for g in groups], rel=0.006)
-    assert number(re.search(r"ε ([\d.,]+)", page.locator("#told").inner_text())[1]) == pytest.approx(
+    assert number(re.search(r"ε ([\d.,]+)", page.locator("#chosen-epsilon").inner_text())[1]) == pytest.approx(
         curve["epsilon"][curve["own"] + steps], rel=1e-3
     )
     assert (float(page.locator("#whatif .chosen").get_attribute("cx")) > float(place)) == (steps > 0)
-    assert page.locator("#epsilon").get_attribute("aria-valuetext") == page.locator("#told").inner_text()
+    assert page.locator("#epsilon").get_attribute("aria-valuetext") == page.locator("#chosen-epsilon").inner_text()
     page.get_by_role("button", name="Back to this release").click()
     assert column(page, "#whatif", 3) == now
 

@@ -373,7 +373,7 @@ function showWhatIf() {
     step: 1,
     value: curve.own,
   });
-  const output = html("output", { for: "epsilon", id: "output" });
+  const output = html("output", { for: "epsilon", id: "chosen-epsilon" });
   const back = html("button", { type: "button" }, "Back to this release");
   const chosen = () => Number(slider.value);
   const factor = () => curve.mu[curve.own] / curve.mu[chosen()];

@@ -42,8 +42,10 @@ quick: setup
 test: setup engines
 	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow"
 
+# Slow tests, cases that a covering subset leaves out, properties with all of their examples, and Spark on a cluster.
+slow: export LEASTNOISE_SPARK ?= local-cluster[2,1,1024]
 slow: setup engines
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m slow
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "slow or hypothesis or spark" --hypothesis-profile full
 
 check: setup
 	$(BIN)/ruff format --check src tests bench tools

@@ -1,4 +1,6 @@
 import os
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -7,15 +9,30 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests import quick
+from tests import covering, quick
 from tests.engines import chromium
 
 pytest.register_assert_rewrite("tests.laws")
 
 # The same examples on every run, and no time limit per example: a busy machine is not a bug.
-settings.register_profile("leastnoise", deadline=None, derandomize=True)
+settings.register_profile("full", deadline=None, derandomize=True, max_examples=covering.FULL)
+settings.register_profile("usual", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
-settings.load_profile("leastnoise")
+settings.load_profile("usual")
+
+MEMORY = "/dev/shm"  # a file system in memory, on Linux
+ROOM = 4 << 30  # bytes that must be free there
+
+
+def _keep_files_in_memory() -> None:
+    """Folders of tests in memory, where there is room: a sync to disk takes 10 ms, and ledgers sync at every step."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK | os.X_OK):
+        return
+    if shutil.disk_usage(MEMORY).free > ROOM and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+
+
+_keep_files_in_memory()
 
 
 @pytest.fixture
@@ -41,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    covering.mark_others(items)
     if config.getoption("--quick"):
         items[:], left, config.stash[LEFT] = quick.split(items)
         config.hook.pytest_deselected(items=left)

@@ -111,6 +111,7 @@ def halved(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "rounded_gaussian", lambda b, v, *rest, full=full: full(b, v / 4, *rest))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "change"), CASES)
 def test_honest_noise_passes(name, change):
     """A false alarm has a rate of 1% (adaptive releases, single rows of cascades: 5%) at most."""
@@ -123,6 +124,7 @@ def test_honest_noise_passes(name, change):
     assert honest.pairs == (2 if change in ("replace or drop a row", "replace a person") and name != "exact" else 1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("name", "change"), CASES)
 def test_half_of_the_noise_is_refuted(name, change, monkeypatch):
     """It is noticed with probability 0.99 (adaptive releases, single rows of cascades: 0.95) at least."""
@@ -133,6 +135,7 @@ def test_half_of_the_noise_is_refuted(name, change, monkeypatch):
     assert broken.verdict.startswith("VIOLATION: mu is at least"), broken
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["whole", "tables", "split"])
 @pytest.mark.parametrize("randomizer", ["subsets", "half space", "cap", "gaussian"])
 def test_twice_the_epsilon_of_devices_is_refuted(randomizer, layout, monkeypatch):

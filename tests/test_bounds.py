@@ -16,6 +16,7 @@ from leastnoise.strategies.bounds import fourier_trace, root_trace, root_trace_s
 from leastnoise.workload import Workload
 from leastnoise.workload.families import Circular, Cyclic, Marginal, Prefix, Random, Range, Suffix, Total
 from tests.catalogue import FAMILIES, TENSORS, UNIFORM_IS_BEST, WORKLOADS, generator, ordered, skewed
+from tests.covering import examples
 from tests.laws import optimum
 from tests.oracles import SDP, even_sines, extended, least_sum, marginal_root, odd_sines, row_weights, thin_root
 
@@ -45,6 +46,7 @@ def square_root(matrix: Array) -> Array:
     return (u * np.sqrt(np.maximum(w, 0))) @ u.T
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("skew", [False, True], ids=["uniform", "skewed"])
 @pytest.mark.parametrize("alpha", [1.0, 0.3, 2.0])
@@ -75,6 +77,7 @@ def test_rounding_errors_do_not_count_as_trace(n):
     assert result.constant == pytest.approx(along, rel=1e-6)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["prefix", "range", "random", "matrix", "weighted prefix"])
 @pytest.mark.parametrize("alpha", [1.0, 0.4])
 def test_slopes_of_the_root_traces(name, alpha):
@@ -110,6 +113,7 @@ def test_closed_traces_in_the_fourier_basis(n):
         assert fourier_trace(family, n) is None
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", TENSORS)
 @pytest.mark.parametrize("kept", [(), (0,), (1,), (0, 1)], ids=str)
 def test_tensor_traces_match_dense_projections(name, kept):
@@ -128,6 +132,7 @@ def test_tensor_traces_match_dense_projections(name, kept):
 # Floors and the optimum
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("solver", ["optimal", "fourier"])
 def test_every_floor_is_below_the_optimum(name, solver):
@@ -174,7 +179,7 @@ def weighted_workloads(draw: st.DrawFn) -> Workload:
 
 @pytest.mark.long
 @given(work=weighted_workloads(), baseline=st.sampled_from(["uniform", "search"]))
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow])
 def test_floors_of_random_workloads(work, baseline):
     plan = ln.plan(work, BUDGET, baseline=baseline)
     W = plan.factorization().W
@@ -209,7 +214,7 @@ def test_large_domains_have_tight_floors_for_marginals_and_circular_queries(fami
     picks=st.lists(st.lists(st.integers(0, 2), max_size=3, unique=True), min_size=1, max_size=3),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_theorem_5_15_recomputed(sizes, flags, picks, seed):
     """Extended marginals on any sets with any weights: the floor is WFF's formula, squared."""
     numerical = {i for i in range(len(sizes)) if flags[i]}

@@ -21,6 +21,7 @@ from leastnoise.algebra.gram import (
     significant,
 )
 from tests.catalogue import PROBLEMS, generator
+from tests.covering import examples
 from tests.dense import kron_all as dense_kron
 
 
@@ -121,7 +122,7 @@ def test_order_and_scale_do_not_change_the_key(parts, stretch):
 
 @pytest.mark.long
 @given(one=terms(), other=terms())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_equal_keys_mean_equal_content(one, other):
     a, b = combine(one)[1], combine(other)[1]
     if a.key == b.key:

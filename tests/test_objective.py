@@ -17,6 +17,7 @@ from leastnoise.planning.objective import Objective, _DualSearch, query_weights
 from leastnoise.strategies import Solver
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
+from tests.covering import examples
 from tests.laws import check_plan, check_unbiased, check_variances, norm_of, privacy_cost, same_plan, variances_of
 from tests.oracles import SDP, gamma_2, least_norm, lemma_3_3, marginal_max, row_weights
 
@@ -55,7 +56,7 @@ def marginal_workload(sizes: tuple[int, ...], sets: list[tuple[int, ...]]) -> Wo
 
 @pytest.mark.long
 @given(case=marginal_sets())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_max_on_marginals_is_theorem_3_11(case):
     sizes, sets = case
     plan = ln.plan(marginal_workload(sizes, sets), BUDGET, objective="max")
@@ -88,6 +89,7 @@ def test_max_on_forty_attributes():
 # Any workload
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("norm", NORMS)
 def test_floors_and_values_bracket_the_optimum(name, norm):
@@ -157,6 +159,7 @@ def test_weights_of_statements_do_not_matter_to_the_maximum():
 # Gradient
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("norm", NORMS)
 def test_gradient_of_the_multipliers_matches_finite_differences(name, norm):
@@ -177,6 +180,7 @@ def test_gradient_of_the_multipliers_matches_finite_differences(name, norm):
         assert change == pytest.approx(2 * float(gradient @ step), rel=1e-3, abs=1e-8)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("norm", NORMS)
 def test_any_multipliers_bound_the_norm_from_below(name, norm):
@@ -218,6 +222,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.xdist_group("targets")  # they have plans in common
 @pytest.mark.parametrize("name", TARGETS)
 def test_targets_are_met(name):
     plan = ln.plan(TARGETS[name])
@@ -239,6 +244,7 @@ def test_targets_are_met(name):
     assert 0.99 < plan.value <= 1
 
 
+@pytest.mark.xdist_group("targets")  # they have plans in common
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_budget_is_the_least_to_within_the_certified_gap(name):
     plan = ln.plan(TARGETS[name])

@@ -17,7 +17,7 @@ from leastnoise.strategies import SOLVERS
 from leastnoise.strategies import solvers as solvers_module
 from leastnoise.workload import Workload
 from tests.catalogue import UNIFORM_IS_BEST, WORKLOADS, generator, skewed
-from tests.every import for_every
+from tests.covering import examples
 from tests.laws import (
     check_plan,
     check_privacy,
@@ -46,8 +46,9 @@ def bases_for(workload: Workload) -> dict[str, np.ndarray]:
 # Laws on the whole catalogue
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", WORKLOADS)
-@for_every(solver=SOLVERS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_obeys_the_laws(solver, name):
     check_plan(ln.plan(WORKLOADS[name], BUDGET, solver=solver))
 
@@ -57,8 +58,9 @@ def test_embedding_obeys_the_laws(name):
     check_plan(ln.plan(WORKLOADS[name], BUDGET, solver="embedding"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", WORKLOADS)
-@for_every(solver=["optimal", "fourier", "identity", "basis"])
+@pytest.mark.parametrize("solver", ["optimal", "fourier", "identity", "basis"])
 def test_given_baselines_and_bases_obey_the_laws(solver, name):
     work = WORKLOADS[name]
     baseline = {a.name: skewed(a.size) for a in work.domain if a.name != "b"}
@@ -66,6 +68,7 @@ def test_given_baselines_and_bases_obey_the_laws(solver, name):
     check_plan(ln.plan(work, BUDGET, solver=solver, baseline=baseline, bases=bases))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("objective", ["max", {"lr": 3}], ids=str)
 def test_every_objective_obeys_the_laws(objective, name):
@@ -75,6 +78,7 @@ def test_every_objective_obeys_the_laws(objective, name):
 SEARCHED = ["prefix 5", "hybrid", "families by set", "row weights", "affine", "matrix 1-way", "contrasts"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", [n if n in SEARCHED else pytest.param(n, marks=pytest.mark.slow) for n in WORKLOADS])
 @pytest.mark.parametrize("objective", ["max", {"lr": 3}], ids=str)
 def test_every_objective_with_a_search_obeys_the_laws(objective, name):
@@ -159,7 +163,7 @@ baselines = st.sampled_from(["uniform", "search", "given"])
 
 @pytest.mark.long
 @given(work=workloads(), solver=solvers, baseline=baselines)
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 def test_random_workloads_obey_the_laws(work, solver, baseline):
     given_baseline = (
         {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
@@ -169,7 +173,7 @@ def test_random_workloads_obey_the_laws(work, solver, baseline):
 
 @pytest.mark.long
 @given(work=workloads(), objective=st.sampled_from(["max", {"lr": 2}, {"lr": 6}]), baseline=baselines)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 def test_random_objectives_obey_the_laws(work, objective, baseline):
     given_baseline = (
         {n: skewed(work.domain[n].size) for n in work.domain.names[::2]} if baseline == "given" else baseline
@@ -179,7 +183,7 @@ def test_random_objectives_obey_the_laws(work, objective, baseline):
 
 @pytest.mark.long
 @given(work=workloads(), solver=solvers, seed=st.integers(0, 99))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 def test_covariances_of_ad_hoc_queries(work, solver, seed):
     """Any combination of the queries on a table is in reach, and covaries with others as L Sigma L^T says."""
     plan, rng = ln.plan(work, BUDGET, solver=solver, baseline="uniform"), generator(seed)

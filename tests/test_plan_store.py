@@ -50,6 +50,7 @@ def check_same(plan: ln.Plan, loaded: ln.Plan) -> None:
     assert loaded.explain() == plan.explain()
 
 
+@pytest.mark.covering
 @pytest.mark.long
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("objective", ["sum", "max", {"lr": 3}], ids=str)

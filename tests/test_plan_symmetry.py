@@ -31,6 +31,7 @@ def nearly_uniform(n: int, seed: int) -> np.ndarray:
     return p / p.sum()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("solver", ["optimal", "fourier", "subtraction", "hierarchical", "kronecker"])
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_counting_equals_listing(name, solver):
@@ -88,6 +89,7 @@ def reordered(work: Workload, order: list[int]) -> Workload:
 MOVABLE = [n for n, w in WORKLOADS.items() if all(b.is_product or b.tensor.symmetric for b in w.blocks)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", MOVABLE)
 @pytest.mark.parametrize("solver", ["optimal", "fourier"])
 def test_order_of_attributes_does_not_matter(name, solver):

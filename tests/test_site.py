@@ -17,6 +17,8 @@ from tools.site_pages import PLACES, moved
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
+ONE_WORKER = pytest.mark.xdist_group("browser")  # builds the site once; a test of it needs the browser
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -26,11 +28,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@ONE_WORKER
 @pytest.mark.long
 def test_links_and_anchors_resolve_and_nothing_is_remote(site: Path) -> None:
     assert list(site_build.problems(site)) == []
 
 
+@ONE_WORKER
 @pytest.mark.long
 def test_every_page_is_in_the_site(site: Path) -> None:
     pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")] + list(PLACES.values())
@@ -39,6 +43,7 @@ def test_every_page_is_in_the_site(site: Path) -> None:
         assert (site / source).with_suffix(".html" if source.endswith(".md") else Path(source).suffix).is_file(), source
 
 
+@ONE_WORKER
 @pytest.mark.long
 def test_every_page_forbids_other_servers(site: Path) -> None:
     for page in site.rglob("*.html"):
@@ -53,6 +58,7 @@ def test_index_links_every_page() -> None:
     assert not sorted(pages - set(links)), "docs/README.md should link these pages"
 
 
+@ONE_WORKER
 @pytest.mark.long
 def test_code_and_tables_look_like_it(site: Path) -> None:
     """Markdown of a code host that the builder reads in another way would be left over as text."""
@@ -62,6 +68,7 @@ def test_code_and_tables_look_like_it(site: Path) -> None:
             assert left not in text, f"{file.name}: {left!r}"
 
 
+@ONE_WORKER
 @pytest.mark.long
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     anchors = {a for page in (site / "reference").glob("*.html") for a in site_build.Page(page).anchors}
@@ -75,6 +82,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
         assert f"`{name}`" in index, name
 
 
+@ONE_WORKER
 @pytest.mark.long
 def test_search_knows_words_of_every_part(site: Path) -> None:
     index = (site / "search" / "search_index.js").read_text()
@@ -157,6 +165,7 @@ def page(site: Path, browser: Any) -> Iterator[Any]:
     opened.close()
 
 
+@ONE_WORKER
 @pytest.mark.long
 @pytest.mark.browser
 def test_search_works_from_a_folder_and_nothing_is_asked_of_the_network(site: Path, page: Any) -> None:

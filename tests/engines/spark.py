@@ -1,4 +1,4 @@
-"""One Spark session on a small local cluster, for as long as the tests run."""
+"""One Spark session for as long as the tests run: inside one process, or on a small local cluster in `make slow`."""
 
 import atexit
 import os
@@ -15,8 +15,8 @@ def installed() -> bool:
 
 
 @cache
-def session(master: str = "local-cluster[2,1,1024]") -> Any:
-    """Started once; stopped when the process ends."""
+def session() -> Any:
+    """Started once; stopped when the process ends. LEASTNOISE_SPARK names another master, such as that of a cluster."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.sql import SparkSession
 
@@ -29,6 +29,7 @@ def session(master: str = "local-cluster[2,1,1024]") -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.log.level": "OFF",
     }
+    master = os.environ.get("LEASTNOISE_SPARK", "local[2]")
     builder = SparkSession.builder.master(master).appName("leastnoise tests")
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -19,6 +19,7 @@ from leastnoise.privacy import Budget, BudgetError, Cost, Ledger, ledger_file
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.privacy.units import refusal, say
 from leastnoise.storage import files
+from tests.covering import examples
 
 TOTAL = Budget(epsilon=1, delta=1e-9)
 SMALL = Budget(epsilon=0.3, delta=1e-9).cost_value
@@ -136,7 +137,7 @@ COSTS = st.lists(st.fractions(0, 1, max_denominator=10**12).filter(bool), min_si
 
 
 @pytest.mark.long
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(COSTS)
 def test_sums_are_exact(parts):
     """A model in three lines: take what fits, refuse the rest, and always know exactly what is left."""

@@ -39,6 +39,8 @@ QUESTIONS = [
     "true",
 ]
 AFFINE = Affine().rows((10, 10))[[3, 8, 12]].reshape(-1, 10, 10)  # of income and hours
+pytestmark = pytest.mark.xdist_group("calibration")  # the runs are made once, in one worker
+
 ALARM = 1e-6  # over all checks of one test, by Bonferroni
 
 

@@ -11,6 +11,7 @@ from leastnoise.domain.encoding import Bins, Integers, Sized, Values, bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.language import MAX_TEXT, parse, predicate
 from leastnoise.release.queries.linear import LinearQuery, quoted, quoted_name
+from tests.covering import examples
 from tests.work import counted_calls
 
 COMPARE = {
@@ -139,7 +140,7 @@ def questions(draw):
 
 
 @pytest.mark.long
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(questions(), st.integers(0, 99))
 def test_counts_the_rows_that_match(question, seed):
     domain, terms = question
@@ -452,7 +453,7 @@ SENTENCES = st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=30)
 
 
 @pytest.mark.long
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(SENTENCES)
 def test_fails_only_with_a_message_in_one_line(text):
     assert re.fullmatch(r"<LinearQuery: .+>|position [0-9]+: .+", outcome(text))  # . matches no line break
@@ -470,7 +471,8 @@ def outcome(text):
     ["(", "not ", "age<3 and ", "age<3 or ", "age=3+", "x", "'", "`", '""', "-", "1", "1.", "age in (1,", "(age<3)"]
     + ["0", "not(", "-(", "2*(", "(((age=1)))or", "between "],
 )
-def test_work_grows_no_faster_than_the_text(text):
+@pytest.mark.parametrize("part", [32, pytest.param(4, marks=pytest.mark.slow)])
+def test_work_grows_no_faster_than_the_text(text, part):
     """Twice the text is twice the calls, besides those for any text; quadratic work would be four times as many."""
 
     def calls(length: int) -> int:
@@ -478,5 +480,5 @@ def test_work_grows_no_faster_than_the_text(text):
             outcome(text * (length // len(text)))
         return work.calls
 
-    assert calls(MAX_TEXT // 4) <= 2.1 * calls(MAX_TEXT // 8) + 1_000
+    assert calls(MAX_TEXT // part) <= 2.1 * calls(MAX_TEXT // (2 * part)) + 1_000
     outcome(text * (MAX_TEXT // len(text)))  # the longest there is: an answer or one line

@@ -76,6 +76,7 @@ def check_everything(release, dense):
     assert_allclose(frame["std_error"], dense.std_errors(rows), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.xdist_group("least squares")  # they have releases in common
 @pytest.mark.parametrize(("name", "baseline", "options"), CASES, ids=str)
 def test_answers_are_least_squares(name, baseline, options):
     check_everything(*released(name, baseline, options))
@@ -85,6 +86,7 @@ def probes_of(release):
     return [p for part in release.parts for noisy_queries in part.integer_plan.noisy_queries for p in noisy_queries]
 
 
+@pytest.mark.xdist_group("least squares")  # they have releases in common
 def test_cases_have_every_kind_of_strategy():
     noisy_queries = [p for case in CASES for p in probes_of(released(*case)[0])]
     assert any(p.strategy.multiplier > 1 for p in noisy_queries)

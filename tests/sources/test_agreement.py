@@ -17,6 +17,7 @@ from leastnoise.domain.attributes import Attribute, Bins, Domain, Values, bins, 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Database, PrivacyUnit, Rules, source_of
 from leastnoise.sources.duck import DuckDB
+from tests.covering import examples
 from tests.engines import postgres, spark
 from tests.sources.registry import MARKS, brute_force, postgres_table
 
@@ -279,14 +280,14 @@ def check(shared, domain, rules, table, unit, way):
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problem=problems())
 def test_engines_code_alike(shared, problem):
     check(shared, *problem)
 
 
 @pytest.mark.slow
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(problem=problems())
 def test_engines_code_alike_on_many_specs(shared, problem):
     check(shared, *problem)
@@ -389,7 +390,7 @@ def test_spark_agrees_on_all_kinds(rng):
 
 
 @given(problem=problems(), seed=st.integers(0, 100))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_order_of_rows_changes_nothing(problem, seed):
     domain, rules, table, unit, _ = problem
     order = np.random.default_rng(seed).permutation(table.num_rows)

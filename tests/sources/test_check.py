@@ -26,6 +26,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import PrivacyUnit, Rules, source_of
 from leastnoise.sources.check import NOTICE, Check, check
 from leastnoise.workload.spec import load_spec
+from tests.covering import examples
 from tests.engines import postgres, spark
 from tests.shell import call
 from tests.sources.registry import MARKS, postgres_table
@@ -82,7 +83,7 @@ def runs(table: pa.Table, domain: Domain, **options: Any) -> bool:
 
 
 @pytest.mark.long
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(problem=problems())
 def test_engines_and_memory_agree(problem):
     domain, rules, table, unit, _ = problem
@@ -102,7 +103,7 @@ def test_engines_and_memory_agree(problem):
 
 
 @pytest.mark.long
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(problem=problems())
 def test_every_fix_settles_its_problem(problem):
     domain, rules, table, unit, _ = problem

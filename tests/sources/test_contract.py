@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Source
+from tests.covering import examples
 from tests.sources.registry import ENGINES, FACTORIES, brute_force, params, problems
 
 DOMAIN = Domain.of(age=range(3), sex=["F", "M"], job=4)
@@ -27,7 +28,7 @@ def test_counts_match_brute_force(make, problem):
 
 
 @pytest.mark.parametrize("make", params(sorted(set(ENGINES) - {"Spark"})))
-@settings(max_examples=15)  # a connection takes longer than counting
+@settings(max_examples=examples(15))  # a connection takes longer than counting
 @given(problem=problems())
 def test_engines_match_brute_force(make, problem):
     check_counts(make, *problem)
@@ -76,6 +77,7 @@ def test_results_are_fresh(make):
         np.testing.assert_array_equal(table, brute_force(DOMAIN, ROWS, axes))
 
 
+@pytest.mark.covering
 @every_source
 @pytest.mark.parametrize("copies", [1, 4_000])  # with many rows, several sets may be counted at once
 def test_tables_come_one_by_one(make, copies):

@@ -13,6 +13,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import source_of
 from leastnoise.sources.draft import draft
 from leastnoise.workload.spec import parse_spec
+from tests.covering import examples
 
 AWKWARD = [*"~-#{'\"\\%@!&*?|>=yN\t\x85\x07\u2028\ufeff", *"yes no null 1e5 01 5 [a] a#b ... --- << 0x1F 12:30".split()]
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12) | st.sampled_from(
@@ -33,7 +34,7 @@ def place() -> Path:
 
 
 @pytest.mark.long
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.dictionaries(TEXTS.filter(bool), st.lists(TEXTS, min_size=1, max_size=5, unique=True), min_size=1, max_size=4)
 )
@@ -52,7 +53,7 @@ def test_texts_come_back_from_the_spec(place, columns):
 
 
 @pytest.mark.long
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(NUMBERS, min_size=1, max_size=6) | st.lists(WHOLES, min_size=1, max_size=6), st.booleans())
 def test_numbers_are_all_inside_what_was_drafted(place, numbers, as_text):
     path = place / ("x.csv" if as_text else "x.parquet")

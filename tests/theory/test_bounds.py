@@ -42,6 +42,7 @@ def dense(W):
     return W
 
 
+@pytest.mark.covering("name kind", "epsilon")
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
@@ -58,6 +59,7 @@ def test_floors_are_below_every_mechanism(name, kind, epsilon):
                 assert max(classes, default=0) <= min(members, default=np.inf)
 
 
+@pytest.mark.covering
 @pytest.mark.long
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -36,6 +36,7 @@ def test_traces_of_histograms():
     assert few.first(2) > 1.5 * best(np.eye(8)).first(2)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("height", [0.4, 0.1, 0.01])
 def test_witnesses_are_feasible(name, height):
@@ -90,6 +91,7 @@ def shrunk_response(W, alpha, epsilon, kind):
     return n[np.argmax(risk <= alpha**2)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("kind", ["worst", "rms"])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
@@ -132,6 +134,7 @@ def test_floors_fall_in_alpha_and_epsilon(kind):
         assert (np.diff(table, axis=1) <= 0).all()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 @pytest.mark.parametrize("name", ["histogram", "cdf", "parities"])
 def test_small_alphas_need_nearly_the_unbiased(name, epsilon):

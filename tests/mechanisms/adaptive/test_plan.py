@@ -20,6 +20,7 @@ from leastnoise.release import merge
 from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, generator, ordered
+from tests.covering import examples
 from tests.release.dense import Dense, skewed_table, subsets, table_rows
 from tests.release.test_files import same_numbers
 
@@ -60,7 +61,7 @@ def asked(draw):
 
 
 @pytest.mark.long
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(asked())
 def test_spends_the_whole_budget_and_never_more(case):
     result, seed = case
@@ -80,6 +81,7 @@ def test_spends_the_whole_budget_and_never_more(case):
     assert len(origin.adaptive.expected) == sum(b.tables for b in result.workload.blocks)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", [n for n in WORKLOADS if n not in {"contrasts", "two contrasts"}])
 def test_every_kind_of_workload_can_be_asked_for(name, method, tmp_path):

@@ -131,6 +131,7 @@ def test_a_release_is_saved_paid_for_and_told(capsys, select):
     assert call(capsys, "ledger", "show", "people.ledger")[0] == 0
 
 
+@pytest.mark.long
 def test_a_release_as_json(capsys):
     more = ["--data", "people.parquet", "--json"]
     message = json.loads(call(capsys, "release", "auto.yaml", "--out", "out", *more)[1])
@@ -244,6 +245,7 @@ def test_completed_tables_are_labelled(capsys, out, missing):
     assert label == f"{COMPLETED}; this table was measured: without --complete it is unbiased"
 
 
+@pytest.mark.long
 def test_completed_tables_as_files(capsys, out, missing):
     code, text, _ = call(capsys, "table", out, *missing, "--complete", "--csv", "t.csv", "--parquet", "t.parquet")
     assert (code, text) == (0, "")
@@ -261,6 +263,7 @@ def test_tables_asked_for_are_listed_with_their_errors(capsys, out):
     assert message["tables"][0]["table"] == ["a", "b", "c"]
 
 
+@pytest.mark.long
 def test_other_releases_have_exact_errors(capsys):
     assert call(capsys, "release", "planned.yaml", "--data", "people.parquet", "--out", "two")[0] == 0
     assert call(capsys, "table", "two", "a", "--complete")[0] == 0
@@ -278,6 +281,10 @@ def test_the_rest_of_the_commands(capsys, out):
     assert len(pd.read_csv("rows.csv")) == 50
     code, text, _ = call(capsys, "report", out)
     assert (code, text.split(":")[0]) == (0, "wrote report.html")
+
+
+@pytest.mark.slow  # `test_files_and_folders_are_audited` audits a smaller spec
+def test_specs_are_audited(capsys):
     code, text, err = call(capsys, "audit", "adaptive.yaml", "--runs", "100", "--seed", "1", "--json")
     assert (code, err) == (0, "")
     message = json.loads(text)

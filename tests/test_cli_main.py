@@ -58,6 +58,7 @@ def test_a_release_is_saved_paid_for_and_told(capsys):
     assert (entry.status, entry.note, entry.cost) == ("finished", "first", new_release.cost)
 
 
+@pytest.mark.long
 def test_a_release_as_json(capsys):
     people().to_parquet("people.parquet")
     code, out, err = release(capsys, "people.parquet", "--dataset", "them", "--json")

@@ -286,6 +286,7 @@ def test_totals(capsys, folder):
     np.testing.assert_allclose(ln.load("out").values, [4, 4, 11], atol=0.1)
 
 
+@pytest.mark.long
 def test_the_ledger_is_debited(capsys):
     ln.Ledger.create("visits.ledger", ln.Budget(mu=1025), "visits")
     out, err = made(capsys, "--ledger", "visits.ledger", "--note", "first")

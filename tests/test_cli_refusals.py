@@ -76,6 +76,7 @@ def test_a_byte_order_mark_and_quoted_newlines_are_read(capsys):
     assert ln.Release.load("out").counts("age").round().tolist() == [0, 1, 0, 1, 0]
 
 
+@pytest.mark.long
 def test_a_table_name_with_a_quote(capsys):
     with duckdb.connect("x.db") as connection:
         connection.execute("""CREATE TABLE "pe""op'le" AS SELECT 1 AS age, 'F' AS sex""")
@@ -156,6 +157,7 @@ def test_an_interrupt_stops_the_engine():
     assert (book.entries(), list(Path().glob("*out*")), list(Path("aside").iterdir())) == ([], [], [])
 
 
+@pytest.mark.long
 def test_interrupted_after_the_debit(capsys, monkeypatch):
     def interrupted(*given):
         raise KeyboardInterrupt

@@ -221,6 +221,7 @@ def test_spec_page_names_every_key_and_family() -> None:
         assert f"`{word}`" in text, word
 
 
+@pytest.mark.long
 def test_pages_named_in_the_source_exist() -> None:
     files = [path for folder in ("src", "tests", "bench", "tools") for path in sorted((ROOT / folder).rglob("*.py"))]
     named = {link: file for file in files for link in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text())}

@@ -40,6 +40,7 @@ def least_worst_error(epsilon: float, most: int) -> float:
     return sqrt(optimize_result_highs.fun)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "most"), [(0.3, 4), (0.3, 16), (1.0, 4), (1.0, 16), (2.0, 10)])
 def test_floor_is_below_the_best_mechanism_there_is(epsilon: float, most: int) -> None:
     floor = 1 / (2 * sinh(epsilon / 2) + 2 * tan(pi / (most + 2)))

@@ -109,6 +109,7 @@ def test_floats_are_seen(line, result):
     assert list(floats_in(f"def f(x: float) -> float:\n    {line}")) == result
 
 
+@pytest.mark.long
 def test_everything_that_reads_counts_is_watched():
     """A function that asks the gate for tables is in the list, or what it does with them is not published."""
     watched = {label(item) for item in WATCHED}

@@ -133,6 +133,7 @@ def readers_of_counts(path):
                 yield f"{name} imports {makes}; use mechanisms.mechanism.run_once"
 
 
+@pytest.mark.long
 def test_only_the_gate_reads_counts():
     """No other module calls a method of a source, or makes one, but for those that say why (see `MAKERS`)."""
     assert not [line for path in outside_the_gate() for line in readers_of_counts(path)]

@@ -9,6 +9,7 @@ import pytest
 from tests.test_layers import FILES, OTHERS, SOURCE, parsed
 
 SECTION = re.compile(r"^Guarantees:(.*?)(?:\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
+TEST = re.compile(r"^ *(?:async )?def test_(\w+)\(", re.MULTILINE)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
@@ -19,13 +20,12 @@ def guarantees(docstring: str) -> Iterator[str]:
 
 
 def names_of_tests() -> set[str]:
-    functions = (node for path in OTHERS for node in ast.walk(parsed(path)))
-    return {f.name.removeprefix("test_") for f in functions if isinstance(f, ast.FunctionDef) and f.name[:5] == "test_"}
+    return {name for path in OTHERS for name in TEST.findall(path.read_text("utf-8"))}
 
 
 def test_every_guarantee_is_a_test():
     tests, untested, number = names_of_tests(), [], 0
-    for path in FILES:
+    for path in (path for path in FILES if "Guarantees:" in path.read_text("utf-8")):
         for node in ast.walk(parsed(path)):
             names = list(guarantees(ast.get_docstring(node) or "")) if isinstance(node, DOCUMENTED) else []
             untested += [f"{path.relative_to(SOURCE)}: {name}" for name in names if name not in tests]

@@ -190,6 +190,7 @@ def test_answers_name_the_nodes():
     assert labels[:4] == ["geo under all", "geo under north", "geo under south", "geo under west"]
 
 
+@pytest.mark.long
 def test_releases_come_back_and_merge(tmp_path):
     plan = ln.plan(WORKLOADS["by sex"], BUDGET, solver="tree")
     one, two = (plan.run(Table(DOMAIN, counts()), random_source=SeededRandomSource(s)) for s in (3, 4))

@@ -104,10 +104,12 @@ def test_every_module_has_a_layer():
     assert not homeless, "give these modules a place in LAYERS"
 
 
+@pytest.mark.long
 def test_imports_point_one_way():
     assert not [line for module in MODULES if layer(module) in LAYERS for line in backward(module)]
 
 
+@pytest.mark.long
 def test_no_import_cycles():
     # A package's own file gathers names for users; within the package, modules import each other, not the gathering.
     graph = {
@@ -127,6 +129,7 @@ def test_doors_are_used_and_open_only_inside_functions():
         assert target not in imported(MODULES[module], module, inside=False), f"{module} imports {target} at import"
 
 
+@pytest.mark.long
 def test_no_class_has_slots_that_later_modules_fill():
     filled = [
         f"{module}: {ast.unparse(node)}"

@@ -217,6 +217,7 @@ def made(tmp_path_factory) -> Callable[[str, bool], tuple[Path, Any]]:
     return make
 
 
+@pytest.mark.long
 @pytest.mark.covering("kind output", "seeded")
 @pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "secure"])
 @pytest.mark.parametrize(("kind", "output"), OUTPUTS, ids=lambda name: name)

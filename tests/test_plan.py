@@ -78,6 +78,7 @@ def test_every_objective_obeys_the_laws(objective, name):
 SEARCHED = ["prefix 5", "hybrid", "families by set", "row weights", "affine", "matrix 1-way", "contrasts"]
 
 
+@pytest.mark.long
 @pytest.mark.covering
 @pytest.mark.parametrize("name", [n if n in SEARCHED else pytest.param(n, marks=pytest.mark.slow) for n in WORKLOADS])
 @pytest.mark.parametrize("objective", ["max", {"lr": 3}], ids=str)

@@ -114,6 +114,7 @@ def test_bad_style_sheets_are_noticed(tmp_path: Path) -> None:
     assert list(site_build.problems(tmp_path)) == ["a.css: loads https://fonts.example/a.css"]
 
 
+@pytest.mark.long
 def test_a_dead_link_or_a_page_outside_the_navigation_stops_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,18 +47,21 @@ def test_help_imports_no_command():
     assert ours == {"leastnoise._lazy", "leastnoise.errors", "leastnoise.cli", "leastnoise.cli.registry"}
 
 
+@pytest.mark.long
 def test_plans_need_no_data_libraries(folder):
     results = modules(COMMAND, "plan", "spec.yaml")
     assert heavy(results) == {"cryptography", "numpy", "pydantic", "scipy", "yaml"}
     assert not {"scipy.stats", "leastnoise.sources.convert"} & set(results)
 
 
+@pytest.mark.long
 def test_answers_need_no_data_libraries(folder):
     results = modules("import leastnoise as ln; ln.load('release').ask('age < 5')")
     assert heavy(results) == {"cryptography", "numpy", "pydantic", "scipy"}
     assert not {"scipy.stats", "leastnoise.sources.convert"} & set(results)
 
 
+@pytest.mark.long
 def test_counts_from_arrays_need_no_engine():
     work = "ln.Workload(ln.Domain.of(a=4)).marginals(ways=1)"
     code = f"import leastnoise as ln; ln.plan({work}, ln.Budget(mu=1)).run([1] * 4)"
@@ -85,6 +88,7 @@ def test_exported_names_are_those_that_type_checkers_see():
             assert getattr(package, exported) is not None, f"{name}.{exported}"
 
 
+@pytest.mark.long
 def test_modules_never_hide_the_objects_that_have_their_names():
     code = (
         "import leastnoise.mechanisms.tables.plan, leastnoise.domain.hierarchies, leastnoise.strategies.norms\n"
@@ -119,6 +123,7 @@ def test_the_list_of_commands_says_what_each_says_itself():
             assert " ".join(first.split()) == entry.help
 
 
+@pytest.mark.long
 def test_options_of_commands_are_completed():
     requests = {"_LEASTNOISE_COMPLETE": "complete_bash", "COMP_WORDS": "leastnoise plan --so", "COMP_CWORD": "2"}
     code = "import sys; sys.argv[0] = 'leastnoise'; from leastnoise.cli import main; main()"

@@ -95,6 +95,7 @@ def says_nothing(hint: ast.AST) -> bool:
     return any(says_nothing(child) for child in ast.iter_child_nodes(hint))
 
 
+@pytest.mark.long
 def test_functions_are_short():
     lines = [function.lines for function in functions()]
     assert len(lines) > 1_000  # they are found
@@ -107,6 +108,7 @@ def test_functions_are_typed():
     assert len(untyped) <= (1 - TYPED) * len(functions()), untyped
 
 
+@pytest.mark.long
 def test_users_see_types():
     """No `Any` in what users call, but where no type exists (see `NO_TYPE`)."""
     hints = [(f.place, name, hint) for f in functions() if f.public for name, hint in f.hints if hint is not None]

@@ -26,6 +26,7 @@ def session() -> Any:
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than counting a few rows
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "2",
+        "spark.locality.wait": "0s",  # a free executor takes a task at once, instead of 3 s later
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.log.level": "OFF",
     }

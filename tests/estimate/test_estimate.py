@@ -33,6 +33,7 @@ def replicated(release) -> Estimate:
     return release.fit(mixtures=2, components=3, replicates=3)
 
 
+@pytest.mark.long
 def test_asks_the_same_language_also_out_of_reach(estimate, release):
     whole = estimate.counts(*DOMAIN.names)
     for question in ("age < 23 and sex = 'F'", "income < 4000 and flag = true", "2 * (sex = 'M') - (age = 20)", "*"):
@@ -43,6 +44,7 @@ def test_asks_the_same_language_also_out_of_reach(estimate, release):
         release.ask("income < 4000 and flag = true")
 
 
+@pytest.mark.long
 def test_answers_say_that_they_are_biased(estimate, replicated):
     plain, message = estimate.ask("sex = 'F'"), replicated.ask("sex = 'F'", confidence=0.9)
     assert plain.std_error is None
@@ -56,6 +58,7 @@ def test_answers_say_that_they_are_biased(estimate, replicated):
     assert wider.value == message.value
 
 
+@pytest.mark.long
 def test_tables(estimate, replicated):
     frame = estimate.table("sex", "income")
     assert list(frame) == ["sex", "income", "count"]

@@ -109,6 +109,7 @@ def test_closer_than_unbiased_tables_on_sparse_data():
         assert ours < 0.5 * plain, (seed, ours, plain)
 
 
+@pytest.mark.long
 def test_tables_are_nonnegative_consistent_and_sum_to_the_total():
     release = released(ln.Workload(WIDE).marginals(ways=2), drawn(6))
     estimate = release.fit(mixtures=2)
@@ -186,6 +187,7 @@ def test_more_mixtures_keep_those_there_were():
         assert np.array_equal(a, b[: len(a)])
 
 
+@pytest.mark.long
 def test_attributes_that_were_not_measured_stay_with_their_prior():
     release = released(ln.Workload(WIDE).marginals("a", "b"), drawn(9))
     estimate = release.fit(mixtures=2)

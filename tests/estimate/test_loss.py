@@ -119,6 +119,7 @@ def test_simulated_measurements_are_the_model_with_noise_of_the_right_size(relea
     assert np.mean(values) / numbers == pytest.approx(1, abs=6 * np.sqrt(2 / (200 * numbers)))
 
 
+@pytest.mark.long
 def test_known_totals_are_met_closely():
     """What is known without noise stands as a very precise measurement, also where it contradicts the others."""
     release = releases("uniform", [CASES["same plan"][1][0]])[0]

@@ -154,6 +154,7 @@ def test_refuses_any_changed_byte(estimate, file):
 ODD = [None, True, -1, 0, 2, 1e400, 1e-300, "", "x", [], {}, [[]], {"a": 1}, 10**400, "\n"]
 
 
+@pytest.mark.long
 def test_refuses_forged_headers(estimate, file):
     """Every field replaced by what does not belong there, with the checksums right again."""
     header, numbers = parts(file)

@@ -13,7 +13,7 @@ from tests.fuzz.launcher import Launcher
 
 pytestmark = pytest.mark.long
 
-QUICK = {"specs": 800, "releases": 800, "pages": 150, "local": 4000, "data": 200, "files": 800}
+QUICK = {"specs": 400, "releases": 400, "pages": 100, "local": 2000, "data": 150, "files": 400}
 SLOW = {"specs": 150_000, "releases": 100_000, "pages": 50_000, "local": 550_000, "data": 75_000, "files": 75_000}
 BATCH = {"specs": 7_500, "releases": 10_000, "pages": 2_500, "local": 55_000, "data": 2_500, "files": 7_500}
 BATCHES = [(kind, first) for kind in SLOW for first in range(0, SLOW[kind], BATCH[kind])]

@@ -124,6 +124,7 @@ def test_states_merge(capsys):
     )
 
 
+@pytest.mark.long
 def test_progress_of_a_long_collection(monkeypatch):
     """Asked for without a terminal, progress is plain lines on stderr, two seconds apart."""
     reports("mon.bin", 300)

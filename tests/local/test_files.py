@@ -67,6 +67,7 @@ def test_damaged_files(tmp_path):
         load_plan(path)
 
 
+@pytest.mark.long
 def test_flipped_bytes_are_noticed(tmp_path):
     plan = prefix_plan()
     save_plan(plan, tmp_path / "plan")

@@ -147,6 +147,7 @@ def test_empty_files_have_no_reports():
     assert read_reports(prefix_plan(), write("none", b"")).reports == 0
 
 
+@pytest.mark.long
 @given(st.binary(max_size=60))
 def test_lines_never_fail(line):
     assert isinstance(from_line(line), bytes)
@@ -286,6 +287,7 @@ def test_a_damaged_plan_inside_is_told():
     assert State.load("b.state", "a.plan").collector.reports == 0
 
 
+@pytest.mark.long
 def test_counts_are_exact_over_many_files():
     state, rng = State.start("a.plan"), np.random.default_rng(0)
     sizes = rng.integers(1, 60, 40).tolist()

@@ -133,6 +133,7 @@ def test_notices_people_with_more_rows_than_are_allowed(name, mutate):
 # --- adaptive runs ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_notices_surveys_with_half_the_noise(mutate):
     """Their part is small: a cost that is too low shows because runs spend all of it."""
     mutate.setattr(
@@ -158,6 +159,7 @@ def test_notices_a_measurement_that_is_not_paid_for(mutate):
 # --- ledgers and processes --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_notices_kinds_of_costs_that_are_added_up(tmp_path, mutate):
     """In a ledger for replaced rows, exact counts would distinguish them for certain."""
     mutate.setattr(Ledger, "_check", no_check)
@@ -169,6 +171,7 @@ def test_notices_kinds_of_costs_that_are_added_up(tmp_path, mutate):
     assert shift == inf
 
 
+@pytest.mark.long
 def test_notices_streams_that_go_on_in_every_fork(mutate):
     mutate.setattr(BoundRandomSource, "words", lambda self, count: self._random_source.words(count))
     stream = ln.mechanisms.Stream(ln.matrix_plan(ln.running_totals(4), ln.Budget(mu=0.001)))

@@ -29,6 +29,7 @@ def composed(budgets, neighbours):
     return [Cost(budget.exact_cost, neighbours) for budget in budgets]
 
 
+@pytest.mark.covering("name neighbours", "delta")
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("name", COMPOSITIONS)
@@ -73,6 +74,7 @@ def test_shapes_of_events():
     assert dp_event(Cost(Fraction(0))) == dp_accounting.NoOpDpEvent()
 
 
+@pytest.mark.long
 @given(st.fractions(Fraction(1, 10**12), 10**6))
 def test_noise_is_never_overstated(x):
     value = Fraction(dp_event(Cost(x)).noise_multiplier)

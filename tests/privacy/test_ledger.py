@@ -111,6 +111,7 @@ def test_relative_paths_survive_a_change_of_folder(tmp_path, monkeypatch):
 # Exactness
 
 
+@pytest.mark.long
 def test_ten_decimals_fill_the_budget(path):
     ledger = Ledger.create(path, RHO, "people")
     for k in range(10):
@@ -314,6 +315,7 @@ def test_other_databases_are_no_ledgers(path):
     assert refused(LeastnoiseError, Ledger.open, path) == text
 
 
+@pytest.mark.long
 def test_newer_ledgers_are_refused(ledger, path):
     tamper(path, "PRAGMA user_version = 3")
     text = f"the ledger {path} is from a newer leastnoise (format 3, this one knows 2); update leastnoise"
@@ -398,6 +400,7 @@ def test_a_lock_is_waited_for_and_then_told(ledger, path):
     assert waiting.debit(SMALL, "f").id == 1
 
 
+@pytest.mark.long
 def test_debits_are_synced_with_their_folder(ledger, path):
     with ledger._file.writing() as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA

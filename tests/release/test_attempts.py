@@ -167,6 +167,7 @@ def test_runs_that_come_to_their_end_tell_little(tmp_path):
     assert high - low > 1
 
 
+@pytest.mark.long
 def test_the_same_coding_may_be_asked_for_again(tmp_path):
     book = Ledger.create(tmp_path / "x.ledger", ln.Budget(mu=1), "people", attempts=1)
     for _ in range(3):
@@ -204,6 +205,7 @@ def exact_plan(values="abcd", rows=None):
     return tree_plan({"leaf": Tree.binary(2)}, budget=budget, exact_level=1, values=list(values))
 
 
+@pytest.mark.long
 def test_exact_counts_of_other_things_do_not_add_up(tmp_path):
     """Whatever decides what is counted: the values of leaves, the column, rules, and which rows of people are kept."""
     plan = exact_plan()

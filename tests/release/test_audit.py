@@ -289,6 +289,7 @@ def test_halved_noise_is_flagged(monkeypatch):
     assert re.fullmatch(r"VIOLATION: mu is at least 1\.[1-4]\d*, claimed is 1 \(confidence 0\.99\)", result.verdict)
 
 
+@pytest.mark.long
 def test_variances_below_the_budget_are_flagged():
     plan = planned(ln.Budget(mu=1))
     halved = tuple(

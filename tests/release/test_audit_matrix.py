@@ -72,6 +72,7 @@ def test_noise_used_twice_is_noticed_in_streams(monkeypatch):
     assert examine(of_stream(ln.mechanisms.StreamPlan.of(plan)), 200, 0.99).mu > 3  # as far as 200 runs can see
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("queries", [W, ln.running_totals(1200)], ids=["matrix", "long"])
 def test_honest_plans_pass(queries, budget):

@@ -39,7 +39,7 @@ QUESTIONS = [
     "true",
 ]
 AFFINE = Affine().rows((10, 10))[[3, 8, 12]].reshape(-1, 10, 10)  # of income and hours
-pytestmark = pytest.mark.xdist_group("calibration")  # the runs are made once, in one worker
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("calibration")]  # the runs are made once, in one worker
 
 ALARM = 1e-6  # over all checks of one test, by Bonferroni
 
@@ -134,7 +134,6 @@ def runs():
     return Runs(plan, 2_000, SeededRandomSource)
 
 
-@pytest.mark.long
 def test_scores_are_standard_normal(runs):
     """False alarms: 1e-6, Bonferroni over about 150 cells and questions."""
     assert runs.scores.shape == (2_000, 40 + 100 + 8 + 9)
@@ -193,7 +192,6 @@ def test_runs_are_independent(runs):
     assert np.abs(lagged).max() < norm.isf(ALARM / (2 * x.shape[1])) + 0.5  # products have heavier tails
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("options", [{"neighbours": "replace"}, {"rows_per_person": 3}], ids=str)
 def test_other_neighbours_are_calibrated(options):
     """False alarms: 1e-6 for the scores and 1e-6 for the coverage, Bonferroni over all columns."""
@@ -206,7 +204,6 @@ def test_other_neighbours_are_calibrated(options):
         assert np.abs(few.differences[:, -1]).max() < 1e-6
 
 
-@pytest.mark.long
 def test_secure_noise_is_calibrated():
     """No seed here: this noise differs in every run, so a false alarm happens once in 10^9 test runs.
 

@@ -199,6 +199,7 @@ def test_delta_is_the_stated_one():
 # Writing
 
 
+@pytest.mark.long
 def test_existing_folders_are_not_replaced_unless_asked(out):
     release = released()
     release.save(out, tables="csv")
@@ -283,6 +284,7 @@ def test_failed_replacement_keeps_the_old_one(steps, out, monkeypatch):
 # Running into a folder
 
 
+@pytest.mark.long
 def test_run_debits_measures_saves_and_finishes(out, tmp_path):
     ledger = ln.Ledger.create(tmp_path / "l", ln.Budget(epsilon=2, delta=1e-9), "people")
     plan = ln.plan(WORK, BUDGET)
@@ -300,6 +302,7 @@ def test_run_debits_measures_saves_and_finishes(out, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_nothing_is_spent_where_nothing_can_be_written(out, tmp_path, monkeypatch):
     ledger = ln.Ledger.create(tmp_path / "l", ln.Budget(epsilon=2, delta=1e-9), "people")
     plan, data = ln.plan(WORK, BUDGET), counts(DOMAIN)
@@ -370,6 +373,7 @@ def test_damage_names_the_file_and_the_fix(out):
     assert refused(out) == f"{out} has no tables/1-a.csv, so it is not a whole release; {fix}"
 
 
+@pytest.mark.long
 def test_files_that_are_not_listed_do_not_matter(out):
     release = released()
     release.save(out)

@@ -178,6 +178,7 @@ def off_by() -> float:
     )
 
 
+@pytest.mark.long
 def test_private_pgm_fits_the_released_tables():
     # in a process of its own: its library starts threads, after which nothing in this process could fork
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -151,6 +151,7 @@ def test_counts_the_rows_that_match(question, seed):
     assert parse(domain, text).evaluate(counts) == expected
 
 
+@pytest.mark.long
 @given(questions(), st.integers(0, 99))
 def test_predicate_marks_the_cells_that_match(question, seed):
     domain, ((_, (text, holds)), *_) = question
@@ -466,12 +467,12 @@ def outcome(text):
         return str(error)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["(", "not ", "age<3 and ", "age<3 or ", "age=3+", "x", "'", "`", '""', "-", "1", "1.", "age in (1,", "(age<3)"]
-    + ["0", "not(", "-(", "2*(", "(((age=1)))or", "between "],
-)
-@pytest.mark.parametrize("part", [32, pytest.param(4, marks=pytest.mark.slow)])
+REPEATED = ["(", "not ", "age<3 and ", "age<3 or ", "age=3+", "x", "'", "`", '""', "-", "1", "1.", "age in (1,"]
+REPEATED += ["(age<3)", "0", "not(", "-(", "2*(", "(((age=1)))or", "between "]
+LONGEST = [pytest.param(text, 1, marks=[pytest.mark.slow] * (text != "(")) for text in REPEATED]
+
+
+@pytest.mark.parametrize(("text", "part"), [*((text, 8) for text in REPEATED), *LONGEST])
 def test_work_grows_no_faster_than_the_text(text, part):
     """Twice the text is twice the calls, besides those for any text; quadratic work would be four times as many."""
 
@@ -480,5 +481,6 @@ def test_work_grows_no_faster_than_the_text(text, part):
             outcome(text * (length // len(text)))
         return work.calls
 
-    assert calls(MAX_TEXT // part) <= 2.1 * calls(MAX_TEXT // (2 * part)) + 1_000
-    outcome(text * (MAX_TEXT // len(text)))  # the longest there is: an answer or one line
+    longest = MAX_TEXT // part
+    assert calls(longest // 4) <= 2.1 * calls(longest // 8) + 1_000
+    outcome(text * (longest // len(text)))  # an answer or one line

@@ -54,6 +54,7 @@ def test_terms_are_small(query):
         assert all(np.ptp(weights, axis=axis).any() for axis in range(weights.ndim))
 
 
+@pytest.mark.long
 @given(QUERIES, QUERIES, st.sampled_from([-2, 0, 0.5, np.float64(3), np.int64(2)]))
 def test_arithmetic_is_that_of_the_weights(a, b, number):
     assert np.array_equal(dense((a + b).terms), dense(a.terms) + dense(b.terms))
@@ -64,6 +65,7 @@ def test_arithmetic_is_that_of_the_weights(a, b, number):
     assert (a - a).terms == ()
 
 
+@pytest.mark.long
 @given(QUERIES, QUERIES)
 def test_equal_queries_are_equal_functions(a, b):
     assert a == LinearQuery(DOMAIN, a.terms[::-1])
@@ -212,6 +214,7 @@ def test_constant_vectors_take_no_cells():
 FACTORS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**32 - 1)), max_size=4)
 
 
+@pytest.mark.long
 @given(st.lists(FACTORS, max_size=3))
 def test_conditions_match_dense_logic(groups):
     """An `or` of `and`s, through negation, against boolean arrays over all cells."""

@@ -46,6 +46,7 @@ def test_rows_of_an_event_log_are_counted(plan):
     ).all()
 
 
+@pytest.mark.long
 def test_intervals_cover(plan):
     # 95% intervals, 400 runs of 5 queries: the mean coverage has a standard error of at most 0.011 even if the five
     # move together; false alarms below 1e-6 at five of them.
@@ -54,6 +55,7 @@ def test_intervals_cover(plan):
     assert abs(inside - 0.95) < 5 * 0.011
 
 
+@pytest.mark.long
 def test_standard_errors_match_a_simulation(plan):
     # 2,000 runs: a variance has a relative standard error of 3.2%; 5 queries, false alarms below 1e-6 at 17%.
     drawn = np.array([plan.run(COUNTS, random_source=SeededRandomSource(seed)).values for seed in range(2000)])
@@ -217,6 +219,7 @@ def test_forged_headers_are_refused_even_with_their_checksum(plan, tmp_path):
             MatrixRelease.load(tmp_path / "a")
 
 
+@pytest.mark.long
 def test_too_many_queries_at_once_are_refused():
     release = matrix_plan(running_totals(100_000), BUDGET).run(
         np.ones(100_000, dtype=int), random_source=SeededRandomSource(1)

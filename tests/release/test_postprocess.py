@@ -121,6 +121,7 @@ def test_totals_of_pairs_may_list_names_in_any_order():
     assert_allclose(one.counts("a", "c"), table.sum(1), atol=1e-9)
 
 
+@pytest.mark.long
 def test_totals_stay_unbiased_with_honest_errors():
     # The mean of 300 standardised errors of one cell is within 5 / sqrt(300), its variance within 5 sqrt(2 / 300):
     # false-alarm rates 6e-7 each.

@@ -86,6 +86,7 @@ def probes_of(release):
     return [p for part in release.parts for noisy_queries in part.integer_plan.noisy_queries for p in noisy_queries]
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("least squares")  # they have releases in common
 def test_cases_have_every_kind_of_strategy():
     noisy_queries = [p for case in CASES for p in probes_of(released(*case)[0])]
@@ -103,6 +104,7 @@ def few_dense_cells(monkeypatch):
     clear_cache()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_dense_cells")
 @pytest.mark.parametrize("baseline", ["search", "uniform"])
 def test_answers_are_least_squares_with_levels(baseline):

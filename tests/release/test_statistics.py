@@ -206,6 +206,8 @@ def test_quantile_is_the_hull_of_values_not_ruled_out(release, q, where):
     assert quantile.low <= quantile.value <= quantile.high
 
 
+@pytest.mark.long
+@pytest.mark.covering("rows q", "name")
 @pytest.mark.parametrize("name", ["age", "income"])
 @pytest.mark.parametrize(("rows", "q"), [(3_000, 0.5), (150, 0.25), (40, 0.9)])
 def test_quantile_covers(name, rows, q, rng):
@@ -293,6 +295,7 @@ def test_joint_is_never_wider_than_sidak(rng, shape, confidence):
     assert quantile(confidence) <= width <= quantile(confidence, shape[0])
 
 
+@pytest.mark.long
 def test_joint_is_narrower_where_answers_are_alike(rng):
     coordinates = rng.normal(size=(300, 3))
     assert joint_quantile(coordinates, 0.95) < 0.85 * quantile(0.95, 300)

@@ -113,6 +113,7 @@ def test_large_counts_survive(folder):
 # --- torn and forged journals (processes that are killed: tests/kills) ------------------------------------------------
 
 
+@pytest.mark.long
 def test_torn_lines_are_dropped(plan, folder):
     message = started(plan, folder, 3)
     whole = (folder / JOURNAL).read_bytes()
@@ -126,6 +127,7 @@ def test_torn_lines_are_dropped(plan, folder):
             assert (folder / JOURNAL).read_bytes() == (whole if complete else before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flip", [0x01, 0x10, 0x80])
 def test_any_other_change_is_refused(flip, plan, folder):
     started(plan, folder, 3)
@@ -236,6 +238,7 @@ def test_forks_cannot_add(plan, folder, monkeypatch):
         )
 
 
+@pytest.mark.long
 def test_threads_take_turns(folder):
     plan = ln.matrix_plan(ln.running_totals(60), BUDGET)
     with ln.mechanisms.Stream(plan, folder=folder) as stream:
@@ -281,6 +284,7 @@ def test_counts_are_in_the_journal_alone_which_is_private(folder):
 # --- money and noise --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_ledger_is_debited_once(plan, folder, tmp_path):
     ledger = ln.Ledger.create(tmp_path / "a.ledger", BUDGET, "log")
     started(plan, folder, 3, ledger=ledger, dataset="log")
@@ -305,6 +309,7 @@ def test_other_ledgers_are_refused(plan, folder, tmp_path):
     assert text == f"the ledger {ledger.path} has no debit of this stream; give the one it was opened with"
 
 
+@pytest.mark.long
 def test_nothing_appears_without_a_debit(plan, folder, tmp_path):
     ledger = ln.Ledger.create(tmp_path / "a.ledger", ln.Budget(mu=0.01), "log")
     with pytest.raises(ln.BudgetError):

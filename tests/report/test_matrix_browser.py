@@ -11,6 +11,7 @@ from tests.engines.chromium import Visit
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("steps", [5, 300])
 @pytest.mark.parametrize("width", [320, 1100])
 def test_pages_fit_the_screen(steps, width, browser, tmp_path):

@@ -171,6 +171,7 @@ def test_pages_are_small():
     assert len(render(fields).encode()) < 300_000
 
 
+@pytest.mark.long
 def test_large_releases_have_small_pages():
     domain = ln.Domain.of({f"q{k}": range(12) for k in range(200)})
     plan = ln.plan(ln.Workload(domain).marginals(ways=2).prefix(*domain.names, ways=1), ln.Budget(mu=1))

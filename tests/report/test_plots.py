@@ -35,6 +35,7 @@ def test_kinds_of_marks():
     assert plot_table(survey(), "age", "sex").to_dict()["mark"]["type"] == "rect"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [(EVIL,), (EVIL, "count"), ("a'b\"c<d>&", "{{data}}")])
 def test_any_name_is_drawn(names):
     vl_convert = pytest.importorskip("vl_convert")

@@ -389,6 +389,7 @@ def test_spark_agrees_on_all_kinds(rng):
 # --- people -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @given(problem=problems(), seed=st.integers(0, 100))
 @settings(max_examples=examples(30))
 def test_the_order_of_rows_changes_nothing(problem, seed):

@@ -61,6 +61,7 @@ def test_memory_keeps_all_words_apart():
     assert counted(pa.table({"person": IDS, "word": IDS})) == expected()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT", "NOCASE.NOACCENT", "NFC"])
 def test_duckdb(collation, tmp_path):
     with duckdb.connect(str(tmp_path / "people.db")) as connection:
@@ -71,6 +72,7 @@ def test_duckdb(collation, tmp_path):
     assert counted(f"duckdb://{tmp_path / 'people.db'}?table=t") == expected()
 
 
+@pytest.mark.long
 def test_files(tmp_path):
     parquet.write_table(pa.table({"person": IDS, "word": IDS}), tmp_path / "people.parquet")
     pd.DataFrame({"person": IDS, "word": IDS}).to_csv(tmp_path / "people.csv", index=False)

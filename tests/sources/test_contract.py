@@ -21,12 +21,14 @@ ALL_SETS = [axes for size in range(4) for axes in permutations(range(3), size)]
 every_source = pytest.mark.parametrize("make", params([*FACTORIES, *ENGINES]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", params(FACTORIES))
 @given(problem=problems())
 def test_counts_match_brute_force(make, problem):
     check_counts(make, *problem)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", params(sorted(set(ENGINES) - {"Spark"})))
 @settings(max_examples=examples(15))  # a connection takes longer than counting
 @given(problem=problems())
@@ -34,6 +36,7 @@ def test_engines_match_brute_force(make, problem):
     check_counts(make, *problem)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", params(["Spark"]))
 @settings(max_examples=3, phases=[Phase.generate])
 @given(problem=problems())
@@ -77,6 +80,7 @@ def test_results_are_fresh(make):
         np.testing.assert_array_equal(table, brute_force(DOMAIN, ROWS, axes))
 
 
+@pytest.mark.long
 @pytest.mark.covering
 @every_source
 @pytest.mark.parametrize("copies", [1, 4_000])  # with many rows, several sets may be counted at once

@@ -94,6 +94,7 @@ def test_writes_are_seen(code, result):
     assert len(writes(code)) == result
 
 
+@pytest.mark.long
 def test_nothing_else_writes_renames_or_syncs():
     entries = {str(path.relative_to(SOURCE)): calls for path in ELSEWHERE if (calls := writes(path.read_text()))}
     assert entries == {}, "write it with leastnoise.storage.files"

@@ -185,6 +185,7 @@ def test_the_example_is_adaptive():
 # the release
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "kind"),
     [

@@ -144,6 +144,7 @@ class Failing(Table):
             yield table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_what_fails_after_the_debit_stays_debited(method, tmp_path):
     ledger = book(tmp_path, times=9)

@@ -220,6 +220,7 @@ def test_forged_noise_is_refused(out):
     assert "the stated privacy cost is not that of the measurements" in refused(out)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_forged_arrays_fail_in_one_line(out, seed):
     """Every checksum is right again, but arrays are not those of a tree."""

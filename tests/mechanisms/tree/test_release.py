@@ -268,6 +268,7 @@ def test_nothing_is_spent_on_bad_input(ledger, tmp_path):
     assert not ledger.entries()
 
 
+@pytest.mark.long
 def test_the_ledger_knows_of_exact_counts(tmp_path):
     """Their cost is a promise of its own kind: it goes into no ledger but one for the same exact counts."""
     plan = tree_plan(regions(), targets=5, exact_level=1)

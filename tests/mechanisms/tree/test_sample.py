@@ -97,11 +97,11 @@ def test_same_result_for_any_threads(tree, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.parametrize("tree", [Tree.binary(10), Tree.balanced(1_000, 3)], ids=["even", "ragged"])
-def test_pieces_have_the_right_variances(tree, rng, monkeypatch):
+@pytest.mark.parametrize("draws", [200, pytest.param(400, marks=pytest.mark.slow)])
+def test_pieces_have_the_right_variances(tree, draws, rng, monkeypatch):
     """Where a tree is cut into pieces every node still has its variance. False alarm 1e-6."""
     monkeypatch.setattr(sampling, "_CHUNK", 64)
     cascade = Cascade.by_level(tree, 4)
-    draws = 400
     sums = np.stack([np.append(0, np.cumsum(gaussian_noise(rng, cascade))) for _ in range(draws)])
     nodes = sums[:, tree.starts + tree.sizes] - sums[:, tree.starts]
     squares = np.sum(nodes**2, axis=0) / 4

@@ -37,7 +37,7 @@ def mark_others(items: Iterable[pytest.Item]) -> None:
     """Of each test marked `covering`, mark the cases `slow` that are not needed for every value to occur."""
     tests = defaultdict[str, list[pytest.Function]](list)
     for item in items:
-        covered = isinstance(item, pytest.Function) and item.get_closest_marker("covering")
+        covered = hasattr(item, "callspec") and item.get_closest_marker("covering")
         if covered and not item.get_closest_marker("slow"):
             tests[item.nodeid.split("[")[0]].append(item)
     for cases in tests.values():

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -29,18 +30,33 @@ def test_crosses_are_as_long_as_their_longest_list_and_balanced():
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
-@pytest.mark.covering
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("letter", LETTERS)
-def test_cases_that_are_not_needed_are_slow(letter, number, request):
-    """All of these run in `make slow` or in `make test`: the cases with the mark are those beyond the covering ones."""
-    cases = [item for item in request.session.items if getattr(item, "originalname", None) == request.node.originalname]
-    listed = [values(case) for case in cases]
-    assert [("letter", f"['{letter}']"), ("number", f"[{number}]")] == sorted(values(request.node))
-    if len(cases) == len(LETTERS) * len(NUMBERS):
-        quick = [place for place, case in enumerate(cases) if not case.get_closest_marker("slow")]
-        assert quick == chosen(listed)
-        assert len(quick) == len(LETTERS)
+class Case:
+    """As much of a collected test as matters here."""
+
+    def __init__(self, *marks, **parameters):
+        self.nodeid = f"tests/test_x.py::test_law[{parameters}]"
+        self.callspec, self.marks = SimpleNamespace(params=parameters), {mark.name: mark.mark for mark in marks}
+
+    def get_closest_marker(self, name):
+        return self.marks.get(name)
+
+    def add_marker(self, mark):
+        self.marks[mark.name] = mark.mark
+
+
+def test_cases_that_are_not_needed_are_slow():
+    cases = [Case(pytest.mark.covering, letter=x, number=n) for x, n in product(LETTERS, NUMBERS)]
+    mark_others(cases)
+    kept = [case.callspec.params for case in cases if "slow" not in case.marks]
+    assert len(kept) == len(LETTERS)
+    assert {case["number"] for case in kept} == set(NUMBERS)
+
+
+def test_slow_cases_are_not_chosen():
+    first = Case(pytest.mark.covering, pytest.mark.slow, letter="a", number=0)
+    others = [Case(pytest.mark.covering, letter=x, number=0) for x in "ab"]
+    mark_others([first, *others])
+    assert [sorted(case.marks) for case in others] == [["covering"], ["covering"]]
 
 
 @pytest.mark.covering("letter other", "number")

@@ -5,7 +5,6 @@ import math
 import os
 from collections import Counter
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -145,16 +144,16 @@ HOLDERS = {
 }
 
 
+@pytest.mark.covering("holder rules", "unit")
 @pytest.mark.parametrize("holder", [pytest.param(name, marks=MARKS.get(name, ())) for name in HOLDERS])
-def test_all_kinds_of_columns(holder, rng, tmp_path):
+@pytest.mark.parametrize("unit", [UNIT, None, replace(UNIT, missing="error")], ids=["people", "rows", "every id"])
+@pytest.mark.parametrize("rules", [MIXED_RULES, NO_RULES], ids=["rules", "no rules"])
+def test_all_kinds_of_columns(holder, rules, unit, rng, tmp_path):
     table = mixed(rng)
-    data = HOLDERS[holder](table, tmp_path)
-    cases = list(product((MIXED_RULES, NO_RULES), (UNIT, None, replace(UNIT, missing="error"))))
-    for rules, unit in cases[::4] if holder == "Spark" else cases:  # where a query takes seconds
-        result = check(data, MIXED, rules=rules, unit=unit)
-        assert summed_up(result) == plain(MIXED, rules, table, unit)
-        assert result.ok == (rules is MIXED_RULES and (unit is None or unit.missing == "drop"))
-        assert result.counted > 50 or rules is NO_RULES
+    result = check(HOLDERS[holder](table, tmp_path), MIXED, rules=rules, unit=unit)
+    assert summed_up(result) == plain(MIXED, rules, table, unit)
+    assert result.ok == (rules is MIXED_RULES and (unit is None or unit.missing == "drop"))
+    assert result.counted > 50 or rules is NO_RULES
 
 
 def test_csv(rng, tmp_path):

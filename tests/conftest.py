@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 import tempfile
@@ -66,6 +67,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for engine in ENGINES:
             if item.get_closest_marker(engine):
                 item.add_marker(pytest.mark.xdist_group(engine))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Thousands of tests are collected and stay: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _engine_runs(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, list[str]]]:

@@ -1,4 +1,4 @@
-"""Adaptive releases by choices (AIM+GReM): a round takes no longer because of the rounds before it.
+"""AIM+GReM: a round takes no longer because of the rounds before it.
 
 A round chooses one table by the exponential mechanism, measures it, and brings the estimates of all tables up to date.
 It takes time by the cells that change, and where attributes differ in size, later rounds, which have more budget,
@@ -62,15 +62,11 @@ class Watch:
     shape: tuple[int, ...]
     began: list[float] = field(default_factory=list)
     cells: list[int] = field(default_factory=list)
-    closed: float | None = None
 
-    def progress(self, _done: int, _of: int, what: str) -> None:
-        """Told by the release where a round begins; the survey that closes it is no round."""
-        if what.startswith("round "):
-            self.began.append(time.process_time())
-            self.cells.append(0)
-        elif self.began and self.closed is None:
-            self.closed = time.process_time()
+    def progress(self, _done: int, _of: int, _what: str) -> None:
+        """Called by the release where a round begins."""
+        self.began.append(time.process_time())
+        self.cells.append(0)
 
     def changed(self, sets: Iterable[Members]) -> None:
         """Told by the estimates which tables changed."""
@@ -79,7 +75,7 @@ class Watch:
     @property
     def rounds(self) -> Array:
         """(round, cells, seconds) of each but the first."""
-        seconds = np.diff([*self.began, time.process_time() if self.closed is None else self.closed])
+        seconds = np.diff([*self.began, time.process_time()])
         numbers = np.arange(1, len(seconds) + 1)
         return np.stack([numbers, self.cells, seconds], axis=1)[1:]
 
@@ -135,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     data_options(p)
     p.add_argument("--ways", nargs="+", type=int, default=[3], help="attributes of the tables asked for")
     p.add_argument("--epsilon", type=float, default=1.0, help="budget")
-    p.add_argument("--rounds", type=int, help="that the budget is divided into at first; by default 16 per attribute")
+    p.add_argument("--rounds", type=int, help="that the budget is divided into at first; by default as published")
     p.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="of noise and choices")
     p.add_argument("--out", type=Path, help="write the plot here (svg, png or html)")
     options = p.parse_args(argv)
@@ -144,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for dataset in options.datasets:
         source, trials = load(dataset, options), []
         work = Workload(source.domain).marginals(ways=options.ways)
-        plan = adaptive_plan(work, Budget(epsilon=options.epsilon, delta=DELTA), select="choice", rounds=options.rounds)
+        plan = adaptive_plan(work, Budget(epsilon=options.epsilon, delta=DELTA), select="aim", rounds=options.rounds)
         for seed in options.seeds:
             trials.append(watched(plan, source, seed))
             report.add({"dataset": dataset, "seed": str(seed), **summary(trials[-1:])})

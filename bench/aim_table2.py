@@ -3,9 +3,8 @@
 Half of the budget goes to all one-way tables, half to tables of three attributes in a fixed random order. After every
 round the estimates of all tables of three attributes are up to date. lazy+CRP: measure what is not known yet, add what
 changed. lazy+IID: equal noise in every cell, add what changed. full+IID: put all tables together anew. Noise is exact
-in all of them. How many rounds were published is not stated. Their full updates took 0.28 to 0.33 s per table of the
-data set, alike for 455 and for 45,760 tables, so the number was likely the same for all: not every table once. Ours is
-100, which is a guess.
+in all of them. The paper does not say how many tables it measures; here it is every table once, so that the noise of
+both is compared and not what is missing. The order of the errors and of the updates must be the published one.
 
 Data as in bench/datasets.py.
 """
@@ -36,11 +35,11 @@ from leastnoise.mechanisms.measurement import measure
 from leastnoise.noise import RandomSource, SeededRandomSource, rounded_gaussian
 from leastnoise.sources import Codes, Source
 
-MOST_SECONDS, LEAST_RATIO = 3, 7
 PUBLISHED = {  # seconds on two cores and mean L1 errors; data sets of other columns than ours
     "adult": {"lazy+CRP": (8.1, 9.532), "lazy+IID": (16.58, 10.166), "full+IID": (149.64, 10.166)},
     "loans": {"lazy+CRP": (37.87, 622.507), "lazy+IID": (489.46, 641.795), "full+IID": (3506.93, 641.795)},
 }
+SHORT = 1.0  # seconds of full updates below which times are not compared
 COLUMNS = (
     Column("strategy", "strategy", "s"),
     Column("seed", "seed", "d"),
@@ -147,7 +146,13 @@ def run(task: Task, strategy: str, seed: int, rounds: int) -> tuple[dict[str, An
                 tables[members] = estimates.joined(members)
         measuring, updating = measuring + between - started, updating + time.perf_counter() - between
     measuring -= source.seconds
-    figure = {"strategy": strategy, "seed": seed, "rounds": rounds, "seconds": measuring + updating}
+    figure = {
+        "strategy": strategy,
+        "seed": seed,
+        "rounds": rounds,
+        "tables": len(sets),
+        "seconds": measuring + updating,
+    }
     figure |= {"measuring": measuring, "updating": updating, "counting": source.seconds}
     return figure | {"changed": float(np.mean(changed[1:]))}, estimates
 
@@ -183,8 +188,24 @@ def middle(figures: Sequence[dict[str, Any]], strategy: str, key: str) -> float:
     return float(np.median([f.get(key, np.nan) for f in figures if f["strategy"].startswith(strategy)]))
 
 
+def missed(figures: Sequence[dict[str, Any]]) -> list[str]:
+    """What is not in the published order: errors where every table was measured, and the time of updates.
+
+    By how much times differ depends on the machine and on what noise costs; it is printed beside the published figures.
+    """
+    entries = []
+    error = {s: middle(figures, s, "error") for s in ("lazy+CRP", "lazy+IID")}
+    if all(f["rounds"] == f["tables"] for f in figures if "error" in f) and error["lazy+CRP"] >= error["lazy+IID"]:
+        entries.append(f"the error of CRP, {error['lazy+CRP']:.4f}, is not below that of IID, {error['lazy+IID']:.4f}")
+    full = middle(figures, "full+IID", "updating")
+    for lazy in error if full >= SHORT else ():
+        if (ratio := full / middle(figures, lazy, "updating")) <= 1:
+            entries.append(f"updates of {lazy} are {ratio:.2f} times as fast as full ones")
+    return entries
+
+
 def summary(figures: Sequence[dict[str, Any]], dataset: str) -> dict[str, float]:
-    """Medians over the trials, beside the published figures; targets are printed, as they depend on the machine."""
+    """Medians over the trials, beside the published figures."""
     published = PUBLISHED[dataset]
     seconds = {strategy: middle(figures, strategy, "seconds") for strategy in STRATEGIES}
     for strategy, (theirs, error) in published.items():
@@ -199,14 +220,7 @@ def summary(figures: Sequence[dict[str, Any]], dataset: str) -> dict[str, float]
     for lazy in ("lazy+CRP", "lazy+IID"):
         ratio, theirs = seconds["full+IID"] / seconds[lazy], published["full+IID"][0] / published[lazy][0]
         updates = middle(figures, "full+IID", "updating") / middle(figures, lazy, "updating")
-        verdict = "holds" if ratio >= LEAST_RATIO else "MISSED"
-        print(
-            f"target {lazy} times faster than full: {ratio:.1f}, at least {LEAST_RATIO}: {verdict} "
-            f"(updates alone {updates:.1f}; published {theirs:.1f})"
-        )
-    if dataset == "adult":
-        verdict = "holds" if seconds["lazy+CRP"] < MOST_SECONDS else "MISSED"
-        print(f"target lazy+CRP: {seconds['lazy+CRP']:.2f} s, below {MOST_SECONDS} s: {verdict}")
+        print(f"{lazy} times faster than full: {ratio:.1f} (updates alone {updates:.1f}; published {theirs:.1f})")
     return seconds
 
 
@@ -214,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--dataset", choices=tuple(PUBLISHED), default="adult")
     data_options(p, attributes=14)
-    p.add_argument("--rounds", type=int, default=100, help="tables of three attributes that are measured")
+    p.add_argument("--rounds", type=int, help="tables of three attributes that are measured; by default all")
     p.add_argument("--full-rounds", type=int, default=10**9, help="rounds of full updates to run; more is extrapolated")
     p.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5], help="of the noise; one trial each")
     options = p.parse_args(arguments)
@@ -238,6 +252,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ok &= full is None or abs(lazy - full) <= 1e-9 * full  # the same noise, hence the same tables
     print(LEGEND)
     seconds = summary(figures, options.dataset)
+    misses = missed(figures)
+    print("\n".join(f"MISSED: {miss}" for miss in misses) or "errors and updates are in the published order")
+    ok &= not misses
     settings = {**vars(options), "data": str(options.data), "machine": where}
     print(
         json.dumps({"benchmark": "aim_table2", "settings": settings, "figures": figures, "seconds": seconds, "ok": ok})

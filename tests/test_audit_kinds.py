@@ -64,9 +64,7 @@ MECHANISMS = {
     "trees": Kind("tree plan", lambda budget: tree_plan(TREES, budget=budget), rounds=True),
     "exact": Kind("tree plan", lambda budget: tree_plan(TREE, budget=budget, exact_level=1), rounds=True),
     "survey": Kind("adaptive release", lambda budget: ln.adaptive_plan(SMALL, budget), 200, 0.95),
-    "choice": Kind(
-        "adaptive release", lambda budget: ln.adaptive_plan(SMALL, budget, select="choice", rounds=3), 200, 0.95
-    ),
+    "aim": Kind("adaptive release", lambda budget: ln.adaptive_plan(SMALL, budget, select="aim", rounds=3), 200, 0.95),
 }
 CHANGES = {
     "add a row": {},
@@ -84,7 +82,7 @@ QUICK = {  # the others take seconds
     "exact": {"replace a person"},
     "stream": {"add a row", "replace or drop a row"},
     "survey": {"add a row"},
-    "choice": {"add a person"},
+    "aim": {"add a person"},
 }
 CASES = [
     pytest.param(name, change, marks=[pytest.mark.slow] * (change not in QUICK[name]))

@@ -4,13 +4,14 @@ import importlib
 import json
 from argparse import Namespace
 from dataclasses import replace
+from itertools import combinations
 from math import comb, pi, sqrt
 from zipfile import ZipFile
 
 import numpy as np
 import pytest
 
-from bench import aim_pgm, aim_rounds, aim_tradeoff, common, datasets, release_adult, workloads
+from bench import aim_pgm, aim_rounds, aim_table2, aim_tradeoff, common, datasets, release_adult, workloads
 from bench.common import Column, Report, check_equal, check_search, compare, measure, published
 from bench.qs_table3 import LARGEST
 from bench.releases import BUDGET, Task, made_up, plain, shares
@@ -42,7 +43,7 @@ OTHERS = {  # no choice of a --baseline
     "continual": "--levels 1 4 11",
     "start": "--repeats 1",
     "norms": "--sizes 2 16 --cells 8 --alphas 0 0.3 0.6 1 --race 6 --large",
-    "aim_table2": "--attributes 5 --rows 500 --rounds 4 --seeds 1",
+    "aim_table2": "--attributes 5 --rows 500 --seeds 1",
     "aim_tradeoff": "--datasets titanic acs --attributes 5 --rows 500 --epsilons 0.1 --seeds 1 2",
     "aim_rounds": "--datasets titanic --attributes 5 --rows 500 --rounds 8 --seeds 1 2",
     "cascade_speed": "--bits 4 6 8 --repeats 30 --fit 4 --memory ideal",
@@ -253,6 +254,57 @@ def test_tables_of_a_graphical_model_match_the_product_of_its_factors(rng, query
     joint = np.exp(joint) / np.exp(joint).sum()
     expected = 70 * np.einsum(joint, [0, 1, 2, 3], list(query))
     np.testing.assert_allclose(aim_pgm.sum_product(logs, query, total=70), expected, rtol=1e-12)
+
+
+@pytest.mark.long
+def test_order_of_table_2_is_that_of_the_noise():
+    """With every table measured once no error is bias: conditional allocation has less noise, exactly."""
+    source = datasets.load("adult", Namespace(data=None, attributes=5, rows=500))
+    sets = list(combinations(range(5), 3))
+    task, deviations = aim_table2.Task(source, tuple(sets), Budget(**BUDGET)), {}
+    for strategy in ("lazy+CRP", "lazy+IID"):
+        _, estimates = aim_table2.run(task, strategy, 1, len(sets))
+        deviations[strategy] = sum(float(np.sqrt(estimates.variances(s)).sum()) for s in sets)
+    assert 0.8 < deviations["lazy+CRP"] / deviations["lazy+IID"] < 1
+
+
+@pytest.mark.long
+def test_a_miss_of_table_2_fails(capsys, monkeypatch):
+    """With both allocations exchanged, the order is not the published one."""
+    exchanged = {"lazy+CRP": (aim_table2.iid, False), "lazy+IID": (aim_table2.crp, False)}
+    monkeypatch.setattr(aim_table2, "STRATEGIES", exchanged | {"full+IID": (aim_table2.crp, True)})
+    code, document = run("aim_table2", OTHERS["aim_table2"], capsys)
+    assert (code, document["ok"]) == (1, False)
+
+
+def test_misses_of_table_2_are_told():
+    """Errors count where every table was measured, updates where they take a second or more."""
+    figures = [
+        {"strategy": s, "updating": x, "error": e, "rounds": 3, "tables": 3}
+        for s, x, e in (("lazy+CRP", 1.0, 0.3), ("lazy+IID", 4.0, 0.2), ("full+IID", 3.0, 0.2))
+    ]
+    order, updates = aim_table2.missed(figures)
+    assert order == "the error of CRP, 0.3000, is not below that of IID, 0.2000"
+    assert updates == "updates of lazy+IID are 0.75 times as fast as full ones"
+    assert aim_table2.missed([f | {"tables": 4} for f in figures]) == [updates]
+    assert aim_table2.missed([f | {"updating": f["updating"] / 9} for f in figures]) == [order]
+
+
+def test_aim_may_lose_by_what_is_published_where_values_are_few():
+    """At epsilon 10, on the mean of the seeds, beyond two standard errors."""
+    report = Report("none", Namespace(), ())
+    binary, wide = (Domain.of({f"x{i}": n for i in range(3)}) for n in (2, 9))
+    for domain, epsilon, ratios in (
+        (binary, 10.0, (1.35, 1.45, 1.36)),
+        (binary, 1.0, (2.0, 2.01)),
+        (wide, 10.0, (2.0, 2.01)),
+        (binary, 10.0, (1.45, 1.46)),
+    ):
+        task = aim_tradeoff.Task(Codes(domain, made_up(domain, 30)), (3,), epsilon)
+        aim_tradeoff.check_aim(
+            report, "here", task, {"batch": {"error": 2.0}, "aim": {"each": [2 * r for r in ratios]}}
+        )
+    assert report.failures == ["here: error of aim / batch is 1.4550, above 1.37"]
 
 
 @pytest.mark.parametrize("annealed", [(), (1,), (2, 3, 4, 5), range(1, 1000)], ids=str)

@@ -71,12 +71,12 @@ def test_plan_says_what_will_happen(capsys):
     assert compared.startswith("then 20 sets of two or more attributes are compared with what those suggest, all at")
     assert measured == "and the best of them are measured, for the rest"
     assert last.startswith("what is measured, and so its noise, is decided by noisy looks at the data")
-    Path("choice.yaml").write_text(ADAPTIVE + "adaptive: {select: choice, rounds: 20}\n")
-    assert "then rounds choose one of 20 sets" in call(capsys, "plan", "choice.yaml")[1]
-    message = json.loads(call(capsys, "plan", "choice.yaml", "--json")[1])
+    Path("aim.yaml").write_text(ADAPTIVE + "adaptive: {select: aim, rounds: 20}\n")
+    assert "then rounds choose one of 20 sets" in call(capsys, "plan", "aim.yaml")[1]
+    message = json.loads(call(capsys, "plan", "aim.yaml", "--json")[1])
     assert (message["method"], message["select"], message["rounds"], message["tables"]) == (
         "adaptive",
-        "choice",
+        "aim",
         20,
         10,
     )
@@ -107,7 +107,7 @@ def test_plan_refuses_what_steers_only_plans(capsys, option):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("select", ["survey", "choice"])
+@pytest.mark.parametrize("select", ["survey", "aim"])
 def test_a_release_is_saved_paid_for_and_told(capsys, select):
     Path("adaptive.yaml").write_text(f"{ADAPTIVE}adaptive: {{select: {select}}}\n")
     book = ln.Ledger.create("people.ledger", ln.Budget(epsilon=2, delta=1e-9), "people")
@@ -198,7 +198,7 @@ def test_ctrl_c_after_the_debit_tells_what_it_cost(capsys, monkeypatch):
 
 
 def test_too_few_rounds_are_told_before_anything_is_spent(capsys):
-    Path("adaptive.yaml").write_text(ADAPTIVE + "adaptive: {select: choice, rounds: 3}\n")
+    Path("adaptive.yaml").write_text(ADAPTIVE + "adaptive: {select: aim, rounds: 3}\n")
     book = ln.Ledger.create("people.ledger", ln.Budget(epsilon=2, delta=1e-9), "people")
     more = ["--data", "people.parquet", "--out", "out", "--ledger", "people.ledger"]
     code, _, err = call(capsys, "release", "adaptive.yaml", *more)

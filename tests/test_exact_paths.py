@@ -215,7 +215,7 @@ def test_huge_counts_in_cascades(mu):
     assert leaves.tolist() == [x + e for x, e in zip(counts.tolist(), noise.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize("method", ["survey", "choice"])
+@pytest.mark.parametrize("method", ["survey", "aim"])
 def test_huge_counts_in_adaptive_releases(method):
     domain = ln.Domain.of(a=3, b=2, c=4)
     counts = huge(24).reshape(3, 2, 4)

@@ -29,7 +29,7 @@ BUDGET = ln.Budget(mu=1)
 MECHANISMS = {
     "plan": lambda budget=BUDGET: ln.plan(ln.Workload(DOMAIN).prefix("item"), budget),
     "survey": lambda budget=BUDGET: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), budget),
-    "choice": lambda budget=BUDGET: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), budget, select="choice"),
+    "aim": lambda budget=BUDGET: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), budget, select="aim"),
     "matrix": lambda budget=BUDGET: ln.matrix_plan(np.tri(4), budget, items={"item": range(4)}),
     "cascade": lambda budget=BUDGET: tree_plan({"item": Tree.binary(2)}, budget=budget),
     "exact": lambda budget=BUDGET: tree_plan({"item": Tree.binary(2)}, budget=budget, exact_level=1),

@@ -26,7 +26,7 @@ GEO = "geo: {hierarchy: {north: [a, b], south: [c, d, e]}, levels: [region, plac
 PLACES = f"attributes: {{{GEO}}}\n"
 PREFIX = "workload: [{queries: prefix, on: day}]\n"
 RANDOM = "workload: [{queries: {random: {count: 9, seed: 3}}, on: day}]\n"
-CHOICES = "adaptive: {select: choice, rounds: 6}\n"
+CHOICES = "adaptive: {select: aim, rounds: 6}\n"
 HALF = "half: {hierarchy: {am: [m1, m2], pm: [p1, p2]}}"
 
 

@@ -123,7 +123,7 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "parts": lambda: _saved(_merged()),
     "tree": lambda: _saved(_along_a_tree()),
     "adaptive": lambda: _saved(_adaptive()),
-    "choices": lambda: _saved(_adaptive(select="choice", rounds=8)),
+    "choices": lambda: _saved(_adaptive(select="aim", rounds=8)),
     "matrix": lambda: _saved(_matrix()),
     "totals": lambda: _saved(_totals()),
     "cascade": lambda: _saved(_cascade()),

@@ -14,7 +14,7 @@ from tests.kills.streams import Close, Open, Steps
 from tests.kills.watch import Watched
 
 RUNS = (
-    *("plan", "plan with tables", "survey", "choice", "matrix", "cascade", "cascade with exact counts"),
+    *("plan", "plan with tables", "survey", "aim", "matrix", "cascade", "cascade with exact counts"),
     *("overwrite", "merge", "new ledger"),
 )
 STREAMS = ("stream", "stream steps", "stream close")
@@ -30,7 +30,7 @@ def kinds() -> dict[str, Kind]:
         "plan": Run(plan),
         "plan with tables": Run(plan, options={"tables": "csv"}),
         "survey": Run(ln.adaptive_plan(pairs, SMALL)),
-        "choice": Run(ln.adaptive_plan(pairs, SMALL, select="choice")),
+        "aim": Run(ln.adaptive_plan(pairs, SMALL, select="aim")),
         "matrix": _places(ln.matrix_plan(np.tri(8), SMALL, items={"place": range(8)})),
         "cascade": _places(tree_plan(tree, budget=SMALL)),
         "cascade with exact counts": _places(tree_plan(tree, targets=[900, 1000, 1100, 1200], exact_level=1)),

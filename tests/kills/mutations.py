@@ -148,7 +148,7 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(debit_after_the_noise, "plan", "words", "noise is paid for"),
-    Mutation(debit_after_the_noise, "choice", "words", "noise is paid for"),
+    Mutation(debit_after_the_noise, "aim", "words", "noise is paid for"),
     Mutation(debit_after_the_noise, "cascade", "words", "noise is paid for"),
     Mutation(no_attempt, "matrix", "looked", "looks are taken down"),
     Mutation(completed_at_once, "survey", "words", "a run that was cut off counts as stopped"),

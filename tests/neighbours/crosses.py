@@ -111,8 +111,8 @@ def _subjects() -> Iterator[Subject]:
     yield Subject(kinds.tables("plan", mixed), {"a": (0, 1, 2)}, {"b": words})
     pairs, bits = ln.Workload(ln.Domain.of(a=range(2), b=list(words))).marginals(ways=2), {"a": (0, 1)}
     yield Subject(kinds.adaptive("survey", pairs, (None, 1)), bits, {"b": words}, slow=True)
-    by_choice = kinds.adaptive("choice", pairs, (None, 1), select="choice", rounds=4)
-    yield Subject(by_choice, bits, {"b": words}, slow=True)
+    aim = kinds.adaptive("aim", pairs, (None, 1), select="aim", rounds=4)
+    yield Subject(aim, bits, {"b": words}, slow=True)
     yield Subject(kinds.matrix("running totals", ln.running_totals(4), items={"item": range(4)}), days, {}, rows=3)
     # columns are much longer than their differences: a row that is dropped moves the answers most
     long = kinds.matrix("matrix", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, objective="max")

@@ -146,7 +146,7 @@ def test_without_noise_equal_data_publish_equal_numbers(name):
 # --- nothing else -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["plan", "survey", "choice"])
+@pytest.mark.parametrize("name", ["plan", "survey", "aim"])
 def test_a_release_holds_nothing_but_what_is_published(name, tmp_path):
     """Runs that publish the same integers leave the same files behind, whatever the data are; but for the time."""
     subject, tape = SUBJECTS[name], Tape(SeededRandomSource(2))

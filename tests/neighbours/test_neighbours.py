@@ -31,7 +31,7 @@ FLOORS = {
     "cascade": 25_000,
     "exact counts": 10_000,
     "survey": 1_500,
-    "choice": 1_500,
+    "aim": 1_500,
 }
 FAST = [name for name, subject in SUBJECTS.items() if not subject.slow]
 SLOW = [name for name, subject in SUBJECTS.items() if subject.slow]

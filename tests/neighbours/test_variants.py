@@ -134,10 +134,12 @@ def test_two_trees():
 
 
 THREE = ln.Workload(ln.Domain.of(a=range(2), b=range(2), c=range(2))).marginals(ways=2)
+WEIGHTED = THREE.marginals("b", "c", weight=5)
 BASELINE = {"baseline": {"a": [0.9, 0.1]}}
 ADAPTIVE: dict[str, Callable[[], Mechanism]] = {
     "survey of three": lambda: kinds.adaptive("survey of three", THREE, (3,), **BASELINE),
-    "choice of three": lambda: kinds.adaptive("choice of three", THREE, (4,), select="choice", rounds=8, **BASELINE),
+    "aim of three": lambda: kinds.adaptive("aim of three", THREE, (4,), select="aim", rounds=8),
+    "aim with weights": lambda: kinds.adaptive("aim with weights", WEIGHTED, (4,), select="aim", rounds=8),
     "prefixes": lambda: kinds.adaptive("prefixes", WORK.add({"a": "prefix", "b": "marginal"}), (5,)),
 }
 

@@ -27,7 +27,7 @@ SMALL = ln.Budget(mu=0.1)
 MECHANISMS = {
     "plan": lambda: ln.plan(ln.Workload(DOMAIN).prefix("item"), SMALL),
     "survey": lambda: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), SMALL),
-    "choice": lambda: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), SMALL, select="choice"),
+    "aim": lambda: adaptive_plan(ln.Workload(DOMAIN).marginals(ways=1), SMALL, select="aim"),
     "matrix": lambda: ln.matrix_plan(np.tri(4), SMALL, items={"item": range(4)}),
     "cascade": lambda: tree_plan({"item": Tree.binary(2)}, budget=SMALL),
 }

@@ -305,7 +305,7 @@ def test_files_are_only_looked_for_in_the_folder(folder, name):
 def adaptive(good: Path, tmp_path: Path) -> Path:
     """A small adaptive release, several rounds long."""
     work = ln.Workload(DOMAIN).marginals(ways=2)
-    adapt = ln.adaptive_plan(work, ln.Budget(mu=1), select="choice", rounds=12)
+    adapt = ln.adaptive_plan(work, ln.Budget(mu=1), select="aim", rounds=12)
     adapt.run(counts(DOMAIN), random_source=SeededRandomSource(1), out=tmp_path / "adaptive")
     return tmp_path / "adaptive"
 

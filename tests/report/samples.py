@@ -108,7 +108,7 @@ def adaptive() -> ln.Release:
 @cache
 def chosen() -> ln.Release:
     """Adaptive in many rounds."""
-    return adaptive_of(select="choice", rounds=5000)
+    return adaptive_of(select="aim", rounds=5000)
 
 
 RELEASES = {"survey": survey, "worst": worst, "cube": cube, "targeted": targeted, "seeded": seeded}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isnan
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from leastnoise.storage.records import Record, Text
 from leastnoise.workload import Workload
 from leastnoise.workload.store import workload_from_json, workload_to_json
 
-Select = Literal["survey", "choice"]
+Select = Literal["survey", "aim"]
 
 
 class Round(Record):
@@ -35,10 +36,10 @@ class Round(Record):
 class Adaptivity(Record):
     """How an adaptive release came about."""
 
-    method: Select
+    method: Select | Literal["choice"]  # before `aim`: choices with larger rounds, completed like a survey
     asked: dict[str, Any]  # the workload, by the name that saved files have for it
     rounds: Annotated[list[Round], Field(min_length=1)]
-    expected: list[Figure]  # L1 error that is expected of each table of the workload, in rows
+    expected: list[Figure | None]  # L1 error to expect of each table of the workload, in rows; None: not known
 
     @property
     def workload(self) -> Workload:
@@ -72,16 +73,26 @@ class Adaptivity(Record):
         result = {tuple(sorted(index(name) for name in names)) for r in self.rounds for names in r.measured}
         largest = {block.on for block in integer_plan.workload.blocks}
         inside = {tuple(s) for orbit in structure.orbits for s in structure.sets(orbit).tolist()}
+        self._check_expected(workload, inside)
         if not largest <= result <= inside:
             raise LeastnoiseError("the rounds do not state what was measured")
         for members in largest:
             if not any(len(members) <= block.ways and set(members) <= set(block.on) for block in workload.blocks):
                 raise LeastnoiseError("it measured a table that is not in its workload")
 
+    def _check_expected(self, workload: Workload, inside: set[tuple[int, ...]]) -> None:
+        """Only what the published mechanism left out has no expected error."""
+        tables = (s for block in workload.blocks for s in block.subsets())
+        for members, expected in zip(tables, self.expected, strict=True):
+            kept = tuple(sorted(a for a in members if workload.domain.shape[a] > 1))
+            if (expected is None) != (self.method == "aim" and kept not in inside):
+                raise LeastnoiseError("expected errors are not those of the tables that were measured")
+
 
 def adaptivity(select: Select, workload: Workload, rounds: list[Round], expected: list[float]) -> Adaptivity:
-    """The record of an adaptive release."""
-    return Adaptivity(method=select, asked=workload_to_json(workload), rounds=rounds, expected=expected)
+    """The record of an adaptive release; an expected error that is NaN is not known."""
+    figures = [None if isnan(x) else x for x in expected]
+    return Adaptivity(method=select, asked=workload_to_json(workload), rounds=rounds, expected=figures)
 
 
 def round_record(compared: int, selection: Fraction, measured: list[list[str]], measurement: Fraction) -> Round:

@@ -74,7 +74,9 @@ def glance(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     rounds = fields["adaptive"]
     if rounds:
         yield "Tables asked for", f"{rounds['tables']:,} ({rounds['measured']:,} measured)"
-        yield "Expected error of a table", number(rounds["expected"])
+        if rounds["expected"] is not None:
+            which = "a measured table" if rounds["method"] == "aim" else "a table"
+            yield f"Expected error of {which}", number(rounds["expected"])
     else:
         yield "Statistics asked for", f"{whole['queries']:,}"
     yield "Typical error (RMSE)", number(whole["rmse"])

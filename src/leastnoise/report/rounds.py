@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,15 +51,20 @@ def _requested(errors: pd.DataFrame) -> dict[str, Any]:
     """The tables asked for, those with the largest expected errors by name."""
     worst = errors.sort_values("expected_l1", ascending=False, kind="stable").head(LISTED)
     shown = [
-        {"attributes": list(names), "measured": bool(measured), "expected": short(expected)}
+        {"attributes": list(names), "measured": bool(measured), "expected": _known(expected)}
         for names, measured, expected in worst.itertuples(index=False)
     ]
     return {
         "tables": len(errors),
         "measured": int(errors["measured"].sum()),
-        "expected": short(float(errors["expected_l1"].mean())),
+        "expected": _known(float(errors["expected_l1"].mean())),
         "listed": shown,
     }
+
+
+def _known(expected: float) -> float | None:
+    """An expected error with few digits; None where nothing tells it."""
+    return None if isnan(expected) else short(expected)
 
 
 def _completed(release: TableRelease, errors: pd.DataFrame, cells: int) -> dict[str, Any]:

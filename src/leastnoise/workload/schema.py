@@ -67,7 +67,7 @@ EXAMPLES = {
     "id": "{id: person, max_rows: 3}",
     "max_rows": "{id: person, max_rows: 3}",
     "secret": "secret: env:NAME or secret: file:PATH",
-    "adaptive": "adaptive: {select: choice, rounds: 40}",
+    "adaptive": "adaptive: {select: aim}",
     "tree": "tree: {targets: [10, 20, 50]}",
     "targets": "[10, 20, 50] or, with several trees, {geo: [10, 20, 50]}",
     "names": "[all, sales]",
@@ -398,17 +398,17 @@ Objective = Annotated[
 
 
 MethodName = Literal["plan", "adaptive", "auto", "matrix", "tree", "stream"]
-SelectName = Literal["survey", "choice"]
+SelectName = Literal["survey", "aim"]
 Method = Annotated[MethodName, word(*get_args(MethodName))]
 Select = Annotated[SelectName, word(*get_args(SelectName))]
 Count = RowsPerPerson  # a whole number from 1 to a billion
 
 
 class AdaptivePart(Part):
-    """How an adaptive release finds what to measure, and with choices how many rounds are meant."""
+    """How an adaptive release finds what to measure, and with `aim` how many rounds are meant at first."""
 
     called = "adaptive"
-    example = "{select: choice, rounds: 40}"
+    example = "{select: aim, rounds: 40}"
     select: Select = "survey"
     rounds: Count | None = None
 

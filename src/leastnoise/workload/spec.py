@@ -163,7 +163,7 @@ def _adaptive(document: Document, part: SpecPart) -> AdaptivePart:
     """How to be adaptive."""
     options = part.adaptive or AdaptivePart()
     if options.rounds is not None and options.select == "survey":
-        raise document.error(("adaptive", "rounds"), "rounds need 'select: choice'; surveys have their own")
+        raise document.error(("adaptive", "rounds"), "rounds need 'select: aim'; surveys have their own")
     return options
 
 

@@ -58,7 +58,7 @@ def test_ratios_of_surveys_are_those_of_gaussians():
 
 
 def test_ratios_of_choices_are_those_of_probabilities():
-    seen, zero, one = steps("choice", rounds=12)
+    seen, zero, one = steps("aim", rounds=12)
     choices = [s for s in seen if isinstance(s, Choice)]
     assert len(choices) > 2
     for step in choices:

@@ -13,7 +13,7 @@ from leastnoise.sources import Codes, Table
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, ordered
 
-METHODS = ["survey", "choice"]
+METHODS = ["survey", "aim"]
 DOMAIN = ordered(3, 4, 2)
 WORK = Workload(DOMAIN).marginals(ways=2)
 BUDGET = ln.Budget(epsilon=1, delta=1e-9)
@@ -95,26 +95,32 @@ REFUSED = {
         {},
         "the workload is empty; add statistics, for example .marginals(ways=2)",
     ),
-    "method": (WORK, {"select": "best"}, "select is 'best'; use 'survey' or 'choice'"),
+    "method": (WORK, {"select": "best"}, "select is 'best'; use 'survey' or 'aim'"),
     "rounds of a survey": (
         WORK,
         {"rounds": 9},
-        "rounds is 9; it is a whole number from 1 on, for select 'choice' only",
+        "rounds is 9; it is a whole number from 1 on, for select 'aim' only",
     ),
     "no rounds": (
         WORK,
-        {"select": "choice", "rounds": 0},
-        "rounds is 0; it is a whole number from 1 on, for select 'choice' only",
+        {"select": "aim", "rounds": 0},
+        "rounds is 0; it is a whole number from 1 on, for select 'aim' only",
     ),
     "half a round": (
         WORK,
-        {"select": "choice", "rounds": 2.5},
-        "rounds is 2.5; it is a whole number from 1 on, for select 'choice' only",
+        {"select": "aim", "rounds": 2.5},
+        "rounds is 2.5; it is a whole number from 1 on, for select 'aim' only",
     ),
     "too few rounds": (
         WORK,
-        {"select": "choice", "rounds": 3},
+        {"select": "aim", "rounds": 3},
         "rounds 3 are too few: 3 one-way tables come first; use at least 4",
+    ),
+    "fitting": (WORK, {"select": "aim", "fitting": True}, "fitting goes with select 'survey' only; leave it out"),
+    "baseline": (
+        WORK,
+        {"select": "aim", "baseline": {"c": [1, 2]}},
+        "baseline goes with select 'survey' only; leave it out",
     ),
     "differences": (
         WORKLOADS["contrasts"],
@@ -140,8 +146,8 @@ REFUSED = {
     ),
     "budget for choices": (
         WORK,
-        {"budget": ln.Budget(mu=1e-9), "select": "choice"},
-        "mu^2 2.08e-21 is too small to choose with; use fewer choices or more budget",
+        {"budget": ln.Budget(mu=1e-9), "select": "aim"},
+        "mu^2 7.14e-21 is too small to choose with; use fewer choices or more budget",
     ),
 }
 

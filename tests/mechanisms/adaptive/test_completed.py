@@ -169,7 +169,7 @@ def released(mu=0.5, select="survey", work=None):
     )
 
 
-@pytest.mark.parametrize("method", ["survey", "choice"])
+@pytest.mark.parametrize("method", ["survey", "aim"])
 def test_completed_releases_equal_their_tables_when_noise_vanishes(method):
     release = released(1e4, method)
     for names in [("a", "b"), ("c", "d"), ("a",), ()]:

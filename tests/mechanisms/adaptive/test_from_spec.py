@@ -42,9 +42,9 @@ def rows(n: int = 3000) -> np.ndarray:
         ("", ("plan", "survey", None, None)),
         ("method: auto", ("auto", "survey", None, None)),
         ("method: auto\nrows_about: 5e4", ("auto", "survey", None, 50_000)),
-        ("method: adaptive\nadaptive: {select: choice, rounds: 40}", ("adaptive", "choice", 40, None)),
+        ("method: adaptive\nadaptive: {select: aim, rounds: 40}", ("adaptive", "aim", 40, None)),
         ("method: adaptive\nadaptive: {select: survey}", ("adaptive", "survey", None, None)),
-        ("method: auto\nbaseline: uniform\nadaptive: {select: choice}", ("auto", "choice", None, None)),
+        ("method: auto\nbaseline: uniform\nadaptive: {select: aim}", ("auto", "aim", None, None)),
     ],
 )
 def test_methods_are_read(more, result):
@@ -58,28 +58,28 @@ def test_methods_are_read(more, result):
         ("method: adaptve", "spec line 4: unknown method 'adaptve'; did you mean 'adaptive'?"),
         ("method: [plan]", "spec line 4: method is a list; use plan, adaptive, auto, matrix, tree or stream"),
         (
-            "adaptive: {select: choice}",
+            "adaptive: {select: aim}",
             "spec line 4: adaptive needs 'method: adaptive' or 'method: auto'; add it at the top level",
         ),
         (
             "method: adaptive\nadaptive:\n  rounds: 3",
-            "spec line 6: rounds need 'select: choice'; surveys have their own",
+            "spec line 6: rounds need 'select: aim'; surveys have their own",
         ),
         (
-            "method: adaptive\nadaptive: {select: chioce}",
-            "spec line 5: unknown select 'chioce'; did you mean 'choice'?",
+            "method: adaptive\nadaptive: {select: choice}",
+            "spec line 5: unknown select 'choice'; use survey or aim",
         ),
         (
-            "method: adaptive\nadaptive: {select: choice, rounds: 0}",
+            "method: adaptive\nadaptive: {select: aim, rounds: 0}",
             "spec line 5: rounds 0 is not between 1 and 1000000000",
         ),
         (
-            "method: adaptive\nadaptive: {selct: choice}",
+            "method: adaptive\nadaptive: {selct: aim}",
             "spec line 5: unknown key 'selct' in adaptive; did you mean 'select'?",
         ),
         (
             "method: adaptive\nadaptive: survey",
-            "spec line 5: adaptive is 'survey'; write for example {select: choice, rounds: 40}",
+            "spec line 5: adaptive is 'survey'; write for example {select: aim, rounds: 40}",
         ),
         (
             "method: adaptive\nsolver: fourier",
@@ -192,7 +192,7 @@ def test_the_example_is_adaptive():
         ("", ln.Plan),
         ("method: auto\nrows_about: 100000", ln.Plan),
         ("method: auto\nrows_about: 500", ln.mechanisms.AdaptivePlan),
-        ("method: adaptive\nadaptive: {select: choice, rounds: 30}", ln.mechanisms.AdaptivePlan),
+        ("method: adaptive\nadaptive: {select: aim, rounds: 30}", ln.mechanisms.AdaptivePlan),
     ],
 )
 def test_both_kinds_run_alike(more, kind, tmp_path):
@@ -208,14 +208,14 @@ def test_both_kinds_run_alike(more, kind, tmp_path):
 
 
 def test_too_few_rounds_are_refused():
-    text = HEAD + "method: adaptive\nadaptive: {select: choice, rounds: %d}"
+    text = HEAD + "method: adaptive\nadaptive: {select: aim, rounds: %d}"
     with pytest.raises(ln.LeastnoiseError) as error:
         adaptive_plan_spec(parse_spec(text % 4))
     assert str(error.value) == "rounds 4 are too few: 4 one-way tables come first; use at least 5"
     assert adaptive_plan_spec(parse_spec(text % 5)).rounds == 5
 
 
-@pytest.mark.parametrize("more", ["", "adaptive: {select: choice}", "adaptive: {select: choice, rounds: 20}"])
+@pytest.mark.parametrize("more", ["", "adaptive: {select: aim}", "adaptive: {select: aim, rounds: 20}"])
 def test_shares_are_those_of_the_release(more):
     plan = adaptive_plan_spec(parse_spec(f"{HEAD}method: adaptive\n{more}"))
     fields = plan.shares()

@@ -35,7 +35,7 @@ from tests.mechanisms.adaptive.test_select import exact as probabilities_of
 from tests.release.dense import skewed_table
 
 ROOT = Path(__file__).parents[3]
-METHODS = ["survey", "choice"]
+METHODS = ["survey", "aim"]
 DOMAIN = ordered(3, 4, 2, 3)
 COUNTS = skewed_table(DOMAIN)
 WORKS = {
@@ -84,10 +84,9 @@ class Watched:
 
 READERS = {  # of measurements the innermost function, elsewhere the innermost two
     "survey": {"run_once", "_batches", ("_distances", "Survey.take")},
-    "choice": {
+    "aim": {
         "run_once",
         "_batches",
-        ("_distances", "Survey.take"),
         ("Distances.refresh", "Distances.__init__"),
         ("Distances.refresh", "AimRounds._round"),
     },
@@ -344,7 +343,7 @@ def scores(method, budget, runs, patch):
     one = np.array([[5, 3], [2, 4]])
     other = one + np.array([[budget.neighbours.rows, 0], [0, 0]])
     tables = Table(TINY, one), Table(TINY, other)
-    plan = adaptive_plan(TINY_WORK, budget, select=method, rounds=3 if method == "choice" else None)
+    plan = adaptive_plan(TINY_WORK, budget, select=method, rounds=3 if method == "aim" else None)
     transcript, random_source, results = Transcript(patch), SeededRandomSource(9), ([], [])
     for dataset in (0, 1):
         for _ in range(runs):

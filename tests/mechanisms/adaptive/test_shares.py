@@ -62,7 +62,7 @@ def test_precisions_are_the_convex_optimum(candidates, seed, monkeypatch):
     precision, bias = state(candidates, seed)
     on = precision > 0
     monkeypatch.setattr(module, "STEPS", 3)
-    expected = share_among(candidates, on, precision, bias, MU).expected / candidates.weights
+    expected = share_among(candidates, on, precision, bias, MU).expected
     monkeypatch.setattr(module, "STEPS", 4)
     shares = share_among(candidates, on, precision, bias, MU)
     value = candidates.per_residual(
@@ -136,3 +136,17 @@ def test_nothing_is_spent_where_everything_is_free():
     candidates = Candidates.of(Workload(ordered(3)).total(), BUDGETS[1])
     shares = share_among(candidates, np.array([True]), np.zeros(1), np.zeros(1), MU)
     assert (shares.spend.tolist(), shares.expected.tolist()) == ([0.0], [0.0])
+
+
+def test_the_table_that_weighs_more_comes_first():
+    """Two tables, and a budget for one of them: the one that weighs more gets it, though the other is worse."""
+    work = Workload(ordered(3, 3, 3, 3)).marginals("a", "b").marginals("c", "d", weight=16)
+    candidates = Candidates.of(work, BUDGETS[0])
+    precision, bias = np.where(candidates.ways < 2, 0.1, 0.0), np.zeros(len(candidates.residuals))
+    bias[[candidates.number[0, 1], candidates.number[2, 3]]] = 36.0, 30.0
+    best = best_shares(candidates, precision, bias, 0.02)
+    assert {m for m, on in zip(candidates.residuals, best.on, strict=True) if on and len(m) == 2} == {(2, 3)}
+    for others in ([], [(0, 1)], [(0, 1), (2, 3)]):  # of all ways to choose, it is the best
+        on = precision > 0
+        on[[candidates.number[m] for m in others]] = True
+        assert best.error < share_among(candidates, on, precision, bias, 0.02).error

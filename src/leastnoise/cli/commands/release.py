@@ -160,7 +160,7 @@ def _planned(origin: Origin) -> dict[str, Any]:
 def _adaptive(release: TableRelease, adaptivity: Adaptivity) -> dict[str, Any]:
     """What became of the tables of the workload; errors are in rows, summed over the queries of a table (L1)."""
     errors = release.complete().errors()
-    expected = float(errors["expected_l1"].mean())
+    expected = errors["expected_l1"].dropna()  # nothing tells the others
     return {
         "method": "adaptive",
         "select": adaptivity.method,
@@ -168,7 +168,7 @@ def _adaptive(release: TableRelease, adaptivity: Adaptivity) -> dict[str, Any]:
         "tables": len(errors),
         "tables_measured": int(errors["measured"].sum()),
         "rounds": len(adaptivity.rounds),
-        "expected_l1": expected,
+        "expected_l1": float(expected.mean()) if len(expected) else None,
     }
 
 
@@ -196,10 +196,10 @@ def _adaptive_text(fields: dict[str, Any]) -> Iterator[str]:
     tables, measured = fields["tables"], fields["tables_measured"]
     released = f"released {tables:,} tables{_whose(fields)} to {fields['release']}"
     yield f"{released}, adaptively in {fields['rounds']:,} rounds"
-    yield (
-        f"{measured:,} measured, {tables - measured:,} to be completed from what was measured; the errors in a table "
-        f"are expected to add up to {figure(fields['expected_l1'])} on average"
-    )
+    which = "a measured table" if fields["select"] == "aim" and measured < tables else "a table"
+    errors = f"; the errors in {which} are expected to add up to {figure(fields['expected_l1'])} on average"
+    known = errors if fields["expected_l1"] is not None else ""
+    yield f"{measured:,} measured, {tables - measured:,} to be completed from what was measured{known}"
 
 
 def _whose(fields: dict[str, Any]) -> str:

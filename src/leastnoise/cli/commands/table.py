@@ -106,13 +106,14 @@ def _list_planned(release: TableRelease, as_json: bool) -> None:
     """The tables asked of an adaptive release, and the error to expect of each."""
     errors = release.complete().errors()
     if as_json:
-        rows = [{**row, "table": list(row["table"])} for row in errors.to_dict("records")]
+        known = errors.astype(object).where(errors.notna(), None)
+        rows = [{**row, "table": list(row["table"])} for row in known.to_dict("records")]
         typer.echo(json.dumps({"insecure": release.insecure, "tables": rows}, indent=2))
     else:
         errors["table"] = [" ".join(names) for names in errors["table"]]
         errors["measured"] = ["measured" if m else "completed" for m in errors["measured"]]
         errors.columns = ["table", "how", "expected_l1"]
-        typer.echo(errors.to_string(index=False, float_format="{:,.1f}".format))
+        typer.echo(errors.to_string(index=False, float_format="{:,.1f}".format, na_rep="-"))
 
 
 def _json(insecure: bool, frame: pd.DataFrame, fields: dict[str, Any]) -> str:

@@ -3,13 +3,13 @@
 Where nothing was measured about a set of attributes beyond its subsets, the subsets are put together as if there were
 nothing more to know: with the one-way distributions as baselines, that is independence (docs/theory.md). Residuals that
 were measured are moved towards it as far as their noise suggests (James and Stein). All tables still agree with each
-other. They are biased: the measured tables themselves are in the release.
+other. They are biased: the measured tables themselves are in the release. `as_published` does neither: it is GReM-MLE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.algebra.residual import Axes, join, residual, subsets
+from leastnoise.algebra.residual import Axes, join, residual, subsets, uniform_baselines
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.state import Members
@@ -42,6 +42,13 @@ class Completed:
     table: Callable[[Members], Array]
     noise: Callable[[Members], float]
     given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
+    shrink: bool = True  # move what was measured towards nothing by its noise
+
+    @property
+    def as_published(self) -> Completed:
+        """The tables of GReM-MLE (AIM+GReM algorithm 3): residuals as measured, even fills where none is given."""
+        even = dict(enumerate(uniform_baselines(self.shape)))
+        return replace(self, given=even | dict(self.given), shrink=False)
 
     @cached_property
     def total(self) -> float:
@@ -67,6 +74,8 @@ class Completed:
     @cached_property
     def factors(self) -> dict[Members, float]:
         """How far each of these is trusted: 1 - noise / (signal + noise), from its own energy, or small ones pooled."""
+        if not self.shrink:
+            return dict.fromkeys(self._raw, 1.0)
         entries: dict[Members, float] = {}
         pools: dict[int, list[Members]] = {}
         for m, part in self._raw.items():
@@ -87,7 +96,7 @@ class Completed:
     def counts(self, members: Sequence[int]) -> Array:
         """The completed table of some attributes, in ascending order."""
         ordered = tuple(members)
-        inside: dict[Axes, Array] = {(): np.array(self.total)}
+        inside: dict[Axes, Array] = {(): np.array(self.total if self.shrink else float(self.table(())))}
         for axes in subsets(len(ordered)):
             part = self.parts.get(tuple(ordered[i] for i in axes))
             if part is not None:

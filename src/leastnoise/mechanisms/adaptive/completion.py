@@ -29,7 +29,8 @@ MIXTURES = 6  # as many as fits usually have
 class Completion:
     """Tables over any attributes. Those that were not measured are completed from those that were: biased guesses.
 
-    All tables agree with each other, unless `nonnegative` repairs each on its own.
+    All tables agree with each other, unless `nonnegative` repairs each on its own. Those of AIM+GReM are completed as
+    published: evenly, and with what was measured as it is.
 
     Guarantees: equals_the_measured_tables_without_noise; tables_agree;
     completed_releases_keep_the_total_and_the_order_of_names.
@@ -47,7 +48,13 @@ class Completion:
             if result is not None:
                 energy = result.noise * cell_noise(result.strategy)
                 known |= {tuple(sorted(s)): energy for s in state.structure.sets(orbit).tolist()}
-        return Completed(self.release.domain.shape, known.keys(), state.marginal, known.__getitem__, given)
+        done = Completed(self.release.domain.shape, known.keys(), state.marginal, known.__getitem__, given)
+        return done.as_published if self._published else done
+
+    @property
+    def _published(self) -> bool:
+        """Whether all of it was measured by the published mechanism, whose own reconstruction is then used."""
+        return {o.adaptive and o.adaptive.method for o in self.release.origins} == {"aim"}
 
     @property
     def total(self) -> float:
@@ -77,7 +84,8 @@ class Completion:
         """The L1 error to expect of each table of an adaptive release's workload, in rows. An estimate, not a bound.
 
         What was left out is judged by noisy surveys, moved towards their mean so that the choice of the largest does
-        not make them too small or too large on average.
+        not make them too small or too large on average. AIM+GReM makes none: the error of a table of which it did not
+        measure all is NaN.
         """
         import pandas as pd
 
@@ -88,13 +96,17 @@ class Completion:
         names = self.release.domain.names
         tables = [tuple(names[a] for a in s) for block in last.workload.blocks for s in block.subsets()]
         measured = [self.release.reach.has_table([self.release.domain.index(n) for n in t]) for t in tables]
-        return pd.DataFrame({"table": tables, "measured": measured, "expected_l1": np.array(last.expected)})
+        return pd.DataFrame(
+            {"table": tables, "measured": measured, "expected_l1": np.array(last.expected, dtype=np.float64)}
+        )
 
 
 def complete(
     release: TableRelease, *, nonnegative: bool = False, baseline: Mapping[str, Any] | None = None
 ) -> Completion:
     """Tables over any attributes, completed with independence where nothing was measured. Costs no privacy.
+
+    Releases of AIM+GReM are completed as published: evenly where nothing was measured, and without shrinkage.
 
     `baseline` has public distributions of some attributes to be used instead of the released ones.
     """

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from leastnoise._types import Array, Progress
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.adaptive.aim import CHOICE, CLOSING, ROUNDS_PER_ATTRIBUTE, AimRounds, first_part
+from leastnoise.mechanisms.adaptive.aim import CHOICE, AimRounds, first_rounds
 from leastnoise.mechanisms.adaptive.candidates import Candidates
 from leastnoise.mechanisms.adaptive.completed import given_baselines
 from leastnoise.mechanisms.adaptive.rounds import Round, Step
@@ -50,7 +50,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
     workload: Workload
     budget: Budget
     select: Select = "survey"
-    rounds: int | None = None  # with select "choice": how many the budget is divided into at first
+    rounds: int | None = None  # with select "aim": how many the budget is divided into at first
     fitting: bool = False  # with select "survey": compare with a fitted distribution, too
     baseline: Mapping[str, Any] | None = None  # public distributions of some attributes
 
@@ -91,16 +91,15 @@ class AdaptivePlan(Mechanism[TableRelease]):
                         self.budget,
                         total * cost / sum(costs) / (FINEST * len(candidates.residuals)),
                     )
-        if not (candidates.ways > 1).any():
-            return
-        _check_survey(candidates, total * min(LOOK / len(ROUNDS), CLOSING))
-        if self.select == "choice":
+        if self.select == "aim" and candidates.ways.any():
             ones = int((candidates.ways == 1).sum())
             if self.rounds is not None and self.rounds <= ones:
                 raise LeastnoiseError(
                     f"rounds {self.rounds} are too few: {ones} one-way tables come first; use at least {ones + 1}"
                 )
-            epsilon_for_cost(first_part(total, ones, self.rounds) * CHOICE)
+            epsilon_for_cost(total / first_rounds(candidates, self.rounds) * CHOICE)
+        elif (candidates.ways > 1).any():
+            _check_survey(candidates, total * LOOK / len(ROUNDS))
 
     def measure(
         self,
@@ -123,7 +122,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
                 self.candidates, counts, random_source, says, self.fitting, self._given
             )
         else:
-            rounds = AimRounds(self.candidates, counts, random_source, says, self.rounds, given=self._given)
+            rounds = AimRounds(self.candidates, counts, random_source, says, self.rounds)
         rounds.known.witness = witness
         rounds.run()
         records = [self._record(r) for r in rounds.rounds]
@@ -174,15 +173,14 @@ class AdaptivePlan(Mechanism[TableRelease]):
 
         A survey that finds everything measured already is left out, and what it would cost is spent on measuring.
         """
-        ones = max(1, int((self.candidates.ways == 1).sum()))
-        if not (self.candidates.ways > 1).any():
+        ways = self.candidates.ways
+        if not (ways > (1 if self.select == "survey" else 0)).any():
             first, comparing = 1.0, 0.0
         elif self.select == "survey":
             first, comparing = float(START), float(LOOK)
         else:
-            rounds = self.rounds or ROUNDS_PER_ATTRIBUTE * ones
-            first = float(1 - CHOICE) * ones / rounds
-            comparing = float(CLOSING + CHOICE * (1 - CLOSING)) - float(CHOICE) * first
+            first = float(1 - CHOICE) * int((ways == 1).sum()) / first_rounds(self.candidates, self.rounds)
+            comparing = float(CHOICE) * (1 - first)
         return {"one_way_tables": first, "comparing": comparing, "measuring": 1 - first - comparing}
 
 
@@ -210,20 +208,21 @@ def adaptive_plan(
 ) -> AdaptivePlan:
     """An adaptive release: one-way tables first, then what differs most from what they suggest.
 
-    `select` is "survey", which compares all tables with their estimates and measures the best set of them, or "choice",
-    one table a round by the exponential mechanism (AIM+GReM). Tables that were not measured are completed from those
-    that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`. With `fitting`, the second
-    survey compares with such a distribution as well, and trusts whichever is closer to the data; it takes longer, and
-    was not seen to gain much. `baseline` has public distributions of some attributes, by name: what is not measured is
-    completed with them instead of the measured ones (give them to `release.complete` as well).
+    `select` is "survey", which compares all tables with their estimates and measures the best set of them, or "aim",
+    AIM+GReM as published: one table a round by the exponential mechanism. Tables that were not measured are completed
+    from those that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`. For surveys only:
+    with `fitting`, the second compares with such a distribution as well, and trusts whichever is closer to the data,
+    which takes longer and was not seen to gain much. `baseline` has public distributions of some attributes, by name:
+    what is not measured is completed with them instead of the measured ones (give them to `release.complete` as well).
     """
-    if select not in ("survey", "choice"):
-        raise LeastnoiseError(f"select is {select!r}; use 'survey' or 'choice'")
-    if rounds is not None and (select != "choice" or type(rounds) is not int or rounds < 1):
-        raise LeastnoiseError(f"rounds is {rounds!r}; it is a whole number from 1 on, for select 'choice' only")
+    if select not in get_args(Select):
+        raise LeastnoiseError(f"select is {select!r}; use 'survey' or 'aim'")
+    if rounds is not None and (select != "aim" or type(rounds) is not int or rounds < 1):
+        raise LeastnoiseError(f"rounds is {rounds!r}; it is a whole number from 1 on, for select 'aim' only")
     if not workload.blocks:
         raise LeastnoiseError("the workload is empty; add statistics, for example .marginals(ways=2)")
-    if fitting and select != "survey":
-        raise LeastnoiseError("fitting goes with select 'survey' only; leave it out")
+    if select != "survey" and (fitting or baseline):
+        name = "fitting" if fitting else "baseline"
+        raise LeastnoiseError(f"{name} goes with select 'survey' only; leave it out")
     given_baselines(workload.domain, baseline)  # refuses bad ones
     return AdaptivePlan(workload, budget, select, rounds, fitting, baseline)

@@ -93,6 +93,7 @@ class Knowledge:
     spent: Fraction = Fraction(0)
     insecure: bool = False
     witness: Callable[[Step], object] | None = None  # of surveys and choices, for audits
+    kept: Sequence[Members] = ()  # tables whose estimates are kept up to date
     precision: Array = field(init=False)  # mu^2 spent on each residual
     estimates: Estimates = field(init=False)
     _noisy_queries: dict[Members, list[NoisyQuery]] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         self.precision = np.zeros(len(self.candidates.residuals))
-        self.estimates = Estimates(self.candidates.workload.domain.shape, ())
+        self.estimates = Estimates(self.candidates.workload.domain.shape, self.kept)
 
     def allow(self, mu_squared: Fraction) -> None:
         """Stop before something is drawn that the budget does not hold; by design that never happens."""
@@ -115,8 +116,8 @@ class Knowledge:
         self.selection += mu_squared
         self.spent += mu_squared
 
-    def observe(self, measured: Measurements) -> None:
-        """Take in the measurements of a round."""
+    def observe(self, measured: Measurements) -> tuple[Members, ...]:
+        """Take in the measurements of a round; returns the kept tables that changed."""
         integer_plan, budget = measured.integer_plan, self.candidates.base.budget
         new = []
         for orbit, noisy_queries, answers in zip(
@@ -130,9 +131,9 @@ class Knowledge:
             self._noisy_queries.setdefault(members, []).extend(noisy_queries)
             self._answers.setdefault(members, []).extend(answers)
             self.precision[self.candidates.number[members]] += float(cost) or 1.0  # what is free is known exactly
-        self.estimates.observe(new)
         self.spent += integer_plan.cost.mu_squared
         self.insecure |= measured.insecure
+        return self.estimates.observe(new)
 
     def completed(self) -> Completed:
         """Tables over any attributes, as they are expected to be."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from math import isfinite
+from math import gcd, isfinite
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost,
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 GRID = 2**6  # estimates are rounded to multiples of 1/GRID before they meet the data
+WEIGHT_GRAIN = 2**20  # steps of the weights of tables, up to the largest
 LARGEST = 2**62  # sums that are computed in 64 bits stay below
 SLACK = 4096  # units in the last place that no exponential is off by
 
@@ -184,14 +185,25 @@ def allowance(cells: int, deviation: float) -> int:
     return round((2 / np.pi) ** 0.5 * deviation * cells * GRID)
 
 
-def overlaps(candidates: Iterable[Members], workload: Iterable[Members]) -> tuple[int, ...]:
-    """AIM's weights: attributes that a candidate shares with each table of the workload, summed.
+def overlaps(
+    candidates: Iterable[Members], workload: Sequence[Members], weights: Sequence[float] | Array | None = None
+) -> tuple[int, ...]:
+    """AIM's weights: attributes that a candidate shares with each table of the workload, summed with their weights.
+
+    Only ratios matter: the weights of tables are rounded to multiples of the largest over 2^20, and to at least one.
 
     >>> overlaps([(0,), (0, 1)], [(0, 1), (0, 2)])
     (2, 3)
+    >>> overlaps([(0,), (1,), (0, 1)], [(0, 1), (0, 2)], [1, 2])
+    (3, 1, 4)
     """
-    counter = Counter(a for members in workload for a in members)
-    return tuple(sum(counter[a] for a in members) for members in candidates)
+    given = np.ones(len(workload)) if weights is None else np.asarray(weights, dtype=np.float64)
+    units = [max(1, round(w)) for w in (given / given.max() * WEIGHT_GRAIN).tolist()]
+    counter: Counter[int] = Counter()
+    for members, unit in zip(workload, units, strict=True):
+        counter.update(dict.fromkeys(members, unit))
+    common = gcd(*units)
+    return tuple(sum(counter[a] for a in members) // common for members in candidates)
 
 
 def draw(steps: Sequence[int], scale: int, random_source: RandomSource) -> int:

@@ -31,11 +31,7 @@ class Shares:
     on: Mask
     spend: Array
     expected: Array
-
-    @property
-    def error(self) -> float:
-        """Weighted sum of the expected errors."""
-        return float(self.expected.sum())
+    error: float  # sum of the expected errors with the weights of the tables
 
 
 def best_shares(candidates: Candidates, precision: Array, bias: Array, mu_squared: float) -> Shares:
@@ -78,7 +74,7 @@ def share_among(candidates: Candidates, on: Mask, precision: Array, bias: Array,
         spend[useful] = mu_squared * water_filling(value[useful], np.ones(len(useful)), precision[useful] / mu_squared)
         expected = np.sqrt(square + noise_squares(candidates, precision + spend))
         weights = candidates.weights * candidates.queries / np.maximum(expected, 1e-300)
-    return Shares(on.copy(), spend, candidates.weights * expected)
+    return Shares(on.copy(), spend, expected, float(candidates.weights @ expected))
 
 
 def noise_squares(candidates: Candidates, precision: Array) -> Array:

@@ -66,14 +66,15 @@ function roundTable(rounds) {
 function workloadTable({ listed, tables }) {
   const rows = listed.map((t) => ({ ...t, what: t.attributes.join(" × ") || "total" }));
   const expected = aligned(rows.map((t) => t.expected));
+  const known = (show) => (t) => (t.expected === null ? "–" : show(t.expected));
   const columns = [
     { title: "Table", key: (t) => t.what, show: (t) => t.what },
     { title: "How", key: (t) => !t.measured, show: (t) => (t.measured ? "measured" : "completed") },
-    { title: "Expected error", number: true, key: (t) => t.expected, show: (t) => expected(t.expected) },
+    { title: "Expected error", number: true, key: (t) => t.expected, show: known(expected) },
   ];
   if (data.total && data.total[0] > 0) {
-    const share = (t) => t.expected / data.total[0];
-    columns.push({ title: "Of the rows", number: true, key: (t) => t.expected, show: (t) => percent(share(t)) });
+    const share = (x) => percent(x / data.total[0]);
+    columns.push({ title: "Of the rows", number: true, key: (t) => t.expected, show: known(share) });
   }
   const more = tables > listed.length ? ` The ${fixed(listed.length, 0)} with the largest errors are listed.` : "";
   const note = `Expected error: errors of all statistics of the table together, in rows; an estimate.${more}`;

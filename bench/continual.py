@@ -17,10 +17,10 @@ import numpy as np
 
 import leastnoise as ln
 from bench.common import Column, Report
-from bench.norms import eta
 from leastnoise._types import Array
 from leastnoise.mechanisms.matrix.plan import DENSE_TOTALS
 from leastnoise.strategies.toeplitz import MOST_ITEMS
+from leastnoise.theory import eta
 
 LEVELS = MOST_ITEMS.bit_length() - 1
 EULER = float(np.euler_gamma)

@@ -26,7 +26,7 @@ from bench.common import Column, Report, peak_memory_mb
 from bench.plots import line_plot
 from leastnoise._types import Array
 from leastnoise.strategies.threads import one_blas_thread
-from leastnoise.theory import Certified, gamma_2, gamma_2_approximate, gamma_F, gamma_r
+from leastnoise.theory import Certified, eta, gamma_2, gamma_2_approximate, gamma_F, gamma_r
 
 Found = TypeVar("Found")
 SECONDS = 120  # for gamma_2 of 1024 x 1024 at a gap of 1e-3
@@ -87,11 +87,6 @@ LEGEND = (
     "Clarabel at its usual accuracy of 1e-8, its modelling included; fixed: p <- p |R_q|^2, s <- s |A_x|^2 to the same "
     "gap; x: how many times as long as ours"
 )
-
-
-def eta(m: int) -> float:
-    """(1/m) sum over l = 1..m of 1 / sin(pi (2l-1) / (2m)) (WFF Theorem 4.8)."""
-    return float(np.sum(1 / np.sin(np.pi * (2 * np.arange(1, m + 1) - 1) / (2 * m)))) / m
 
 
 def ranges(T: int) -> Array:

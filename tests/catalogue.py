@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -142,6 +143,18 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "dense": dense(kron(("prefix", 3), ("range", 3))),
 }
+
+
+def extended_marginals(sizes: tuple[int, ...], numerical: set[int], p: dict[tuple[int, ...], float]) -> Workload:
+    """WFF's prefixes and suffixes: every sign pattern on the numerical attributes of each set, with weights p(S)."""
+    work = Workload(ordered(*sizes))
+    for S, weight in p.items():
+        count = int(np.prod([2 * sizes[j] if j in numerical else sizes[j] for j in S], dtype=int))
+        choices = [("prefix", "suffix") if j in numerical else ("marginal",) for j in S]
+        for families in product(*choices):
+            named = dict(zip([work.domain.names[j] for j in S], families, strict=True))
+            work = work.add(named, weight=weight / count) if S else work.total(weight=weight)
+    return work
 
 
 # --- workloads: small enough for explicit matrices --------------------------------------------------------------------

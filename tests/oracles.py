@@ -104,13 +104,11 @@ def marginal_root(sizes: tuple[int, ...], p: dict[tuple[int, ...], float]) -> fl
 
 def marginal_max(sizes: tuple[int, ...], sets: list[tuple[int, ...]]) -> float:
     """WFF Theorem 3.11: the least largest standard error of marginals, by a convex solver."""
-    p = cp.Variable(len(sets), nonneg=True)
-    cells = np.array([float(prod(sizes[j] for j in S)) for S in sets])
     terms = []
     for R in downward(sets):
-        inside = np.array([float(set(R) <= set(S)) for S in sets]) / cells**2
-        terms.append(prod(sizes[j] - 1 for j in R) * cp.sqrt(inside @ p))
-    return _solve(cp.Problem(cp.Maximize(sum(terms)), [cp.sum(p) == 1]))
+        squares = [float(set(R) <= set(S)) / prod(sizes[j] for j in S) ** 2 for S in sets]
+        terms.append((float(prod(sizes[j] - 1 for j in R)), squares))
+    return _largest_root(terms)
 
 
 def lemma_3_3(m: int, d: int, k: int) -> float:
@@ -145,6 +143,36 @@ def extended(
                 inner += w * tilt / (cells**2 * 4 ** sum(j in numerical for j in S))
         out += prod(sizes[j] - 1 for j in R) * prod(sines(sizes[j]) for j in O) * sqrt(inner)
     return out
+
+
+def extended_max(sizes: tuple[int, ...], numerical: set[int], sets: list[tuple[int, ...]]) -> float:
+    """WFF Theorem 4.8 for the largest error: its closed form at the best weights of the sets, by a convex solver."""
+    terms = []
+    for part in downward(sets):
+        factor = prod(odd_sines(sizes[j]) if j in numerical else sizes[j] - 1 for j in part)
+        squares = [float(set(part) <= set(S)) / prod(4 if j in numerical else sizes[j] ** 2 for j in S) for S in sets]
+        terms.append((factor, squares))
+    return _largest_root(terms)
+
+
+def cyclic_max(sizes: tuple[int, ...], tables: list[dict[int, Array]]) -> float:
+    """WFF Theorem 4.4: the largest error of cyclic queries, each table given by its function per attribute."""
+    terms = []
+    for a in cells(sizes):
+        squares = [
+            prod(abs(np.fft.fft(phi)[a[j]]) ** 2 / sizes[j] ** 2 for j, phi in table.items())
+            * float(all(a[j] == 0 for j in range(len(sizes)) if j not in table))
+            for table in tables
+        ]
+        terms.append((1.0, squares))
+    return _largest_root(terms)
+
+
+def _largest_root(terms: list[tuple[float, list[float]]]) -> float:
+    """Largest sum of factor * sqrt(squares . p) over p of sum 1."""
+    p = cp.Variable(len(terms[0][1]), nonneg=True)
+    roots = [factor * cp.sqrt(np.array(squares) @ p) for factor, squares in terms if any(squares)]
+    return _solve(cp.Problem(cp.Maximize(sum(roots)), [cp.sum(p) == 1]))
 
 
 def cells(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

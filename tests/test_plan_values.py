@@ -10,9 +10,9 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.theory import fourier_factorization
 from leastnoise.workload import Workload
-from tests.catalogue import generator, ordered
+from tests.catalogue import extended_marginals, generator, ordered
 from tests.laws import check_plan
-from tests.oracles import extended, least_sum, lemma_3_3, odd_sines, row_weights
+from tests.oracles import extended, extended_max, least_sum, lemma_3_3, odd_sines, row_weights
 
 BUDGET = ln.Budget(mu=1)
 FORTY = ln.Domain.of({f"q{i}": range(10) for i in range(40)})
@@ -112,25 +112,19 @@ MIXES = {
 def test_theorem_4_8_for_mixes(name):
     """Every sign pattern of prefixes and suffixes on each set, categories by value; weights p(S) per set."""
     sizes, numerical, sets = MIXES[name]
-    work, p = Workload(ordered(*sizes)), {}
-    for S in sets:
-        names = [work.domain.names[j] for j in S]
-        count = int(np.prod([2 * sizes[j] if j in numerical else sizes[j] for j in S], dtype=int))
-        p[S] = 1.0 + len(S)
-        if not S:
-            work = work.total(weight=p[S])
-            continue
-        for signs in range(2 ** len([j for j in S if j in numerical])):
-            families, bit = {}, 0
-            for j, n in zip(S, names, strict=True):
-                families[n] = "marginal"
-                if j in numerical:
-                    families[n] = "suffix" if signs >> bit & 1 else "prefix"
-                    bit += 1
-            work = work.add(families, weight=p[S] / count)
-    plan = ln.plan(work, BUDGET, solver="embedding")
+    p = {S: 0.5 + len(S) for S in sets}
+    plan = ln.plan(extended_marginals(sizes, numerical, p), BUDGET, solver="embedding")
     assert plan.value * sqrt(plan.queries) == pytest.approx(extended(sizes, numerical, p), rel=1e-6)
     check_plan(plan)
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_theorem_4_8_for_the_largest_error(name):
+    """The same queries under `max`: the closed form at its best weights p*, by a convex solver."""
+    sizes, numerical, sets = MIXES[name]
+    work = extended_marginals(sizes, numerical, dict.fromkeys(sets, 1.0))
+    plan = ln.plan(work, BUDGET, solver="embedding", objective="max")
+    assert plan.max_std_error == pytest.approx(extended_max(sizes, numerical, sets), rel=1e-4)
 
 
 def test_embedding_refuses_what_it_does_not_know():

@@ -10,6 +10,8 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Dense, kron_all
 from leastnoise.planning.design import Design, Question, class_load
+from leastnoise.planning.fourier_bound import best_bound
+from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
 from leastnoise.strategies.bounds import (
     RootTrace,
@@ -133,12 +135,14 @@ class _TensorRoots:
 
 
 def _fourier_floor(question: Question) -> Floor:
-    structure = question.structure
-    traces = [
-        fourier_trace(f, structure.classes[s.cls].size)
-        for f, s in zip(question.requested.families, structure.slots, strict=True)
-    ]
-    return Floor(_assemble(question, traces, {}), "WFF Theorems 5.8, 5.14 and 5.15 (closed form)")
+    return norm_floor(question, Objective(1.0))
+
+
+def norm_floor(question: Question, objective: Objective) -> Floor:
+    """WFF's bound; for norms of the variances other than the sum with the best weights of the tables (its p*)."""
+    bound, weights = best_bound(question, objective)
+    kind = "WFF Theorems 5.8, 5.14 and 5.15 (closed form)"
+    return Floor(bound.root(weights) ** 2, kind if objective.r == 1 else f"{kind} with their best weights p*")
 
 
 def _tree_floors(question: Question) -> Iterator[Floor]:

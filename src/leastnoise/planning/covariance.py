@@ -49,7 +49,7 @@ def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:
             continue
         half = strategy[1].half(piece[None])[0]
         if members:
-            _covered(plan, members, strategy[1], half, piece)
+            _covered(plan, members, strategy[1], half, piece, query)
         out[members] = np.sqrt(strategy[0]) * half
     return out
 
@@ -65,12 +65,13 @@ def _in_reach(plan: Plan, attributes: Sequence[int], piece: Array, query: Array)
         )
 
 
-def _covered(plan: Plan, attributes: Sequence[int], strategy: Any, half: Array, piece: Array) -> None:
+def _covered(plan: Plan, attributes: Sequence[int], strategy: Any, half: Array, piece: Array, query: Array) -> None:
     # a low-rank strategy (affine only, say) measures part of the residual; the query must lie in that part
     if strategy.full_rank:
         return
     back = half @ strategy.matrix()
-    if np.abs(back - piece.ravel()).max() > 1e-6 * np.abs(piece).max(initial=1e-300):
+    rounding = 1e-12 * np.abs(query).max(initial=0.0)  # all of the piece, where the query has none there
+    if np.abs(back - piece.ravel()).max() > 1e-6 * np.abs(piece).max(initial=1e-300) + rounding:
         raise LeastnoiseError(
             f"the query asks more of {_names(plan, attributes)} than the workload measures there; "
             "add its table to the workload"

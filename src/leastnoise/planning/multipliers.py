@@ -34,16 +34,19 @@ class Lever:
 
 
 class Multipliers:
-    """Multipliers of a question for the norm r of its variances; `scale` is the weight per query of each table."""
+    """Multipliers of a question for the norm r of its variances; `scale` is the weight per query of each table.
 
-    def __init__(self, question: Question, r: float, scale: Array):
+    Without `rows` there is one multiplier per table, as in WFF, whose weights p(S) are spread evenly over the table.
+    """
+
+    def __init__(self, question: Question, r: float, scale: Array, rows: bool = True):
         self.question, self.structure, self.scale = question, question.structure, scale
         self.conjugate = 1.0 if r == inf else r / (r - 1)
         self.even_weights = r == inf
         self.requested = question.requested.plain if self.even_weights else question.requested
         self.tables = [i for i, w in enumerate(scale) if w > 0]
         self.norm_weights = np.ones(len(self.tables)) if self.even_weights else scale[self.tables]
-        self.levers = [*self._slot_levers(), *self._table_levers()]
+        self.levers = [*self._slot_levers(), *self._table_levers()] if rows else []
         self.lever_of_slot = {lever.slot: i for i, lever in enumerate(self.levers) if lever.slot is not None}
         self.lever_of_table = {lever.table: i for i, lever in enumerate(self.levers) if lever.table is not None}
         uses = [self._uses(lever, t) for t in self.tables for lever in self.levers]
@@ -84,11 +87,18 @@ class Multipliers:
         per = [self._queries(t, mass) for t in self.tables]
         return self.norm_weights * np.array(per) * c**self.conjugate
 
+    @property
+    def table_mass(self) -> Array:
+        """Per table: sum over its queries of w, with one multiplier per table."""
+        return self._norm_parts(np.ones(len(self.tables)), [])
+
     def _queries(self, t: int, mass: list[float]) -> float:
-        table = self.structure.tables[t]
-        if table.slots is None:
+        table, tensor = self.structure.tables[t], self.requested.tensors[t]
+        if t in self.lever_of_table:
             return table.copies * mass[self.lever_of_table[t]]
-        return table.copies * prod(self._slot_mass(s, mass) for s in table.slots)
+        if tensor is not None:
+            return table.copies * float(tensor.weights(self.structure.shape(table.axes)).sum())
+        return table.copies * prod(self._slot_mass(s, mass) for s in table.slots or ())
 
     def _slot_mass(self, s: int, mass: list[float]) -> float:
         if s in self.lever_of_slot:

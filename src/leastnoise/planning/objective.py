@@ -152,7 +152,9 @@ class _DualSearch:
         return design
 
     def _bound(self, design: Design) -> None:
-        if design.root_floor**2 > self.floor:
+        # solvers that prove nothing leave the best multipliers to other bounds, with the design for a measure
+        bound = (design.root_floor**2, design.root_total)
+        if self.dual is None or bound > (self.floor, self.dual.root_total):
             self.floor, self.dual = design.root_floor**2, design
 
     def run(self) -> Outcome:

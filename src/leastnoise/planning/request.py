@@ -13,7 +13,7 @@ from leastnoise._types import Progress
 from leastnoise.algebra.gram import Kron, LowRank
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.baseline import search_baselines
-from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor
+from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, norm_floor
 from leastnoise.planning.design import Design, Question, solve_design, start_baselines
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
@@ -81,15 +81,21 @@ class Request:
         question = self._question(structure)
         solver = Solver(self.solver, self.gap, _solutions)
         outcome = self._with_class_floor(self._best(question, solver, progress))
-        floor = best_floor(outcome.dual or outcome.design)
-        if self.objective.r != 1:  # the weighted-sum floor at the dual multipliers bounds the norm from below
-            floor = replace(floor, kind=f"dual multipliers with the {floor.kind}")
+        floor = self._floor(question, outcome)
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
         _outcomes[key] = (structure, outcome, floor)
         while len(_outcomes) > KEEP:
             _outcomes.popitem(last=False)
         return _outcomes[key]
+
+    def _floor(self, question: Question, outcome: Outcome) -> Floor:
+        """The best floor; for norms, the floor of a weighted sum at any dual multipliers is one."""
+        floor = best_floor(outcome.dual or outcome.design)
+        if self.objective.r == 1:
+            return floor
+        dual = replace(floor, kind=f"dual multipliers with the {floor.kind}")
+        return max(dual, norm_floor(question, self.objective), key=lambda f: f.value)
 
     def _with_class_floor(self, outcome: Outcome) -> Outcome:
         """Solvers that prove nothing borrow the dual bound of the optimal one where that is within reach."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
+from math import log, pi, prod, sqrt
 
 import numpy as np
 
@@ -39,6 +39,14 @@ def interval_variances(strategy: CirculantStrategy, lengths: Array) -> Array:
     i = lengths.astype(np.int64) - 1
     out: Array = lengths * (2 * inner[i] - kernel[0]) - 2 * moment[i]
     return np.maximum(out, 0.0)
+
+
+def expected_largest(queries: int) -> float:
+    """A bound on the expected largest of so many standard Gaussian errors in absolute value, however they depend.
+
+    After WFF Theorem 3.11; one query has sqrt(2 / pi), where the formula of the paper has 0 (docs/errata.md).
+    """
+    return sqrt(2 * log(queries)) if queries > 1 else sqrt(2 / pi)
 
 
 def pareto(features: Array) -> IntArray:

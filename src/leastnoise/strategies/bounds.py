@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.workload.families import Cyclic, Family, Marginal, Prefix, Total
+from leastnoise.workload.families import Circular, Cyclic, Family, Marginal, Prefix, Suffix, Total, Weighted
 
 
 @dataclass(frozen=True)
@@ -88,24 +88,54 @@ def root_trace_slopes(gram: Array, sigma: Array, alpha: float) -> tuple[RootTrac
     return RootTrace(inner / alpha, max(total - inner, 0.0)), slopes
 
 
+def eta(m: int) -> float:
+    """(1/m) sum over l = 1..m of 1 / sin(pi (2l - 1) / 2m) (WFF Theorem 4.8)."""
+    return float(np.sum(1 / np.sin(np.pi * (2 * np.arange(1, m + 1) - 1) / (2 * m)))) / m
+
+
 def zeta(m: int) -> float:
     """(1/m) sum over l = 1..m-1 of 1 / sin(pi l / m) (WFF Theorem 5.15)."""
     return float(np.sum(1 / np.sin(np.pi * np.arange(1, m) / m))) / m
 
 
+def fourier_amplitudes(family: Family, n: int) -> Array | None:
+    """|e_a* Q^T W e_a| / n^1/2 per frequency a, where WFF has a test matrix Q in closed form (docs/theory.md).
+
+    For cyclic families these are the singular values (Theorems 5.8 and 5.14), for prefixes those of Theorem 5.15.
+    """
+    frequencies = np.arange(1, n)
+    if isinstance(family, Total):
+        return np.where(np.arange(n) == 0, 1.0, 0.0)
+    if isinstance(family, Marginal):
+        return np.full(n, 1 / np.sqrt(n))
+    if isinstance(family, Prefix):  # suffix too: the same matrix read backwards
+        return np.concatenate([[(n + 1) / 2], 0.5 / np.sin(np.pi * frequencies / n)]) / np.sqrt(n)
+    if isinstance(family, Cyclic):
+        return np.abs(np.fft.fft(family.phi)) / np.sqrt(n)
+    if isinstance(family, Circular):  # the squares of sin(pi a l / n) / sin(pi a / n) over the lengths l add to this
+        rest = np.sqrt(n / 2) / np.sin(np.pi * frequencies / n)
+        return np.concatenate([[np.sqrt(n * (n + 1) * (2 * n + 1) / 6)], rest]) / np.sqrt(n)
+    return _weighted_amplitudes(family, n)
+
+
+def _weighted_amplitudes(family: Family, n: int) -> Array | None:
+    """The same for rows with weights w: Q of the plain family, W with rows scaled by w^1/2."""
+    if not isinstance(family, Weighted):
+        return None
+    roots, base = np.sqrt(family.weights(n)), family.plain
+    if isinstance(base, Prefix):  # row t at frequency a is (1 - omega^(a (t + 1))) / (1 - omega^a)
+        roots = roots[::-1] if isinstance(base, Suffix) else roots
+        wave = np.exp(2j * np.pi * np.arange(1, n) / n)
+        rest = np.abs((np.fft.fft(roots)[1:] - wave * roots.sum()) / (1 - wave)) / n
+        return np.concatenate([[roots @ np.arange(1, n + 1) / n], rest]) / np.sqrt(n)
+    plain = fourier_amplitudes(base, n) if isinstance(base, Total | Marginal | Cyclic) else None
+    return None if plain is None else plain * roots.mean()  # all rows have the same magnitudes
+
+
 def fourier_trace(family: Family, n: int) -> RootTrace | None:
     """The same two numbers in closed form at uniform s (WFF Theorems 5.8, 5.14, 5.15), where WFF has one."""
-    root = np.sqrt(n)
-    if isinstance(family, Total):
-        return RootTrace(1.0, 0.0)
-    if isinstance(family, Marginal):
-        return RootTrace(1 / root, (n - 1) / root)
-    if isinstance(family, Prefix):  # suffix too: the same matrix read backwards
-        return RootTrace((n + 1) / 2 / root, zeta(n) * root / 2)
-    if isinstance(family, Cyclic):
-        spectrum = np.abs(np.fft.fft(family.phi))
-        return RootTrace(float(spectrum[0]) / root, float(spectrum[1:].sum()) / root)
-    return None
+    amplitudes = fourier_amplitudes(family, n)
+    return None if amplitudes is None else RootTrace(float(amplitudes[0]), float(amplitudes[1:].sum()))
 
 
 def tensor_traces(rows: Array, weights: list[Array]) -> tuple[Array, Array, list[Array]]:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
+    from leastnoise.planning.fourier import TableWeight, fourier_factorization, fourier_weights
+    from leastnoise.strategies.bounds import eta, zeta
     from leastnoise.strategies.norms import (
         ApproximateNorm,
         Certified,
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
         gamma_r,
     )
     from leastnoise.theory.dual_norm import DualNorm, gamma_2_dual
-    from leastnoise.theory.fourier import fourier_factorization
     from leastnoise.theory.learning import (
         Learned,
         conjunctions,
@@ -53,9 +54,12 @@ __all__ = [
     "Norm",
     "Question",
     "SampleComplexity",
+    "TableWeight",
     "conjunctions",
+    "eta",
     "examples_needed",
     "fourier_factorization",
+    "fourier_weights",
     "gamma_2",
     "gamma_2_approximate",
     "gamma_2_curve",
@@ -70,6 +74,7 @@ __all__ = [
     "sample_complexity_curves_of",
     "stumps",
     "thresholds",
+    "zeta",
 ]  # fmt: skip
 
 export_lazily(__name__)

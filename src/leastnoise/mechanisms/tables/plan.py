@@ -27,12 +27,13 @@ from leastnoise.planning.design import Design, no_progress
 from leastnoise.planning.embedding import embed
 from leastnoise.planning.factorization import Factorization
 from leastnoise.planning.factorization import factorization as explicit
+from leastnoise.planning.fourier import ComplexArray, TableWeight, fourier_factorization, fourier_weights
 from leastnoise.planning.integer_plan import IntegerPlan, make_integer_plan
 from leastnoise.planning.integer_plan_store import fingerprint as recipe_fingerprint
 from leastnoise.planning.integer_plan_store import integer_plan_data
 from leastnoise.planning.objective import Objective, Outcome, query_weights
 from leastnoise.planning.request import Request
-from leastnoise.planning.variance import Variances
+from leastnoise.planning.variance import Variances, expected_largest
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.gaussian import contrast
@@ -146,6 +147,11 @@ class Plan(Mechanism[TableRelease]):
         """Largest standard error of any query."""
         return sqrt(float(self._maxima.max()))
 
+    @property
+    def expected_largest_error(self) -> float:
+        """The largest absolute error of all queries together is at most this in expectation (WFF, Theorem 3.11)."""
+        return expected_largest(self.queries) * self.max_std_error
+
     def _scaled(self, at_cost_one: float) -> float:
         per_query = self.queries if self.objective.r == 1 else 1
         return sqrt(at_cost_one / (self.mu_squared * per_query))
@@ -229,6 +235,14 @@ class Plan(Mechanism[TableRelease]):
     def factorization(self) -> Factorization:
         """Explicit L, B and Sigma with W = L B, on small domains."""
         return explicit(self)
+
+    def fourier_factorization(self) -> tuple[ComplexArray, ComplexArray]:
+        """WFF's L and R with W = L R, optimal for the plan's objective, where queries are marginal or cyclic."""
+        return fourier_factorization(self.workload, self.objective)
+
+    def fourier_weights(self) -> tuple[TableWeight, ...]:
+        """WFF's weights p* of the tables for the plan's objective (Lemmas 5.4 and 5.6), for the same queries."""
+        return fourier_weights(self.workload, self.objective)
 
     def to_json(self) -> dict[str, Any]:
         """The plan in numbers, as `leastnoise plan --json` prints it."""

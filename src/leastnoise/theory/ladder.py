@@ -16,9 +16,10 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.strategies.norms import Norm
 from leastnoise.theory.centred import Centred, climb
+from leastnoise.theory.pairs import far
 from leastnoise.theory.signs import all_signs, every_sign
 from leastnoise.theory.tails import Error, Kind
-from leastnoise.theory.witness import RATIO, Witness, all_errors, every_query, on_average, reaches, squared_errors
+from leastnoise.theory.witness import RATIO, Witness, all_errors, every_query, reaches, squared_errors
 
 MOST_HEIGHT = 4.0  # of a witness, in alphas
 DROPPED = 8  # at most one in so many queries is dropped at once
@@ -29,7 +30,11 @@ MIX = 1e-3  # share of even weights at the start of a climb, which revives no we
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """Queries with good weights, and the rungs that were asked for."""
+    """Queries with good weights, and the rungs that were asked for.
+
+    Errors are "max" or "worst": a witness has a pair of populations for each query, so that it says nothing about
+    "rms", a mean over the queries on one dataset. For this there is `one_direction`.
+    """
 
     start: Centred
     error: Error
@@ -56,11 +61,8 @@ class Ladder:
     def witness(self, rung: int) -> Witness | None:
         """Of this height, if there is one."""
         if rung not in self._witnesses:
-            if self.error.kind == "rms":  # every query counts
-                self._witnesses[rung] = on_average(self.start, RATIO**rung)
-            else:
-                queries = self.queries(rung)
-                self._witnesses[rung] = every_query(queries, RATIO**rung) if queries else None
+            queries = self.queries(rung)
+            self._witnesses[rung] = every_query(queries, RATIO**rung) if queries else None
         return self._witnesses[rung]
 
     def queries(self, rung: int) -> Centred | None:
@@ -108,6 +110,18 @@ def factors_alone(factors: Sequence[Array], norm: Norm, kind: Kind) -> Iterator[
         if np.ptp(W, axis=1).any() and W.size <= MOST_ENTRIES and W.tobytes() not in seen:
             seen.add(W.tobytes())
             yield weighted(W * (prod(most) / most[i]), part.queries, part.cells, kind)
+
+
+def one_direction(queries: Centred) -> Centred:
+    """One query in place of all: the unit combination of P^1/2 W that differs most between two values.
+
+    Its squared error is at most the sum of p times the squared errors, on each dataset; so a floor for its own root
+    mean squared error ("worst") is one for "rms".
+    """
+    C = np.sqrt(queries.p)[:, None] * queries.W
+    first, second = far(C, 2)
+    u = C[:, first] - C[:, second]
+    return weighted((u / np.linalg.norm(u) @ C)[None], np.ones(1), np.ones(C.shape[1]), "worst")
 
 
 def weighted(W: Array, queries: Array, cells: Array, kind: Kind) -> Centred:

@@ -191,7 +191,11 @@ def _apart(a: Array, b: Array) -> Array:
 
 
 def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
-    """The same for errors "worst" and "rms", with the weights p of the queries."""
+    """The same for errors "worst", with the weights p of the queries.
+
+    Every query has a pair of populations of its own. So this says nothing about "rms", a sum over queries on the same
+    data: there all answers must be judged on one population (`sphere`).
+    """
     gained = float(witness.p @ witness.heights**2)
     values, number = witness.information_bound(witness.p * witness.heights**2 / gained, epsilon), 0
     for scale, each in zip(SCALES.tolist(), values.tolist(), strict=True):
@@ -231,22 +235,9 @@ def every_query(queries: Centred, height: float) -> Witness | None:
     moved = np.einsum("vx,vx->v", queries.W, M)
     M *= np.divide(height, moved, out=np.zeros_like(moved), where=moved > 0)[:, None]
     M = within(M, queries, np.full(len(M), height))
-    kept = np.einsum("vx,vx->v", queries.W, M) >= height * (1 - SAFE)
-    return _witness(queries, M, kept, queries.p / max(float(queries.p[kept].sum()), 1e-300))
-
-
-def on_average(queries: Centred, height: float) -> Witness | None:
-    """A witness on which queries with the weights p move by about `height` on average."""
-    M = _polar(queries)
-    M *= height / float(queries.p @ np.einsum("vx,vx->v", queries.W, M))
-    target = np.minimum(np.einsum("vx,vx->v", queries.W, M), (1 - 1e-6) * reaches(queries.W, queries.s))
-    M = within(M, queries, target)
-    return _witness(queries, M, np.einsum("vx,vx->v", queries.W, M) > 0, queries.p)
-
-
-def _witness(queries: Centred, M: Array, kept: npt.NDArray[np.bool_], p: Array) -> Witness | None:
-    used = queries.s > 0
-    return Witness(queries.W[kept][:, used], p[kept], queries.s[used], M[kept][:, used]) if kept.any() else None
+    kept, used = np.einsum("vx,vx->v", queries.W, M) >= height * (1 - SAFE), queries.s > 0
+    p = queries.p[kept] / max(float(queries.p[kept].sum()), 1e-300)
+    return Witness(queries.W[kept][:, used], p, queries.s[used], M[kept][:, used]) if kept.any() else None
 
 
 def _polar(queries: Centred) -> Array:

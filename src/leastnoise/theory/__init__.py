@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         stumps,
         thresholds,
     )
+    from leastnoise.theory.learning_floors import examples_at_least
     from leastnoise.theory.norm_curve import gamma_2_curve
     from leastnoise.theory.question import (
         ANY,
@@ -54,6 +55,7 @@ __all__ = [
     "Question",
     "SampleComplexity",
     "conjunctions",
+    "examples_at_least",
     "examples_needed",
     "fourier_factorization",
     "gamma_2",

@@ -11,7 +11,8 @@ from scipy.stats import binom, norm
 from leastnoise.privacy.gaussian import mu_for
 from leastnoise.strategies.differences import largest_difference
 from leastnoise.theory import ANY, GAUSSIAN, SEPARATE, Question, sample_complexity
-from tests.theory.test_pairs import failures, least_cost, squared_errors
+from leastnoise.theory.pairs import contrast
+from tests.theory.test_pairs import failures, histograms, least_cost, squared_errors
 from tests.theory.workloads import WORKLOADS
 
 DELTA, CONFIDENCE = 1e-9, 0.95
@@ -213,6 +214,18 @@ def test_central_floors_are_below_the_best_mechanism(epsilon, delta):
         alpha = max(later, *best[i:])
         entries = floors(W, alpha, "central", epsilon=epsilon, delta=delta, error=kind)
         assert entries[ANY] <= i + 1
+
+
+@pytest.mark.parametrize(("W", "n", "epsilon"), [(np.eye(3), 3, 3.0), (np.tri(3)[:2], 4, 1.5)], ids=["counts", "cdf"])
+def test_the_mean_over_queries_of_the_best_mechanism(W, n, epsilon):
+    """A linear program over all private mechanisms on three values, for the mean of the squared errors."""
+    outputs = (W @ np.array(histograms(n, 3)).T / n).T
+    costs = squared_errors(W, n, outputs)
+    alpha = sqrt(least_cost(W, n, epsilon, 0.0, lambda h: costs(h).mean(axis=0, keepdims=True)))
+    pairs, K = Question.of(W, epsilon, error="rms").pairs, contrast(epsilon, 0.0)
+    assert not any(one.too_few(n, alpha * (1 + 1e-6), K) for one in pairs)
+    floor = max(a for a in np.geomspace(1e-4, 1, 400) if any(one.too_few(n, a, K) for one in pairs))
+    assert floor > 0.15 * alpha  # so it says something
 
 
 @pytest.mark.parametrize("delta", [None, 0.02])

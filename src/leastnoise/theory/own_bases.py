@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from math import expm1
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.theory.centred import WORK
 from leastnoise.theory.witness import Witness
+
+Flags = npt.NDArray[np.bool_]
 
 STEPS, FEWEST = 120, 20  # towards better moves and weights, and how many make sense
 RATE = 0.5  # of the first steps
@@ -64,7 +67,7 @@ def own_bases(W: Array, height: float) -> OwnBases | None:
     return OwnBases(W, p, d, M, _bases(M, d))
 
 
-def _fall(upper: Array, height: Array, steps: int) -> tuple[Array, Array, Array]:
+def _fall(upper: Flags, height: Array, steps: int) -> tuple[Array, Array, Array]:
     """Moves, weights of queries and of values after so many steps: the best of them."""
     m, n = upper.shape
     sign, shares = np.where(upper, 1.0, -1.0), _each_side(np.ones((m, n)), upper)
@@ -85,7 +88,7 @@ def _fall(upper: Array, height: Array, steps: int) -> tuple[Array, Array, Array]
     return best
 
 
-def _each_side(shares: Array, upper: Array) -> Array:
+def _each_side(shares: Array, upper: Flags) -> Array:
     """With sum 1 over the values of each answer."""
     sums = (np.sum(shares * side, axis=1, keepdims=True) for side in (upper, ~upper))
     return shares / np.where(upper, *sums)

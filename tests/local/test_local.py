@@ -2,7 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import mpmath
 import numpy as np
@@ -113,6 +113,20 @@ def test_answers_are_unbiased(layout):
         error = np.sqrt(plan.variances(queries, codes))
         # 44 answers: one false alarm in 5,000
         assert (np.abs(result.values - truth(queries, codes)) < 4.6 * error).all()
+
+
+def test_variances_over_who_draws_what():
+    """Four devices, two of them on each table: all ways to draw them."""
+    plan = local_plan(Workload(Domain.of(a=3, b=3)).marginals(ways=1), 1, layout="tables")
+    codes = np.array([[0, 1], [0, 2], [1, 0], [2, 2]])
+    queries, part = plan.queries[0], plan.parts[0]
+    assert part.fraction == 0.5
+    rows = targets(plan.parts, queries)[0]
+    noise = part.randomizer.moments(rows) - rows**2
+    chosen = [codes[list(devices), 0] for devices in combinations(range(4), 2)]
+    answers = np.array([4 * rows[:, x].mean(axis=1) for x in chosen])
+    expected = answers.var(axis=0) + np.mean([4**2 * noise[:, x].sum(axis=1) / 2**2 for x in chosen], axis=0)
+    assert_allclose(plan.variances(queries, codes), expected)
 
 
 @pytest.mark.long

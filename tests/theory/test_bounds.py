@@ -209,6 +209,51 @@ def test_workloads_are_matrices():
     assert len(product.factors) == 2
 
 
+AGES = ln.Workload(ln.Domain.of(age=range(6), sex=range(2)))
+WEIGHTS = [1.0, 4.0, 9.0, 1.0, 0.25, 2.0]
+WEIGHTED = {  # a workload, and its rows times the roots of their weights, over ages or ages and sexes
+    "block": (AGES.prefix("age", weight=4), 2 * np.tri(6)),
+    "rows": (AGES.add("prefix", on=["age"], weights=WEIGHTS), np.sqrt(WEIGHTS)[:, None] * np.tri(6)),
+    "product": (AGES.prefix("age", "sex", ways=2, weight=9), 3 * np.kron(np.tri(6), np.tri(2))),
+    "blocks": (
+        AGES.prefix("age", weight=4).marginals("sex", ways=1),
+        np.vstack([2 * np.kron(np.tri(6), [1, 1]), np.kron(np.ones((1, 6)), np.eye(2))]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_of_a_workload_count(name, kind):
+    """An error counts times the root of its query's weight, in both models; and the output says so."""
+    workload, rows = WEIGHTED[name]
+    question = Question.of(workload, EPSILON, DELTA, kind)
+    assert_allclose(dense(list(question.factors)), rows)
+    result = question.at(0.2)
+    if name != "product":  # whose factors are kept
+        assert result.all == sample_complexity(rows, 0.2, epsilon=EPSILON, delta=DELTA, error=kind).all
+    assert "an error counts times the root of its query's weight" in str(result)
+    assert result.to_json()["errors"] == "times the root of their weight"
+
+
+def test_four_times_the_weight_is_half_the_error():
+    plain, heavy = (Question.of(AGES.prefix("age", weight=w), EPSILON, DELTA, "worst") for w in (1, 4))
+    for one, other in zip(plain.at(0.05).all, heavy.at(0.1).all, strict=True):
+        assert one.people == pytest.approx(other.people, rel=1e-6, abs=1)
+    assert "weight" not in str(plain.at(0.1))
+    assert plain.at(0.1).to_json()["errors"] == "as they are"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_epsilon_alone_has_central_bounds(kind):
+    """The floors of a vanishing delta; the reports of the local model are enough for a curator."""
+    result = sample_complexity(np.tri(6), 0.05, epsilon=EPSILON, error=kind)
+    tiny = sample_complexity(np.tri(6), 0.05, epsilon=EPSILON, delta=1e-30, error=kind)
+    assert result.lower("central").people == tiny.lower("central").people > 1
+    assert result.upper("central").people == result.upper("local").people
+    assert not [b for b in result.all if b.model == "central" and b.privacy not in ("epsilon", "nothing is published")]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

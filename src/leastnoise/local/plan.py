@@ -241,17 +241,19 @@ class LocalPlan:
     def variances(self, queries: Queries, codes: IntArray) -> Array:
         """Variance of each answer on these records (rows of codes), over the randomness of the devices.
 
-        Guarantees: variances_match_a_simulation.
+        Devices of a part are drawn without replacement, so variances over devices count n / (n - 1) (docs/local.md).
+        Guarantees: variances_match_a_simulation; variances_over_who_draws_what.
         """
         n = len(codes)
+        drawn = 0.0 if self.split else n / max(n - 1, 1)
         total = np.zeros(len(queries.rows))
         for i, rows in targets(self.parts, queries).items():
             part = self.parts[i]
             share = np.bincount(cells_of(codes, part.attributes, part.shape), minlength=prod(part.shape)) / n
-            known = rows**2 @ share if self.split else (rows @ share) ** 2
-            total += n * (part.randomizer.moments(rows) @ share - known) / part.fraction
-        if not self.split:
-            total -= n * _variance(queries.effective_rows, cells_of(codes, queries.attributes, queries.shape))
+            square = rows**2 @ share
+            noise, spread = part.randomizer.moments(rows) @ share - square, square - (rows @ share) ** 2
+            total += n * (noise + drawn * spread) / part.fraction
+        total -= n * drawn * _variance(queries.effective_rows, cells_of(codes, queries.attributes, queries.shape))
         return np.maximum(total, 0.0)
 
     def influence(self, queries: Queries) -> Array:

@@ -26,7 +26,7 @@ from leastnoise.strategies.optimal import solve_optimal
 from leastnoise.strategies.tree import Witness
 from leastnoise.workload import TensorFamily
 
-SMALL_DOMAIN = 400  # cells up to which the optimum over all mechanisms is computed outright
+SMALL_DOMAIN = 400  # cells up to which the optimum over all factorization mechanisms is computed
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 

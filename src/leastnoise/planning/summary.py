@@ -75,7 +75,7 @@ def explain(plan: Plan) -> str:
     if plan.floor_value > 0:
         parts.append(
             f"No mechanism of any kind with Gaussian privacy mu {number(plan.budget.mu)} keeps it below "
-            f"{number(plan.worst_case_floor)} on all data."
+            f"{number(plan.worst_case_floor)} on all data, counts without a bound included."
         )
     if plan.gap < inf:
         parts.append(

@@ -111,7 +111,7 @@ def plot_plan(plan: Plan) -> alt.VConcatChart:
         base.mark_bar(color=BLUE).encode(x=alt.X("rmse:Q", title="typical error (bar), largest (tick)")),
         base.mark_tick(color=ORANGE, thickness=2).encode(x="largest:Q"),
     )
-    floor = f"{plan.unit} {number(plan.value)}; floor of any mechanism {number(plan.floor_value)}"
+    floor = f"{plan.unit} {number(plan.value)}; floor of any factorization {number(plan.floor_value)}"
     return alt.vconcat(
         errors.properties(width=WIDTH, title=alt.TitleParams(f"Errors at {plan.budget}", subtitle=floor)),
         _shares(plan).properties(width=WIDTH, title="Shares of the budget (μ²)"),

@@ -160,7 +160,7 @@ def solve_tree(load: Load) -> Solution:
 
 
 def distance(load: Load) -> float:
-    """Error along the tree, total included, over the floor for any mechanism (root mean square)."""
+    """Error along the tree, total included, over the floor for any factorization (root mean square)."""
     trace = Witness.of(load).trace(load)
     return float((np.sqrt(load.mean_square) + np.sqrt(solve_tree(load).error)) / (trace.constant + trace.rest))
 

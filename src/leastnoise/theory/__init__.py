@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         stumps,
         thresholds,
     )
+    from leastnoise.theory.learning_floors import examples_at_least
     from leastnoise.theory.norm_curve import gamma_2_curve
     from leastnoise.theory.question import (
         ANY,
@@ -57,6 +58,7 @@ __all__ = [
     "TableWeight",
     "conjunctions",
     "eta",
+    "examples_at_least",
     "examples_needed",
     "fourier_factorization",
     "fourier_weights",

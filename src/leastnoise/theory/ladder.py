@@ -16,11 +16,14 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.strategies.norms import Norm
 from leastnoise.theory.centred import Centred, climb
+from leastnoise.theory.own_bases import own_bases
+from leastnoise.theory.pairs import far
 from leastnoise.theory.signs import all_signs, every_sign
 from leastnoise.theory.tails import Error, Kind
-from leastnoise.theory.witness import RATIO, Witness, all_errors, every_query, on_average, reaches, squared_errors
+from leastnoise.theory.witness import RATIO, Witness, all_errors, every_query, reaches, squared_errors
 
 MOST_HEIGHT = 4.0  # of a witness, in alphas
+OWN = 2  # heights above alpha at which queries have bases of their own
 DROPPED = 8  # at most one in so many queries is dropped at once
 STEPS = 10  # of the weights after that
 MOST_ENTRIES = 2**18  # of a matrix for which witnesses are sought
@@ -29,18 +32,25 @@ MIX = 1e-3  # share of even weights at the start of a climb, which revives no we
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """Queries with good weights, and the rungs that were asked for."""
+    """Queries with good weights, and the rungs that were asked for.
+
+    Errors are "max" or "worst": a witness has a pair of populations for each query, so that it says nothing about
+    "rms", a mean over the queries on one dataset. For this there is `one_direction`.
+    """
 
     start: Centred
     error: Error
     _queries: dict[int, Centred | None] = field(default_factory=dict, repr=False)
     _witnesses: dict[int, Witness | None] = field(default_factory=dict, repr=False)
+    _own: dict[int, Witness | None] = field(default_factory=dict, repr=False)
 
     def floor(self, alpha: float, epsilon: float, waiting: bool = True) -> int:
         """So many people are too few, or 0; for "max" also if reports do not wait for others."""
         first, last = ceil(log(alpha) / log(RATIO)), floor(log(MOST_HEIGHT * alpha) / log(RATIO))
         results = [w for w in map(self.witness, range(first, last + 1)) if w]
         if self.error.kind == "max":
+            if not waiting:
+                results += [w for w in map(self.own_bases, range(first, first + OWN)) if w]
             pairs = (all_errors(w, alpha, epsilon, self.error, waiting) for w in results)
             return max(*pairs, *(self._signs(RATIO**k, alpha, epsilon) for k in range(first, last + 1)), 0)
         return max((squared_errors(w, alpha, epsilon) for w in results), default=0)
@@ -56,12 +66,16 @@ class Ladder:
     def witness(self, rung: int) -> Witness | None:
         """Of this height, if there is one."""
         if rung not in self._witnesses:
-            if self.error.kind == "rms":  # every query counts
-                self._witnesses[rung] = on_average(self.start, RATIO**rung)
-            else:
-                queries = self.queries(rung)
-                self._witnesses[rung] = every_query(queries, RATIO**rung) if queries else None
+            queries = self.queries(rung)
+            self._witnesses[rung] = every_query(queries, RATIO**rung) if queries else None
         return self._witnesses[rung]
+
+    def own_bases(self, rung: int) -> Witness | None:
+        """Of this height with a base for each query, where no population suits them all."""
+        if rung not in self._own:
+            short = bool((reaches(self.start.W, self.start.s) < RATIO**rung).any())
+            self._own[rung] = own_bases(self.start.W, RATIO**rung) if short else None
+        return self._own[rung]
 
     def queries(self, rung: int) -> Centred | None:
         """Those that can move so far, with weights of their own."""
@@ -108,6 +122,18 @@ def factors_alone(factors: Sequence[Array], norm: Norm, kind: Kind) -> Iterator[
         if np.ptp(W, axis=1).any() and W.size <= MOST_ENTRIES and W.tobytes() not in seen:
             seen.add(W.tobytes())
             yield weighted(W * (prod(most) / most[i]), part.queries, part.cells, kind)
+
+
+def one_direction(queries: Centred) -> Centred:
+    """One query in place of all: the unit combination of P^1/2 W that differs most between two values.
+
+    Its squared error is at most the sum of p times the squared errors, on each dataset; so a floor for its own root
+    mean squared error ("worst") is one for "rms".
+    """
+    C = np.sqrt(queries.p)[:, None] * queries.W
+    first, second = far(C, 2)
+    u = C[:, first] - C[:, second]
+    return weighted((u / np.linalg.norm(u) @ C)[None], np.ones(1), np.ones(C.shape[1]), "worst")
 
 
 def weighted(W: Array, queries: Array, cells: Array, kind: Kind) -> Centred:

@@ -49,13 +49,23 @@ def learning_plan(
     >>> plan.domain.shape
     (4, 2)
     """
+    C = checked_concepts(concepts)
+    domain = Domain.of(value=range(C.shape[1]), label=list(LABELS))
+    work = Workload(domain).add({"matrix": labelled(C)}, on=["value", "label"])
+    return local_plan(work, checked_epsilon(epsilon), bias=bias, randomizer=randomizer, layout="whole", seed=seed)
+
+
+def checked_concepts(concepts: npt.ArrayLike) -> Array:
+    """Rows of -1 and 1."""
     C = np.asarray(concepts, dtype=np.float64)
     if C.ndim != 2 or not C.size or not (np.abs(C) == 1).all():
         raise LeastnoiseError("concepts must be rows of -1 and 1 over the values, at least one; see thresholds(4)")
-    domain = Domain.of(value=range(C.shape[1]), label=list(LABELS))
-    rows = C[:, :, None] * np.array(LABELS)
-    work = Workload(domain).add({"matrix": rows.reshape(len(C), -1)}, on=["value", "label"])
-    return local_plan(work, checked_epsilon(epsilon), bias=bias, randomizer=randomizer, layout="whole", seed=seed)
+    return C
+
+
+def labelled(C: Array) -> Array:
+    """Concept times label as a query on (value, label), the label moving fastest."""
+    return np.asarray((C[:, :, None] * np.array(LABELS)).reshape(len(C), -1))
 
 
 def learn(collector: Collector, confidence: float = 0.95) -> Learned:

@@ -14,7 +14,6 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.algebra.gram import kron_all
@@ -23,24 +22,22 @@ from leastnoise.local.ball import Ball, cap, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.randomized_response import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
-from leastnoise.local.tables import lifted, queries_of
 from leastnoise.privacy import gaussian
 from leastnoise.strategies.differences import centred_trace, difference_floor, largest_difference
 from leastnoise.strategies.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
-from leastnoise.strategies.norms_checks import checked_matrices
 from leastnoise.theory import packing, pairs, polya_urns
+from leastnoise.theory.centred import Centred
 from leastnoise.theory.floors import added_noise, two_datasets, two_populations, unbiased_reports
-from leastnoise.theory.ladder import Ladder, factors_alone
+from leastnoise.theory.ladder import Ladder, factors_alone, one_direction
+from leastnoise.theory.queries import MOST_CELLS, MOST_ENTRIES, QueriesLike, factors_of, has_weights
 from leastnoise.theory.sphere import Spectrum, any_reports, spectra
 from leastnoise.theory.tails import Error, Kind, at_least, bounded_people, people
-from leastnoise.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
 GAP = 1e-4
 APPROXIMATE_GAP = 1e-2
-MOST_CELLS, MOST_ENTRIES = 2_048, 2**24  # of a dense matrix of queries
 MOST_SUBSETS = 128  # values up to which reports are designed
 MOST_CENTRED = 512  # values up to which constants are tried
 MOST_REPORTED = 2**21  # entries up to which reports are worked out
@@ -79,6 +76,7 @@ class SampleComplexity:
     queries: int
     cells: int
     all: tuple[Bound, ...]
+    weighted: bool = False  # errors count times the root of their query's weight
 
     def upper(self, model: Model) -> Bound:
         """The fewest people that are known to be enough."""
@@ -100,6 +98,7 @@ class SampleComplexity:
             "answers": "divided by the number of people",
             "queries": self.queries,
             "cells": self.cells,
+            "errors": "times the root of their weight" if self.weighted else "as they are",
             "bounds": [vars(b) for b in self.all],
         }
 
@@ -110,6 +109,7 @@ class SampleComplexity:
             "rms": f"root mean squared error over all queries at most {self.alpha:g}",
         }[self.error.kind]
         head = f"people for {self.queries:,} queries on {self.cells:,} values: {what}"
+        head += "; an error counts times the root of its query's weight" if self.weighted else ""
         text = f"answers are divided by the number of people; epsilon {self.epsilon:g}"
         text += "" if self.delta is None else f", delta {self.delta:g}"
         return "\n".join([head, f"{text}, neighbours replace one person", *map(str, self.all)])
@@ -122,7 +122,7 @@ EXACT, NEAR = "factorization mechanism", "approximate factorization mechanism"
 
 
 def sample_complexity(
-    queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
+    queries: QueriesLike,
     alpha: float,
     *,
     epsilon: float,
@@ -134,7 +134,7 @@ def sample_complexity(
 
     Queries are a matrix (one row each, one column per value a person can have), a list of matrices for their Kronecker
     product, or a workload. `error` is "max" (all errors at once, with `confidence`), "worst" (the largest root mean
-    squared error) or "rms" (over all queries). Without a delta only the local model has bounds.
+    squared error) or "rms" (over all queries). Without a delta mechanisms keep epsilon alone.
 
     >>> people = sample_complexity([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
     >>> people.lower("central").people, people.upper("central").people
@@ -146,7 +146,7 @@ def sample_complexity(
 
 
 def sample_complexity_curves(
-    queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
+    queries: QueriesLike,
     alphas: Iterable[float],
     *,
     epsilon: float,
@@ -175,12 +175,13 @@ class Question:
     epsilon: Fraction
     delta: float | None
     error: Error
+    weighted: bool = False  # whether errors count times the root of a weight
     _near_factors: dict[float, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
         cls,
-        queries: npt.ArrayLike | Workload | Sequence[npt.ArrayLike],
+        queries: QueriesLike,
         epsilon: float,
         delta: float | None = None,
         error: Kind = "max",
@@ -189,15 +190,18 @@ class Question:
         """Checked."""
         if delta is not None and not 0 < delta < 1:
             raise LeastnoiseError(f"delta must be between 0 and 1, got {delta!r}; usual values are 1e-6 or smaller")
-        return cls(tuple(factors_of(queries)), checked_epsilon(epsilon), delta, Error(error, confidence))
+        factors = tuple(factors_of(queries))
+        return cls(factors, checked_epsilon(epsilon), delta, Error(error, confidence), has_weights(queries))
 
     def at(self, alpha: float) -> SampleComplexity:
         """All bounds at one accuracy."""
         if not (isinstance(alpha, int | float | np.number) and 0 < alpha < np.inf):
             raise LeastnoiseError(f"alpha must be a positive number, got {alpha!r}; it is the error of answers over n")
-        results = (*self._central(alpha), *self._local(alpha))
+        local = tuple(self._local(alpha))
+        results = (*self._central(alpha, local), *local)
         cells = prod(W.shape[1] for W in self.factors)
-        return SampleComplexity(float(alpha), float(self.epsilon), self.delta, self.error, self._count, cells, results)
+        of = (float(alpha), float(self.epsilon), self.delta, self.error)
+        return SampleComplexity(*of, self._count, cells, results, self.weighted)
 
     # --- what does not depend on alpha --------------------------------------------------------------------------------
 
@@ -324,34 +328,45 @@ class Question:
 
     # --- bounds -------------------------------------------------------------------------------------------------------
 
-    def _central(self, alpha: float) -> Iterator[Bound]:
-        if self.delta is None:
-            return
-        privacy, epsilon = "epsilon and delta", float(self.epsilon)
+    def _central(self, alpha: float, local: Sequence[Bound]) -> Iterator[Bound]:
+        """Without a delta, reports of the local model are what this package has for a curator, too."""
+        privacy, delta = ("epsilon", 0.0) if self.delta is None else ("epsilon and delta", self.delta)
         if self.trivial(alpha):
             yield Bound("central", "enough", "constants, without data", "nothing is published", 1)
-        if not self.constant:
+        if not self.constant and self.delta is not None:
             yield from self._gaussian("central", privacy, alpha, 1.0)
-        failing = 1 - self.error.confidence
-        low = max(
-            two_datasets(*self._moved, alpha, epsilon, self.delta, self.error),
-            packing.people(self.packings, alpha, packing.most_private(epsilon, self.delta, failing)),
-            pairs.people(self.pairs, alpha, pairs.contrast(epsilon, self.delta), self.error),
-        )
+        reports = [b.people for b in local if b.side == "enough" and b.privacy == privacy == "epsilon"]
+        if reports:
+            yield Bound("central", "enough", "reports of the local model", privacy, min(reports))
+        low = self._any_central(alpha, delta)
         yield Bound("central", "too few", ANY, privacy, low)
         if self.constant:
             return
         if self.error.kind != "max":
-            added = max(low, added_noise(self.floor, alpha, epsilon, self.delta))
+            added = max(low, added_noise(self.floor, alpha, float(self.epsilon), delta))
             yield Bound("central", "too few", "noise that does not depend on the data", privacy, added)
+        if self.delta is not None:
+            yield from self._with_gaussian_privacy(alpha, low)
+
+    def _any_central(self, alpha: float, delta: float) -> int:
+        """Too few for any mechanism with epsilon and this delta, which may be 0."""
+        epsilon, failing = float(self.epsilon), 1 - self.error.confidence
+        return max(
+            two_datasets(*self._moved, alpha, epsilon, delta, self.error),
+            packing.people(self.packings, alpha, packing.most_private(epsilon, delta, failing)),
+            pairs.people(self.pairs, alpha, pairs.contrast(epsilon, delta), self.error),
+        )
+
+    def _with_gaussian_privacy(self, alpha: float, low: int) -> Iterator[Bound]:
+        """Too few with the mu of epsilon and delta, and with Gaussian noise on a factorization; `low` are anyway."""
         low = max(
             low,
             pairs.two_datasets(*self._moved, alpha, self.mu, self.error),
-            packing.people(self.packings, alpha, packing.most_gaussian(self.mu, failing)),
+            packing.people(self.packings, alpha, packing.most_gaussian(self.mu, 1 - self.error.confidence)),
             pairs.people(self.pairs, alpha, gaussian.contrast(self.mu), self.error),
         )
         yield Bound("central", "too few", GAUSSIAN, f"mu = {self.mu:.2g}", low)
-        least = self._least("central", privacy, alpha, 1.0)
+        least = self._least("central", "epsilon and delta", alpha, 1.0)
         yield replace(least, people=max(low, least.people))
 
     def _gaussian(self, model: Model, privacy: str, alpha: float, power: float) -> Iterator[Bound]:
@@ -424,22 +439,28 @@ class Question:
         return design(self.dense, (self.dense.shape[1],), Odds.within(self.epsilon))
 
     @cached_property
+    def _weighted(self) -> list[Centred]:
+        """The queries as one matrix, or each factor alone, with good weights for local mechanisms."""
+        return list(factors_alone(*self.solved[-1], self.error.kind))
+
+    @cached_property
     def _ladders(self) -> list[Ladder]:
-        """The queries as one matrix, or each factor alone."""
-        parts, norm = self.solved[-1]
-        return [Ladder(queries, self.error) for queries in factors_alone(parts, norm, self.error.kind)]
+        """Pairs of populations for each query; for "rms", which is judged on one population, for one query in all."""
+        if self.error.kind == "rms":
+            return [Ladder(one_direction(queries), Error("worst")) for queries in self._weighted]
+        return [Ladder(queries, self.error) for queries in self._weighted]
 
     @cached_property
     def _spectra(self) -> list[Spectrum]:
         rms, whole = self.error.kind == "rms", self.solved[0]
-        results = [s for ladder in self._ladders for s in spectra(ladder.start, keep_queries=rms)]
+        results = [s for queries in self._weighted for s in spectra(queries, keep_queries=rms)]
         return [*results, Spectrum.of_product(*whole, float(self.ranges.max()))] if len(self.solved) == 1 else results
 
     def _unbiased(self, alpha: float) -> int:
         """The bound of `unbiased_reports` with the weights of the norm, or better ones."""
         results, per = [], self._count if self.error.kind == "rms" else 1
-        for ladder in self._ladders:
-            results.append(unbiased_reports(ladder.start.trace, ladder.start.spread, alpha, float(self.epsilon)))
+        for queries in self._weighted:
+            results.append(unbiased_reports(queries.trace, queries.spread, alpha, float(self.epsilon)))
         for parts, norm in self.solved:
             square = mean = 1.0
             for W, part in zip(parts, norm.parts, strict=True):
@@ -459,38 +480,3 @@ def _spread(randomizer: Randomizer, rows: Array) -> tuple[Array, Array]:
     """Variance per report of each query (row) and value (column), and how far a report may be off."""
     variances = np.maximum(randomizer.moments(rows) - rows**2, 0.0)
     return variances, randomizer.influence(rows) + np.abs(rows).max(axis=1)
-
-
-def factors_of(queries: Any) -> list[Array]:
-    """Matrices whose Kronecker product has the queries."""
-    if isinstance(queries, Workload):
-        return _workload(queries)
-    several = isinstance(queries, list | tuple) and queries and np.ndim(queries[0]) == 2
-    results = checked_matrices(list(queries) if several else [queries])
-    for W in results:
-        if W.shape[1] > MOST_CELLS or W.size > MOST_ENTRIES:
-            raise LeastnoiseError(
-                f"a {W.shape[0]:,} x {W.shape[1]:,} matrix is too large for bounds; use at most {MOST_CELLS:,} values "
-                f"and {MOST_ENTRIES:,} entries"
-            )
-    return results
-
-
-def _workload(workload: Workload) -> list[Array]:
-    """A table of products keeps its factors; anything else is one matrix over all attributes that are asked about."""
-    blocks = [(b, s) for b in workload.blocks for s in b.subsets()]
-    if not blocks:
-        raise LeastnoiseError("the workload is empty; add queries, for example workload.marginals(ways=1)")
-    sizes = workload.domain.shape
-    if len(blocks) == 1 and blocks[0][0].is_product and blocks[0][1]:
-        ((block, subset),) = blocks
-        return checked_matrices([block.family(a).rows(sizes[a]) for a in subset])
-    used = tuple(sorted({a for _, subset in blocks for a in subset}))
-    shape = tuple(sizes[a] for a in used)
-    if prod(shape) > MOST_CELLS or workload.queries * prod(shape) > MOST_ENTRIES:
-        raise LeastnoiseError(
-            f"{workload.queries:,} queries on {prod(shape):,} cells are too many for bounds; use at most "
-            f"{MOST_CELLS:,} cells and {MOST_ENTRIES:,} entries, or one product of queries"
-        )
-    rows = [lifted(q.rows, q.attributes, used, shape) for q in queries_of(workload)]
-    return checked_matrices([np.concatenate(rows)])

@@ -8,7 +8,7 @@ however people's reports wait for each other's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod, sinh, sqrt
 
@@ -18,9 +18,11 @@ from scipy.special import gammaln
 from leastnoise._types import Array, IntArray
 from leastnoise.strategies.norms import Norm
 from leastnoise.theory.centred import Centred, climb
+from leastnoise.theory.pairs import fewer
 from leastnoise.theory.tails import MOST_PEOPLE, at_least
 
 MOST_DIRECTIONS = 4_096
+MOST_VALUES, MOST_ENTRIES = 256, 2**17  # of populations of few values
 CLIMBS, STEPS = 10, 30  # numbers of directions for which weights are sought, and steps of each
 RANKS = 48  # numbers of directions that are tried
 POWERS = np.concatenate([[0.0], np.geomspace(0.5, 1e12, 200)])  # k
@@ -153,6 +155,16 @@ def any_reports(tried: Iterable[Spectrum], alpha: float, epsilon: float) -> int:
 
 
 def spectra(start: Centred, keep_queries: bool) -> list[Spectrum]:
-    """For few directions and for all of them, each with weights that suit it."""
+    """For few directions and for all of them, each with weights that suit it, and for ever fewer values.
+
+    Where alpha is large only populations of few values differ by so much.
+    """
     ranks = np.unique(np.geomspace(1, len(start.parts[1]), CLIMBS).round().astype(int))
-    return [Spectrum.of(start), *(Spectrum.of(climb(start, keep_queries, STEPS, int(r))) for r in ranks[:-1])]
+    climbed = [Spectrum.of(climb(start, keep_queries, STEPS, int(r))) for r in ranks[:-1]]
+    return [Spectrum.of(start), *climbed, *(Spectrum.of(few) for few in _on_fewer_values(start))]
+
+
+def _on_fewer_values(queries: Centred) -> Iterator[Centred]:
+    """Equally frequent values that are far from each other."""
+    for W in fewer(queries.W, queries.p, MOST_VALUES, MOST_ENTRIES):
+        yield Centred.of(W, queries.p, np.ones(W.shape[1]))

@@ -51,10 +51,24 @@ class Witness:
         """Largest less least answer of each query."""
         return np.asarray(self.W.max(axis=1) - self.W.min(axis=1))
 
+    @property
+    def bases(self) -> Array:
+        """The population from which each query moves: s for all of them."""
+        return np.broadcast_to(self.s, self.M.shape)
+
+    def ratios(self, epsilon: float) -> Array:
+        """How much more a report may tell about a query because its base is not s."""
+        return np.ones(len(self.p))
+
+    @cached_property
+    def means(self) -> Array:
+        """Mean of each query over its base."""
+        return np.einsum("vx,vx->v", self.W, self.bases)
+
     @cached_property
     def shares(self) -> Array:
         """Mean of each query, 0 for its least and 1 for its largest answer."""
-        return np.asarray((self.W @ self.s - self.W.min(axis=1)) / self.spans)
+        return np.asarray((self.means - self.W.min(axis=1)) / self.spans)
 
     @cached_property
     def two_answers(self) -> npt.NDArray[np.bool_]:
@@ -64,7 +78,7 @@ class Witness:
 
     def information_bound(self, weights: Array, epsilon: float) -> Array:
         """What one report says at most, on average over the queries, for each of the scales."""
-        N = np.sqrt(weights)[:, None] * self.M / np.sqrt(self.s)
+        N = np.sqrt(weights * self.ratios(epsilon))[:, None] * self.M / np.sqrt(self.s)
         b = float(np.linalg.norm(N, 2)) ** 2 * information(self.s, epsilon) * (1 + SAFE)
         return b * SCALES**2 * self.kappa(epsilon)
 
@@ -75,15 +89,15 @@ class Witness:
 
     def largest_tilt(self, epsilon: float) -> float:
         """The largest |M_v . f| / s . f over f between 1 and e^epsilon: f is large where M_v / s exceeds a level."""
-        order = np.argsort(-self.M / self.s, axis=1)
-        up, mass = np.cumsum(np.take_along_axis(self.M, order, axis=1), axis=1), np.cumsum(self.s[order], axis=1)
+        order = np.argsort(-self.M / np.maximum(self.bases, 1e-300), axis=1)
+        up, mass = (np.cumsum(np.take_along_axis(x, order, axis=1), axis=1) for x in (self.M, self.bases))
         more = 1 / expm1(epsilon)
         down = (up - up[:, -1:]) / (more + mass[:, -1:] - mass)  # large on all others
         return float(max((up / (more + mass)).max(), down.max()))
 
     def moments(self, scale: float) -> Array:
         """Variance of each query over s + scale M and s - scale M."""
-        mean, square = self.W @ self.s, self.W**2 @ self.s
+        mean, square = self.means, np.einsum("vx,vx->v", self.W**2, self.bases)
         moved, squares = scale * self.heights, scale * np.einsum("vx,vx->v", self.W**2, self.M)
         ends = [square + sign * squares - (mean + sign * moved) ** 2 for sign in (1, -1)]
         return np.maximum(np.stack(ends), 0.0)
@@ -108,8 +122,8 @@ class Witness:
     @cached_property
     def one_way(self) -> tuple[npt.NDArray[np.bool_], Array]:
         """Queries with two answers between which M_v moves people one way only, and the mean square of its moves."""
-        W = (self.W - (self.W @ self.s)[:, None]) / self.spans[:, None]
-        square = np.einsum("vx,vx,vx->v", W**2, self.M, self.M / self.s)
+        W = (self.W - self.means[:, None]) / self.spans[:, None]
+        square = np.einsum("vx,vx,vx->v", W**2, self.M, self.M / np.maximum(self.bases, 1e-300))
         return self.two_answers & (W * self.M >= 0).all(axis=1), square
 
     def room(self, n: Array, scale: float, alpha: float, epsilon: float, values: Array) -> Array:
@@ -191,7 +205,11 @@ def _apart(a: Array, b: Array) -> Array:
 
 
 def squared_errors(witness: Witness, alpha: float, epsilon: float) -> int:
-    """The same for errors "worst" and "rms", with the weights p of the queries."""
+    """The same for errors "worst", with the weights p of the queries.
+
+    Every query has a pair of populations of its own. So this says nothing about "rms", a sum over queries on the same
+    data: there all answers must be judged on one population (`sphere`).
+    """
     gained = float(witness.p @ witness.heights**2)
     values, number = witness.information_bound(witness.p * witness.heights**2 / gained, epsilon), 0
     for scale, each in zip(SCALES.tolist(), values.tolist(), strict=True):
@@ -231,22 +249,9 @@ def every_query(queries: Centred, height: float) -> Witness | None:
     moved = np.einsum("vx,vx->v", queries.W, M)
     M *= np.divide(height, moved, out=np.zeros_like(moved), where=moved > 0)[:, None]
     M = within(M, queries, np.full(len(M), height))
-    kept = np.einsum("vx,vx->v", queries.W, M) >= height * (1 - SAFE)
-    return _witness(queries, M, kept, queries.p / max(float(queries.p[kept].sum()), 1e-300))
-
-
-def on_average(queries: Centred, height: float) -> Witness | None:
-    """A witness on which queries with the weights p move by about `height` on average."""
-    M = _polar(queries)
-    M *= height / float(queries.p @ np.einsum("vx,vx->v", queries.W, M))
-    target = np.minimum(np.einsum("vx,vx->v", queries.W, M), (1 - 1e-6) * reaches(queries.W, queries.s))
-    M = within(M, queries, target)
-    return _witness(queries, M, np.einsum("vx,vx->v", queries.W, M) > 0, queries.p)
-
-
-def _witness(queries: Centred, M: Array, kept: npt.NDArray[np.bool_], p: Array) -> Witness | None:
-    used = queries.s > 0
-    return Witness(queries.W[kept][:, used], p[kept], queries.s[used], M[kept][:, used]) if kept.any() else None
+    kept, used = np.einsum("vx,vx->v", queries.W, M) >= height * (1 - SAFE), queries.s > 0
+    p = queries.p[kept] / max(float(queries.p[kept].sum()), 1e-300)
+    return Witness(queries.W[kept][:, used], p, queries.s[used], M[kept][:, used]) if kept.any() else None
 
 
 def _polar(queries: Centred) -> Array:

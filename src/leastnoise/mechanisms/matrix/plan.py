@@ -86,7 +86,10 @@ class MatrixPlan(Mechanism[MatrixRelease]):
 
     @property
     def worst_case_floor(self) -> float:
-        """No mechanism of any kind with the same Gaussian privacy has a smaller value on all data (docs/theory.md)."""
+        """No mechanism of any kind with the same Gaussian privacy has a smaller value on all data (docs/theory.md).
+
+        All data are counts without a bound: where counts are known to be small, less error may be possible.
+        """
         return self.floor * self.budget.mu / contrast(self.budget.mu)
 
     @property

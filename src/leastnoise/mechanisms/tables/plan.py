@@ -175,6 +175,7 @@ class Plan(Mechanism[TableRelease]):
     def worst_case_floor(self) -> float:
         """No mechanism of any kind with the same Gaussian privacy has a smaller `value` on all data (docs/theory.md).
 
+        All data are counts without a bound: where counts are known to be small, less error may be possible.
         Guarantees: floor_is_below_the_best_mechanism_there_is.
         """
         return self.floor_value * self.budget.mu / contrast(self.budget.mu)

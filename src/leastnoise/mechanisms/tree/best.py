@@ -1,4 +1,4 @@
-"""The best targets for a weighted workload, in closed form and linear time, and how far they are from any mechanism.
+"""The best targets for a weighted workload, in closed form and linear time, and how far from any factorization.
 
 The variance of any query is linear in the variance v of the root and the own variances e of the nodes:
 

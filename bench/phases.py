@@ -51,7 +51,7 @@ COLUMNS = (
 )
 LEGEND = (
     "decompose, solve, assemble, total: our CPU seconds of all threads, from cold, beside QuerySmasher's seconds on a "
-    "machine of 128 cores; wall: our seconds with whatever else ran; GB: largest memory of the process; a dash: left out"
+    "machine of 128 cores; wall: our seconds with whatever else ran; GB: largest memory of the process; dash: left out"
 )
 
 
@@ -117,9 +117,9 @@ def _answers(plan: Plan, table: Table) -> Callable[[Array], Array]:
 
 def _along(family: Family, n: int, tables: Array, axis: int) -> Array:
     """A family's answers along one axis, by running sums where it has them."""
-    if isinstance(family, Prefix):
+    if type(family) is Prefix:  # a suffix is one as well
         return tables.cumsum(axis=axis)
-    if isinstance(family, Range):
+    if type(family) is Range:
         low, high = np.triu_indices(n)  # in the order of the family's rows
         upto = np.insert(tables.cumsum(axis=axis), 0, 0.0, axis=axis)
         return np.asarray(upto.take(high + 1, axis=axis) - upto.take(low, axis=axis))

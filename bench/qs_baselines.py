@@ -35,8 +35,10 @@ COLUMNS = (
 )
 LEGEND = "QS: printed in QuerySmasher; all others are ours; dash: not implemented there or not of these queries"
 # Their basis is where L-BFGS stops, at a relative change of the loss of 2e-9 (SciPy's usual): it is off by the root of
-# that, and its error in the residual space, of which it is no minimum, by as much.
+# that, and its error in the residual space, of which it is no minimum, by as much. HDMM stops at 1e-4 of the loss, half
+# as much of its root.
 SETTLED = 5e-5
+NOT_REPRODUCED = {("Adult", "2"), ("Adult", "1,2,3"), ("Loans", "1,2,3")}  # RP+ is better than printed (docs/errata.md)
 FAMILIES = {"prefix": Prefix(), "range": Range()}
 
 
@@ -62,10 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _check(report: Report, name: str, row: Row, figure: dict[str, Any], rounding: float) -> None:
     ours, theirs = figure.get("rp_printed", figure["rp"]), row["rp_plus"]
-    rounding_of_rp = max(rounding, 0.005) if "ways" in row else rounding  # table 2 has two decimals of RP+
-    check_equal(report, f"{name}: RP+", ours, theirs, rounding_of_rp + SETTLED * theirs)
+    room = (max(rounding, 0.005) if "ways" in row else rounding) + SETTLED * theirs  # table 2 has two decimals of RP+
+    if (row.get("dataset"), row.get("ways")) in NOT_REPRODUCED:
+        report.require(ours <= theirs + room, f"{name}: RP+ {ours:.5f} is above the published {theirs}")
+    else:
+        check_equal(report, f"{name}: RP+", ours, theirs, room)
     if "hdmm" in row:
-        check_equal(report, f"{name}: HDMM", figure["hdmm_as_printed"], row["hdmm"], rounding)
+        room = rounding + SETTLED * row["hdmm"]
+        check_equal(report, f"{name}: HDMM", figure["hdmm_as_printed"], row["hdmm"], room)
 
 
 def _table2(row: Row) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """QuerySmasher table 7: 1-way range, 2-way affine and 3-way prefix on [n]^d; seconds by phase and memory.
 
-The largest rows reconstruct more than 500 million answers and take up to 11 GB with assembly; `--rows 0` leaves it out.
+Assembly takes some 30 bytes for each answer: 16 GB and more for the largest rows, with over 500 million; `--rows 0`
+leaves it out.
 """
 
 from __future__ import annotations

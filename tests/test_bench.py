@@ -162,6 +162,15 @@ def test_a_table_without_rows_fails(capsys):
         assert (code, document["ok"], document["figures"]) == (1, False, [])
 
 
+@pytest.mark.long
+def test_sizes_without_a_published_error_are_run(capsys, monkeypatch):
+    monkeypatch.setattr("bench.qs_table5.mixed", lambda n, d: workloads.mixed(3, 4))  # 40 values take seconds
+    code, document = run("qs_table5", "--sizes 40 --dims 10 40 --baseline uniform", capsys)
+    assert code == 0
+    assert [(f["n"], f["d"], f["plan_s"]) for f in document["figures"]] == [(40, 10, 60.1), (40, 40, 3044.5)]
+    assert all(f["uniform"] > 0 and "querysmasher" not in f for f in document["figures"])
+
+
 def test_every_query_has_a_weight():
     work = workloads.weighted_queries("prefix", 3, d=4, seed=3)
     assert len(work.blocks) == 4 + 6

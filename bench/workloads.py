@@ -75,6 +75,21 @@ def weighted_sets(kind: str, n: int, d: int = 40, seed: int = 0) -> Workload:
     return work
 
 
+def weighted_queries(kind: str, n: int, d: int = 40, seed: int = 0) -> Workload:
+    """Table 8 as its text has it: one integer weight from 1 to 5 for every query.
+
+    Pairs then share no problem, and no Gram is a product: [10]^40 has 780 problems of 100 cells.
+    """
+    domain = cube(n, d)
+    rng = np.random.default_rng(seed)
+    work = Workload(domain)
+    for queries, ways in parts(kind, n, seed):
+        for attributes in combinations(domain.names, ways):
+            plain = Workload(domain).add(queries, on=attributes)
+            work = work.add(queries, on=attributes, weights=rng.integers(1, 6, plain.queries).astype(np.float64))
+    return work
+
+
 def mixed(n: int, d: int) -> Workload:
     """Table 5: 1-way range, 2-way affine, 3-way prefix on [n]^d."""
     return Workload(cube(n, d)).ranges(ways=1).affine(ways=2).prefix(ways=3)

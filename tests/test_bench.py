@@ -13,21 +13,25 @@ import pytest
 
 from bench import aim_pgm, aim_rounds, aim_table2, aim_tradeoff, common, datasets, release_adult, workloads
 from bench.common import Column, Report, check_equal, check_search, compare, measure, published
+from bench.phases import answers_of
 from bench.qs_table3 import LARGEST
 from bench.releases import BUDGET, Task, made_up, plain, shares
 from bench.wff_figure1 import lemma
-from leastnoise import Budget, Domain, Workload, sized
+from leastnoise import Budget, Domain, Workload, plan, sized
 from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Codes
 from tests.benches import run
+from tests.oracles import row_weights
 
 TINY = {
     "qs_table2": "--datasets CPS --ways 1 2",
     "qs_table3": "--datasets CPS --workloads affine --baseline uniform --gap 1e-3",
     "qs_table4": "--sizes 10 --workloads marginal prefix range circular affine abs_diff random",
     "qs_table5": "--sizes 10 --dims 10 --baseline uniform",
-    "qs_table6": "--sizes 10 --dims 10 50",
+    "qs_table6": "--sizes 10 --dims 50 --baseline both",
+    "qs_table7": "--sizes 10 --dims 10",
     "qs_table8": "--sizes 10 --workloads marginal prefix",
+    "qs_baselines": "--tables 2 3 4 5 --datasets CPS --sizes 10",
     "wff_figure1": "--ways 1 2 --sizes 2 3 --dims 2 5",
     "scaling_d": "--dims 10 200 --size 6",
     "release_adult": "--ways 1 --rows 500 --workloads hybrid --baseline uniform",
@@ -118,6 +122,68 @@ def test_views_of_tables_5_to_7():
         assert workloads.views(workloads.mixed(row["n"], row["d"])) == mixed[row["n"], row["d"]]["views"]
     for row in published("table6").rows:
         assert row["views"] == comb(row["d"], 1) + comb(row["d"], 2)
+
+
+@pytest.mark.parametrize("row", [*published("table6").rows, *published("table7").rows], ids=common.label_of)
+def test_phases_of_tables_6_and_7_add_up(row):
+    """Less than 0.1 is stored as 0.05, and each of four printed numbers is rounded to 0.1."""
+    assert row["total_s"] == pytest.approx(row["decompose_s"] + row["solve_s"] + row["assemble_s"], abs=0.21)
+
+
+def test_answers_of_every_kind_are_assembled():
+    """Against explicit rows times the counts of the same release."""
+    domain = workloads.cube(3, 4)
+    work = workloads.mixed(3, 4).suffix("a0").marginals("a1", "a2")
+    new_plan = plan(work, Budget(mu=1), baseline="uniform")
+    release = new_plan.run(Codes(domain, made_up(domain, 50)), random_source=SeededRandomSource(3))
+    structure, count = new_plan.design.structure, 0
+    for table in structure.tables:
+        block = structure.block_of(table)
+        answers = np.concatenate(list(answers_of(new_plan, release.state, table)))
+        sets = [s for s in structure.sets(table.axes).tolist() if set(s) <= set(block.on)]
+        assert len(answers) == len(sets) == table.copies
+        for one, members in zip(answers, sets, strict=True):
+            counts = release.counts(*(domain.names[a] for a in sorted(members)))
+            order = np.argsort(np.argsort(members))
+            counts = counts.transpose(order)
+            if block.is_product:
+                for axis, a in enumerate(members):
+                    rows = block.family(a).rows(3)
+                    counts = np.moveaxis(np.tensordot(rows, counts, axes=(1, axis)), 0, axis)
+                expected = counts.ravel()
+            else:
+                expected = block.tensor.rows((3, 3)).reshape(-1, 9) @ counts.ravel()
+            np.testing.assert_allclose(one, expected, atol=1e-9)
+        count += answers.size
+    assert count == work.queries
+
+
+def test_a_table_without_rows_fails(capsys):
+    for name in ("qs_table5", "qs_table6", "qs_table7"):
+        code, document = run(name, "--sizes 11", capsys)
+        assert (code, document["ok"], document["figures"]) == (1, False, [])
+
+
+@pytest.mark.long
+def test_sizes_without_a_published_error_are_run(capsys, monkeypatch):
+    monkeypatch.setattr("bench.qs_table5.mixed", lambda n, d: workloads.mixed(3, 4))  # 40 values take seconds
+    code, document = run("qs_table5", "--sizes 40 --dims 10 40 --baseline uniform", capsys)
+    assert code == 0
+    assert [(f["n"], f["d"], f["plan_s"]) for f in document["figures"]] == [(40, 10, 60.1), (40, 40, 3044.5)]
+    assert all(f["uniform"] > 0 and "querysmasher" not in f for f in document["figures"])
+
+
+def test_every_query_has_a_weight():
+    work = workloads.weighted_queries("prefix", 3, d=4, seed=3)
+    assert len(work.blocks) == 4 + 6
+    weights = row_weights(work)
+    assert set(weights) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert len(set(weights[:3])) > 1
+    assert work.queries == workloads.one_and_two_way("prefix", 3, d=4).queries
+    dense = plan(work, Budget(mu=1), baseline="uniform").factorization()
+    variances = np.diag(dense.L @ dense.Sigma @ dense.L.T)
+    value = measure(work, gap=1e-5, weighted=True).value
+    assert value == pytest.approx(sqrt(float(weights @ variances) / work.queries), rel=1e-6)
 
 
 def test_rows_of_table_8_are_rows_of_table_4_weighted():

@@ -121,6 +121,8 @@ def _solve_costly(
     question: Question, baselines: tuple[Baseline, ...], solver: Solver, problems: list[tuple[float, Gram] | None]
 ) -> None:
     """Fill the solver's cache with the expensive distinct problems, on all cores."""
+    if solver.construct is not None:
+        return  # a user's function may not be made for several threads
     costly: dict[Hashable, tuple[Gram, Orbit]] = {}
     for orbit, problem in zip(question.structure.orbits, problems, strict=True):
         if problem is not None and problem[1].cells > LOOSE_CELLS and not isinstance(problem[1], Kron):

@@ -18,7 +18,7 @@ from leastnoise.planning.design import Design, Question, solve_design, start_bas
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure, build_structure
-from leastnoise.strategies import Cache, Solver
+from leastnoise.strategies import Cache, Solver, StrategyConstructor
 from leastnoise.strategies.solvers import DENSE_CELLS, LOOSE_CELLS
 from leastnoise.strategies.tree import distance
 from leastnoise.workload import Workload
@@ -51,6 +51,7 @@ class Request:
     objective: Objective
     bases: Mapping[str, Any]
     gap: float
+    construct: StrategyConstructor | None = None  # a user's own solver
 
     def key(self) -> Hashable:
         """Content of the job."""
@@ -73,21 +74,25 @@ class Request:
         )
 
     def run(self, progress: Progress) -> tuple[Structure, Outcome, Floor]:
+        """The job done, now or before."""
+        if self.construct is not None:  # a function may answer differently the next time
+            return self._run(Solver(self.solver, self.gap, construct=self.construct), progress)
         key = self.key()
-        if key in _outcomes:
-            _outcomes.move_to_end(key)
-            return _outcomes[key]
+        if key not in _outcomes:
+            _outcomes[key] = self._run(Solver(self.solver, self.gap, _solutions), progress)
+        _outcomes.move_to_end(key)
+        while len(_outcomes) > KEEP:
+            _outcomes.popitem(last=False)
+        return _outcomes[key]
+
+    def _run(self, solver: Solver, progress: Progress) -> tuple[Structure, Outcome, Floor]:
         structure = build_structure(self.workload, self._distinguish)
         question = self._question(structure)
-        solver = Solver(self.solver, self.gap, _solutions)
         outcome = self._with_class_floor(self._best(question, solver, progress))
         floor = self._floor(question, outcome)
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
-        _outcomes[key] = (structure, outcome, floor)
-        while len(_outcomes) > KEEP:
-            _outcomes.popitem(last=False)
-        return _outcomes[key]
+        return structure, outcome, floor
 
     def _floor(self, question: Question, outcome: Outcome) -> Floor:
         """The best floor; for norms, the floor of a weighted sum at any dual multipliers is one."""

@@ -12,6 +12,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram, Kron, LowRank
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.custom import StrategyConstructor, solve_custom
 from leastnoise.strategies.eigen import solve_eigen
 from leastnoise.strategies.fixed import BUILDERS, basis_strategy, solve_branching
 from leastnoise.strategies.fourier import solve_fourier
@@ -96,9 +97,10 @@ class Solver:
     warm: dict[Hashable, Array] = field(default_factory=dict)
     solves: int = 0
     work: float = 0.0  # floating-point operations spent so far, roughly
+    construct: StrategyConstructor | None = None  # a user's own way, in place of a named one
 
     def __post_init__(self) -> None:
-        if self.name not in SOLVERS:
+        if self.construct is None and self.name not in SOLVERS:
             raise LeastnoiseError(f"unknown solver {self.name!r}; use one of {', '.join(SOLVERS)}")
 
     def solve(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable = None) -> Solution:
@@ -151,6 +153,9 @@ class Solver:
         return self.cache.put(key, solution)
 
     def _solve(self, gram: Gram, axes: tuple[Axis, ...], start: Array | None) -> Solution:
+        if self.construct is not None:
+            self._need_dense(gram)
+            return solve_custom(self.construct, gram, tuple(a.baseline for a in axes))
         if isinstance(gram, Kron) and (load := gram.factors[0].load) is not None:
             return solve_tree(load)
         if follows_trees(gram):

@@ -39,7 +39,7 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.gaussian import contrast
 from leastnoise.release.statement import Origin, Summary, common_delta
 from leastnoise.release.table_release import TableRelease
-from leastnoise.strategies import SOLVERS
+from leastnoise.strategies import SOLVERS, StrategyConstructor
 from leastnoise.strategies.threads import one_blas_thread
 from leastnoise.workload import Workload
 
@@ -320,7 +320,7 @@ def plan(
     workload: Workload,
     budget: Budget | None = None,
     *,
-    solver: str = "optimal",
+    solver: str | StrategyConstructor = "optimal",
     baseline: str | Mapping[str, Any] = "search",
     objective: object = "sum",
     bases: Mapping[str, Any] | None = None,
@@ -329,16 +329,19 @@ def plan(
 ) -> Plan:
     """The plan of least noise within a budget; without a budget, the least budget that meets the workload's targets.
 
+    `solver` is a name, or a function of your own from a `ResidualProblem` to rows to measure (docs/planning.md).
     `baseline` is "search", "uniform" or one vector per attribute name; `bases` has rows per attribute for solver
     'basis'.
     """
     started = time.perf_counter()
-    check(workload, solver, budget)
+    name, construct = ("custom", solver) if callable(solver) else (solver, None)
+    check(workload, None if construct else name, budget)
     goal = Objective.of(objective)
     targets = any(b.target is not None for b in workload.blocks)
     goal = Objective(inf) if targets else goal
-    inner = embed(workload) if solver == "embedding" else workload
-    request = Request(inner, "fourier" if solver == "embedding" else solver, baseline, goal, bases or {}, gap)
+    inner = embed(workload) if name == "embedding" else workload
+    solved = "fourier" if name == "embedding" else name
+    request = Request(inner, solved, baseline, goal, bases or {}, gap, construct)
     with one_blas_thread():
         _, outcome, floor = request.run(progress or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
@@ -347,11 +350,10 @@ def plan(
     if budget is not None and budget.neighbours.change == "replace":
         floor = Floor(0.0, "none known for replacing one row")
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
-    name = request.baseline_name(outcome.design)
+    used = request.baseline_name(outcome.design)
     seconds = time.perf_counter() - started
-    new_plan = Plan(
-        workload, spent, solver, name, goal, outcome, floor, seconds, inner if inner is not workload else None
-    )
+    embedded = inner if inner is not workload else None
+    new_plan = Plan(workload, spent, name, used, goal, outcome, floor, seconds, embedded)
     return new_plan if budget is not None else _room_for_rounding(new_plan)
 
 
@@ -369,11 +371,11 @@ def _room_for_rounding(plan: Plan) -> Plan:
     return plan
 
 
-def check(workload: Workload, solver: str, budget: Budget | None) -> None:
-    """Refuse what cannot be planned."""
+def check(workload: Workload, solver: str | None, budget: Budget | None) -> None:
+    """Refuse what cannot be planned; a solver without a name is the user's own."""
     if not workload.blocks:
         raise LeastnoiseError("the workload is empty; add queries, for example workload.marginals(ways=2)")
-    if solver not in (*SOLVERS, "embedding"):
+    if solver is not None and solver not in (*SOLVERS, "embedding"):
         raise LeastnoiseError(f"unknown solver {solver!r}; use one of {', '.join((*SOLVERS, 'embedding'))}")
     if budget is None and all(b.target is None for b in workload.blocks):
         raise LeastnoiseError("neither a budget nor an accuracy target is given; give Budget(epsilon=1, delta=1e-9)")

@@ -1,0 +1,21 @@
+"""QuerySmasher table 7: 1-way range, 2-way affine and 3-way prefix on [n]^d; seconds by phase and memory.
+
+Assembly takes some 30 bytes for each answer: 16 GB and more for the largest rows, with over 500 million; `--rows 0`
+leaves it out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from bench.qs_table6 import run_table
+from bench.workloads import mixed
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_table("qs_table7", "table7", __doc__, mixed, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -97,7 +97,7 @@ def case(name: str, change: str) -> tuple[Any, int, float]:
     kind = MECHANISMS[name]
     if kind.rounds and "row" in change:
         return kind.make(ln.Budget(mu=0.5, **CHANGES[change])), 3000, 0.95
-    runs = 2 * kind.runs if kind.kind == "adaptive release" and "replace" in change else kind.runs
+    runs = 3 * kind.runs if kind.kind == "adaptive release" and "replace" in change else kind.runs  # two pairs
     return kind.make(ln.Budget(mu=2, **CHANGES[change])), runs, kind.confidence
 
 

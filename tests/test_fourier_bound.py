@@ -331,6 +331,7 @@ SMALL = [n for n in WORKLOADS if WORKLOADS[n].queries + WORKLOADS[n].domain.size
 
 
 @pytest.mark.long
+@pytest.mark.covering
 @pytest.mark.parametrize("r", NORMS.values(), ids=list(NORMS))
 @pytest.mark.parametrize("name", SMALL)
 def test_no_floor_is_above_the_optimum(name, r):

@@ -102,7 +102,7 @@ def test_products_match_dense(one_attribute, name):
     search = hdmm.KronSearch(hdmm.Products(work), one_attribute)
     rmse = search.best()
     structure = search.products.structure
-    parts = [search.covariances[structure.class_of(a)] for a in range(len(work.domain))]
+    parts = [search.covariances[structure.class_of[a]] for a in range(len(work.domain))]
     covariance = kron_all(parts)
     assert np.linalg.inv(covariance).diagonal().max() == pytest.approx(1, abs=1e-5)
     assert rmse == pytest.approx(sqrt(np.trace(W @ covariance @ W.T) / work.queries), rel=1e-7)

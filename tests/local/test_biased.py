@@ -103,7 +103,7 @@ def test_biased_answers_are_within_the_bias(plan):
     """What answers are on average, record by record, against what was asked: enumerated from all possible reports."""
     for queries in plan.queries:
         assert queries.bias.max() <= plan.bias == 0.04
-        assert_allclose(queries.bias, np.abs(queries.told - queries.rows).max(axis=1), atol=4e-6)
+        assert_allclose(queries.bias, np.abs(queries.effective_rows - queries.rows).max(axis=1), atol=4e-6)
         codes = np.array(list(np.ndindex(*plan.domain.shape)))
         mean = np.repeat(queries.pieces[()][:, None], len(codes), axis=1)
         for i, rows in targets(plan.parts, queries).items():
@@ -148,7 +148,7 @@ def test_simulated_answers_have_the_stated_mean_and_variance(plan):
     values = np.array([f.values for f in results])
     cells = np.ravel_multi_index([codes[:, a] for a in queries.attributes], queries.shape)
     variances = plan.variances(queries, codes)
-    message, query = (r[:, cells].sum(axis=1) for r in (queries.told, queries.rows))
+    message, query = (r[:, cells].sum(axis=1) for r in (queries.effective_rows, queries.rows))
     assert (np.abs(values.mean(axis=0) - message) < 4.5 * np.sqrt(variances / runs)).all()  # 12 at most: one in 10,000
     assert np.abs(message - query).max() <= 0.04 * n
     # a mean over queries that depend on each other: its standard error is 10% at most
@@ -161,7 +161,7 @@ def test_biased_plans_come_back_the_same(plan, tmp_path):
     back = load_plan(tmp_path / "plan")
     assert back.fingerprint == plan.fingerprint
     assert back.bias == 0.04
-    assert all((a.told == b.told).all() for a, b in zip(plan.queries, back.queries, strict=True))
+    assert all((a.effective_rows == b.effective_rows).all() for a, b in zip(plan.queries, back.queries, strict=True))
     other = replace(plan, bias=0.05)
     assert other.fingerprint != plan.fingerprint
 
@@ -222,7 +222,7 @@ def test_intervals_cover_whatever_the_bias(record):
     plan, n, runs = local_plan(scores_work(rows), 1, bias=0.05), 400, 500
     queries = plan.queries[0]
     assert queries.bias.max() > 0.049
-    at = np.abs(queries.told - queries.rows).argmax(axis=1)
+    at = np.abs(queries.effective_rows - queries.rows).argmax(axis=1)
     inside = []
     for seed in range(runs):
         q = seed % len(rows)

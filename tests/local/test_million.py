@@ -48,9 +48,9 @@ def test_answers_are_unbiased_to_three_standard_errors(name, bias):
     error = np.sqrt(plan.variances(queries, codes))
     result = collector_of(name, bias).answers()[0].values
     # fixed seed; of 15 answers that depend on each other one is beyond in 1 of 50 seeds. The last is known.
-    assert (np.abs(result - queries.told @ counts)[:-1] < 3 * error[:-1]).all()
-    assert result[-1] == pytest.approx(queries.told[-1] @ counts, abs=3 * error[-1] + 1e-3)
-    assert (np.abs((queries.told - queries.rows) @ counts) <= bias * N).all()
+    assert (np.abs(result - queries.effective_rows @ counts)[:-1] < 3 * error[:-1]).all()
+    assert result[-1] == pytest.approx(queries.effective_rows[-1] @ counts, abs=3 * error[-1] + 1e-3)
+    assert (np.abs((queries.effective_rows - queries.rows) @ counts) <= bias * N).all()
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.05])
@@ -59,7 +59,7 @@ def test_variances_are_the_computed_ones_within_two_percent(name, bias):
     """Spread of a million single estimates around the mean of each record's value."""
     plan = plan_of(name, bias)
     codes, (queries,), (part,) = records(plan, N)[:, 0], plan.queries, plan.parts
-    rows = queries.told - queries.pieces[()][:, None]
+    rows = queries.effective_rows - queries.pieces[()][:, None]
     reports = np.frombuffer(sent(name, bias), dtype=np.uint8).reshape(N, -1)[:, len(plan.prefix) :]
     h, squares = part.randomizer.estimators(rows), np.zeros(len(rows))
     for low in range(0, N, 50_000):

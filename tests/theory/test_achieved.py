@@ -100,6 +100,7 @@ def test_rms_floors_are_below_projected_subsets(epsilon):
         assert question.at(projected_subsets(256, size, epsilon, n)).lower("local").people <= n
 
 
+@pytest.mark.covering
 @pytest.mark.long
 @pytest.mark.parametrize("name", [*WORKLOADS, "parities of 4 bits"])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])

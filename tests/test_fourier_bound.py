@@ -367,6 +367,7 @@ LARGER = {
 
 
 @pytest.mark.long
+@pytest.mark.covering
 @pytest.mark.parametrize("objective", ["sum", "max"])
 @pytest.mark.parametrize("name", LARGER)
 def test_no_floor_is_above_the_best_plan_on_larger_domains(name, objective):

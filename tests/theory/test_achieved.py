@@ -102,7 +102,7 @@ def test_rms_floors_are_below_projected_subsets(epsilon):
 
 @pytest.mark.covering
 @pytest.mark.long
-@pytest.mark.parametrize("name", [*WORKLOADS, "parities of 4 bits"])
+@pytest.mark.parametrize("name", [*WORKLOADS, pytest.param("parities of 4 bits", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_rms_floors_are_below_projected_reports(name, epsilon):
     """The reports of the package, whose estimates are moved to the nearest shares."""

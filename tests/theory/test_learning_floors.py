@@ -20,7 +20,7 @@ from leastnoise.theory import (
 )
 from leastnoise.theory.ladder import weighted
 from leastnoise.theory.learning import labelled
-from leastnoise.theory.learning_floors import divergence, suited, told
+from leastnoise.theory.learning_floors import divergence, report_divergence, suited
 from leastnoise.theory.witness import every_query
 from tests.theory.test_transcripts import ROUNDS, Protocol
 
@@ -49,7 +49,7 @@ def test_learning_reports_tell_no_more(name, rounds):
         base = protocol.chances(witness.s, witness.s)
         apart = [base @ np.log(base / protocol.chances(q, q)) for q in witness.s + witness.M]
         largest = max(largest, float(witness.p @ apart))
-    assert 0.1 < largest / (2 * told(witness, epsilon, waiting=True)) <= 1
+    assert 0.1 < largest / (2 * report_divergence(witness, epsilon, waiting=True)) <= 1
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
@@ -66,7 +66,7 @@ def test_one_report_tells_no_more(epsilon):
         to = witness.p @ np.sum(base[:, None] * np.log(base[:, None] / others), axis=0)
         back = witness.p @ np.sum(others * np.log(others / base[:, None]), axis=0)
         both = np.maximum(both, [to, back])
-    bounds = np.array([told(witness, epsilon, waiting) for waiting in (True, False)])
+    bounds = np.array([report_divergence(witness, epsilon, waiting) for waiting in (True, False)])
     assert (both <= bounds).all()
     assert (both > 0.5 * bounds / cosh(epsilon / 2) ** 2).all()
 

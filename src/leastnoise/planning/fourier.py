@@ -147,9 +147,9 @@ def _families(block: Block) -> tuple[object, ...]:
 
 
 def _table(workload: Workload, block: Block, subset: tuple[int, ...]) -> _FourierTable:
-    asked = tuple(a for a in subset if not isinstance(block.family(a), Total))  # the total leaves an attribute out
-    phi_hat = tuple(_phi_hat(block.family(a), workload.domain.shape[a]) for a in asked)
-    return _FourierTable(asked, block.label, block.weight, phi_hat)
+    axes = tuple(a for a in subset if not isinstance(block.family(a), Total))  # the total leaves an attribute out
+    phi_hat = tuple(_phi_hat(block.family(a), workload.domain.shape[a]) for a in axes)
+    return _FourierTable(axes, block.label, block.weight, phi_hat)
 
 
 def _phi_hat(family: object, n: int) -> ComplexArray:

@@ -18,6 +18,7 @@ from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.storage.archive import Arrays, digest_of
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part, Rows
+from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import hierarchy_of, tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
 
@@ -70,8 +71,7 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
 def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> IntegerPlan:
     """Read what `integer_plan_data` made."""
     workload = workload_from_json(header["workload"])
-    class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
-    structure = build_structure(workload, lambda i: class_of[i])
+    structure = stored_structure(workload, header["classes"])
     if [list(o) for o in structure.orbits] != header["orbits"]:
         raise LeastnoiseError("the residuals of the integer plan are not those of its workload")
     baselines = stored_baselines(structure, header.get("trees", ()), arrays)
@@ -95,6 +95,12 @@ def _noisy_query(
     if strategy.shape != shape:
         raise LeastnoiseError(f"a strategy of shape {strategy.shape} cannot measure cells of shape {shape}")
     return NoisyQuery(strategy, read_fraction(record["variance"]))
+
+
+def stored_structure(workload: Workload, classes: Sequence[Sequence[int]]) -> Structure:
+    """The structure of a stored plan or integer plan, with the classes of attributes that it had."""
+    class_of = {a: c for c, members in enumerate(classes) for a in members}
+    return build_structure(workload, lambda i: class_of[i])
 
 
 def stored_baselines(

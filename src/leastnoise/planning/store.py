@@ -10,11 +10,11 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.certificate import Floor
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.embedding import embed
-from leastnoise.planning.integer_plan_store import stored_baselines
+from leastnoise.planning.integer_plan_store import stored_baselines, stored_structure
 from leastnoise.planning.objective import Objective, Outcome
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.store_checks import cells_of, check_baseline, check_design, entries, number, numbers, text
-from leastnoise.planning.structure import RequestedQueries, Structure, build_structure
+from leastnoise.planning.structure import RequestedQueries, Structure
 from leastnoise.privacy import Budget
 from leastnoise.storage.archive import Archive
 from leastnoise.storage.formats import Format
@@ -166,8 +166,7 @@ def _requested(structure: Structure, arrays: dict[str, Array]) -> RequestedQueri
 def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     workload = workload_from_json(header["workload"])
     inner = embed(workload) if header["solver"] == "embedding" else workload
-    class_of = {a: c for c, members in enumerate(header["classes"]) for a in members}
-    structure = build_structure(inner, lambda i: class_of[i])
+    structure = stored_structure(inner, header["classes"])
     baselines = stored_baselines(structure, header.get("trees", ()), arrays)
     for baseline in baselines:
         check_baseline(baseline)

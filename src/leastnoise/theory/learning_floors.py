@@ -44,8 +44,8 @@ def examples_at_least(
     witnesses = (every_query(queries, height) for height in excess * HEIGHTS)
     moved = [(w, suited(W[:, queries.s > 0], w, excess)) for w in witnesses if w]
     rounds, own = ((True,) if waiting else (True, False)), float(checked_epsilon(epsilon))
-    found = (_needed(chance, failure, r) / told(w, own, r) for w, chance in moved for r in rounds)
-    return max(ceil(max(found, default=1.0) * (1 - SAFE)), 1)
+    people = (_needed(chance, failure, r) / report_divergence(w, own, r) for w, chance in moved for r in rounds)
+    return max(ceil(max(people, default=1.0) * (1 - SAFE)), 1)
 
 
 def _needed(chance: float, failure: float, waiting: bool) -> float:
@@ -62,7 +62,7 @@ def suited(W: Array, witness: Witness, excess: float) -> float:
     return float((good @ witness.p).max())
 
 
-def told(witness: Witness, epsilon: float, waiting: bool) -> float:
+def report_divergence(witness: Witness, epsilon: float, waiting: bool) -> float:
     """The divergence of one example's report, at most, on average over the concepts.
 
     From s to s + M_v if reports wait for others, -ln(1 + y) <= -y + k y^2; else from s + M_v to s, (1 + y) ln(1 + y) <=

@@ -58,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="the first case of each test that is neither slow nor long")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     covering.mark_others(items)
     if config.getoption("--quick"):
@@ -70,10 +71,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Thousands of tests are collected and stay: the garbage collector need not look at them again and again."""
+    if getattr(session.config.option, "loadgroup", False):  # in a worker that shares tests by group
+        _require_groups(session.items)
     gc.collect()
     gc.freeze()
+
+
+def _require_groups(items: list[pytest.Item]) -> None:
+    """Versions of pytest and xdist that do not fit lose the groups without a word: every engine would start twice."""
+    if lost := [item.nodeid for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]:
+        raise pytest.UsageError(
+            f"{len(lost)} tests, such as {lost[0]}, are not shared by group; install '.[dev]' again"
+        )
 
 
 def _engine_runs(reporter: pytest.TerminalReporter) -> dict[str, tuple[int, list[str]]]:

@@ -258,6 +258,11 @@ def first_children(children: Counts) -> IntArray:
     return ends
 
 
+def places_in_families(children: Counts) -> IntArray:
+    """Of each node of the next level: how many siblings come before it."""
+    return np.arange(int(children.sum())) - np.repeat(first_children(children), children)
+
+
 def sums_below(children: Counts, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Sums over the children of each node that has any."""
     inner = children[children > 0]
@@ -419,8 +424,7 @@ def _balanced(leaves: int, arity: int) -> Tree:
         m = np.where(sizes > 1, np.minimum(sizes, arity), 0)
         counts.append(m)
         size, m = sizes[m > 0], m[m > 0]
-        place = np.arange(m.sum()) - np.repeat(first_children(m), m)
-        sizes = np.repeat(size // np.maximum(m, 1), m) + (place < np.repeat(size % np.maximum(m, 1), m))
+        sizes = np.repeat(size // np.maximum(m, 1), m) + (places_in_families(m) < np.repeat(size % np.maximum(m, 1), m))
     return Tree(np.concatenate(counts))
 
 

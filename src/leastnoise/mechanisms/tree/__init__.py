@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from leastnoise.domain.tree import Tree
     from leastnoise.mechanisms.tree.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
     from leastnoise.mechanisms.tree.closed import Law
+    from leastnoise.mechanisms.tree.errors import TreeErrors, largest_range, simulated_worst, tree_errors
     from leastnoise.mechanisms.tree.integer import extra_variance, integer_noise
     from leastnoise.mechanisms.tree.invariants import Invariants
     from leastnoise.mechanisms.tree.plan import TreePlan, tree_plan
@@ -28,6 +29,7 @@ __all__ = [
     "Posterior",
     "Spread",
     "Tree",
+    "TreeErrors",
     "TreePlan",
     "TreeRelease",
     "best_cascade",
@@ -36,11 +38,14 @@ __all__ = [
     "extra_variance",
     "gaussian_noise",
     "integer_noise",
+    "largest_range",
     "least_error",
     "node_rows",
     "pool",
     "posterior",
     "replace_cost",
+    "simulated_worst",
+    "tree_errors",
     "tree_plan",
     "tree_release",
 ]

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import LowRank
-from leastnoise.domain.tree import Tree, sums_below
+from leastnoise.domain.tree import Tree, places_in_families, sums_below
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.targets import Cascade, Spread, distinct_keys, make
 from leastnoise.strategies.optimal import GAP, solve_optimal
@@ -83,6 +83,32 @@ class Demand:
             apart = share[below] - np.repeat(share[inner], counts, axis=0)
             own[inner] = sums_below(counts, np.einsum("ij,ij->i", apart, apart)) * m / (m - 1)
         return Demand(tree, float(share[0] @ share[0]), own)
+
+    @staticmethod
+    def ranges(tree: Tree) -> Demand:
+        """All ranges of the leaves, each with weight 1, in linear time.
+
+        The Gram matrix of all ranges of n leaves is G(a, b) = (a + 1) (n - b) for a <= b. With w the shares that the
+        leaves of a node have of it and A the mean of a + 1 at these shares, let D = w' G w - A (n + 1 - A). Leaves
+        have D = 0, and what nodes have follows from the gaps between the A of their children (docs/proofs.md).
+
+        >>> Demand.ranges(Tree.binary(1)).own.tolist()  # both leaves alone, and together
+        [2.0, 0.0, 0.0]
+
+        Guarantees: ranges_ask_what_their_rows_ask.
+        """
+        core, n = tree.core.tree, tree.leaf_count
+        A, D, own = np.zeros(core.nodes), np.zeros(core.nodes), np.zeros(core.nodes)
+        A[core.leaves] = np.arange(1, n + 1)
+        for inner, below, counts in upwards(core):
+            m, place = counts.astype(np.float64), places_in_families(counts)
+            A[inner], inside = sums_below(counts, A[below]) / m, sums_below(counts, D[below])
+            apart = A[below] - np.repeat(A[inner], counts)
+            gaps = 2 * sums_below(counts, place * apart)  # the sum of all A_j - A_i with i < j
+            squares = m * sums_below(counts, apart**2)
+            own[inner] = inside + ((n + 1) * gaps - squares) / (m - 1)
+            D[inner] = (inside - (n + 1) * gaps) / m**2
+        return Demand(tree, float(D[0] + A[0] * (n + 1 - A[0])), own)
 
     def error(self, cascade: Cascade) -> float:
         """Weighted sum of the variances of the queries."""

@@ -25,6 +25,7 @@ from scipy.special import ndtri
 from leastnoise._types import Array, IntArray
 from leastnoise.domain.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
+from leastnoise.mechanisms.tree.errors import TreeErrors, Which, tree_errors
 from leastnoise.mechanisms.tree.integer import answer_variances, extra_variance
 from leastnoise.mechanisms.tree.targets import Cascade, Spread
 from leastnoise.strategies.strategy import per_axis
@@ -79,6 +80,14 @@ class Law:
     def variance(self, boxes: npt.ArrayLike, exact: bool = False) -> Any:
         """Variance of the noise of boxes."""
         return self.covariance(boxes, boxes, exact)
+
+    def errors(self, which: Which) -> TreeErrors:
+        """Sum and largest of the errors of all "ranges" (of boxes, for several trees) or "nodes", without rounding."""
+        return tree_errors(which, *self.cascades)
+
+    def largest_rounding(self, which: Which) -> float:
+        """What `integer_noise` adds to the variance of any of them, at most."""
+        return self._units.errors(which).largest_variance / 12 + self._last
 
     def rounding(self, boxes: npt.ArrayLike) -> Any:
         """What `integer_noise` adds to the variance of boxes, at most."""

@@ -24,6 +24,7 @@ from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
 from leastnoise.mechanisms.tree.accuracy_targets import Kind, Targets, least_noise_cost, read_targets, without_rounding
 from leastnoise.mechanisms.tree.best import Demand, best_cascade
 from leastnoise.mechanisms.tree.closed import Law
+from leastnoise.mechanisms.tree.errors import TreeErrors, Which
 from leastnoise.mechanisms.tree.integer import check_fits, extra_variance, integer_noise
 from leastnoise.mechanisms.tree.invariants import Invariants
 from leastnoise.mechanisms.tree.release import TreeRelease
@@ -156,6 +157,10 @@ class TreePlan(Mechanism[TreeRelease]):
     def law(self) -> Law:
         """The law of the noise."""
         return Law.of(*self.noise_cascades)
+
+    def errors(self, which: Which) -> TreeErrors:
+        """Sum and largest of the errors of all "ranges" or "nodes"; `law.largest_rounding` is what integers add."""
+        return self.law.errors(which)
 
     def spending(self, budget: Budget) -> TreePlan:
         """The same noise times what makes it cost exactly a budget."""

@@ -109,15 +109,19 @@ class Cascade:
 
     def variances(self) -> Array:
         """Variance of the noise of every node, in the order of the tree."""
-        core = self.tree.core
-        result = np.empty(core.tree.nodes)
+        return self.tree.core.spread(self.core_variances())
+
+    def core_variances(self) -> Array:
+        """The same for the nodes of the core."""
+        core = self.tree.core.tree
+        result = np.empty(core.nodes)
         values = np.full((1, 1), float(self.root))
-        for level in core.tree.levels():
+        for level in core.levels():
             result[level] = values[:, 0]
-            counts, kind = core.tree.children[level], self.kind[level]
+            counts, kind = core.children[level], self.kind[level]
             if counts.any():
                 values = next_level(counts, 1, np.float64, _passed_on(values, kind, self.own))
-        return core.spread(result)
+        return result
 
     def leaf_costs(self) -> Array:
         """mu^2 of each leaf from left to right, as floats."""

@@ -114,7 +114,7 @@ def nodes_of(attribute: Attribute, weights: Mapping[Any, float] | None = None) -
     """All nodes of an attribute's hierarchy, with weights by level or by node; 1 for those not named."""
     values = hierarchy_of(attribute)
     result = np.ones(values.tree.nodes)
-    named = [(_where(values, name), name, weight) for name, weight in (weights or {}).items()]
+    named = [(nodes_or_level(values, name), name, weight) for name, weight in (weights or {}).items()]
     for where, name, weight in sorted(named, key=lambda entry: isinstance(entry[0], int)):  # a node beats its level
         if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 <= weight < np.inf:
             raise LeastnoiseError(f"weight {weight!r} of {name!r} must be a number from 0 on; 0 leaves it out")
@@ -124,7 +124,8 @@ def nodes_of(attribute: Attribute, weights: Mapping[Any, float] | None = None) -
     return Nodes(values.tree, result)
 
 
-def _where(values: Hierarchy, name: object) -> slice | int:
+def nodes_or_level(values: Hierarchy, name: object) -> slice | int:
+    """Which nodes a name means: those of a level, or one."""
     if name in values.level_names or (isinstance(name, int) and name not in values.labels):
         return list(values.tree.levels())[values.level(name)]
     try:

@@ -98,7 +98,7 @@ def test_large_trees_keep_their_digits():
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 9, 13])
 def test_the_largest_range_variance_has_the_papers_order(k):
-    """Cascade Lemma 3.15: at most 2 k - 2 nodes; at least the prefix of its proof, which rises by 2/3 per two levels."""
+    """Cascade Lemma 3.15: at most 2 k - 2 nodes; no less than the prefix of its proof, 2/3 more per two levels."""
     law = Law.of(Cascade.by_level(Tree.binary(k), 1))
     largest = law.errors("ranges").largest_variance
     odd = k - 1 + k % 2

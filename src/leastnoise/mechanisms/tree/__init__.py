@@ -6,8 +6,10 @@ from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
     from leastnoise.domain.tree import Tree
+    from leastnoise.mechanisms.tree.accuracy import Accuracy, AccurateCascade, accurate_cascade
     from leastnoise.mechanisms.tree.best import Certificate, Demand, best_cascade, certificate, least_error, node_rows
     from leastnoise.mechanisms.tree.closed import Law
+    from leastnoise.mechanisms.tree.covariance import covariance_cost
     from leastnoise.mechanisms.tree.errors import TreeErrors, largest_range, simulated_worst, tree_errors
     from leastnoise.mechanisms.tree.integer import extra_variance, integer_noise
     from leastnoise.mechanisms.tree.invariants import Invariants
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from leastnoise.mechanisms.tree.targets import Cascade, Spread, cost
 
 __all__ = [
+    "Accuracy",
+    "AccurateCascade",
     "Cascade",
     "Certificate",
     "Demand",
@@ -32,9 +36,11 @@ __all__ = [
     "TreeErrors",
     "TreePlan",
     "TreeRelease",
+    "accurate_cascade",
     "best_cascade",
     "certificate",
     "cost",
+    "covariance_cost",
     "extra_variance",
     "gaussian_noise",
     "integer_noise",

@@ -24,7 +24,7 @@ from leastnoise.mechanisms.tree.targets import Cascade, exact
 from leastnoise.release.answers import quantile
 
 Kind = Literal["std_error", "variance", "within"]
-Targets = float | Fraction | Sequence[float | Fraction] | Mapping[int, float | Fraction]
+Targets = float | Fraction | Sequence[float | Fraction] | Mapping[Any, float | Fraction]  # keys: levels, or names
 SWEEPS = 2_000
 STEPS = 4_000_000  # levels looked at in all sweeps together: deep trees stop earlier, at a higher cost
 STILL = 1e-14
@@ -34,15 +34,11 @@ _NEGLIGIBLE = Fraction(1, 2**60)  # noise of levels that are exact, where the fo
 
 def read_targets(tree: Tree, targets: Targets, kind: Kind, confidence: float) -> list[Fraction | None]:
     """Largest variances per level; None where a level has no target; the last one must have one."""
-    if kind not in get_args(Kind):
-        raise LeastnoiseError(f"targets are {', '.join(map(repr, get_args(Kind)))}, not {kind!r}")
-    width = Fraction(quantile(confidence))
     result: list[Fraction | None] = []
     known: dict[int, Fraction] = {}  # equal levels share one number: trees may be deep
     for level, value in enumerate(given := _per_level(tree, targets)):
         if value is not None and id(value) not in known:
-            x = _positive(value, level)
-            known[id(value)] = x if kind == "variance" else x**2 if kind == "std_error" else (x / width) ** 2
+            known[id(value)] = as_variance(positive_target(value, f"level {level}"), kind, confidence)
         result.append(None if value is None else known[id(value)])
     if given[-1] is None:
         raise LeastnoiseError(f"the last level, {tree.depth}, needs a target; levels above it may be left out")
@@ -63,11 +59,20 @@ def _per_level(tree: Tree, targets: Targets) -> list[Any]:
     return list(targets)
 
 
-def _positive(value: Any, level: int) -> Fraction:
+def as_variance(target: Fraction, kind: Kind, confidence: float) -> Fraction:
+    """The largest variance that a target of this kind allows."""
+    if kind not in get_args(Kind):
+        raise LeastnoiseError(f"targets are {', '.join(map(repr, get_args(Kind)))}, not {kind!r}")
+    width = Fraction(quantile(confidence))  # refuses a confidence that is none
+    return target if kind == "variance" else target**2 if kind == "std_error" else (target / width) ** 2
+
+
+def positive_target(value: Any, where: object) -> Fraction:
+    """A target as a fraction."""
     try:
         return exact(value, "a target")
     except LeastnoiseError:
-        raise LeastnoiseError(f"the target of level {level} must be a positive number, got {value!r}") from None
+        raise LeastnoiseError(f"the target of {where} must be a positive number, got {value!r}") from None
 
 
 def without_rounding(targets: Sequence[list[Fraction | None]]) -> list[list[Fraction | None]]:

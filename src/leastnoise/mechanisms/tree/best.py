@@ -29,9 +29,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.targets import Cascade, Spread, distinct_keys, make
 from leastnoise.strategies.optimal import GAP, solve_optimal
 from leastnoise.strategies.tree import best_budgets
-from leastnoise.workload.hierarchy import Load, upwards
+from leastnoise.workload.hierarchy import Load, downwards, upwards
 
 DENSE_LEAVES = 4_096  # up to so many leaves the floor is computed
+_BATCH = 1 << 22  # weights of rows looked at together
 _LEAST = 1e-10  # of the largest demand: what nobody asks for still gets noise that is finite
 _BITS = 40  # own variances are rounded to so many bits, so that equal ones are equal
 
@@ -69,20 +70,17 @@ class Demand:
     def rows(tree: Tree, rows: Array) -> Demand:
         """Queries as rows over the leaves, times the roots of their weights; any rows with the same Gram matrix do."""
         queries = np.asarray(rows, dtype=np.float64)
-        core = tree.core.tree
-        if queries.ndim != 2 or queries.shape[1] != core.leaf_count:
-            raise LeastnoiseError(f"queries must be rows over {core.leaf_count} leaves, got shape {queries.shape}")
+        leaves = tree.leaf_count
+        if queries.ndim != 2 or queries.shape[1] != leaves:
+            raise LeastnoiseError(f"queries must be rows over {leaves} leaves, got shape {queries.shape}")
         if not (np.isfinite(queries).all() and queries.any()):
             raise LeastnoiseError("queries must be finite, and one of them not zero")
-        share = np.zeros((core.nodes, len(queries)))
-        share[core.leaves] = queries.T
-        own = np.zeros(core.nodes)
-        for inner, below, counts in upwards(core):
-            m = counts.astype(np.float64)
-            share[inner] = sums_below(counts, share[below]) / m[:, None]
-            apart = share[below] - np.repeat(share[inner], counts, axis=0)
-            own[inner] = sums_below(counts, np.einsum("ij,ij->i", apart, apart)) * m / (m - 1)
-        return Demand(tree, float(share[0] @ share[0]), own)
+        root, own = 0.0, np.zeros(tree.core.tree.nodes)
+        size = max(_BATCH // leaves, 1)
+        for start in range(0, len(queries), size):
+            of_root, parts = row_parts(tree, queries[start : start + size])
+            root, own = root + float(of_root.sum()), own + parts.sum(axis=1)
+        return Demand(tree, root, own)
 
     @staticmethod
     def ranges(tree: Tree) -> Demand:
@@ -116,6 +114,59 @@ class Demand:
         return self.root * float(cascade.root) + float(self.own[inner] @ cascade.own[cascade.kind[inner]])
 
 
+def row_parts(tree: Tree, rows: Array) -> tuple[Array, Array]:
+    """What the variance of each row counts of that of the root (queries,), and of own parts (core nodes, queries)."""
+    core = tree.core.tree
+    share, own = np.zeros((core.nodes, len(rows))), np.zeros((core.nodes, len(rows)))
+    share[core.leaves] = rows.T
+    for inner, below, counts in upwards(core):
+        m = counts.astype(np.float64)[:, None]
+        share[inner] = sums_below(counts, share[below]) / m
+        apart = share[below] - np.repeat(share[inner], counts, axis=0)
+        own[inner] = sums_below(counts, apart**2) * m / (m - 1)
+    return share[0] ** 2, own
+
+
+@dataclass(frozen=True, eq=False)
+class BestNoise:
+    """The noise of least error for a demand at cost 1, as floats: the variance of the root, and of own parts."""
+
+    root: float
+    own: Array  # per node of the core
+
+    @staticmethod
+    def of(demand: Demand) -> BestNoise:
+        """In closed form; what nobody asks for gets noise that is finite."""
+        core = demand.tree.core.tree
+        counts, inner = core.children.astype(np.float64), np.flatnonzero(core.children)
+        least = _LEAST * max(demand.root, float(demand.own.max()))
+        below, paid = best_budgets(core, np.maximum(demand.own, least) * (core.children > 0))
+        root = np.sqrt(max(demand.root, least))
+        first = root / (root + below)
+        own = np.zeros(core.nodes)
+        own[inner] = ((counts[inner] - 1) / counts[inner]) ** 2 / (paid[inner] * (1 - first))
+        return BestNoise(float(1 / first), own)
+
+    @staticmethod
+    def of_cascade(cascade: Cascade) -> BestNoise:
+        """That of a cascade."""
+        own, inner = np.zeros(cascade.tree.core.tree.nodes), np.flatnonzero(cascade.tree.core.tree.children)
+        own[inner] = cascade.own[cascade.kind[inner]]
+        return BestNoise(float(cascade.root), own)
+
+    def core_variances(self, core: Tree) -> Array:
+        """Variances of the nodes of the core."""
+        values = np.full(core.nodes, self.root)
+        for inner, below, counts in downwards(core):
+            values[below] = np.repeat(values[inner] / counts.astype(np.float64) ** 2 + self.own[inner], counts)
+        return values
+
+    def rounded(self, tree: Tree) -> Cascade:
+        """A cascade with this noise, rounded to a few bits."""
+        inner = np.flatnonzero(tree.core.tree.children)
+        return _rounded(tree, self.root, self.own[inner], inner)
+
+
 def best_cascade(demand: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
     """The cascade of least error that costs exactly `mu_squared`.
 
@@ -126,15 +177,7 @@ def best_cascade(demand: Demand, mu_squared: Fraction = Fraction(1)) -> Cascade:
 
     Guarantees: spends_exactly_the_budget; no_cascade_is_better; regular_trees_reach_the_floor.
     """
-    core = demand.tree.core.tree
-    counts = core.children.astype(np.float64)
-    inner = np.flatnonzero(core.children)
-    least = _LEAST * max(demand.root, float(demand.own.max()))
-    below, paid = best_budgets(core, np.maximum(demand.own, least) * (core.children > 0))
-    root = np.sqrt(max(demand.root, least))
-    first = root / (root + below)
-    k = ((counts[inner] - 1) / counts[inner]) ** 2
-    return _rounded(demand.tree, 1 / first, k / (paid[inner] * (1 - first)), inner).scaled(mu_squared)
+    return BestNoise.of(demand).rounded(demand.tree).scaled(mu_squared)
 
 
 def least_error(demand: Demand) -> float:

@@ -21,6 +21,7 @@ from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
+from leastnoise.mechanisms.tree.accuracy import Queries, accurate_cascade, by_node, read_accuracy
 from leastnoise.mechanisms.tree.accuracy_targets import Kind, Targets, least_noise_cost, read_targets, without_rounding
 from leastnoise.mechanisms.tree.best import Demand, best_cascade
 from leastnoise.mechanisms.tree.closed import Law
@@ -313,6 +314,7 @@ def tree_plan(
     trees: Trees,
     *,
     targets: Targets | Mapping[str, Targets] | None = None,
+    queries: Queries = (),
     kind: Kind = "std_error",
     confidence: float = 0.95,
     exactly: bool = False,
@@ -334,6 +336,9 @@ def tree_plan(
     levels have the variance of their targets, not less. Weights say how much the variance of a node of each level
     counts; by default all levels count the same. For several trees give targets and weights by name; they multiply.
 
+    Single nodes may have targets of their own: `targets={"place": 5, "Munich": 2}` by the names of levels and nodes, or
+    one per node. `queries` gives targets to further counts, as questions or as weights of the leaves.
+
     `exact_level` or `exact_nodes` are published without noise: what stays protected is reported in the statement.
     """
     given = trees if isinstance(trees, Mapping) else {LEAF: trees}
@@ -352,11 +357,15 @@ def tree_plan(
     if targets is not None:
         if weights is not None:
             raise LeastnoiseError("targets and weights exclude each other; weights share out a budget")
+        if queries or any(by_node(t, _one_of(targets, name, named)) for name, t in named.items()):
+            return _for_accuracy(start, named, targets, queries, kind, confidence, exactly, budget)
         return _for_targets(start, named, targets, kind, confidence, exactly, budget)
+    if queries:
+        raise LeastnoiseError("queries with targets need targets of the levels, too; add targets")
     if budget is None:
         raise LeastnoiseError("a tree plan needs targets, a budget, or both")
-    queries = [_demand(t, exact, _one_of(weights, name, named)) for name, t in named.items()]
-    return replace(start, cascades=tuple(best_cascade(a) for a in queries)).spending(budget)
+    demands = [_demand(t, exact, _one_of(weights, name, named)) for name, t in named.items()]
+    return replace(start, cascades=tuple(best_cascade(a) for a in demands)).spending(budget)
 
 
 def _for_targets(
@@ -376,7 +385,32 @@ def _for_targets(
             results.append(Cascade.by_level(tree, full))
         else:
             results.append(least_noise_cost(tree, each, -1 if start.exact is None else start.exact.whole_level))
-    plan = replace(start, cascades=tuple(results), targets=tuple(tuple(a) for a in variances))
+    return _within(replace(start, cascades=tuple(results), targets=tuple(tuple(a) for a in variances)), budget)
+
+
+def _for_accuracy(
+    start: TreePlan,
+    named: Mapping[str, Tree],
+    targets: Any,
+    queries: Queries,
+    kind: Kind,
+    confidence: float,
+    exactly: bool,
+    budget: Budget | None,
+) -> TreePlan:
+    """Targets of single nodes and of queries."""
+    if len(named) > 1 or start.exact is not None or exactly:
+        what = "several trees" if len(named) > 1 else "exact counts" if start.exact is not None else "exactly=True"
+        raise LeastnoiseError(f"targets of single nodes and queries do not go with {what}; give targets per level")
+    ((name, tree),) = named.items()
+    domain = Domain((Attribute(name, start.encodings[0] or leaf_encoding(tree)),))
+    accuracy = read_accuracy(domain, tree, _one_of(targets, name, named), queries, kind, confidence)
+    cascade = accurate_cascade(accuracy.without_rounding()).cascade
+    return _within(replace(start, cascades=(cascade,), targets=(accuracy.level_targets(),)), budget)
+
+
+def _within(plan: TreePlan, budget: Budget | None) -> TreePlan:
+    """The plan, unless it costs nothing or more than a limit."""
     if not plan.cost.mu_squared:
         raise no_noise_needed()
     if budget is not None and plan.cost.mu_squared > budget.exact_cost:

@@ -1,9 +1,9 @@
 """Seconds to answer ranges, nodes and random sums with cascades and their peers (Cascade Figure 8).
 
-From the rows of a workload and a table of counts to noisy answers: set up the mechanism, draw its noise on the leaves
-once, and multiply the noisy leaves by the rows. Where there are many ranges, some are answered, as in the paper; all
-mechanisms are set up for all of them, from rows with the same Gram matrix. Making rows is not timed. Seconds are the
-least of some calls, each from the beginning.
+From queries and a table of counts to noisy answers: set up the mechanism, draw its noise once, and answer. Ranges and
+nodes are answered from running sums, random sums from rows; the plain binary tree adds up the fewest nodes. Where there
+are many ranges, 5,000 drawn as in the paper's appendix C.4 are answered; all mechanisms are set up for all of them.
+Making queries is not timed. Seconds are the least of some calls, each from the beginning.
 """
 
 from __future__ import annotations
@@ -19,49 +19,78 @@ from typing import Any
 import numpy as np
 
 from bench import cascade_speed as speed
+from bench.cascade_orders import compare_orders
 from bench.cascade_speed import MOST_BITS, Noise, of_strategy, of_tree, timed
 from bench.cascade_utility import WORKLOADS, Queries, peers
 from bench.common import Column, Report, Row
+from bench.peers import PlainTree
 from bench.plots import line_plot
-from leastnoise._types import Array
-from leastnoise.algebra.gram import LowRank
+from bench.range_sums import SAMPLED, fewest_node_sums, range_sums, sampled_ranges, tree_ranges
+from leastnoise._types import Array, IntArray
 from leastnoise.mechanisms.tree import Demand, Tree, best_cascade
 
-MOST_RANGES, LARGEST_COUNT = 5_000, 1_000  # the paper's
+LARGEST_COUNT = 1_000  # the paper's
 PATIENCE = 5.0  # seconds of calls after which there are no more
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Queries to answer from the counts of leaves."""
+    """Queries to answer from the counts of leaves: ranges, or rows."""
 
     requested: Queries
-    design: Array  # rows with the Gram matrix of all queries
-    rows: Array  # the queries that are answered
+    ranges: IntArray | None
+    rows: Array | None
     counts: Array
 
     @staticmethod
     def of(name: str, bits: int) -> Task:
         queries, rng = WORKLOADS[name](bits), np.random.default_rng(bits)
-        design = queries.gram_rows()
-        rows = range_rows(queries, rng) if name == "range" else design
-        return Task(queries, design, rows, rng.integers(1, LARGEST_COUNT + 1, 2**bits).astype(np.float64))
+        counts = rng.integers(1, LARGEST_COUNT + 1, 2**bits).astype(np.float64)
+        if name == "random":
+            return Task(queries, None, queries.gram_rows(), counts)
+        return Task(queries, tree_ranges(bits) if name == "node" else some_ranges(queries, rng), None, counts)
+
+    @property
+    def size(self) -> int:
+        """Queries that are answered."""
+        return len(self.rows if self.ranges is None else self.ranges)  # type: ignore[arg-type]
 
     def demand(self) -> Demand:
         """Found anew, because a mechanism that needs it has to find it."""
-        return Demand.rows(Tree.binary(self.requested.bits), self.design)
+        tree = Tree.binary(self.requested.bits)
+        if self.rows is not None:
+            return Demand.rows(tree, self.rows)
+        return Demand.ranges(tree) if self.requested.name == "range" else Demand.nodes(tree, np.ones(tree.depth + 1))
+
+    def exact(self, leaves: Array) -> Array:
+        """Answers from a table of leaves."""
+        if self.rows is not None:
+            return np.asarray(self.rows @ leaves)
+        assert self.ranges is not None
+        return range_sums(leaves[None], self.ranges)[0]
 
     def answers(self, method: Callable[[Task], Noise]) -> Array:
-        return np.asarray(self.rows @ (self.counts + method(self)))
+        """With noise on leaves; with noise on nodes, level by level, where that is what the method has."""
+        noise = method(self)
+        if noise.ndim == 1 and len(noise) == len(self.counts):
+            return self.exact(self.counts + noise)
+        return self.exact(self.counts) + self.plain(noise)
+
+    def plain(self, noise: Noise) -> Array:
+        """What the plain binary tree adds: the noise of the fewest nodes that make up each query."""
+        levels = np.split(noise, 2 ** np.arange(1, self.requested.bits + 1) - 1)
+        if self.ranges is not None:
+            return fewest_node_sums([x[None] for x in levels], self.ranges)[0]
+        parts = PlainTree((2,) * self.requested.bits).parts(self.rows)  # type: ignore[arg-type]
+        return np.asarray(sum(part @ x for part, x in zip(parts, levels, strict=True)))
 
 
-def range_rows(queries: Queries, rng: np.random.Generator) -> Array:
-    """All ranges, or as many as the paper samples."""
+def some_ranges(queries: Queries, rng: np.random.Generator) -> IntArray:
+    """All ranges, or as many as the paper samples, in its way."""
     n = 2**queries.bits
-    chosen = rng.choice(queries.count, min(queries.count, MOST_RANGES), replace=False)
-    start, end = (x[chosen, None] for x in np.triu_indices(n + 1, 1))
-    cells = np.arange(n)
-    return ((start <= cells) & (cells < end)).astype(np.float64)
+    if queries.count <= SAMPLED:
+        return np.stack(np.triu_indices(n + 1, 1), axis=1)
+    return sampled_ranges(rng, n)
 
 
 def branching(task: Task) -> Noise:
@@ -70,8 +99,7 @@ def branching(task: Task) -> Noise:
 
 
 def eigen(task: Task) -> Noise:
-    gram = LowRank(task.counts.shape, (task.requested.name, task.requested.bits), lambda: task.design)
-    return speed.eigen_noise(np.random.default_rng(0), gram)
+    return speed.eigen_noise(np.random.default_rng(0), task.requested.gram)
 
 
 METHODS: dict[str, Callable[[Task], Noise]] = {
@@ -79,6 +107,7 @@ METHODS: dict[str, Callable[[Task], Noise]] = {
     "integer": lambda task: speed.integer(task.requested.bits)(),
     "best": lambda task: of_tree(best_cascade(task.demand()))(),
     "gaussian": lambda task: speed.leaves(task.requested.bits)(),
+    "binary": lambda task: speed.binary(task.requested.bits)(),
     "wavelet": lambda task: speed.wavelet(task.requested.bits)(),
     "tree2": lambda task: speed.hierarchical(task.requested.bits)(),
     "branching": branching,
@@ -92,17 +121,17 @@ COLUMNS = (
     *(Column(name, name, ".3g") for name in ("product", "demand", *METHODS)),
 )
 LEGEND = (
-    "product: rows times leaves alone, a part of all others; demand: what the rows ask of a tree, a part of best and "
+    "product: answers without noise, a part of all others; demand: what the queries ask of a tree, a part of best and "
     "branching; cascade, integer: equal variances, Gaussian and exact integers; best: targets of least total error; "
-    "gaussian: noise on leaves; tree2, branching: least squares from a binary tree, and from the best one; eigen: "
-    "eigen-design; ratio: to cascade"
+    "gaussian: noise on leaves; binary: noise on every node, sums of the fewest; tree2, branching: least squares from "
+    "a binary tree, and from the best one; eigen: eigen-design; ratio: to cascade"
 )
 
 
 def measured(task: Task, options: argparse.Namespace, report: Report) -> dict[str, float]:
     """Seconds of each method, and of the parts that some have in common."""
     calls: dict[str, Callable[[], Array]] = {
-        "product": lambda: task.rows @ task.counts,
+        "product": lambda: task.exact(task.counts),
         "demand": lambda: task.demand().own,
     }
     calls |= {name: partial(task.answers, METHODS[name]) for name in METHODS if name in {"cascade", *options.methods}}
@@ -118,7 +147,7 @@ def measured(task: Task, options: argparse.Namespace, report: Report) -> dict[st
 
 def rows_of(task: Task, seconds: dict[str, float]) -> list[dict[str, Any]]:
     """Two rows of the table: seconds, and ratios to the paper's cascade."""
-    label = {"workload": task.requested.name, "n": 2**task.requested.bits, "rows": len(task.rows)}
+    label = {"workload": task.requested.name, "n": 2**task.requested.bits, "rows": task.size}
     ratios = {name: value / seconds["cascade"] for name, value in seconds.items()}
     return [{**label, "measure": "seconds", **seconds}, {**label, "measure": "ratio", **ratios}]
 
@@ -139,7 +168,7 @@ def plotted(figures: Sequence[Row], out: Path | None) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    p.add_argument("--bits", nargs="+", type=int, default=list(range(5, 13)), help="log2 of the number of leaves")
+    p.add_argument("--bits", nargs="+", type=int, default=list(range(6, 16)), help="log2 of the number of leaves")
     p.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="cascade is always run")
     p.add_argument("--eigen-bits", type=int, default=MOST_BITS["eigen"], help="no eigen-designs for more")
     p.add_argument("--repeats", type=int, default=20, help="most calls per timing")
@@ -153,6 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for row in rows_of(task, measured(task, options, report)):
                 report.add(row)
     print(LEGEND)
+    compare_orders(report, report.figures)
     plotted(report.figures, options.out)
     return report.finish()
 

@@ -18,17 +18,18 @@ from functools import partial
 from math import log, sqrt
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bench.cascade_utility import ranges
-from bench.common import Column, Report, Row, peak_memory_mb
+from bench.common import Column, Report, Row, peak_memory_mb, published
 from bench.peers import LevelStrategy
 from bench.plots import line_plot
+from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram
-from leastnoise.mechanisms.tree import Cascade, Law, Tree, gaussian_noise, integer_noise
+from leastnoise.mechanisms.tree import Cascade, Tree, gaussian_noise, integer_noise
 from leastnoise.noise import SecureRandomSource
 from leastnoise.strategies.eigen import solve_eigen
 from leastnoise.strategies.strategy import Strategy
@@ -38,6 +39,7 @@ VARIANCE = 10_000  # of every node
 LARGEST = 25
 LIMITS, MOST_MEMORY_MB = {"ideal": 5, "integer": 60}, 2_048  # seconds and memory for 2^25 leaves on two cores
 TOLERANCE = 0.05
+SLOPE = 1.05  # the paper's, of log time over log leaves
 PATIENCE = 0.3  # seconds of calls after which there are no more
 
 
@@ -96,27 +98,43 @@ def eigen_noise(rng: np.random.Generator, gram: Gram) -> Noise:
     return strategy.back(rng.standard_normal((1, strategy.measurements)))[0]
 
 
+def covariance(bits: int) -> Array:
+    """C_k of Cascade Definition 3.1, dense, times the variance."""
+    C = np.ones((1, 1))
+    for i in range(bits):
+        J = np.full(C.shape, -(2.0 ** (-2 * i - 1)))
+        C = np.block([[C, J], [J, C]])
+    return VARIANCE * C
+
+
 def scipy_normal(bits: int) -> Callable[[], Noise]:
     """The same noise as `ideal` from its covariance matrix."""
     from scipy.stats import multivariate_normal  # here, because it takes memory that is nobody else's
 
-    n = 2**bits
-    cells = np.stack([np.arange(n), np.arange(1, n + 1)], axis=1)
-    covariance = np.asarray(Law.of(equal(bits)).covariance(cells[:, None], cells[None]))
-    return lambda: np.asarray(multivariate_normal.rvs(cov=covariance, random_state=np.random.default_rng(0)))
+    C, rng = covariance(bits), np.random.default_rng(0)
+    return lambda: np.asarray(multivariate_normal.rvs(cov=C, random_state=rng))
+
+
+def numpy_normal(method: Literal["svd", "cholesky"], bits: int) -> Callable[[], Noise]:
+    """The same from NumPy's sampler: by default with singular values."""
+    C, rng = covariance(bits), np.random.default_rng(0)
+    return lambda: rng.multivariate_normal(np.zeros(len(C)), C, method=method)
 
 
 METHODS: dict[str, Callable[[int], Callable[[], Noise]]] = {
     "ideal": ideal, "integer": integer, "leaves": leaves, "binary": binary, "hierarchical": hierarchical,
-    "wavelet": wavelet, "eigen": eigen, "scipy": scipy_normal,
+    "wavelet": wavelet, "eigen": eigen, "scipy": scipy_normal, "numpy": partial(numpy_normal, "svd"),
+    "cholesky": partial(numpy_normal, "cholesky"),
 }  # fmt: skip
-MOST_BITS = {"eigen": 10, "scipy": 10}  # dense matrices
+MOST_BITS = {"eigen": 10, "scipy": 11, "numpy": 11, "cholesky": 13}  # dense matrices: minutes of two cores, 2 GB
+LARGEST_DENSE = 15  # the paper's
 LINEAR = [name for name in METHODS if name not in MOST_BITS]
 COLUMNS = (Column("bits", "log2 n", "d"), *(Column(name, f"{name} s", ".6f") for name in METHODS))
 LEGEND = (
     "ideal, integer: cascades, Gaussian and exact integers; leaves: independent noise; binary: noise on all nodes; "
     "hierarchical, wavelet: least squares from noisy nodes or wavelets; eigen: eigen-design for ranges, found "
-    "and drawn; scipy: multivariate_normal with the covariance of the cascade"
+    "and drawn; scipy, numpy: their multivariate_normal with the covariance of the cascade; cholesky: NumPy's with "
+    "another decomposition than its own choice"
 )
 
 
@@ -171,6 +189,10 @@ def summary(report: Report, options: argparse.Namespace) -> None:
             entries["memory_mb"] = memory(name, most)
         print(f"{name}: " + ", ".join(f"{k} {v:.3f}" for k, v in entries.items()), flush=True)
         report.figures.append({"method": name, **entries})
+        if name == "ideal" and most >= LARGEST_DENSE + 5:
+            print(f"Figure 3, slope: theirs {SLOPE}, ours {entries['slope_own_large']:.2f} from 2^{options.fit} on")
+            near = abs(entries["slope_own_large"] - SLOPE) <= 3 * TOLERANCE
+            report.require(near, f"slope {entries['slope_own_large']:.2f} is not near the paper's {SLOPE}")
         if name in LIMITS:
             targets(report, name, rows[-1], entries)
 
@@ -185,13 +207,37 @@ def targets(report: Report, name: str, last: Row, fields: Row) -> None:
         report.target(f"2^{LARGEST} leaves, {name}", fields.get("memory_mb", 0.0), MOST_MEMORY_MB, "MB")
 
 
+def compare(report: Report, rows: Sequence[Row]) -> None:
+    """Section 4.1 beside ours: seconds, and that SciPy's sampler is slower, from 2^5 leaves on.
+
+    Below, a call of ours takes as long as one of SciPy's. NumPy's is not among the curves of Figure 3.
+    """
+    for theirs in published("cascade_speed").rows:
+        name, bits, limit = theirs["method"], theirs["bits"], theirs.get("below", theirs.get("above"))
+        word = "below" if "below" in theirs else "above"
+        ours = next((f[name] for f in rows if f["bits"] == bits and name in f), None)
+        text = "not run" if ours is None else f"{ours:,.3f} s"
+        if ours is None and name in MOST_BITS and (known := [f for f in rows if name in f]):
+            last = known[-1]  # cubes of the size, so an estimate and no check
+            text = f"not run, some {last[name] * 8.0 ** (bits - last['bits']):,.0f} s by cubes from 2^{last['bits']}"
+        print(f"Figure 3, {name} at 2^{bits}: theirs {word} {limit:,} s, ours {text}")
+        if "below" in theirs:
+            report.require(ours is None or ours < limit, f"{name} at 2^{bits} took {ours} s, the paper's below {limit}")
+    for f in (f for f in rows if f["bits"] > 4 and "scipy" in f and "ideal" in f):
+        report.require(f["scipy"] > f["ideal"], f"scipy is faster than cascade at 2^{f['bits']}, unlike Figure 3")
+    if ran := [f["bits"] for f in rows if "numpy" in f]:
+        print(f"Figure 3, numpy: theirs did not run beyond 2^10, ours ran at 2^{max(ran)}")
+    print(f"Figure 3: dense samplers run up to {MOST_BITS}; a matrix of 2^{LARGEST_DENSE} rows takes 8.6 GB")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument(
-        "--bits", nargs="+", type=int, default=list(range(10, LARGEST + 1)), help="log2 of the leaves, rising"
+        "--bits", nargs="+", type=int, default=list(range(3, LARGEST + 1)), help="log2 of the leaves, rising"
     )
     p.add_argument("--fit", type=int, default=17, help="log2 of the leaves from which on the slope is fitted")
     p.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    p.add_argument("--dense-bits", type=int, default=LARGEST_DENSE, help="no dense samplers for more leaves")
     p.add_argument("--repeats", type=int, default=1_000, help="most calls per timing")
     p.add_argument(
         "--memory", nargs="*", choices=LINEAR, default=["ideal", "integer", "wavelet"],
@@ -204,11 +250,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for bits in options.bits:
         row: dict[str, Any] = {"bits": bits}
         for name in options.methods:
-            if bits <= MOST_BITS.get(name, bits):
+            if bits <= min(MOST_BITS.get(name, bits), options.dense_bits if name in MOST_BITS else bits):
                 row[name], row[f"{name}_own"], drawn = timed(METHODS[name](bits), options.repeats)
                 report.require(bool(np.isfinite(drawn).all()), f"{name} at 2^{bits} is not finite")
         report.add(row)
     print(LEGEND)
+    compare(report, report.figures)
     points = [
         {"leaves (log2)": f["bits"], "log10 of seconds": log(f[name], 10), "method": name, "noise": "leaves"}
         for f in report.figures for name in METHODS if name in f

@@ -51,7 +51,7 @@ OTHERS = {  # no choice of a --baseline
     "aim_table2": "--attributes 5 --rows 500 --seeds 1",
     "aim_tradeoff": "--datasets titanic acs --attributes 5 --rows 500 --epsilons 0.1 --seeds 1 2",
     "aim_rounds": "--datasets titanic --attributes 5 --rows 500 --rounds 8 --seeds 1 2",
-    "cascade_speed": "--bits 4 6 8 --repeats 30 --fit 4 --memory ideal",
+    "cascade_speed": "--bits 4 6 8 --repeats 30 --fit 4 --memory ideal --dense-bits 6",
     "cascade_runtime": "--bits 2 5 --eigen-bits 2 --repeats 2",
     "cascade_utility": "--bits 5 6 --draws 100",
     "cascade_levels": "--bits 5 --grid-bits 3 --runs 40",

@@ -82,15 +82,6 @@ def test_no_cascade_costs_less(seed):
     assert float(accurate.cascade.cost) == pytest.approx(least_cascade_cost(accuracy), rel=2e-5)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
-def test_floors_of_accuracy_hold(seed):
-    accuracy = some_accuracy(np.random.default_rng(100 + seed), nodes=12, rows=1)
-    accurate, least = accurate_cascade(accuracy), least_cost_of_all(accuracy)
-    assert accurate.floor <= least * (1 + 1e-5)
-    assert least <= float(accurate.cascade.cost) * (1 + 1e-5)
-
-
 @pytest.mark.parametrize("arities", [[3, 2], [2, 2, 2], [4]])
 def test_targets_per_node_are_targets_per_level_on_regular_trees(arities):
     tree = Tree.regular(arities)
@@ -98,7 +89,6 @@ def test_targets_per_node_are_targets_per_level_on_regular_trees(arities):
     nodes = np.repeat([float(t) for t in levels], np.diff(tree.ends, prepend=0))
     accurate = accurate_cascade(Accuracy(tree, nodes))
     assert float(accurate.cascade.cost) == pytest.approx(float(least_noise_cost(tree, levels).cost), rel=2e-6)
-    assert accurate.floor == pytest.approx(float(accurate.cascade.cost), rel=1e-4)  # regular: nothing is better
 
 
 @pytest.mark.long
@@ -107,13 +97,21 @@ def test_siblings_with_targets_of_their_own():
     tree = Tree.regular([2, 3])
     nodes = np.array([9.0, 9, 25, 4, 16, 16, 50, 50, 50])
     accuracy = Accuracy(tree, nodes)
-    accurate = accurate_cascade(accuracy)
-    cost = float(accurate.cascade.cost)
+    cost = float(accurate_cascade(accuracy).cascade.cost)
     tight = np.minimum.reduceat(nodes[1:], [0, 2, 5])
     tightest = Accuracy(tree, np.array([9.0, *np.repeat(tight, [2, 3, 3])]))
     least = least_cost_of_all(accuracy)
     assert least * (1 - 1e-6) <= cost <= float(accurate_cascade(tightest).cascade.cost) * (1 + 1e-6)
-    assert accurate.floor <= least * (1 + 1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+def test_what_equal_noise_of_siblings_gives_away(seed):
+    """Variances that differ up to 30 times: above the least cost of any noise by at most what docs/proofs.md says."""
+    tree = Tree.regular([3, 3])
+    accuracy = Accuracy(tree, np.exp(np.random.default_rng(seed).uniform(0, np.log(30), tree.nodes)))
+    ratio = float(accurate_cascade(accuracy).cascade.cost) / least_cost_of_all(accuracy)
+    assert 1 - 1e-6 <= ratio <= 1.25
 
 
 GEO = ln.hierarchy({"north": ["a", "b", "c"], "south": ["d", "e"]}, levels=["region", "place"])

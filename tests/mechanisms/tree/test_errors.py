@@ -108,6 +108,15 @@ def test_the_largest_range_variance_has_the_papers_order(k):
     assert lower <= largest <= 2 * k - 2
 
 
+@pytest.mark.parametrize("k", range(1, 13))
+def test_the_largest_range_variance_of_binary_trees_in_closed_form(k):
+    """Exactly, in fractions."""
+    cascade = Cascade.by_level(Tree.binary(k), 9)
+    found = largest_range(cascade)
+    exact = Law.of(cascade).variance([found.start, found.end], exact=True)
+    assert exact == 9 * (Fraction(2 * k, 3) + Fraction(4, 9) * (1 - Fraction(1, 4**k)))
+
+
 def test_node_errors_are_those_of_the_paper():
     """Cascade Theorem 3.20, with sigma 3 on 32 leaves."""
     errors = Law.of(Cascade.by_level(Tree.binary(5), 9)).errors("nodes")

@@ -30,7 +30,6 @@ from leastnoise.mechanisms.tree.closed import Law
 from leastnoise.mechanisms.tree.integer import extra_variance
 from leastnoise.mechanisms.tree.targets import Cascade
 from leastnoise.release.queries.language import query_of
-from leastnoise.strategies.tree import Witness
 from leastnoise.workload.hierarchy import Load, nodes_or_level
 
 Queries = Mapping[str, float] | Iterable[tuple[str | npt.ArrayLike, float]]
@@ -86,13 +85,12 @@ class AccurateCascade:
 
     cascade: Cascade
     gap: float  # no cascade costs less than cost / (1 + gap)
-    floor: float  # no unbiased Gaussian mechanism costs less, however it is built; 0 where sums of leaves decide
 
 
 def accurate_cascade(accuracy: Accuracy) -> AccurateCascade:
     """The cascade of least cost in which no variance is above its target; rounding is not counted here.
 
-    Guarantees: accuracy_is_kept; no_cascade_costs_less; floors_of_accuracy_hold.
+    Guarantees: accuracy_is_kept; no_cascade_costs_less.
     """
     problem = _Problem.of(accuracy)
     w, best = np.full(len(problem.targets), 1 / len(problem.targets)), None
@@ -112,7 +110,7 @@ def accurate_cascade(accuracy: Accuracy) -> AccurateCascade:
     # rounding to few bits moves the variances by a part of 2^40, so they are compared with the targets once more
     worst = float((problem.variances(BestNoise.of_cascade(cascade)) / problem.targets).max())
     scaled = cascade.scaled(cascade.cost * Fraction(worst) * (1 + _MARGIN))
-    return AccurateCascade(scaled, best[0] / lower - 1, problem.floor(w))
+    return AccurateCascade(scaled, best[0] / lower - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,29 +131,17 @@ class _Problem:
         places = np.flatnonzero(np.isfinite(least))
         return _Problem(tree, places, np.concatenate([least[places], most]), *row_parts(tree, rows))
 
-    def load(self, w: Array) -> Load:
-        """Nodes weighted for their targets."""
+    def demand(self, w: Array) -> Demand:
+        """The weighted sum of variances over targets."""
         weights, k = np.zeros(self.tree.core.tree.nodes), len(self.places)
         weights[self.places] = w[:k] / self.targets[:k]
-        return Load(self.tree, weights)
-
-    def demand(self, w: Array) -> Demand:
-        load, k = self.load(w), len(self.places)
-        rows = w[k:] / self.targets[k:]
+        load, rows = Load(self.tree, weights), w[k:] / self.targets[k:]
         return Demand(self.tree, load.mean_square + float(self.root @ rows), load.own + self.own @ rows)
 
     def variances(self, noise: BestNoise) -> Array:
         """Of everything that has a target."""
         of_rows = self.root * noise.root + noise.own @ self.own
         return np.concatenate([noise.core_variances(self.tree.core.tree)[self.places], of_rows])
-
-    def floor(self, w: Array) -> float:
-        """A cost that no unbiased Gaussian mechanism goes below, from the weights of nodes (docs/proofs.md)."""
-        load, share = self.load(w), float(w[: len(self.places)].sum())
-        if share == 0:  # sums of leaves alone decide
-            return 0.0
-        trace = Witness.of(load).trace(load)
-        return float((trace.constant + trace.rest) ** 2) / share
 
 
 def read_accuracy(

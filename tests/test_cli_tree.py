@@ -148,7 +148,10 @@ def test_seeded_noise_is_told(capsys):
         (["privacy: {rho: 1}", "workload: [{queries: nodes}]"], "spec.yaml line 4: all nodes of a tree are published"),
         (["tree: {targets: [3, x]}"], "spec.yaml line 3: "),
         (["tree: {targets: [3, 4]}"], "the tree has 3 levels; got targets for 2"),
-        (["tree: {targets: {hour: 3}}"], "there is no level 'hour' for a target; levels run from 0 to 2"),
+        (
+            ["tree: {targets: {hour: 3}}"],
+            "no node 'hour' in this hierarchy; nearest is 'south', and its levels are all, region, geo",
+        ),
         ([TARGETS, "solver: optimal"], "spec.yaml line 4: 'solver' is for plans; leave it out with 'method: tree'"),
         (["tree: {target: 3}"], "spec.yaml line 3: unknown key 'target' in tree; did you mean 'targets'?"),
         (

@@ -420,12 +420,14 @@ TargetName = Literal["std_error", "variance", "within"]
 class TreePart(Part):
     """The accuracy of a tree: targets or weights per level from the root down, by attribute where there are several.
 
+    Targets of a single tree may have the names of levels and nodes; `queries` gives some to questions about its leaves.
     Exact counts are published without noise, and are not protected.
     """
 
     called = "tree"
     example = "{targets: [10, 20, 50]}"
     targets: AboveZero | PerLevel | dict[str, AboveZero | PerLevel] | None = None
+    queries: Annotated[dict[str, AboveZero], Field(min_length=1)] | None = None
     target_kind: Annotated[TargetName, word(*get_args(TargetName))] = "std_error"
     confidence: Number = 0.95
     weights: list[Number] | dict[str, list[Number]] | None = None

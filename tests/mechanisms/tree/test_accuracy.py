@@ -130,6 +130,18 @@ def test_targets_hold_after_rounding_by_name_and_question():
     assert release.node("north").std_error <= 2.5 * (1 + 1e-12)
 
 
+def test_specs_name_levels_nodes_and_questions(tmp_path):
+    (tmp_path / "geo.yaml").write_text(
+        "attributes:\n  geo: {hierarchy: {north: [a, b, c], south: [d, e]}, levels: [region, place]}\n"
+        "method: tree\n"
+        "tree:\n  targets: {all: 6, region: 4, place: 5, north: 2.5, e: 9}\n"
+        """  queries: {"geo in ('a', 'd')": 4}\n"""
+    )
+    targets = {"all": 6, "region": 4, "place": 5, "north": 2.5, "e": 9}
+    spec = ln.plan_spec(ln.load_spec(tmp_path / "geo.yaml"))
+    assert spec.cost == tree_plan({"geo": GEO}, targets=targets, queries={"geo in ('a', 'd')": 4}).cost
+
+
 def test_weights_are_as_good_as_questions():
     options = {"targets": {0: 6, 1: 4, 2: 5}}
     asked = tree_plan({"geo": GEO}, queries={"geo in ('a', 'd')": 3}, **options)

@@ -173,6 +173,16 @@ BAD = {
     ),
     "row": (geo(targets=5, queries=[([1, 2], 3)]), "a query with a target needs 5 finite weights, one per leaf"),
     "nothing": (geo(targets=5, queries=[([0, 0, 0, 0, 0], 3)]), "a query with a target needs 5 finite weights"),
+    "words": (geo(targets=5, queries=[(["x"] * 5, 3)]), "a query with a target needs 5 finite weights, one per leaf"),
+    "triples": (
+        geo(targets=5, queries=[(1, 2, 3)]),
+        "queries are pairs of a question, or of weights of the leaves, and",
+    ),
+    "a question": (geo(targets=5, queries="geo = 'a'"), "queries are pairs of a question, or of weights of the leaves"),
+    "not a number": (
+        lambda: tree_plan(Tree.binary(1), targets=np.array([1, np.nan, 2])),
+        "the target of node 1 must be a positive number, got nan",
+    ),
     "alone": (geo(queries={"geo = 'a'": 3}), "queries with targets need targets of the levels, too; add targets"),
     "exact": (geo(targets={"place": 5}, exact_level=1), "targets of single nodes and queries do not go with exact"),
     "exactly": (geo(targets={"place": 5}, exactly=True), "targets of single nodes and queries do not go with exactly"),

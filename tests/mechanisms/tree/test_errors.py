@@ -162,6 +162,19 @@ def test_a_tree_of_one_leaf_has_one_range():
     assert (errors.queries, errors.total, errors.largest_variance) == (1, 4, 4)
 
 
+def test_deep_trees_have_a_largest_range():
+    """One leaf beside each node of a path of 1,500: shares of the last ones are too small for floats."""
+    parents = np.array([-1, *(2 * i for i in range(1_500) for _ in range(2))])
+    law = Law.of(Cascade.by_level(Tree.from_parents(parents), 1))
+    found = largest_range(law.cascades[0])
+    assert float(law.variance([found.start, found.end])) == pytest.approx(found.variance, rel=1e-9)
+    rng = np.random.default_rng(1)
+    others = np.sort(rng.integers(0, 1_502, (2_000, 2)), axis=1)
+    assert law.variance(others).max() <= found.variance * (1 + 1e-9)
+    near = np.array([(a, b) for a in range(1_460, 1_501) for b in range(a + 1, 1_502)])
+    assert law.variance(near).max() <= found.variance * (1 + 1e-9)
+
+
 def test_plans_have_errors_and_a_bound_on_what_whole_numbers_add():
     """Mean squares of 300 integer releases on the largest range: five standard errors, false alarms below 1e-6."""
     plan = tree_plan(Tree.binary(4), budget=Budget(mu=2))

@@ -156,12 +156,22 @@ def read_accuracy(
     if len(free := np.flatnonzero(~np.isfinite(nodes[tree.leaves]))):
         name = tree.name(int(tree.leaves[free[0]]))
         raise LeastnoiseError(f"{name} needs a target, of its own or of its level, {tree.depth}; add one")
-    given = list(queries.items() if isinstance(queries, Mapping) else queries)
+    given = _pairs(queries)
     if not given:
         return Accuracy(tree, nodes)
     rows = np.stack([_row(domain, query) for query, _ in given])
     most = [float(as_variance(positive_target(t, f"query {i}"), kind, confidence)) for i, (_, t) in enumerate(given)]
     return Accuracy(tree, nodes, rows, np.array(most))
+
+
+def _pairs(queries: Queries) -> list[tuple[str | npt.ArrayLike, float]]:
+    """Queries with their targets."""
+    given = list(queries.items() if isinstance(queries, Mapping) else queries)
+    if isinstance(queries, str) or any(not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in given):
+        raise LeastnoiseError(
+            "queries are pairs of a question, or of weights of the leaves, and a target; use {...: 5}"
+        )
+    return given
 
 
 def by_node(tree: Tree, targets: Targets | None) -> bool:
@@ -183,7 +193,8 @@ def _by_key(tree: Tree, targets: Targets) -> Iterable[tuple[Any, Any]]:
         raise LeastnoiseError(
             f"give {tree.depth + 1} targets, one per level, or {tree.nodes}, one per node; got {len(targets)}"
         )
-    return [(_Node(i), target) for i, target in enumerate(targets)]
+    values = targets.tolist() if isinstance(targets, np.ndarray) else targets
+    return [(_Node(i), target) for i, target in enumerate(values)]
 
 
 class _Node(int):
@@ -213,7 +224,8 @@ def _row(domain: Domain, query: str | npt.ArrayLike) -> Array:
         for term in query_of(domain, query).terms:
             row += term.weights
     else:
-        row = np.asarray(query, dtype=np.float64)
+        row = np.asarray(query)
+        row = row.astype(np.float64) if row.dtype.kind in "biuf" else np.zeros(0)
     if row.shape != (n,) or not np.isfinite(row).all() or not row.any():
         raise LeastnoiseError(f"a query with a target needs {n} finite weights, one per leaf, one of them not zero")
     return row

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import pi, prod, sqrt
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -150,18 +150,20 @@ class _Cuts:
     length: Array
     variance: Array
     leaf: IntArray  # how many leaves a prefix has
+    leaves: int  # of the node
     largest: Range
 
     @staticmethod
     def of_leaf(variance: float) -> _Cuts:
-        return _Cuts(np.array([0.0, 1.0]), np.array([0.0, variance]), np.array([0, 1]), Range(variance, 0, 1))
+        return _Cuts(np.array([0.0, 1.0]), np.array([0.0, variance]), np.array([0, 1]), 1, Range(variance, 0, 1))
 
     def as_child(self, place: int, leaves: int, variance: float, covariance: float) -> _Cuts:
         """Prefixes of the parent that end in this child: `place` children come before it, with so many leaves."""
         before = place * variance + place * (place - 1) * covariance
         largest = Range(self.largest.variance, self.largest.start + leaves, self.largest.end + leaves)
         values = self.variance + 2 * covariance * place * self.length + before
-        return _Cuts(self.length + place, values, self.leaf + leaves, largest)
+        kept = _upper_hull(self.length + place, values)  # deep below, lengths may differ too little to be added
+        return _Cuts((self.length + place)[kept], values[kept], self.leaf[kept] + leaves, self.leaves, largest)
 
     def with_next(self, after: _Cuts, variance: float, covariance: float) -> _Cuts:
         """Together with prefixes that end in later children."""
@@ -172,9 +174,10 @@ class _Cuts:
         j = int(between.argmax())
         crossing = Range(float(between[j]), int(self.leaf[i[j]]), int(after.leaf[j]))
         parts = ((self.length, after.length), (self.variance, after.variance), (self.leaf, after.leaf))
-        x, y, leaf = (np.concatenate([a, b[1:]]) for a, b in parts)  # the end of one is the start of the other
+        x, y, leaf = (np.concatenate(pair) for pair in parts)
         kept = _upper_hull(x, y)
-        return _Cuts(x[kept], y[kept], leaf[kept], max(self.largest, after.largest, crossing))
+        largest = max(self.largest, after.largest, crossing)
+        return _Cuts(x[kept], y[kept], leaf[kept], self.leaves + after.leaves, largest)
 
 
 def _level(
@@ -202,21 +205,23 @@ def _of_family(v: float, e: float, children: list[_Cuts]) -> _Cuts:
     variance, covariance = v / m**2 + e, v / m**2 - e / (m - 1)
     for place, child in enumerate(children):
         parts.append(child.as_child(place, leaves, variance, covariance))
-        leaves += int(child.leaf[-1])
+        leaves += child.leaves
     while len(parts) > 1:
         pairs = [a.with_next(b, variance, covariance) for a, b in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[2 * len(pairs) :]
     return replace(parts[0], length=parts[0].length / m)
 
 
-def _upper_hull(x: Array, y: Array) -> Any:
-    """Which points are corners of the upper hull; x rises."""
-    slopes = np.diff(y) / np.diff(x)
+def _upper_hull(x: Array, y: Array) -> IntArray:
+    """Which points are corners of the upper hull; x does not fall, and of equal x the largest y counts."""
+    order = np.lexsort((y, x))
+    at = order[np.append(x[order][1:] > x[order][:-1], True)]
+    slopes = np.diff(y[at]) / np.diff(x[at])
     if (slopes[1:] < slopes[:-1]).all():
-        return slice(None)
+        return at
     kept: list[int] = []
-    for i, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
-        while len(kept) > 1 and _above(x[kept[-2]], y[kept[-2]], x[kept[-1]], y[kept[-1]], a, b):
+    for i in at.tolist():
+        while len(kept) > 1 and _above(x[kept[-2]], y[kept[-2]], x[kept[-1]], y[kept[-1]], x[i], y[i]):
             kept.pop()
         kept.append(i)
     return np.array(kept)

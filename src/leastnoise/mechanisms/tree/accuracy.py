@@ -167,7 +167,7 @@ def read_accuracy(
 def _pairs(queries: Queries) -> list[tuple[str | npt.ArrayLike, float]]:
     """Queries with their targets."""
     given = list(queries.items() if isinstance(queries, Mapping) else queries)
-    if isinstance(queries, str) or any(not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in given):
+    if any(not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in given):
         raise LeastnoiseError(
             "queries are pairs of a question, or of weights of the leaves, and a target; use {...: 5}"
         )

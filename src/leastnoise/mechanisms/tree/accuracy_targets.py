@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from leastnoise._types import Array
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.integer import extra_variance
@@ -24,7 +25,8 @@ from leastnoise.mechanisms.tree.targets import Cascade, exact
 from leastnoise.release.answers import quantile
 
 Kind = Literal["std_error", "variance", "within"]
-Targets = float | Fraction | Sequence[float | Fraction] | Mapping[Any, float | Fraction]  # keys: levels, or names
+# one for all levels, one per level or per node, or by number of a level or name of a level or node
+Targets = float | Fraction | Sequence[float | Fraction] | Array | Mapping[Any, float | Fraction]
 SWEEPS = 2_000
 STEPS = 4_000_000  # levels looked at in all sweeps together: deep trees stop earlier, at a higher cost
 STILL = 1e-14

@@ -173,11 +173,11 @@ class _Cuts:
         between = self.variance[i] - rise * self.length[i] + after.variance
         j = int(between.argmax())
         crossing = Range(float(between[j]), int(self.leaf[i[j]]), int(after.leaf[j]))
-        parts = ((self.length, after.length), (self.variance, after.variance), (self.leaf, after.leaf))
-        x, y, leaf = (np.concatenate(pair) for pair in parts)
+        x, y = np.concatenate([self.length, after.length]), np.concatenate([self.variance, after.variance])
         kept = _upper_hull(x, y)
         largest = max(self.largest, after.largest, crossing)
-        return _Cuts(x[kept], y[kept], leaf[kept], self.leaves + after.leaves, largest)
+        leaf = np.concatenate([self.leaf, after.leaf])[kept]
+        return _Cuts(x[kept], y[kept], leaf, self.leaves + after.leaves, largest)
 
 
 def _level(

@@ -199,9 +199,9 @@ def summary(report: Report, options: argparse.Namespace) -> None:
 
 def targets(report: Report, name: str, last: Row, fields: Row) -> None:
     """Of our own noise; printed, not enforced, because they depend on the machine."""
-    for key in (k for k in fields if k.startswith("slope")):
-        verdict = "holds" if abs(fields[key] - 1) <= TOLERANCE else "MISSED"
-        print(f"target {key} of {name}: {fields[key]:.3f}, 1.00 +- {TOLERANCE}: {verdict}")
+    key = "slope_own_large"  # with small trees the fixed part of a call counts, and a slope says little
+    verdict = "holds" if abs(fields[key] - 1) <= TOLERANCE else "MISSED"
+    print(f"target {key} of {name}: {fields[key]:.3f}, 1.00 +- {TOLERANCE}: {verdict}")
     if last["bits"] == LARGEST:
         report.target(f"2^{LARGEST} leaves, {name}", last[name], LIMITS[name])
         report.target(f"2^{LARGEST} leaves, {name}", fields.get("memory_mb", 0.0), MOST_MEMORY_MB, "MB")

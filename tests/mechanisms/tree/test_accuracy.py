@@ -142,6 +142,16 @@ def test_specs_name_levels_nodes_and_questions(tmp_path):
     assert spec.cost == tree_plan({"geo": GEO}, targets=targets, queries={"geo in ('a', 'd')": 4}).cost
 
 
+def test_releases_with_targets_of_nodes_are_saved(tmp_path):
+    plan = tree_plan({"geo": GEO}, targets={"region": 4, "place": 5, "north": 2.5}, kind="within")
+    release = plan.run(np.array([5, 6, 7, 8, 9]), random_source=SeededRandomSource(1))
+    release.save(tmp_path / "release")
+    loaded = ln.load(tmp_path / "release")
+    assert loaded.plan.fingerprint == plan.fingerprint
+    assert loaded.plan.targets == plan.targets
+    assert loaded.node("north").std_error == release.node("north").std_error
+
+
 def test_weights_are_as_good_as_questions():
     options = {"targets": {0: 6, 1: 4, 2: 5}}
     asked = tree_plan({"geo": GEO}, queries={"geo in ('a', 'd')": 3}, **options)

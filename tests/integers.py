@@ -13,6 +13,7 @@ from leastnoise._types import Array
 from leastnoise.planning.factorization import workload_matrix
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.privacy import Budget
+from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
 # Explicit least squares is good to 1e-16 times the square of its condition number, which the guarding rows take to
@@ -57,6 +58,10 @@ def dense_part(part: Part) -> np.ndarray:
     if isinstance(part, Centring):
         n = part.size
         return whole([[n * (i == j) - 1 for j in range(n)] for i in range(n)])
+    if isinstance(part, Circulant):
+        cells = list(np.ndindex(part.shape))
+        places = [[tuple(np.subtract(t, x) % part.shape) for x in cells] for t in cells]
+        return whole([[part.kernel[place] for place in row] for row in places])
     return whole(part.rows)
 
 

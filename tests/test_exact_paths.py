@@ -19,6 +19,7 @@ from leastnoise.mechanisms.tree import integer as cascade_integer
 from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededRandomSource, rounded_gaussian
 from leastnoise.sources import Codes, Marginals, Table, source
+from leastnoise.strategies.circulant import LISTED, Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
 from leastnoise.strategies.system import Measured
@@ -36,7 +37,7 @@ convolution, exact, gate, measure = (
 # All code that touches counts, or integers with noise before they are published. Functions, or all of a module.
 WATCHED = [
     *[gate, measure, exact, convolution],
-    *[Centring.apply, Rows.apply, IntegerStrategy.apply, Contrasts.apply],
+    *[Centring.apply, Rows.apply, IntegerStrategy.apply, Contrasts.apply, Circulant.apply],
     *[Toeplitz.apply, Toeplitz.row, Measured.apply, Measured.row],
     *[MatrixPlan.measure, Stream.add, Stream._exact, Stream._noise],
     *[TreePlan.measure, cascade_integer.integer_noise, cascade_integer.assemble],
@@ -142,6 +143,8 @@ SYSTEMS = {
     "any matrix": Measured.rounded(np.tri(3), np.eye(3)),
     "short totals": Toeplitz(np.array([5, 2, 2])),
     "contrasts": Contrasts(Tree.binary(2), np.array([3, 2, 2, 0, 0, 0, 0])),
+    "cycle": Circulant(np.array([3, -1, -4, 2])),
+    "long cycle": Circulant(np.array([2**29, -(2**29), *[0] * LISTED])),
 }
 
 
@@ -149,8 +152,8 @@ SYSTEMS = {
 @pytest.mark.parametrize("most", [50, MOST // 4])
 def test_systems_use_integers_only(name, most, rng):
     system = SYSTEMS[name]
-    if isinstance(system, Contrasts):
-        counts = rng.integers(0, most, 4)
+    if isinstance(system, Contrasts | Circulant):
+        counts = rng.integers(0, max(4 * most // system.shape[0], 2), system.shape)
         strategy = IntegerStrategy((system,))
         result = strategy.apply(counts.view(OnlyIntegers)[None], sum(counts.tolist()))[0]
         rows = system.matrix()

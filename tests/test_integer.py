@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies import integer
+from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.integer import (
     EXACT_NORM,
     LARGEST_NORM,
@@ -27,10 +28,16 @@ entries = st.integers(-9, 9)
 
 @st.composite
 def parts(draw):
-    kind = draw(st.sampled_from(["centring", "rows", "joint"]))
+    kind = draw(st.sampled_from(["centring", "rows", "joint", "circulant"]))
     if kind == "centring":
         return Centring(draw(st.integers(2, 4)))
     shape = tuple(draw(st.lists(st.integers(2, 3), min_size=1 + (kind == "joint"), max_size=2)))
+    if kind == "circulant":
+        kernel = np.array(draw(st.lists(entries, min_size=prod(shape), max_size=prod(shape)))).reshape(shape)
+        kernel[(0,) * len(shape)] += 50  # not all alike
+        for axis in range(len(shape)):
+            kernel = kernel - np.roll(kernel, 1, axis=axis)
+        return Circulant(kernel)
     rows = draw(st.lists(st.lists(entries, min_size=prod(shape), max_size=prod(shape)), min_size=1, max_size=4))
     return Rows(np.array(rows, dtype=np.int64), shape)
 

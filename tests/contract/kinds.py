@@ -74,6 +74,11 @@ KINDS = {
         "plan", f"attributes: {{{GEO}, sex: {{size: 2}}}}\nworkload: [{{queries: {{geo: nodes, sex: marginal}}}}]\n",
         "geo under 'north'", ("geo",),
     ),
+    "plan on cycles": Kind(
+        "plan", "attributes: {hour: {range: [0, 5]}, side: {size: 4}}\nworkload: [{queries: {hour: circular, side: "
+        "marginal}}, {queries: {hour: {phi: [3, 2, 1, 0, 0, 0]}, side: {phi: [2, 1, 0, 0]}}}]\n",
+        "hour < 2 and side = 1", ("hour", "side"), "solver: fourier\n",
+    ),
     "adaptive by surveys": Kind("adaptive", PEOPLE + PAIRS, "age < 2", ("age",)),
     "adaptive by choices": Kind("adaptive", PEOPLE + PAIRS, "age < 2", ("age",), CHOICES),
     "matrix": Kind("matrix", DAYS + RANDOM, "day < 3", ("day",)),

@@ -16,6 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.integer_plan import IntegerPlan
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import PrivacyUnit, Rules, Source, source_of
+from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
@@ -193,6 +194,8 @@ def inner(strategy: IntegerStrategy, x: IntArray, y: IntArray) -> Array:
 def _inner(part: Part, x: IntArray, y: IntArray) -> Array:
     if isinstance(part, Contrasts):
         return part.inner(x[:, 0], y[:, 0]).astype(np.float64)
+    if isinstance(part, Circulant):
+        return part.inner(x, y).astype(np.float64)
     if isinstance(part, Centring):
         return part.size**2 * (x[:, 0] == y[:, 0]).astype(np.float64) - part.size
     return np.asarray((_columns(part, x) * _columns(part, y)).sum(axis=0))

@@ -18,10 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
+from leastnoise.errors import LeastnoiseError
 from leastnoise.release.state import Known, State
 from leastnoise.strategies import CirculantStrategy, Strategy
 from leastnoise.strategies.combined import Combined
 from leastnoise.strategies.strategy import KronStrategy, ScaledKron
+from leastnoise.workload.families import DENSE_LIMIT
 
 Floats = npt.NDArray[Any]  # float32, or float64 where counts are large compared with their noise
 Columns = slice | IntArray
@@ -200,7 +202,7 @@ class _Collector:
         sizes = self.state.structure.shape(orbit)
         parts = _parts(strategy, len(orbit))
         if parts is None:
-            rows = strategy if not isinstance(strategy, Strategy) else strategy.matrix()
+            rows = strategy if not isinstance(strategy, Strategy) else _rows(strategy)
             keys = [self._key(n, None) for n in sizes]
             answers = tables.reshape(len(tables), -1) @ rows.T
             self.measured.append(_Measured([list(zip(keys, s, strict=True)) for s in sets], answers, weight, rows=rows))
@@ -217,7 +219,7 @@ class _Collector:
         if part is None or _centring(part) is not None:
             return self._noted((PLAIN if part is None else CENTRED, size), None)
         if id(part) not in self.kinds:
-            matrix = _thin(part.matrix())
+            matrix = _thin(_rows(part))
             self.kinds[id(part)] = part, matrix.tobytes()
             self._noted((matrix.tobytes(), size), matrix)
         return self.kinds[id(part)][1], size
@@ -390,6 +392,16 @@ def _centring(part: Strategy | None) -> float | None:
         return None
     rest = part.theta[1:]
     return sqrt(float(rest[0])) if len(rest) and np.ptp(rest) == 0 else None
+
+
+def _rows(strategy: Strategy) -> Array:
+    """The rows of a strategy; those of cycles are only implied, and may be too many to write down."""
+    if isinstance(strategy, CirculantStrategy) and strategy.cells > DENSE_LIMIT:
+        raise LeastnoiseError(
+            f"a fit needs all {strategy.cells:,} x {strategy.cells:,} weights of what was measured by Fourier "
+            f"coefficients, and takes {DENSE_LIMIT:,} cells at most; use answers of the release, or coarser values"
+        )
+    return strategy.matrix()
 
 
 def _thin(rows: Array) -> Array:

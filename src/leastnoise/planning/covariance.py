@@ -69,7 +69,7 @@ def _covered(plan: Plan, attributes: Sequence[int], strategy: Any, half: Array, 
     # a low-rank strategy (affine only, say) measures part of the residual; the query must lie in that part
     if strategy.full_rank:
         return
-    back = half @ strategy.matrix()
+    back = strategy.seen(half)
     rounding = 1e-12 * np.abs(query).max(initial=0.0)  # all of the piece, where the query has none there
     if np.abs(back - piece.ravel()).max() > 1e-6 * np.abs(piece).max(initial=1e-300) + rounding:
         raise LeastnoiseError(

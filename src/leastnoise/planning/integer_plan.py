@@ -22,7 +22,7 @@ from leastnoise.planning.variance import Variances
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.strategies import Solution, Strategy
-from leastnoise.strategies.combined import Combined
+from leastnoise.strategies.combined import CirculantSum, Combined
 from leastnoise.strategies.integer import IntegerStrategy
 from leastnoise.workload import Workload
 
@@ -101,9 +101,12 @@ def measured_errors(
 
 def together(noisy_queries: Sequence[NoisyQuery]) -> tuple[float, Strategy]:
     """Noise and strategy of all noisy queries of a residual; of several unlike ones, the last reaches every query."""
-    *more, base = (Averaged([noisy_queries[i] for i in places]) for places in _repeats(noisy_queries))
+    kinds = [Averaged([noisy_queries[i] for i in places]) for places in _repeats(noisy_queries)]
+    *more, base = kinds
     if not more:
         return base.unit_noise, base.strategy.strategy
+    if (cyclic := _cyclic(kinds)) is not None:
+        return cyclic.noise, cyclic.strategy
     rows = np.concatenate([p.strategy.strategy.matrix() / sqrt(p.unit_noise) for p in more])
     return 1.0, Combined(base.strategy.strategy, 1 / base.unit_noise, rows)
 
@@ -113,9 +116,12 @@ def decode(noisy_queries: Sequence[NoisyQuery], answers: Sequence[Array]) -> Arr
     fill.
     """
     kinds = [Averaged([noisy_queries[i] for i in places]) for places in _repeats(noisy_queries)]
-    *rest, last = (
+    means = [
         kind.mean([answers[i] for i in places]) for kind, places in zip(kinds, _repeats(noisy_queries), strict=True)
-    )
+    ]
+    if len(kinds) > 1 and (cyclic := _cyclic(kinds)) is not None:
+        return cyclic.mean([kind.strategy.decode(mean) for kind, mean in zip(kinds, means, strict=True)])
+    *rest, last = means
     *more, base = kinds
     values = base.strategy.decode(last)
     if not more:
@@ -156,6 +162,12 @@ class Averaged:
         scales = [self.strategy.multiplier / p.strategy.multiplier for p in self.noisy_queries]
         parts = zip(weights / weights.sum(), scales, answers, strict=True)
         return np.sum([w * scale * np.asarray(y, dtype=np.float64) for w, scale, y in parts], axis=0)
+
+
+def _cyclic(kinds: Sequence[Averaged]) -> CirculantSum | None:
+    """Several unlike measurements by their Fourier coefficients, where all have noise and follow the same cycles."""
+    noises = [kind.unit_noise for kind in kinds]
+    return CirculantSum.of([kind.strategy.strategy for kind in kinds], noises) if all(noises) else None
 
 
 def _repeats(noisy_queries: Sequence[NoisyQuery]) -> list[list[int]]:

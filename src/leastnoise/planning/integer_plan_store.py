@@ -16,6 +16,7 @@ from leastnoise.planning.structure import Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import fraction_text, read_fraction
 from leastnoise.storage.archive import Arrays, digest_of
+from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part, Rows
 from leastnoise.workload import Workload
@@ -41,6 +42,8 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
                     parts.append({"shape": list(part.shape), "centring": isinstance(part, Centring)})
                     if isinstance(part, Rows):
                         arrays[f"rows{len(parts) - 1}"] = part.rows
+                    if isinstance(part, Circulant):
+                        arrays[f"kernel{len(parts) - 1}"] = part.kernel
                     if isinstance(part, Contrasts):
                         parts[-1]["tree"] = tree_key(part.tree)
                         arrays[f"scales{len(parts) - 1}"] = part.scales
@@ -121,6 +124,8 @@ def _part(
 ) -> Part:
     if "tree" in record:
         return Contrasts(trees[record["tree"]], arrays[f"scales{number}"])
+    if (kernel := arrays.get(f"kernel{number}")) is not None:
+        return Circulant(kernel)
     shape = tuple(int(n) for n in record["shape"])
     return Centring(*shape) if record["centring"] else Rows(arrays[f"rows{number}"], shape)
 

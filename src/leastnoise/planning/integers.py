@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import sqrt
+from typing import TypeGuard
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design
 from leastnoise.planning.residual_workload import Baseline
-from leastnoise.strategies import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, TreeStrategy
+from leastnoise.strategies import CirculantStrategy, ScaledKron, Strategy, TreeStrategy
+from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part, Rows
 from leastnoise.strategies.rounding import (
@@ -24,7 +26,6 @@ from leastnoise.strategies.rounding import (
     reaches,
     short_basis,
 )
-from leastnoise.strategies.solvers import DENSE_CELLS
 
 PRECISION = 2.0**12  # column norm of a rounded matrix where nothing stands against it
 LEAST_PRECISION = 2.0**8  # below, rounding would cost percents: rather draw noise the slow way
@@ -167,7 +168,7 @@ class Rounding:
         else:
             main = IntegerStrategy((self._joint(orbit, planned),))
         baselines = iter([self.baselines[c].values for c in classes])
-        if all(reaches(p.matrix(), [next(baselines) for _ in p.shape]) for p in main.parts):
+        if all(isinstance(p, Circulant) or reaches(p.matrix(), [next(baselines) for _ in p.shape]) for p in main.parts):
             return (main,)
         return main, IntegerStrategy(tuple(self._whole(c) for c in classes))
 
@@ -187,12 +188,14 @@ class Rounding:
             return Contrasts.rounded(planned, norm)
         if self._centring(c, planned):
             return Centring(planned.cells)
-        rows = self._lattice(c).round(dense_rows(planned), norm)
+        if self._on_cycles(planned, (c,)):
+            return Circulant.rounded(planned, norm)
+        rows = self._lattice(c).round(planned.matrix(), norm)
         return rows if reaches(rows.rows, [self.baselines[c].values]) else self._lattice(c).guarded(rows, norm)
 
     def _independent(self, c: int, planned: Strategy, norm: float) -> Part:
         """Rounded rows that stay independent, which levels of their own demand."""
-        rows = dense_rows(planned)
+        rows = planned.matrix()
         while norm <= SPAN_PRECISION:
             result = self._lattice(c).round(rows, norm)
             if np.linalg.matrix_rank(result.rows.astype(np.float64)) == len(rows):
@@ -210,23 +213,20 @@ class Rounding:
 
     def _joint(self, orbit: int, planned: Strategy) -> Part:
         classes = self.design.structure.orbits[orbit]
+        if self._on_cycles(planned, classes):
+            return Circulant.rounded(planned, self._norm(orbit))
         baselines, bases = [self._integer_baselines[c] for c in classes], [self._basis(c) for c in classes]
-        return joint_rows(dense_rows(planned), planned.shape, baselines, bases, self._norm(orbit))
+        return joint_rows(planned.matrix(), planned.shape, baselines, bases, self._norm(orbit))
+
+    def _on_cycles(self, planned: Strategy, classes: Sequence[int]) -> TypeGuard[CirculantStrategy]:
+        """Whether a strategy is one of Fourier coefficients that vanish on the baselines, so that shifts measure it."""
+        uniform = all(self.design.baselines[c].vector is None for c in classes)
+        return uniform and isinstance(planned, CirculantStrategy)
 
     def _basis(self, c: int) -> IntArray:
         if c not in self._bases:
             self._bases[c] = short_basis(self._integer_baselines[c])
         return self._bases[c]
-
-
-def dense_rows(planned: Strategy) -> Array:
-    """The rows of a strategy; refused where they are only implied and would be too many to write down."""
-    if planned.cells > DENSE_CELLS and not isinstance(planned, MatrixStrategy):
-        raise LeastnoiseError(
-            f"the plan measures {planned.cells:,} cells by a Fourier strategy, which has no integer form of "
-            "reasonable size; plan with solver 'kronecker', or use coarser values"
-        )
-    return planned.matrix()
 
 
 def axis_parts(strategy: Strategy) -> tuple[Strategy, ...] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import fraction_text
+from leastnoise.strategies import CirculantStrategy
 
 if TYPE_CHECKING:
     from leastnoise.mechanisms.tables.plan import Plan
@@ -125,12 +126,20 @@ def document(plan: Plan) -> dict[str, Any]:
 
 def has_integer_plan(plan: Plan) -> bool:
     """Whether the plan has an integer form that is quickly made."""
-    if any(p.size > ROUNDED_VALUES and p.tree is None for p in plan.design.baselines):
+    if any(p.size > ROUNDED_VALUES and p.tree is None for p in plan.design.baselines) and not _on_cycles(plan):
         return False
     try:
         return plan.integer_plan is not None
     except LeastnoiseError:  # a strategy without integer form; running the plan says which
         return False
+
+
+def _on_cycles(plan: Plan) -> bool:
+    """Whether everything is measured by Fourier coefficients, which are rounded quickly."""
+    uniform = all(p.vector is None for p in plan.design.baselines)
+    strategies = [s.strategy for s in plan.design.solutions if s is not None]
+    parts = [part for s in strategies for part in ((s,) if s.factors is None else s.factors)]
+    return uniform and all(isinstance(part, CirculantStrategy) for part in parts)
 
 
 def measured(plan: Plan) -> dict[str, Any] | None:

@@ -21,7 +21,7 @@ from leastnoise.planning.residual_workload import ResidualWorkload, SlotData
 from leastnoise.planning.structure import Table
 from leastnoise.strategies import CirculantStrategy, Strategy, TreeStrategy
 from leastnoise.workload import Family
-from leastnoise.workload.families import DENSE_LIMIT, Marginal
+from leastnoise.workload.families import DENSE_LIMIT, Cyclic, Marginal
 from leastnoise.workload.hierarchy import node_places
 from leastnoise.workload.tensors import ProductTensor
 
@@ -31,13 +31,15 @@ DenseTerm = tuple[float, tuple[int, ...], Strategy]  # noise, kept axes, strateg
 CHUNK = 2_000_000  # entries of a variance tensor held at once
 
 
-def interval_variances(strategy: CirculantStrategy, lengths: Array) -> Array:
-    """Variance of intervals by length under a circulant strategy, in O(n)."""
-    kernel = strategy.kernel()
-    n = len(kernel)
-    inner, moment = np.cumsum(kernel), np.cumsum(np.arange(n) * kernel)
+def interval_variances(inverse: Array, lengths: Array) -> Array:
+    """Variance of intervals by length where V^+ is circulant with these eigenvalues (..., n), in O(n) each.
+
+    An interval of length L meets itself at distance k in L - k places.
+    """
+    kernel = np.fft.ifft(inverse).real
+    inner, moment = np.cumsum(kernel, axis=-1), np.cumsum(np.arange(kernel.shape[-1]) * kernel, axis=-1)
     i = lengths.astype(np.int64) - 1
-    out: Array = lengths * (2 * inner[i] - kernel[0]) - 2 * moment[i]
+    out: Array = lengths * (2 * inner[..., i] - kernel[..., :1]) - 2 * moment[..., i]
     return np.maximum(out, 0.0)
 
 
@@ -129,12 +131,27 @@ class AxisRows:
             below = np.concatenate([[0.0], np.cumsum(self.data.baseline.values)])
             inside = below[high + 1] - below[low]
             return np.where(flip, 1 - inside, inside)
+        if isinstance(self.data.family, Cyclic) and self.data.baseline.vector is None:
+            return np.full(self.data.size, self.data.family.phi.mean())
         return self.data.baseline.values if self._cells else self.rows @ self.data.baseline.values
 
     @property
     def _cells(self) -> bool:
         """Whether the rows are the single values, which need no matrix."""
         return isinstance(self.data.family, Marginal)
+
+    def on_cycle(self, inverse: Array) -> Array:
+        """Variances (..., rows) where V^+ is circulant with eigenvalues (..., n) along this axis; baselines uniform.
+
+        A row r has the variance sum of |r^(a)|^2 inverse(a) / n. Shifts of one row have the same.
+        """
+        family, n = self.data.family, self.data.size
+        if self.by_length is not None:
+            return interval_variances(inverse, self.by_length[0])
+        if isinstance(family, Marginal | Cyclic):
+            power = np.ones(n) if isinstance(family, Marginal) else np.abs(np.fft.fft(family.phi)) ** 2
+            return np.repeat(np.maximum(inverse @ power[:, None] / n, 0.0), n, axis=-1)
+        return inverse @ (np.abs(np.fft.fft(self.rows)) ** 2 / n).T
 
     @cached_property
     def squares(self) -> Array:
@@ -152,10 +169,9 @@ class AxisRows:
             nodes = node_places(self.data.family, strategy.tree)
             if nodes is not None:
                 return strategy.node_variances()[nodes]
-        if self.by_length is not None and isinstance(strategy, CirculantStrategy):
-            return interval_variances(strategy, self.by_length[0])
-        if self._cells and self.data.baseline.vector is None and isinstance(strategy, CirculantStrategy):
-            return np.full(self.data.size, max(float(strategy.kernel()[0]), 0.0))
+        alike = self.by_length is not None or isinstance(self.data.family, Marginal | Cyclic)
+        if alike and self.data.baseline.vector is None and isinstance(strategy, CirculantStrategy):
+            return self.on_cycle(strategy.eigenvalues)
         if self.spans is not None:
             return self._span_variances(strategy.inverse(), self.spans[0], self.spans[1])
         return strategy.variances(self.rows - self.means[:, None])
@@ -343,6 +359,11 @@ class Variances:
 
 def _dense_tensor(kept: tuple[int, ...], strategy: Strategy, rows: tuple[AxisRows, ...], pick: list[IntArray]) -> Array:
     """Variances of all products of kept rows under a strategy that is not a product."""
+    if isinstance(strategy, CirculantStrategy) and all(rows[p].data.baseline.vector is None for p in kept):
+        x = strategy.eigenvalues
+        for axis, p in enumerate(kept):
+            x = np.moveaxis(rows[p].on_cycle(np.moveaxis(x, axis, -1))[..., pick[p]], -1, axis)
+        return x
     return strategy.product_variances([(rows[p].rows - rows[p].means[:, None])[pick[p]] for p in kept])
 
 

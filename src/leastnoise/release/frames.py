@@ -16,7 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import quantile
 from leastnoise.strategies.strategy import along
 from leastnoise.workload import Block, Family, Workload
-from leastnoise.workload.families import Marginal, Matrix, Prefix, Suffix, Total
+from leastnoise.workload.families import Cyclic, Marginal, Matrix, Prefix, Suffix, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from leastnoise.release.table_release import TableRelease
 
 TINY = 1e-9  # relative size of a residual piece that is only rounding
+MOST_ANSWERS = 10**8  # rows of a frame with all answers
 
 
 def values_of(attribute: Attribute) -> list[Any]:
@@ -110,6 +111,11 @@ def answers_frame(release: Release, workload: Workload, confidence: float, label
         raise LeastnoiseError("the workload is on another domain than the release; build it from release.domain")
     if not workload.blocks:
         raise LeastnoiseError("the workload is empty; add queries, for example workload.marginals(ways=2)")
+    if workload.queries > MOST_ANSWERS:
+        raise LeastnoiseError(
+            f"the workload has {workload.queries:,} queries, of which at most {MOST_ANSWERS:,} are listed at once; "
+            "use ask() for those of interest, or answer(workload) with fewer"
+        )
     width = quantile(confidence)
     frames = []
     for g, block in enumerate(workload.blocks):
@@ -151,13 +157,29 @@ def state_products(release: TableRelease, subset: Sequence[int], families: Seque
     return table, product_variances.transpose([order.index(a) for a in subset])
 
 
+def _runs(family: Family, n: int) -> tuple[IntArray, IntArray] | None:
+    """First and last value of each query that is a run of values and nothing else, as many as there are values."""
+    values = np.arange(n)
+    if isinstance(family, Nodes):
+        return family.spans(n)[:2]
+    if isinstance(family, Suffix):
+        return values, np.full(n, n - 1)
+    if isinstance(family, Prefix | Marginal):
+        return (np.zeros(n, dtype=np.int64) if isinstance(family, Prefix) else values), values
+    return None
+
+
 def _applied(family: Family, table: Array, axis: int) -> Array:
-    """The answers of a family along one axis; nodes are differences of running sums, as their rows may be too many."""
+    """The answers of a family along one axis; runs are differences of running sums, as their rows may be too many."""
     if isinstance(family, Marginal):
         return table
-    if not isinstance(family, Nodes):
+    if isinstance(family, Cyclic):
+        waves = np.fft.fft(np.moveaxis(table, axis, -1)) * np.fft.fft(family.phi)
+        return np.moveaxis(np.fft.ifft(waves).real, -1, axis)
+    runs = _runs(family, table.shape[axis])
+    if runs is None:
         return along(family.rows(table.shape[axis]).T, table, axis)
-    low, high, _ = family.spans(table.shape[axis])
+    low, high = runs
     start = np.zeros_like(table.take([0], axis=axis))
     running = np.concatenate([start, np.cumsum(table, axis=axis)], axis=axis)
     return running.take(high + 1, axis=axis) - running.take(low, axis=axis)
@@ -165,9 +187,12 @@ def _applied(family: Family, table: Array, axis: int) -> Array:
 
 def _extremes(family: Family, baseline: Array) -> tuple[float, float, float]:
     """Largest absolute entry of the rows of a family, of the rows without their means, and of the means."""
-    if isinstance(family, Nodes | Marginal):  # cells are nodes of a single value
-        n = len(baseline)
-        low, high = family.spans(n)[:2] if isinstance(family, Nodes) else (np.arange(n), np.arange(n))
+    n = len(baseline)
+    if isinstance(family, Cyclic) and np.ptp(baseline) <= TINY / n:  # all rows have the same mean
+        mean = family.phi.mean()
+        return float(np.abs(family.phi).max()), float(np.abs(family.phi - mean).max()), float(abs(mean))
+    if (runs := _runs(family, n)) is not None:
+        low, high = runs
         below = np.concatenate([[0.0], np.cumsum(baseline)])
         mean = below[high + 1] - below[low]
         apart = np.where(high - low + 1 < n, np.maximum(np.abs(mean), np.abs(1 - mean)), 0.0)

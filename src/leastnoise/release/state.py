@@ -18,7 +18,7 @@ from leastnoise.planning.structure import Orbit, Structure, build_structure
 from leastnoise.planning.variance import Variances
 from leastnoise.release.measurements import Measurements
 from leastnoise.strategies import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy, TreeStrategy
-from leastnoise.strategies.combined import Combined
+from leastnoise.strategies.combined import CirculantSum, Combined
 from leastnoise.strategies.tree import same_tree
 from leastnoise.workload import Workload
 
@@ -161,6 +161,8 @@ def permuted(strategy: Strategy, axes: Sequence[int]) -> Strategy:
     """The same measurements with the axes in another order."""
     if list(axes) == sorted(axes):
         return strategy
+    if isinstance(strategy, CirculantStrategy):
+        return CirculantStrategy(strategy.theta.transpose(axes))
     if strategy.factors is not None:
         return KronStrategy(tuple(strategy.factors[a] for a in axes))
     if isinstance(strategy, Combined):
@@ -181,6 +183,9 @@ def _fused(known: list[Known]) -> Known | None:
         precisions = [1 / k.noise for k in known]
         tables = np.sum([p * k.tables for p, k in zip(precisions, known, strict=True)], axis=0)
         return Known(tables / sum(precisions), 1 / sum(precisions), first.strategy)
+    cyclic = CirculantSum.of([k.strategy for k in known], [k.noise for k in known])
+    if cyclic is not None:
+        return Known(cyclic.mean([k.tables for k in known]), cyclic.noise, cyclic.strategy)
     if first.strategy.cells > MERGE_CELLS:
         raise LeastnoiseError(
             f"the releases measure {first.strategy.cells:,} cells in different ways, too many to merge; "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.algebra.gram import Gram, Kron
-from leastnoise.strategies.strategy import Strategy, along
+from leastnoise.algebra.gram import Gram, Kron, outer_all
+from leastnoise.strategies.strategy import CirculantStrategy, KronStrategy, Strategy, along
 
 
 class Combined(Strategy):
@@ -84,3 +85,44 @@ class Combined(Strategy):
         else:
             moved = (T.reshape(len(T), -1) @ gram.dense()).reshape(T.shape)
         return self.base.error(gram) / self.weight - float(np.vdot(T, moved))
+
+
+class CirculantSum:
+    """Several measurements by shifts on the same cycles: precisions add up, coefficient by coefficient."""
+
+    def __init__(self, strategies: Sequence[CirculantStrategy], noises: Sequence[float]):
+        self._precisions = [s.theta / noise for s, noise in zip(strategies, noises, strict=True)]
+        self._total: Array = np.sum(self._precisions, axis=0)
+
+    @staticmethod
+    def of(strategies: Sequence[Strategy], noises: Sequence[float]) -> CirculantSum | None:
+        """The sum, where all of them are circulant."""
+        cyclic = [c for s in strategies if (c := as_circulant(s)) is not None]
+        return CirculantSum(cyclic, noises) if len(cyclic) == len(strategies) else None
+
+    @property
+    def noise(self) -> float:
+        """Noise variance of all together, for the strategy scaled to largest column norm 1."""
+        return 1 / float(self._total.mean())
+
+    @property
+    def strategy(self) -> CirculantStrategy:
+        """All together."""
+        return CirculantStrategy(self._total)
+
+    def mean(self, tables: Sequence[Array]) -> Array:
+        """Least squares: the mean of the tables (batch, *shape) of each, by precision, in every coefficient."""
+        axes = tuple(range(1, tables[0].ndim))
+        waves = sum(p * np.fft.fftn(t, axes=axes) for p, t in zip(self._precisions, tables, strict=True))
+        known = np.divide(waves, self._total, out=np.zeros_like(waves), where=self._total > 0)
+        values: Array = np.fft.ifftn(known, axes=axes).real
+        return values
+
+
+def as_circulant(strategy: Strategy) -> CirculantStrategy | None:
+    """The same measurements in Fourier coefficients, for a circulant strategy or a product of such."""
+    if isinstance(strategy, KronStrategy):
+        parts = [part for part in strategy.parts if isinstance(part, CirculantStrategy)]
+        alike = len(parts) == len(strategy.parts) > 0
+        return CirculantStrategy(outer_all(part.theta for part in parts)) if alike else None
+    return strategy if isinstance(strategy, CirculantStrategy) else None

@@ -33,6 +33,7 @@ Butterfly = Callable[[Residues, Residues, Residues], None]
 LONGEST = 2**22  # terms of a series; transforms then have at most 2^23, which divides p - 1 for all primes below
 FITS = 2**62  # answers from here on are Python's integers
 DIRECT = 256  # up to here the sums are taken term by term
+WORD = 64  # bits of a part of numbers that are too large for the primes
 _PIECE = 2**14  # butterflies done at a time: they fit the cache
 
 
@@ -80,13 +81,83 @@ def exact_convolution(a: IntArray, b: IntArray) -> IntArray:
         kind: Any = np.int64 if most < FITS else object  # partial sums are at most the answer
         return np.convolve(a.astype(kind), b.astype(kind))[:n]
     primes = _primes_above(most)
+    return _combined(primes, _products(primes, a, b, n), most)
+
+
+def cyclic_convolution(values: IntArray, kernel: IntArray) -> IntArray:
+    """Sums of values(x) kernel(t - x) over all x, differences taken around the cycle of each axis, exactly.
+
+    Whole numbers of either sign. With zeros after each line of all axes but the first, the axes are one long line:
+    sums of two places do not carry over. The product of these two series is then folded back onto the cycles.
+
+    >>> cyclic_convolution(np.array([5, 0, 1]), np.array([2, -1, 0])).tolist()
+    [9, -5, 2]
+
+    Guarantees: cyclic_convolutions_are_exact_integers; uses_integers_only.
+    """
+    n, wide = values.shape, tuple(2 * m - 1 for m in values.shape)
+    lines = [np.zeros((n[0], *wide[1:]), dtype=x.dtype) for x in (values, kernel)]
+    for line, x in zip(lines, (values, kernel), strict=True):
+        line[tuple(slice(m) for m in n)] = x
+    out = _signed_product(*(line.ravel() for line in lines))[: prod(wide)].reshape(wide)
+    for axis, m in enumerate(n):
+        along = np.moveaxis(out, axis, 0)
+        along[: m - 1] += along[m:]
+        out = np.moveaxis(along[:m], 0, axis)
+    return out
+
+
+def _signed_product(a: IntArray, b: IntArray) -> IntArray:
+    """The whole product of two series of whole numbers of either sign.
+
+    No term t is beyond most = sum|a| max|b|, so that t + most, which the primes give, is between 0 and 2 most.
+    """
+    terms, most = len(a) + len(b) - 1, _sum(np.abs(a)) * int(np.abs(b).max())
+    kind: Any = np.int64 if 4 * most < FITS else object
+    if terms <= DIRECT:
+        return np.convolve(a.astype(kind), b.astype(kind))
+    if terms >= 2 * LONGEST:
+        return _by_halves(a, b, kind)
+    if 2 * most >= prod(p.modulus for p in PRIMES):  # then a is of Python's integers: its words one by one
+        return (_signed_product(a >> WORD, b).astype(object) << WORD) + _signed_product(a & (2**WORD - 1), b)
+    primes = _primes_above(2 * most)
+    residues = _products(primes, a, b, terms)
+    for prime, values in zip(primes, residues, strict=True):
+        values += np.uint64(most % prime.modulus)
+        _reduce(values, np.uint64(prime.modulus))
+    return _combined(primes, residues, 2 * most).astype(kind) - most
+
+
+def _by_halves(a: IntArray, b: IntArray, kind: Any) -> IntArray:
+    """The same where the transforms would be too long: the four products of their halves."""
+    out = np.zeros(len(a) + len(b) - 1, dtype=kind)
+    middle, centre = len(a) // 2, len(b) // 2
+    for first, x in ((0, a[:middle]), (middle, a[middle:])):
+        for second, y in ((0, b[:centre]), (centre, b[centre:])):
+            piece = _signed_product(x, y)
+            out[first + second : first + second + len(piece)] += piece
+    return out
+
+
+def _sum(values: IntArray) -> int:
+    return int(values.sum()) if values.dtype == object else exact_sum(values)
+
+
+def _wide(values: IntArray) -> IntArray:
+    """Whole numbers of a type that holds the primes; Python's own stay as they are."""
+    wide: Any = {"i": np.int64, "u": np.uint64}.get(values.dtype.kind, object)
+    return values.astype(wide, copy=False)
+
+
+def _products(primes: tuple[Prime, ...], a: IntArray, b: IntArray, terms: int) -> list[Residues]:
+    """The first terms of a product modulo each prime."""
     entries: dict[Prime, Residues] = {}
 
     def work(prime: Prime) -> None:
-        entries[prime] = _product(prime, a, b)
+        entries[prime] = _product(prime, a, b, terms)
 
     across_cores(work, primes)
-    return _combined(primes, [entries[prime] for prime in primes], most)
+    return [entries[prime] for prime in primes]
 
 
 def _primes_above(most: int) -> tuple[Prime, ...]:
@@ -94,15 +165,15 @@ def _primes_above(most: int) -> tuple[Prime, ...]:
     return next(PRIMES[:k] for k in range(1, len(PRIMES) + 1) if prod(p.modulus for p in PRIMES[:k]) > most)
 
 
-def _product(prime: Prime, a: IntArray, b: IntArray) -> Residues:
+def _product(prime: Prime, a: IntArray, b: IntArray, terms: int) -> Residues:
     """First terms of the product modulo a prime."""
-    n, p = len(a), np.uint64(prime.modulus)
-    size = 1 << (2 * n - 1).bit_length()  # 2n - 1 terms or more, so that nothing wraps around onto the first n
+    p = np.uint64(prime.modulus)
+    size = 1 << (len(a) + len(b) - 1).bit_length()  # as many as the product has, so that nothing wraps around
     transform = Transform(prime, size)
     out = transform.forward(a)
     np.multiply(out, transform.forward(b), out=out)
     _reduce(out, p)
-    values = transform.backward(out)[:n].copy()
+    values = transform.backward(out)[:terms].copy()
     values *= np.uint64(pow(size, -1, prime.modulus))
     return _reduce(values, p)
 
@@ -122,10 +193,8 @@ class Transform:
 
     def forward(self, values: IntArray) -> Residues:
         """The transform of values modulo the prime, followed by zeros."""
-        p = np.uint64(self.prime.modulus)
         x = np.zeros(self.size, dtype=np.uint64)
-        x[: len(values)] = values
-        _reduce(x[: len(values)], p)
+        x[: len(values)] = np.remainder(_wide(values), self.prime.modulus)  # from 0 to p - 1 below 0, too
         powers = self._powers(inverse=False)
         for h in _halves(self.size, self.size // self.parts):
             self._stage(x.reshape(-1, 2, h, 1), powers, self._outwards)

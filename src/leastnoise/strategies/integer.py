@@ -17,10 +17,10 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.circulant import LARGEST_NORM, Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.strategy import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, per_axis, product_of
 
-LARGEST_NORM = 2**30  # of a column: squares then fit int64
 EXACT_NORM = 2**26  # up to here all inner products of columns are exact in float64 (docs/privacy.md)
 FITS = 2**63 - 1
 MANY = 2_000_000  # combinations of columns that are tried one by one
@@ -169,7 +169,7 @@ class Rows:
         return MatrixStrategy(self.rows.astype(np.float64), self.shape)
 
 
-Part = Centring | Rows | Contrasts
+Part = Centring | Rows | Contrasts | Circulant
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +206,8 @@ class IntegerStrategy:
             levels = None if self.levels is None else self.levels.transpose(axes)
             return IntegerStrategy(tuple(self.parts[a] for a in axes), self.multiplier, levels)
         (whole,) = self.parts  # several attributes in one part are all of them
+        if isinstance(whole, Circulant):
+            return IntegerStrategy((whole.permuted(tuple(axes)),), self.multiplier, self.levels)
         rows = whole.matrix().reshape(-1, *whole.shape).transpose([0, *(a + 1 for a in axes)])
         joint = Rows(rows.reshape(len(rows), -1), tuple(whole.shape[a] for a in axes))
         return IntegerStrategy((joint,), self.multiplier, self.levels)

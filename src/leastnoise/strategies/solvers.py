@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.algebra.gram import Gram, Kron, LowRank
+from leastnoise.algebra.gram import Gram, Kron, LowRank, Sum
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.custom import StrategyConstructor, solve_custom
 from leastnoise.strategies.eigen import solve_eigen
@@ -161,6 +161,7 @@ class Solver:
         if follows_trees(gram):
             return solve_along_trees(gram, self.gap)
         if self.name == "fourier":
+            self._need_uniform(gram, axes)
             return solve_fourier(gram)
         if self.name == "eigen":
             self._need_dense(gram)
@@ -170,7 +171,7 @@ class Solver:
             return solve_branching(gram, baselines)
         if self.name == "kronecker" and not isinstance(gram, Kron):
             return solve_kronecker(gram, baselines, self.gap)
-        if isinstance(gram, Kron) and all(f.circulant for f in gram.factors):
+        if circulant(gram):
             return closed_form(gram)
         if isinstance(gram, Kron) or thin(gram):
             return solve_optimal(gram, self.gap, start)
@@ -180,6 +181,14 @@ class Solver:
             return solve_optimal(gram, max(self.gap, DEAR_GAP) if gram.cells > DEAR_CELLS else self.gap, start)
         return best_structured(gram, baselines, self.gap)
 
+    def _need_uniform(self, gram: Gram, axes: tuple[Axis, ...]) -> None:
+        """Coefficients that do not vanish on the baseline are measured by dense rows."""
+        if gram.cells > DENSE_CELLS and any(np.ptp(axis.baseline) > 0 for axis in axes):
+            raise LeastnoiseError(
+                f"solver 'fourier' takes a baseline of your own on {DENSE_CELLS:,} cells at most, not {gram.cells:,}; "
+                "use baseline 'uniform'"
+            )
+
     def _need_dense(self, gram: Gram) -> None:
         if gram.cells > DENSE_CELLS:
             raise LeastnoiseError(
@@ -188,7 +197,14 @@ class Solver:
             )
 
 
-def closed_form(gram: Kron) -> Solution:
+def circulant(gram: Gram) -> bool:
+    """Whether all shifts along any cycle leave the Gram as it is."""
+    if isinstance(gram, Sum):
+        return all(circulant(term) for _, term in gram.terms)
+    return isinstance(gram, Kron) and all(f.circulant for f in gram.factors)
+
+
+def closed_form(gram: Gram) -> Solution:
     """The optimum where the Gram is circulant: the dual at uniform weights equals the error of the Fourier strategy."""
     waves = solve_fourier(gram)
     return Solution(waves.strategy, waves.error, waves.error, np.full(gram.cells, 1 / gram.cells), waves.strategy)

@@ -51,6 +51,10 @@ class Strategy(ABC):
     def back(self, half: Array) -> Array:
         """The transpose of `half`: (batch, measurements) to (batch, cells), so that back(half(q)) = q V^+."""
 
+    def seen(self, half: Array) -> Array:
+        """half B for one query: the part of it that the measurements determine, a vector over the cells."""
+        return half @ self.matrix()
+
     @abstractmethod
     def cost(self) -> Array:
         """Privacy cost of each cell: squared column norms of B, an array of `shape`."""
@@ -293,17 +297,24 @@ class CirculantStrategy(Strategy):
         return h[:, self._measured] * np.sqrt(self._inverse.ravel()[self._measured])
 
     def back(self, half: Array) -> Array:
-        wide = np.zeros((len(half), self.cells))
-        wide[:, self._measured] = half * np.sqrt(self._inverse.ravel()[self._measured])
+        return self._from_coefficients(half * np.sqrt(self._inverse.ravel()[self._measured]))
+
+    def seen(self, half: Array) -> Array:
+        return self._from_coefficients(half[None] * np.sqrt(self.theta.ravel()[self._measured]))[0]
+
+    def _from_coefficients(self, measured: Array) -> Array:
+        """Cells (batch, cells) from the coefficients (batch, measured)."""
+        wide = np.zeros((len(measured), self.cells))
+        wide[:, self._measured] = measured
         return self._hartley(wide.reshape(-1, *self.shape)).reshape(-1, self.cells)
 
     def cost(self) -> Array:
         return np.ones(self.shape)
 
-    def kernel(self) -> Array:
-        """First row of V^+ (circulant): covariance as a function of the distance."""
-        k: Array = np.fft.ifftn(self._inverse).real
-        return k
+    @property
+    def eigenvalues(self) -> Array:
+        """Those of V^+: noise variance of each coefficient, 0 where it is not measured."""
+        return self._inverse
 
     def _error(self, gram: Gram) -> float:
         return float(np.vdot(gram.spectrum(), self._inverse))

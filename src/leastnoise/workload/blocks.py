@@ -166,8 +166,10 @@ class Block:
                     self.families.rows(shape)
             return
         for i, f in zip(self.on, self.families, strict=True):
-            if f.name in ("matrix", "phi"):
+            if f.name == "matrix":
                 f.rows(domain.shape[i])
+            if f.name == "phi":
+                f.wrapped_diagonal(domain.shape[i])
             if f.name == "random" and (entries := f.count(domain.shape[i]) * domain.shape[i]) > ROWS_LIMIT:
                 raise too_many_rows(f.name, (domain.shape[i],), entries)
             if f.name == "nodes":

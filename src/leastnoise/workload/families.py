@@ -37,13 +37,17 @@ def wrapped_means(matrix: Array) -> Array:
     return np.array([matrix[x, (x + k) % len(matrix)].mean() for k in range(len(matrix))])
 
 
-def dense_guard(name: str, n: int) -> None:
+def dense_guard(name: str, n: int, fix: str = "use coarser values") -> None:
     """Refuse an n x n array that cannot fit, and say what to do instead."""
     if n > DENSE_LIMIT:
         raise LeastnoiseError(
-            f"{name} on {n:,} values needs a dense {n:,} x {n:,} array "
-            f"({8 * n * n / 1e9:,.0f} GB); use solver 'fourier' with baseline 'uniform', or coarser values"
+            f"{name} on {n:,} values needs a dense {n:,} x {n:,} array ({8 * n * n / 1e9:,.0f} GB); {fix}"
         )
+
+
+def gram_guard(name: str, n: int) -> None:
+    """The same for Gram matrices with a closed form in the Fourier basis, where nothing dense is built."""
+    dense_guard(name, n, "use solver 'fourier' with baseline 'uniform', or coarser values")
 
 
 @dataclass(frozen=True)
@@ -113,13 +117,19 @@ class Family(AnyFamily[int]):
 
     def gram(self, n: int) -> Array:
         """Sum over queries of weight * row^T row."""
-        dense_guard(self.name, n)
+        gram_guard(self.name, n)
         w = self.rows(n)
         return w.T @ w
 
     def wrapped_diagonal(self, n: int) -> Array:
         """d[k] = mean over x of gram[x, (x+k) mod n]; its Fourier transform is the Fourier diagonal of the Gram."""
-        return wrapped_means(self.gram(n))
+        return wrapped_means(self.gram(n)) if n <= DENSE_LIMIT else self._wrapped_by_row(n)
+
+    def _wrapped_by_row(self, n: int) -> Array:
+        power = np.zeros(n)
+        for weight, row in zip(self.weights(n), self.rows(n), strict=True):
+            power += weight * np.abs(np.fft.fft(row)) ** 2
+        return np.fft.ifft(power).real / n
 
     def spectrum(self, n: int) -> Array:
         """Diagonal of the Gram in the unitary Fourier basis (WFF: sum of |phi-hat|^2 over the queries, over n)."""
@@ -149,7 +159,7 @@ class Total(Family):
         return np.ones((1, n))
 
     def gram(self, n: int) -> Array:
-        dense_guard(self.name, n)
+        gram_guard(self.name, n)
         return np.ones((n, n))
 
     def wrapped_diagonal(self, n: int) -> Array:
@@ -201,7 +211,7 @@ class Prefix(Family):
         return np.tril(np.ones((n, n)))
 
     def gram(self, n: int) -> Array:
-        dense_guard(self.name, n)
+        gram_guard(self.name, n)
         x = np.arange(n)
         return (n - np.maximum(x[:, None], x)).astype(np.float64)
 
@@ -225,7 +235,7 @@ class Suffix(Prefix):
         return np.triu(np.ones((n, n)))
 
     def gram(self, n: int) -> Array:
-        dense_guard(self.name, n)
+        gram_guard(self.name, n)
         x = np.arange(n)
         return (np.minimum(x[:, None], x) + 1).astype(np.float64)
 
@@ -251,7 +261,7 @@ class Range(Family):
         return ((low[:, None] <= x) & (x <= high[:, None])).astype(np.float64)
 
     def gram(self, n: int) -> Array:
-        dense_guard(self.name, n)
+        gram_guard(self.name, n)
         x = np.arange(n, dtype=np.float64)
         return (np.minimum(x[:, None], x) + 1) * (n - np.maximum(x[:, None], x))
 
@@ -289,7 +299,7 @@ class Circular(Family):
         return low, high, wraps.astype(np.int64)
 
     def gram(self, n: int) -> Array:
-        dense_guard(self.name, n)
+        gram_guard(self.name, n)
         x = np.arange(n)
         return self.wrapped_diagonal(n)[(x[:, None] - x) % n]
 
@@ -367,14 +377,17 @@ class Cyclic(_Content):
         return n
 
     def rows(self, n: int) -> Array:
-        if len(self.phi) != n:
-            raise LeastnoiseError(f"phi has {len(self.phi)} values but the attribute has {n}; give one per value")
         dense_guard(self.name, n)
         t = np.arange(n)
-        return self.phi[(t[:, None] - t) % n]
+        return self._fitting(n)[(t[:, None] - t) % n]
+
+    def _fitting(self, n: int) -> Array:
+        if len(self.phi) != n:
+            raise LeastnoiseError(f"phi has {len(self.phi)} values but the attribute has {n}; give one per value")
+        return self.phi
 
     def wrapped_diagonal(self, n: int) -> Array:
-        return np.fft.ifft(np.abs(np.fft.fft(self.phi)) ** 2).real
+        return np.fft.ifft(np.abs(np.fft.fft(self._fitting(n))) ** 2).real
 
     def to_json(self) -> object:
         return {"phi": self.phi.tolist()}

@@ -22,6 +22,7 @@ from leastnoise.workload.families import (
     Random,
     Range,
     Suffix,
+    Threshold,
     Total,
     Weighted,
 )
@@ -46,6 +47,7 @@ FAMILIES: dict[str, Callable[[int], Family]] = {
     "marginal": lambda n: Marginal(),
     "prefix": lambda n: Prefix(),
     "suffix": lambda n: Suffix(),
+    "threshold": lambda n: Threshold(),
     "range": lambda n: Range(),
     "circular": lambda n: Circular(),
     "random": lambda n: Random(n + 2, 0.4, 3),

@@ -24,6 +24,7 @@ from leastnoise.workload.families import (
     Random,
     Range,
     Suffix,
+    Threshold,
     Total,
     Weighted,
 )
@@ -74,7 +75,7 @@ def test_intervals_tell_lengths_and_counts(name, n):
     family = FAMILIES[name](n)
     intervals = family.intervals(n)
     if intervals is None:
-        assert name not in {"total", "marginal", "prefix", "suffix", "range", "circular"}
+        assert name not in {"total", "marginal", "prefix", "suffix", "threshold", "range", "circular"}
         return
     rows = family.rows(n)
     assert set(np.unique(rows)) <= {0.0, 1.0}
@@ -109,6 +110,7 @@ DEFINITIONS: dict[str, Callable[[int], list[set[int]]]] = {
     "marginal": lambda n: [{c} for c in range(n)],
     "prefix": lambda n: [{x for x in range(n) if x <= c} for c in range(n)],
     "suffix": lambda n: [{x for x in range(n) if x >= c} for c in range(n)],
+    "threshold": lambda n: DEFINITIONS["prefix"](n) + DEFINITIONS["suffix"](n),
     "range": lambda n: [{x for x in range(n) if a <= x <= b} for a in range(n) for b in range(a, n)],
     "circular": lambda n: [{(s + k) % n for k in range(length)} for s in range(n) for length in range(1, n + 1)],
 }
@@ -139,7 +141,7 @@ def test_random_rows_are_fixed_by_their_seed():
 # Keys
 
 DIFFERENT: list[Family] = [
-    Total(), Marginal(), Prefix(), Suffix(), Range(), Circular(),
+    Total(), Marginal(), Prefix(), Suffix(), Threshold(), Range(), Circular(),
     Random(3, 0.3, 0), Random(4, 0.3, 0), Random(3, 0.4, 0), Random(3, 0.3, 1),
     Matrix(np.eye(3)), Matrix(2 * np.eye(3)), Matrix(np.eye(3)[:2]), Matrix(np.ones((1, 3))),
     Cyclic(np.array([1.0, 0, 0])), Cyclic(np.array([0.0, 1, 0])), Cyclic(np.ones(3)),
@@ -164,7 +166,10 @@ def test_keys_agree_when_content_agrees(name):
 # Large attributes
 
 
-@pytest.mark.parametrize("family", [Total(), Marginal(), Prefix(), Suffix(), Range(), Circular()], ids=lambda f: f.name)
+LISTED = [Total(), Marginal(), Prefix(), Suffix(), Threshold(), Range(), Circular()]
+
+
+@pytest.mark.parametrize("family", LISTED, ids=lambda f: f.name)
 def test_impossible_arrays_are_refused_but_spectra_are_not(family):
     n = DENSE_LIMIT + 1
     text = (

@@ -2,7 +2,6 @@
 cost.
 """
 
-import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -150,10 +149,10 @@ def test_noise_that_cannot_be_drawn_is_refused(low, high, mu):
         _ = ln.plan(work, ln.Budget(mu=mu)).integer_plan
 
 
-def test_embedding_is_refused():
-    message = "solver 'embedding' is for comparison and cannot be measured; plan with 'fourier'"
-    with pytest.raises(LeastnoiseError, match=f"^{re.escape(message)}$"):
-        _ = ln.plan(WORKLOADS["prefix 5"], EPSILON, solver="embedding").integer_plan
+def test_embedding_is_measured_on_a_doubled_cycle():
+    integer_plan = ln.plan(WORKLOADS["prefix 5"], EPSILON, solver="embedding").integer_plan
+    assert [q.strategy.shape for queries in integer_plan.noisy_queries for q in queries] == [(), (10,)]
+    assert integer_plan.cost.mu_squared <= EPSILON.exact_cost
 
 
 # decoding

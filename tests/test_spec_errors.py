@@ -122,7 +122,10 @@ def test_copies_may_not_clash():
     assert message(spec(text)) == "s.yaml line 3: the attribute 'q2' is named twice; names must differ"
 
 
-NAMES = "total, marginal, prefix, suffix, range, circular, nodes, hybrid, affine, abs_diff, random, matrix or phi"
+NAMES = (
+    "total, marginal, prefix, suffix, threshold, range, circular, nodes, hybrid, extended, affine, abs_diff, random, "
+    "matrix or phi"
+)
 
 
 @pytest.mark.parametrize(

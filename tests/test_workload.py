@@ -37,6 +37,8 @@ def predicates(family: str, n: int) -> list[Predicate]:
             return [lambda x, c=c: x <= c for c in range(n)]
         case "suffix":
             return [lambda x, c=c: x >= c for c in range(n)]
+        case "threshold":
+            return predicates("prefix", n) + predicates("suffix", n)
         case "range":
             return [lambda x, a=a, b=b: a <= x <= b for a in range(n) for b in range(a, n)]
         case "circular":
@@ -55,7 +57,7 @@ def explicit(shape: tuple[int, ...], families: dict[int, str]) -> Array:
     )
 
 
-@pytest.mark.parametrize("family", ["marginal", "prefix", "suffix", "range", "circular"])
+@pytest.mark.parametrize("family", ["marginal", "prefix", "suffix", "threshold", "range", "circular"])
 @pytest.mark.parametrize("ways", [0, 1, 2, 3])
 def test_every_subset_of_a_size(family, ways):
     shape = (2, 3, 2)
@@ -75,6 +77,7 @@ def test_named_attributes_and_mixed_products():
         (WORK.add({"d": "suffix", "a": "circular"}), {0: "circular", 3: "suffix"}),
         (WORK.add({"a": "prefix", "b": "total"}), {0: "prefix", 1: "total"}),
         (WORK.hybrid("a", "c"), {0: "prefix", 2: "marginal"}),
+        (WORK.extended("a", "c"), {0: "threshold", 2: "marginal"}),
         (WORK.marginals(on=["c", "a"]), {0: "marginal", 2: "marginal"}),
         (WORK.total(), {}),
     ]
@@ -153,7 +156,10 @@ def test_counting_needs_no_listing():
 
 # Mistakes
 
-NAMES = "total, marginal, prefix, suffix, range, circular, nodes, hybrid, affine, abs_diff, random, matrix, phi"
+NAMES = (
+    "total, marginal, prefix, suffix, threshold, range, circular, nodes, hybrid, extended, affine, abs_diff, random, "
+    "matrix, phi"
+)
 MISTAKES: dict[str, tuple[Callable[[], Workload], str]] = {
     "unknown attribute": (
         lambda: WORK.prefix("bb"),
@@ -289,7 +295,7 @@ def test_empty_workloads_cannot_be_planned():
 
 # Plain data
 
-FAMILY_FORMS = st.sampled_from(["marginal", "prefix", "suffix", "range", "circular", "total"])
+FAMILY_FORMS = st.sampled_from(["marginal", "prefix", "suffix", "threshold", "range", "circular", "total"])
 
 
 @st.composite

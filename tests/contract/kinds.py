@@ -21,6 +21,7 @@ from leastnoise.workload.spec import Spec, parse_spec
 PRIVACY = "privacy: {epsilon: 2, delta: 1e-9}\n"
 PEOPLE = "attributes: {age: {range: [0, 4]}, sex: {values: [F, M]}, job: {size: 3}}\n"
 PAIRS = "workload: [{queries: marginal, ways: 2}, {queries: prefix, on: age}]\n"
+EXTENDED = "workload: [{queries: extended, ways: 2}]\n"
 DAYS = "attributes: {day: {range: [0, 6]}}\n"
 GEO = "geo: {hierarchy: {north: [a, b], south: [c, d, e]}, levels: [region, place]}"
 PLACES = f"attributes: {{{GEO}}}\n"
@@ -79,6 +80,7 @@ KINDS = {
         "marginal}}, {queries: {hour: {phi: [3, 2, 1, 0, 0, 0]}, side: {phi: [2, 1, 0, 0]}}}]\n",
         "hour < 2 and side = 1", ("hour", "side"), "solver: fourier\n",
     ),
+    "extended marginals": Kind("plan", PEOPLE + EXTENDED, *AGES, "solver: embedding\n"),
     "adaptive by surveys": Kind("adaptive", PEOPLE + PAIRS, "age < 2", ("age",)),
     "adaptive by choices": Kind("adaptive", PEOPLE + PAIRS, "age < 2", ("age",), CHOICES),
     "matrix": Kind("matrix", DAYS + RANDOM, "day < 3", ("day",)),

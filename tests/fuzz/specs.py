@@ -51,7 +51,9 @@ def _attribute(rng: Random) -> dict[str, Any]:
 
 
 def _line(rng: Random, names: list[str]) -> dict[str, Any]:
-    family = rng.choice("total marginal prefix suffix range circular nodes hybrid affine abs_diff".split())
+    family = rng.choice(
+        "total marginal prefix suffix threshold range circular nodes hybrid extended affine abs_diff".split()
+    )
     forms = [{"random": {"count": 3, "density": 0.4, "seed": 1}}, {"phi": [1, 0.5, 0]}, {"matrix": [[1, 0], [0, 1]]}]
     own = {"matrix": rng.choice(["rows.csv", "rows.npy", "no.csv"])}
     queries = rng.choice([family, family, family, rng.choice(forms), own, dict.fromkeys(names[:2], "marginal")])

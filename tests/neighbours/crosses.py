@@ -110,7 +110,10 @@ def _subjects() -> Iterator[Subject]:
     mixed = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).marginals(ways=2).prefix("a")
     yield Subject(kinds.tables("plan", mixed), {"a": (0, 1, 2)}, {"b": words})
     cycles = ln.Workload(ln.Domain.of(a=range(4), b=list(words))).circular("a").prefix("a").marginals(ways=2)
-    yield Subject(kinds.tables("plan on cycles", cycles, solver="fourier"), {"a": (0, 1, 2, 3)}, {"b": words})
+    yield Subject(kinds.tables("plan on cycles", cycles, solver="fourier"), {"a": (0, 1, 2, 3)}, {"b": words}, rows=1)
+    doubled = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).extended(ways=2)
+    extended = kinds.tables("extended marginals", doubled, solver="embedding")
+    yield Subject(extended, {"a": (0, 1, 2)}, {"b": words}, rows=1)
     pairs, bits = ln.Workload(ln.Domain.of(a=range(2), b=list(words))).marginals(ways=2), {"a": (0, 1)}
     yield Subject(kinds.adaptive("survey", pairs, (None, 1)), bits, {"b": words}, slow=True)
     aim = kinds.adaptive("aim", pairs, (None, 1), select="aim", rounds=4)

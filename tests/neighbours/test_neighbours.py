@@ -25,6 +25,8 @@ from tests.neighbours.suite import Case, Verdict, examine
 # Pairs that are compared at least, by kind: together more than 100,000.
 FLOORS = {
     "plan": 50_000,
+    "plan on cycles": 10_000,
+    "extended marginals": 10_000,
     "running totals": 25_000,
     "matrix": 25_000,
     "stream": 25_000,
@@ -117,7 +119,9 @@ def test_only_what_the_rules_refuse_is_refused(name):
     assert all(v.aborts == 0 for v in mild)
 
 
-@pytest.mark.parametrize("name", ["plan", "running totals", "matrix", "cascade", "survey"])
+@pytest.mark.parametrize(
+    "name", ["plan", "plan on cycles", "extended marginals", "running totals", "matrix", "cascade", "survey"]
+)
 def test_the_cost_is_reached(name):
     """The largest shift is the whole cost: a check with slack would not notice a cost that is too low by it."""
     for verdict in check(row_cases(SUBJECTS[name], FEW_RULES[:1], [{"mu": 1, "neighbours": "add-remove"}])):

@@ -20,7 +20,7 @@ from leastnoise.audit.judge import FEW_RUNS, Audit, NewRandomSource, Sample, Sub
 from leastnoise.audit.pair import Sources, neighbours, worst_cells
 from leastnoise.mechanisms.adaptive.rounds import Step
 from leastnoise.mechanisms.gate import Counts
-from leastnoise.mechanisms.measurement import measure
+from leastnoise.mechanisms.measurement import measure, placed
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import RandomSource
 from leastnoise.planning.integer_plan import IntegerPlan
@@ -201,7 +201,8 @@ def looks_at(integer_plan: IntegerPlan, sources: Sequence[Source]) -> list[Look]
     results = []
     for o, (orbit, noisy_queries) in enumerate(zip(structure.orbits, integer_plan.noisy_queries, strict=True)):
         sets = [tuple(s) for s in structure.sets(orbit).tolist()]
-        counts = [np.stack(list(c.tables(sets))) for c in both] if noisy_queries else []
+        shape = structure.shape(orbit)
+        counts = [placed(c.tables(sets), shape) for c in both] if noisy_queries else []
         for i, noisy_query in enumerate(noisy_queries):
             zero, one = (
                 noisy_query.strategy.apply(t, c.total).reshape(len(sets), -1) for t, c in zip(counts, both, strict=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from leastnoise._types import Array
 from leastnoise.algebra.residual import split, subsets
 from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.embedding import Doubling
 from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import Structure
 from leastnoise.workload.workload import finite
@@ -89,8 +90,6 @@ def covariance(plan: Plan, queries: Sequence[tuple[str | Sequence[str], npt.Arra
 
 
 def _one(plan: Plan, names: str | Sequence[str], query: npt.ArrayLike) -> Piece:
-    if plan.embedded is not None:
-        raise LeastnoiseError("solver 'embedding' answers the queries of its workload only; use 'fourier'")
     named = [names] if isinstance(names, str) else list(names)
     attributes = [plan.workload.domain.index(n) for n in named]
     shape = tuple(plan.workload.domain.shape[a] for a in attributes)
@@ -99,7 +98,8 @@ def _one(plan: Plan, names: str | Sequence[str], query: npt.ArrayLike) -> Piece:
         raise LeastnoiseError(
             f"query has {q.size} entries but {' x '.join(named)} has {prod(shape)} cells; give one each"
         )
-    return coordinates(plan, attributes, q.reshape(shape))
+    wide = Doubling.between(plan.workload.domain, plan.design.structure.workload.domain)
+    return coordinates(plan, attributes, wide.queries(attributes, q.reshape(shape)))
 
 
 def group_variances(plan: Plan, group: int) -> dict[tuple[str, ...], Array]:

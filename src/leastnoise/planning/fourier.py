@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Question
+from leastnoise.planning.embedding import Shifts, embed
 from leastnoise.planning.factorization import guard
 from leastnoise.planning.fourier_bound import MonotoneNorm, best_bound, best_weights_for, fourier_bound
 from leastnoise.planning.objective import Objective, query_weights
 from leastnoise.planning.structure import build_structure
 from leastnoise.workload import Block, Workload
-from leastnoise.workload.families import Cyclic, Marginal, Total
+from leastnoise.workload.families import Cyclic, Marginal, Prefix, Threshold, Total
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -40,10 +42,18 @@ class _FourierTable:
     family: str
     weight: float
     phi_hat: tuple[ComplexArray, ...]
+    shifts: tuple[IntArray, ...]  # that are queries, along each attribute
 
     @property
     def queries(self) -> int:
+        """All shifts, whether they are queries or not: they have the same variance."""
         return prod(map(len, self.phi_hat))
+
+    @property
+    def rows(self) -> IntArray:
+        """The queries among all shifts."""
+        grid = np.ix_(*self.shifts)
+        return np.ravel_multi_index(grid, tuple(map(len, self.phi_hat))).ravel() if grid else np.zeros(1, dtype=int)
 
     def coefficients(self, frequencies: npt.NDArray[np.int64]) -> ComplexArray:
         """Product of phi_hat(a_j) over the attributes / queries per row a, 0 where a lives on other attributes."""
@@ -67,7 +77,7 @@ def fourier_weights(workload: Workload, objective: object = "sum") -> tuple[Tabl
     >>> [round(table.p, 3) for table in fourier_weights(work, "max")]
     [0.5, 0.5]
     """
-    names, tables = workload.domain.names, _tables(workload, objective)
+    names, tables = workload.domain.names, _tables(_on_cycles(workload, objective), objective)
     stated = not callable(objective) and Objective.of(objective).r == 1
     scale = sum(t.weight * t.queries for t in tables) if stated else 1.0
     return tuple(TableWeight(tuple(names[a] for a in t.subset), t.family, t.weight * t.queries / scale) for t in tables)
@@ -77,11 +87,14 @@ def fourier_factorization(workload: Workload, objective: object = "sum") -> tupl
     """WFF's complex factorization W = L R (equations 18 and 22) for marginal and cyclic product queries.
 
     The columns of R have norm 1, and no factorization has a smaller objective: the weighted sum of the squared row
-    norms of L for `sum`, the largest row norm for `max`, the norm in between for {"lr": r}.
+    norms of L for `sum`, the largest row norm for `max`, the norm in between for {"lr": r}. Extended marginals (prefix
+    and suffix queries on some attributes, for `sum` and `max`) have the factorization of Theorem 4.8, which is the best
+    on doubled cycles and nearly the best there is.
     """
-    shape = workload.domain.shape
+    wide = _on_cycles(workload, objective)
+    shape = wide.domain.shape
     guard(workload.queries, prod(shape))
-    tables = _tables(workload, objective)
+    tables = _tables(wide, objective)
     frequencies = np.array(list(product(*map(range, shape))), dtype=np.int64).reshape(-1, len(shape))
     per_table = [t.coefficients(frequencies) for t in tables]
     tau = np.sqrt(sum(t.weight * t.queries * np.abs(c) ** 2 for t, c in zip(tables, per_table, strict=True)))
@@ -89,22 +102,25 @@ def fourier_factorization(workload: Workload, objective: object = "sum") -> tupl
     for table, c in zip(tables, per_table, strict=True):
         _in_reach(workload, table, np.delete(c, used), c)
     share = np.sqrt(tau[used] / tau.sum())
-    R = share[:, None] * _characters(frequencies[used], shape, tuple(range(len(shape)))).conj()
+    R = share[:, None] * _characters(frequencies[used], shape, workload.domain.shape).conj()
     rows = [
-        _characters(frequencies[used], shape, t.subset).T * c[used] / share
+        _characters(frequencies[used][:, t.subset], sizes, sizes).T[t.rows] * c[used] / share
         for t, c in zip(tables, per_table, strict=True)
+        for sizes in [tuple(shape[a] for a in t.subset)]
     ]
     return np.concatenate(rows), R
 
 
 def _tables(workload: Workload, objective: object) -> list[_FourierTable]:
-    if not all(isinstance(f, Marginal | Cyclic | Total) for b in workload.blocks for f in _families(b)):
+    if not all(isinstance(f, Marginal | Cyclic | Shifts | Total) for b in workload.blocks for f in _families(b)):
         raise LeastnoiseError(
-            "WFF's factorization is for marginal and cyclic (phi) queries; use plan.factorization() for others"
+            "WFF's factorization is for marginal and cyclic (phi) queries, and for prefix and suffix queries on "
+            "attributes without others; use plan.factorization() for others"
         )
     places = [(number, subset) for number, block in enumerate(workload.blocks) for subset in block.subsets()]
     tables = [_table(workload, workload.blocks[number], subset) for number, subset in places]
-    structure = build_structure(workload, lambda attribute: attribute)  # a norm may tell like tables apart
+    all_shifts = replace(workload, blocks=tuple(map(_with_all_shifts, workload.blocks)))
+    structure = build_structure(all_shifts, lambda attribute: attribute)  # a norm may tell like tables apart
     index = {(t.block, t.axes): i for i, t in enumerate(structure.tables)}
     order = [index[number, tuple(sorted(structure.class_of[a] for a in subset))] for number, subset in places]
     if callable(objective):
@@ -115,6 +131,39 @@ def _tables(workload: Workload, objective: object) -> list[_FourierTable]:
         question = Question(structure, query_weights(structure, Objective(1.0)), structure.stated)
         best = best_bound(question, Objective.of(objective))[1][order]
     return [replace(table, weight=float(weight)) for table, weight in zip(tables, best, strict=True)]
+
+
+def _on_cycles(workload: Workload, objective: object) -> Workload:
+    """Prefix and suffix queries as shifts on doubled cycles (WFF Theorem 4.8), one table at a time.
+
+    Weights are those of all shifts of a half circle together, where only some of them are queries: under `sum` they
+    share the weight of the queries, under `max` the largest variance is that of any of them.
+    """
+    if not any(isinstance(f, Prefix | Threshold) for b in workload.blocks for f in _families(b)):
+        return workload
+    r = 2.0 if callable(objective) else Objective.of(objective).r
+    if 1 < r < inf:
+        raise LeastnoiseError(
+            "WFF's factorization of prefix and suffix queries is for the objectives 'sum' and 'max'; use one of them"
+        )
+    try:
+        wide = embed(workload)
+    except LeastnoiseError:  # queries of another kind, which are refused below with all such
+        return workload
+    blocks = [_table_block(block, subset, wide.domain, r) for block in wide.blocks for subset in block.subsets()]
+    return replace(wide, blocks=tuple(blocks))
+
+
+def _table_block(block: Block, subset: tuple[int, ...], domain: Domain, r: float) -> Block:
+    families = tuple(block.family(a) for a in subset)
+    shares = [len(f.shifts) / domain.shape[a] for a, f in zip(subset, families, strict=True) if isinstance(f, Shifts)]
+    weight = block.weight * prod(shares) if r == 1 else block.weight
+    return replace(block, on=subset, ways=len(subset), families=families, weight=weight)
+
+
+def _with_all_shifts(block: Block) -> Block:
+    families = map(block.family, block.on)
+    return replace(block, families=tuple(Cyclic(f.phi) if isinstance(f, Shifts) else f for f in families))
 
 
 def _in_reach(workload: Workload, table: _FourierTable, left: ComplexArray, all_of_it: ComplexArray) -> None:
@@ -148,18 +197,19 @@ def _families(block: Block) -> tuple[object, ...]:
 
 def _table(workload: Workload, block: Block, subset: tuple[int, ...]) -> _FourierTable:
     axes = tuple(a for a in subset if not isinstance(block.family(a), Total))  # the total leaves an attribute out
-    phi_hat = tuple(_phi_hat(block.family(a), workload.domain.shape[a]) for a in axes)
-    return _FourierTable(axes, block.label, block.weight, phi_hat)
+    pairs = [(block.family(a), workload.domain.shape[a]) for a in axes]
+    shifts = tuple(f.shifts if isinstance(f, Shifts) else np.arange(n) for f, n in pairs)
+    return _FourierTable(axes, block.label, block.weight, tuple(_phi_hat(f, n) for f, n in pairs), shifts)
 
 
 def _phi_hat(family: object, n: int) -> ComplexArray:
-    return np.fft.fft(family.phi) if isinstance(family, Cyclic) else np.ones(n, dtype=np.complex128)
+    return np.fft.fft(family.phi) if isinstance(family, Cyclic | Shifts) else np.ones(n, dtype=np.complex128)
 
 
-def _characters(frequencies: npt.NDArray[np.int64], shape: tuple[int, ...], subset: tuple[int, ...]) -> ComplexArray:
-    """chi_a(x) for every frequency a (a row) and every cell x of the attributes of the subset."""
+def _characters(frequencies: IntArray, shape: tuple[int, ...], cells: tuple[int, ...]) -> ComplexArray:
+    """chi_a(x) for every frequency a (a row) on cycles of this shape, and every cell x among the first ones."""
     out = np.ones((len(frequencies), 1), dtype=np.complex128)
-    for j in subset:
-        wave = np.exp(2j * np.pi * np.outer(frequencies[:, j], np.arange(shape[j])) / shape[j])
+    for j, (n, m) in enumerate(zip(shape, cells, strict=True)):
+        wave = np.exp(2j * np.pi * np.outer(frequencies[:, j], np.arange(m)) / n)
         out = (out[:, :, None] * wave[:, None, :]).reshape(len(frequencies), -1)
     return out

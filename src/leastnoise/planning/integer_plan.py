@@ -15,6 +15,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.planning.design import Design, Question
+from leastnoise.planning.embedding import Doubling
 from leastnoise.planning.integers import Rounding
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure
@@ -69,6 +70,11 @@ class IntegerPlan:
         for members, noisy_queries in zip(self.structure.members, self.noisy_queries, strict=True):
             total += sum(members * cost_of(p, self.budget) for p in noisy_queries)
         return Cost(total, self.budget.neighbours)
+
+    @cached_property
+    def doubling(self) -> Doubling:
+        """The attributes that are measured on a doubled cycle."""
+        return Doubling.between(self.workload.domain, self.structure.workload.domain)
 
     @cached_property
     def measured(self) -> tuple[tuple[float, Strategy] | None, ...]:
@@ -197,8 +203,6 @@ def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
 
 def make_integer_plan(plan: Plan) -> IntegerPlan:
     """Round a plan to integers, then set the noise so that it costs no more than the budget, exactly."""
-    if plan.embedded is not None:
-        raise LeastnoiseError("solver 'embedding' is for comparison and cannot be measured; plan with 'fourier'")
     design, budget = plan.design, plan.budget
     rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.baseline == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]

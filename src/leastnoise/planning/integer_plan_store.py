@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.embedding import embed
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import Structure, build_structure
@@ -66,6 +67,8 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
     }
     if any(p.tree is not None for p in integer_plan.baselines):
         header["trees"] = [c for c, p in enumerate(integer_plan.baselines) if p.tree is not None]
+    if integer_plan.doubling:
+        header["embedded"] = True
     if integer_plan.selection:
         header["selection"] = fraction_text(integer_plan.selection)
     return header, arrays
@@ -74,7 +77,7 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
 def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> IntegerPlan:
     """Read what `integer_plan_data` made."""
     workload = workload_from_json(header["workload"])
-    structure = stored_structure(workload, header["classes"])
+    structure = stored_structure(embed(workload) if header.get("embedded") else workload, header["classes"])
     if [list(o) for o in structure.orbits] != header["orbits"]:
         raise LeastnoiseError("the residuals of the integer plan are not those of its workload")
     baselines = stored_baselines(structure, header.get("trees", ()), arrays)

@@ -21,7 +21,7 @@ from leastnoise.planning.residual_workload import ResidualWorkload, SlotData
 from leastnoise.planning.structure import Table
 from leastnoise.strategies import CirculantStrategy, Strategy, TreeStrategy
 from leastnoise.workload import Family
-from leastnoise.workload.families import DENSE_LIMIT, Cyclic, Marginal
+from leastnoise.workload.families import DENSE_LIMIT, Marginal
 from leastnoise.workload.hierarchy import node_places
 from leastnoise.workload.tensors import ProductTensor
 
@@ -131,8 +131,8 @@ class AxisRows:
             below = np.concatenate([[0.0], np.cumsum(self.data.baseline.values)])
             inside = below[high + 1] - below[low]
             return np.where(flip, 1 - inside, inside)
-        if isinstance(self.data.family, Cyclic) and self.data.baseline.vector is None:
-            return np.full(self.data.size, self.data.family.phi.mean())
+        if self.shifts is not None:
+            return self.shifts[0].mean(axis=1)[self.shifts[1]]
         return self.data.baseline.values if self._cells else self.rows @ self.data.baseline.values
 
     @property
@@ -145,13 +145,16 @@ class AxisRows:
 
         A row r has the variance sum of |r^(a)|^2 inverse(a) / n. Shifts of one row have the same.
         """
-        family, n = self.data.family, self.data.size
         if self.by_length is not None:
             return interval_variances(inverse, self.by_length[0])
-        if isinstance(family, Marginal | Cyclic):
-            power = np.ones(n) if isinstance(family, Marginal) else np.abs(np.fft.fft(family.phi)) ** 2
-            return np.repeat(np.maximum(inverse @ power[:, None] / n, 0.0), n, axis=-1)
-        return inverse @ (np.abs(np.fft.fft(self.rows)) ** 2 / n).T
+        rows, which = self.shifts or (self.rows, np.arange(len(self.counts)))
+        power = np.abs(np.fft.fft(rows)) ** 2 / self.data.size
+        return np.maximum(inverse @ power.T, 0.0)[..., which]
+
+    @cached_property
+    def shifts(self) -> tuple[Array, IntArray] | None:
+        """A few rows, and of which of them each query is a shift; under the uniform baseline these are alike."""
+        return None if self.data.baseline.vector is not None else self.data.family.up_to_shifts(self.data.size)
 
     @cached_property
     def squares(self) -> Array:
@@ -169,8 +172,7 @@ class AxisRows:
             nodes = node_places(self.data.family, strategy.tree)
             if nodes is not None:
                 return strategy.node_variances()[nodes]
-        alike = self.by_length is not None or isinstance(self.data.family, Marginal | Cyclic)
-        if alike and self.data.baseline.vector is None and isinstance(strategy, CirculantStrategy):
+        if (self.by_length is not None or self.shifts is not None) and isinstance(strategy, CirculantStrategy):
             return self.on_cycle(strategy.eigenvalues)
         if self.spans is not None:
             return self._span_variances(strategy.inverse(), self.spans[0], self.spans[1])

@@ -13,10 +13,11 @@ from leastnoise._types import Array, IntArray
 from leastnoise.algebra.residual import split, subsets
 from leastnoise.domain.attributes import Attribute, Bins, Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.embedding import Shifts, Unfolded, folded
 from leastnoise.release.answers import quantile
 from leastnoise.strategies.strategy import along
 from leastnoise.workload import Block, Family, Workload
-from leastnoise.workload.families import Cyclic, Marginal, Matrix, Prefix, Suffix, Total
+from leastnoise.workload.families import Cyclic, Marginal, Matrix, Prefix, Suffix, Threshold, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of
 
 if TYPE_CHECKING:
@@ -158,14 +159,16 @@ def state_products(release: TableRelease, subset: Sequence[int], families: Seque
 
 
 def _runs(family: Family, n: int) -> tuple[IntArray, IntArray] | None:
-    """First and last value of each query that is a run of values and nothing else, as many as there are values."""
-    values = np.arange(n)
+    """First and last value of each query, for families of a few runs of values per value."""
+    values, zeros = np.arange(n), np.zeros(n, dtype=np.int64)
     if isinstance(family, Nodes):
         return family.spans(n)[:2]
-    if isinstance(family, Suffix):
-        return values, np.full(n, n - 1)
-    if isinstance(family, Prefix | Marginal):
-        return (np.zeros(n, dtype=np.int64) if isinstance(family, Prefix) else values), values
+    if isinstance(family, Marginal):
+        return values, values
+    if isinstance(family, Threshold):
+        return np.concatenate([zeros, values]), np.concatenate([values, zeros + n - 1])
+    if isinstance(family, Prefix):
+        return (values, zeros + n - 1) if isinstance(family, Suffix) else (zeros, values)
     return None
 
 
@@ -173,9 +176,12 @@ def _applied(family: Family, table: Array, axis: int) -> Array:
     """The answers of a family along one axis; runs are differences of running sums, as their rows may be too many."""
     if isinstance(family, Marginal):
         return table
-    if isinstance(family, Cyclic):
+    if isinstance(family, Unfolded):
+        return _applied(family.base, folded(table, axis), axis)
+    if isinstance(family, Cyclic | Shifts):
         waves = np.fft.fft(np.moveaxis(table, axis, -1)) * np.fft.fft(family.phi)
-        return np.moveaxis(np.fft.ifft(waves).real, -1, axis)
+        every = np.moveaxis(np.fft.ifft(waves).real, -1, axis)
+        return every if isinstance(family, Cyclic) else every.take(family.shifts, axis=axis)
     runs = _runs(family, table.shape[axis])
     if runs is None:
         return along(family.rows(table.shape[axis]).T, table, axis)
@@ -188,9 +194,8 @@ def _applied(family: Family, table: Array, axis: int) -> Array:
 def _extremes(family: Family, baseline: Array) -> tuple[float, float, float]:
     """Largest absolute entry of the rows of a family, of the rows without their means, and of the means."""
     n = len(baseline)
-    if isinstance(family, Cyclic) and np.ptp(baseline) <= TINY / n:  # all rows have the same mean
-        mean = family.phi.mean()
-        return float(np.abs(family.phi).max()), float(np.abs(family.phi - mean).max()), float(abs(mean))
+    if (few := family.up_to_shifts(n)) is not None and np.ptp(baseline) <= TINY / n:
+        return _largest(few[0], few[0].mean(axis=1))  # shifts have the same mean
     if (runs := _runs(family, n)) is not None:
         low, high = runs
         below = np.concatenate([[0.0], np.cumsum(baseline)])
@@ -198,7 +203,10 @@ def _extremes(family: Family, baseline: Array) -> tuple[float, float, float]:
         apart = np.where(high - low + 1 < n, np.maximum(np.abs(mean), np.abs(1 - mean)), 0.0)
         return 1.0, float(apart.max()), float(np.abs(mean).max())
     rows = family.rows(len(baseline))
-    mean = rows @ baseline
+    return _largest(rows, rows @ baseline)
+
+
+def _largest(rows: Array, mean: Array) -> tuple[float, float, float]:
     whole, inside, outside = (float(np.abs(a).max(initial=0.0)) for a in (rows, rows - mean[:, None], mean))
     return whole, inside, outside
 
@@ -251,6 +259,8 @@ def _axis_labels(attribute: Attribute, family: Family) -> list[str]:
         return [f"{name} under {names[node]}" for node in family.plain.nodes.tolist()]
     if isinstance(family.plain, Matrix) and family.plain.names is not None:
         return list(family.plain.names)
+    if isinstance(family.plain, Threshold):
+        return [*_axis_labels(attribute, Prefix()), *_axis_labels(attribute, Suffix())]
     if isinstance(family.plain, Suffix):
         return [f"{name} from {attribute.label(k)}" for k in range(n)]  # before prefix, of which it is a kind
     if isinstance(family.plain, Prefix):

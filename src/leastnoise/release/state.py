@@ -122,16 +122,21 @@ def _single(part: Measurements) -> State:
 
 def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> State:
     """Several releases as one: the precisions of each residual add up."""
-    first = integer_plans[0].workload
-    if any(r.workload.domain != first.domain for r in integer_plans):
+    if any(r.workload.domain != integer_plans[0].workload.domain for r in integer_plans):
         raise LeastnoiseError("the releases are on different domains; merge releases of the same attributes and values")
+    first = integer_plans[0].structure.workload
+    if any(r.structure.workload.domain != first.domain for r in integer_plans):
+        raise LeastnoiseError(
+            "the releases measure different attributes on doubled cycles; plan with solver 'embedding' for none of "
+            "them, or for all and with prefixes or suffixes on the same attributes"
+        )
     for a, name in enumerate(first.domain.names):
         if any(not np.allclose(s.baseline(a), states[0].baseline(a), rtol=0, atol=1e-12) for s in states):
             raise LeastnoiseError(
                 f"the releases have different baselines on {name!r}; plan both with the same one, such as "
                 "baseline='uniform'"
             )
-    blocks = tuple(b for r in integer_plans for b in r.workload.blocks)
+    blocks = tuple(b for r in integer_plans for b in r.structure.workload.blocks)
     alike = all(
         [c.members for c in s.structure.classes] == [c.members for c in states[0].structure.classes] for s in states
     )

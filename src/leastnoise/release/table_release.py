@@ -12,7 +12,9 @@ import numpy as np
 
 from leastnoise._types import Array, Progress
 from leastnoise.domain.attributes import Domain
+from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.covariance import pieces
+from leastnoise.planning.embedding import Doubling
 from leastnoise.planning.structure import Orbit
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.files import interop
@@ -74,6 +76,19 @@ class TableRelease(Release):
         """Whether some noise came from a seed: then nothing is protected from whoever knows it."""
         return any(p.insecure for p in self.parts)
 
+    @property
+    def doubling(self) -> Doubling:
+        """The attributes that were measured on a doubled cycle."""
+        return self.parts[0].integer_plan.doubling
+
+    def need_residuals(self, what: str) -> None:
+        """Refuse what is built on residuals of tables where others were measured."""
+        if self.doubling:
+            raise LeastnoiseError(
+                f"{what} works on residuals of tables, which solver 'embedding' does not measure; use answers of the "
+                "release, or plan with solver 'fourier'"
+            )
+
     @cached_property
     def state(self) -> State:
         """Estimates, strategies and noise of all residuals."""
@@ -86,6 +101,7 @@ class TableRelease(Release):
 
     def baselines(self) -> dict[str, Array]:
         """The baseline of each attribute, for a later plan whose release is to be merged with this one."""
+        self.need_residuals("baselines()")
         return {name: self.state.baseline(a) for a, name in enumerate(self.domain.names)}
 
     # --- what the base class builds on --------------------------------------------------------------------------------
@@ -100,7 +116,8 @@ class TableRelease(Release):
         entries: dict[Members, Array] = {}
         for term in query.terms:
             self.reach.check_wide(term.attributes)
-            split = pieces(self.state.structure, self.state.baselines, term.attributes, term.weights)
+            weights = self.doubling.queries(term.attributes, term.weights)
+            split = pieces(self.state.structure, self.state.baselines, term.attributes, weights)
             for members, piece in split.items():
                 entries[members] = entries[members] + piece if members in entries else piece
         scale = max((float(np.abs(t.weights).max(initial=0.0)) for t in query.terms), default=0.0)
@@ -129,6 +146,8 @@ class TableRelease(Release):
 
     def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
         """Answers and variances of all products of one row per attribute, one axis each."""
+        if self.doubling:
+            return state_products(self, attributes, self.doubling.families(attributes, families))
         if all(isinstance(family, Marginal) for family in families):  # whole tables are checked and made at once
             names = [self.domain.names[a] for a in attributes]
             return self.counts(*names), self.std_errors(*names) ** 2
@@ -136,7 +155,7 @@ class TableRelease(Release):
 
     def row_answers(self, attributes: Sequence[int], rows: Array) -> tuple[Array, Array]:
         """Answers and variances of queries given by their weights on the table of some attributes."""
-        return state_answers(self, attributes, rows)
+        return state_answers(self, attributes, self.doubling.queries(attributes, rows))
 
     def has_table(self, attributes: Sequence[int]) -> bool:
         """Whether the whole table of some attributes was measured; sets of the same classes are in reach together."""
@@ -151,12 +170,16 @@ class TableRelease(Release):
 
     def counts(self, *names: str) -> Array:
         """The unbiased counts of a table as an array, one axis per attribute."""
+        if self.doubling:
+            return super().counts(*names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         return self.state.marginal(attributes)
 
     def std_errors(self, *names: str) -> Array:
         """The standard errors of a table, cell by cell."""
+        if self.doubling:
+            return super().std_errors(*names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         order = self.state.order(attributes)
@@ -182,6 +205,7 @@ class TableRelease(Release):
         """A distribution fitted to the release: best estimates and synthetic rows, at no cost (docs/estimate.md)."""
         from leastnoise.estimate.run import fit
 
+        self.need_residuals("fit()")
         options: dict[str, Any] = {"mixtures": mixtures, "components": components, "replicates": replicates}
         return fit(self, **options, seed=seed, progress=progress)
 
@@ -189,10 +213,12 @@ class TableRelease(Release):
         """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
         from leastnoise.mechanisms.adaptive.completion import complete
 
+        self.need_residuals("complete()")
         return complete(self, nonnegative=nonnegative, baseline=baseline)
 
     def best_estimate(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
         """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
         from leastnoise.mechanisms.adaptive.completion import best_estimate
 
+        self.need_residuals("best_estimate()")
         return best_estimate(self, seed=seed, progress=progress)

@@ -161,7 +161,7 @@ def distributions(release: TableRelease, values: int = VALUES) -> dict[str, Any]
 def _distribution(release: TableRelease, a: int) -> dict[str, Any]:
     name = release.domain.names[a]
     counts = release.counts(name)
-    variances = release.state.errors.product_variances([Prefix()], release.state.orbit([a]))
+    variances = release.product_answers([a], [Prefix()])[1]
     return {
         "attribute": a,
         "at_most": _numbers(counts.cumsum(), np.sqrt(variances)),

@@ -20,7 +20,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.workload.families import Circular, Cyclic, Family, Marginal, Prefix, Suffix, Total, Weighted
+from leastnoise.workload.families import (
+    Circular,
+    Cyclic,
+    Family,
+    Marginal,
+    Prefix,
+    Suffix,
+    Threshold,
+    Total,
+    Weighted,
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,8 @@ def fourier_amplitudes(family: Family, n: int) -> Array | None:
         return np.full(n, 1 / np.sqrt(n))
     if isinstance(family, Prefix):  # suffix too: the same matrix read backwards
         return np.concatenate([[(n + 1) / 2], 0.5 / np.sin(np.pi * frequencies / n)]) / np.sqrt(n)
+    if isinstance(family, Threshold):  # prefixes and suffixes, one below the other
+        return np.sqrt(2) * np.asarray(fourier_amplitudes(Prefix(), n))
     if isinstance(family, Cyclic):
         return np.abs(np.fft.fft(family.phi)) / np.sqrt(n)
     if isinstance(family, Circular):  # the squares of sin(pi a l / n) / sin(pi a / n) over the lengths l add to this

@@ -123,11 +123,12 @@ class Family(AnyFamily[int]):
 
     def wrapped_diagonal(self, n: int) -> Array:
         """d[k] = mean over x of gram[x, (x+k) mod n]; its Fourier transform is the Fourier diagonal of the Gram."""
-        return wrapped_means(self.gram(n)) if n <= DENSE_LIMIT else self._wrapped_by_row(n)
-
-    def _wrapped_by_row(self, n: int) -> Array:
-        power = np.zeros(n)
-        for weight, row in zip(self.weights(n), self.rows(n), strict=True):
+        shifts = self.up_to_shifts(n)
+        if shifts is None and n <= DENSE_LIMIT:
+            return wrapped_means(self.gram(n))
+        rows, weights = (self.rows(n), self.weights(n)) if shifts is None else (shifts[0], np.bincount(shifts[1]))
+        power = np.zeros(n)  # shifts have the same
+        for weight, row in zip(weights, rows, strict=True):
             power += weight * np.abs(np.fft.fft(row)) ** 2
         return np.fft.ifft(power).real / n
 
@@ -142,6 +143,10 @@ class Family(AnyFamily[int]):
 
     def spans(self, n: int) -> tuple[IntArray, IntArray, IntArray] | None:
         """(low, high, flip) when every row is a run low..high of values (flip 0) or everything else (flip 1)."""
+        return None
+
+    def up_to_shifts(self, n: int) -> tuple[Array, IntArray] | None:
+        """A few rows, and for each query the one of which it is a shift around the cycle; None where there are many."""
         return None
 
 
@@ -191,6 +196,9 @@ class Marginal(Family):
     def intervals(self, n: int) -> tuple[IntArray, IntArray]:
         return np.array([1]), np.array([n])
 
+    def up_to_shifts(self, n: int) -> tuple[Array, IntArray]:
+        return np.eye(1, n), np.zeros(n, dtype=np.int64)
+
 
 def _triangle(k: Array) -> Array:
     return k * (k + 1) / 2
@@ -238,6 +246,31 @@ class Suffix(Prefix):
         gram_guard(self.name, n)
         x = np.arange(n)
         return (np.minimum(x[:, None], x) + 1).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Threshold(Family):
+    """A <= c for every value c, then A >= c for every value c (WFF section 4.2)."""
+
+    name: ClassVar[str] = "threshold"
+    needs_order: ClassVar[bool] = True
+
+    def count(self, n: int) -> int:
+        return 2 * n
+
+    def rows(self, n: int) -> Array:
+        return np.concatenate([Prefix().rows(n), Suffix().rows(n)])
+
+    def gram(self, n: int) -> Array:
+        gram_guard(self.name, n)
+        return Prefix().gram(n) + Suffix().gram(n)
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        return 2 * Prefix().wrapped_diagonal(n)
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray]:
+        lengths = np.arange(1, n + 1)
+        return np.concatenate([lengths, lengths[::-1]]), np.ones(2 * n, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -389,6 +422,9 @@ class Cyclic(_Content):
     def wrapped_diagonal(self, n: int) -> Array:
         return np.fft.ifft(np.abs(np.fft.fft(self._fitting(n))) ** 2).real
 
+    def up_to_shifts(self, n: int) -> tuple[Array, IntArray]:
+        return self._fitting(n)[None], np.zeros(n, dtype=np.int64)
+
     def to_json(self) -> object:
         return {"phi": self.phi.tolist()}
 
@@ -433,4 +469,6 @@ class Weighted(_Content):
         return {"of": self.base.to_json(), "weights": self.row_weights.tolist()}
 
 
-FAMILIES: dict[str, Family] = {f.name: f for f in (Total(), Marginal(), Prefix(), Suffix(), Range(), Circular())}
+FAMILIES: dict[str, Family] = {
+    f.name: f for f in (Total(), Marginal(), Prefix(), Suffix(), Threshold(), Range(), Circular())
+}

@@ -38,7 +38,7 @@ from leastnoise.workload.named_files import NamedFiles
 from leastnoise.workload.tensors import TENSORS
 
 ONE_NAMES = (*FAMILIES, Nodes.name)
-NAMES = (*ONE_NAMES, "hybrid", *TENSORS)
+NAMES = (*ONE_NAMES, "hybrid", "extended", *TENSORS)
 EXAMPLES = {
     "attributes": "age: {range: [0, 99]}",
     "workload": "- {queries: marginal, ways: 2}",

@@ -14,12 +14,13 @@ from leastnoise._types import Array
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import WEIGHTS, Block, total_block
-from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Weighted
+from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Threshold, Weighted
 from leastnoise.workload.hierarchy import Nodes, nodes_of
 from leastnoise.workload.tensors import TENSORS, MatrixTensor, ProductTensor, RandomTensor, TensorFamily, WeightedTensor
 
 Queries = str | Family | TensorFamily | Mapping[str, Any]
-NAMES = (*FAMILIES, "nodes", "hybrid", *TENSORS, "random", "matrix", "phi")
+BY_ORDER: dict[str, Family] = {"hybrid": Prefix(), "extended": Threshold()}  # on ordered attributes; else marginal
+NAMES = (*FAMILIES, "nodes", *BY_ORDER, *TENSORS, "random", "matrix", "phi")
 
 
 def finite(array: npt.ArrayLike, what: str) -> Array:
@@ -245,9 +246,9 @@ class Workload:
         tensor = _tensor_of(queries)
         if tensor is not None:
             return Block(on, ways, tensor, weight, tensor.name, target)
-        if queries == "hybrid":
-            hybrid = tuple(Prefix() if self.domain.attributes[i].ordered else Marginal() for i in on)
-            return Block(on, ways, hybrid, weight, "hybrid", target)
+        if isinstance(queries, str) and queries in BY_ORDER:
+            mix = tuple(BY_ORDER[queries] if self.domain.attributes[i].ordered else Marginal() for i in on)
+            return Block(on, ways, mix, weight, queries, target)
         if isinstance(queries, Mapping) and not _is_family_form(queries):
             return self._mixed(queries, on, ways, weight, target)
         if isinstance(queries, Mapping) and ways > 1 and next(iter(queries)) in ("matrix", "random"):
@@ -329,6 +330,19 @@ class Workload:
     def hybrid(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """Prefix on ordered attributes, marginal on the others."""
         return self.add("hybrid", **_on(on, options))
+
+    def thresholds(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
+        """A <= c and A >= c for every c."""
+        return self.add("threshold", **_on(on, options))
+
+    def extended(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
+        """WFF's extended marginals: `threshold` on ordered attributes, marginal on the others.
+
+        >>> from leastnoise.domain.attributes import Domain
+        >>> Workload(Domain.of(age=range(10), sex=["F", "M"])).extended(ways=2).queries
+        40
+        """
+        return self.add("extended", **_on(on, options))
 
     def affine(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """A + B <= c for every c, on two attributes (or `ways=2`: every pair)."""

@@ -22,7 +22,7 @@ from leastnoise.mechanisms.measurement import measure
 from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
 from leastnoise.noise import RandomSource
 from leastnoise.planning import covariance, store, summary
-from leastnoise.planning.certificate import Floor
+from leastnoise.planning.certificate import POLAR_VALUES, Floor
 from leastnoise.planning.design import Design, no_progress
 from leastnoise.planning.embedding import embed
 from leastnoise.planning.factorization import Factorization
@@ -345,7 +345,8 @@ def plan(
     with one_blas_thread():
         _, outcome, floor = request.run(progress or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
-        _, _, floor = replace(request, workload=workload, solver="optimal", baseline="uniform").run(no_progress)
+        proof = "optimal" if max(workload.domain.shape) <= POLAR_VALUES else "fourier"  # floors by closed forms alone
+        _, _, floor = replace(request, workload=workload, solver=proof, baseline="uniform").run(no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
     if budget is not None and budget.neighbours.change == "replace":
         floor = Floor(0.0, "none known for replacing one row")

@@ -106,6 +106,7 @@ def adjust(
     for name, value, least in (("hold", hold, 1.0), ("tolerance", tolerance, 1e-6)):
         if not (isinstance(value, int | float) and least <= value < np.inf):
             raise LeastnoiseError(f"{name} is {value!r}; use a number from {least:g} on")
+    release.need_residuals("adjust()")
     facts = read_facts(release, totals or {})
     steps = [_totals_step(len(facts))] if facts else []
     informed = conditioned(release, facts) if facts else release

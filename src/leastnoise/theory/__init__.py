@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         gamma_r,
     )
     from leastnoise.theory.dual_norm import DualNorm, gamma_2_dual
+    from leastnoise.theory.expected import expected_largest_people
     from leastnoise.theory.learning import (
         Learned,
         conjunctions,
@@ -60,6 +61,7 @@ __all__ = [
     "eta",
     "examples_at_least",
     "examples_needed",
+    "expected_largest_people",
     "fourier_factorization",
     "fourier_weights",
     "gamma_2",

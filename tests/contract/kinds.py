@@ -18,7 +18,6 @@ from leastnoise.release import Release
 from leastnoise.sources import Table
 from leastnoise.workload.spec import Spec, parse_spec
 
-PRIVACY = "privacy: {epsilon: 2, delta: 1e-9}\n"
 PEOPLE = "attributes: {age: {range: [0, 4]}, sex: {values: [F, M]}, job: {size: 3}}\n"
 PAIRS = "workload: [{queries: marginal, ways: 2}, {queries: prefix, on: age}]\n"
 EXTENDED = "workload: [{queries: extended, ways: 2}]\n"
@@ -40,11 +39,13 @@ class Kind:
     question: str
     names: tuple[str, ...]  # of a table in reach
     more: str = ""
+    neighbours: str = ""  # of the budget, where they are not the usual ones
 
     @property
     def text(self) -> str:
         """The spec."""
-        return f"{self.spec}{PRIVACY}method: {self.method}\n{self.more}"
+        privacy = f"privacy: {{epsilon: 2, delta: 1e-9, {self.neighbours}}}\n"
+        return f"{self.spec}{privacy}method: {self.method}\n{self.more}"
 
     def parsed(self) -> Spec:
         """The spec, read."""
@@ -88,6 +89,10 @@ KINDS = {
         "matrix", "attributes: {page: {values: [home, shop, help]}}\n"
         "workload: [{queries: {matrix: [[1, 1, 1], [0, 1, 0]], names: [all, sales]}}]\n",
         "all - sales", ("page",), "objective: max\n",
+    ),
+    "matrix with a bias": Kind("matrix", DAYS + RANDOM, "0", ("day",), "bias: 0.1\n"),
+    "matrix with a bias, rows replaced": Kind(
+        "matrix", DAYS + RANDOM, "3", ("day",), "bias: 0.1\nobjective: max\n", neighbours="neighbours: replace",
     ),
     "running totals": Kind("matrix", DAYS + PREFIX, "day between 2 and 4", ("day",)),
     "long running totals": Kind(

@@ -10,13 +10,14 @@ from scipy.special import ndtr
 
 from leastnoise import Domain, LeastnoiseError, Workload
 from leastnoise.local import Collector, files, load_plan, local_plan, save_plan, simulate
-from leastnoise.local.biased import MOST_CELLS, cheapest, half_range, noise_form, query_form
+from leastnoise.local.biased import MOST_CELLS, half_range, noise_form, query_form
 from leastnoise.local.gauss import GaussianVectors
-from leastnoise.local.intervals import half_widths
 from leastnoise.local.plan import targets
 from leastnoise.local.subsets import Subsets
 from leastnoise.noise import SeededRandomSource
+from leastnoise.release.answers import half_widths
 from leastnoise.storage.archive import Archive
+from leastnoise.strategies.nearest import cheapest
 from leastnoise.theory import examples_needed, learn, learning_plan, parities
 from tests.local.cases import records
 

@@ -122,6 +122,8 @@ def _subjects() -> Iterator[Subject]:
     # columns are much longer than their differences: a row that is dropped moves the answers most
     long = kinds.matrix("matrix", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, objective="max")
     yield Subject(long, {}, {"page": pages}, rows=3)
+    biased = kinds.matrix("matrix with a bias", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, bias=0.3)
+    yield Subject(biased, {}, {"page": pages}, rows=3)
     yield Subject(kinds.stream("stream", 4), days, {}, rows=3)
     yield Subject(kinds.cascade("cascade", Tree.regular([2, 3])), {"leaf": tuple(range(6))}, {})
     regions = Tree.from_paths([("n", "n1"), ("n", "n2"), ("n", "other"), ("s", "s1"), ("s", "s2")])

@@ -29,6 +29,7 @@ FLOORS = {
     "extended marginals": 10_000,
     "running totals": 25_000,
     "matrix": 25_000,
+    "matrix with a bias": 25_000,
     "stream": 25_000,
     "cascade": 25_000,
     "exact counts": 10_000,

@@ -23,6 +23,7 @@ FilesFrom = Annotated[
 ]
 ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release's folder.", show_default=False)]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
+Simultaneous = Annotated[bool, typer.Option("--simultaneous", help="Intervals that hold all at once.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Shown = Annotated[
     bool | None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
-    from leastnoise.local.collector import Collector, LocalAnswer, LocalAnswers
+    from leastnoise.local.collector import Collector, LocalAnswers
     from leastnoise.local.device import Device, simulate
     from leastnoise.local.files import load_collector, load_plan, save_collector, save_plan
     from leastnoise.local.plan import LocalPlan
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Collector",
     "Device",
-    "LocalAnswer",
     "LocalAnswers",
     "LocalPlan",
     "load_collector",

@@ -9,7 +9,7 @@ K is PrivUnit (Bhowmick et al. 2018; Asi, Feldman and Talwar 2022), a random poi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import log, sqrt
@@ -72,9 +72,23 @@ class Ball(Vectors):
         """Numbers a collector keeps: the sum of directions, and how many there were."""
         return len(self.columns) + 1
 
+    @property
+    def moved(self) -> int:
+        """The most directions of a seed that one value favours and another does not: at most half are favoured."""
+        return self.choice.favoured
+
     def keeps(self, epsilon: Fraction, delta: float) -> bool:
-        """Whether devices spend no more than epsilon."""
-        return self.odds.keep(epsilon)
+        """Whether devices spend no more than epsilon and delta."""
+        return self.choice.keeps(epsilon, delta, self.moved)
+
+    def spending(self, epsilon: Fraction, delta: float) -> Ball:
+        """The same vectors, with the largest odds that keep epsilon and delta."""
+        odds = Odds.with_delta(epsilon, delta, self.choice.candidates, self.choice.favoured, self.moved)
+        return Ball(self.columns, replace(self.choice, odds=odds))
+
+    def delta_at(self, epsilon: Fraction) -> float:
+        """The least delta that is known at which reports keep this epsilon."""
+        return float(self.choice.delta_at(epsilon, self.moved))
 
     # --- device -------------------------------------------------------------------------------------------------------
 
@@ -166,8 +180,8 @@ class Ball(Vectors):
     # ---------------------------------------------------------------------------
 
     def promised_mu(self, epsilon: Fraction, delta: float) -> float:
-        """The Gaussian privacy that follows from keeping epsilon."""
-        return pure_mu(epsilon)
+        """The Gaussian privacy that follows from keeping epsilon, or from the odds where delta allows larger ones."""
+        return pure_mu(max(float(epsilon), log(self.odds.ratio)) if delta else epsilon)
 
     def log_ratio(self, payloads: Payloads, one: int, other: int) -> Array:
         """Logarithm of the likelihood of each report under one value over that under another."""

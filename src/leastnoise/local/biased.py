@@ -5,10 +5,9 @@ the randomizers of a plan, the variance of a query w at equal frequencies is a q
 
     minimize  w~ H w~   over  |w~ - w| <= bias entry by entry
 
-All queries are solved together by projected gradients with momentum; g = H w~ proves how good a w~ is, because every v
-in the box has  v H v >= 2 g v - w~ H w~ >= 2 (g w - bias |g|_1) - w~ H w~.  The bias holds by construction: a last
-projection puts every entry into its box, with room for rounding. Randomizers and W~ are found in turns, beginning with
-W itself and, where the workload is one small table, with the matrix of least gamma_2 within the bias (`norms`).
+(`strategies.nearest`). The bias holds by construction: a last projection puts every entry into its box, with room for
+rounding. Randomizers and W~ are found in turns, beginning with W itself and, where the workload is one small table,
+with the matrix of least gamma_2 within the bias (`norms`).
 """
 
 from __future__ import annotations
@@ -26,61 +25,17 @@ from leastnoise.local.gauss import GaussianVectors
 from leastnoise.local.plan import LocalPlan, targets
 from leastnoise.local.randomizer import Randomizer
 from leastnoise.local.subsets import Subsets
-from leastnoise.local.tables import ROOM, Queries
+from leastnoise.local.tables import Queries
 from leastnoise.local.vectors import centred_inverse
-from leastnoise.strategies.norms import gamma_2_approximate
+from leastnoise.strategies.nearest import cheapest, inside, least_gamma_2
 from leastnoise.workload.families import digest
 
 MOST_CELLS = 2048  # of a table whose queries are replaced
-GAP = 1e-3  # of the largest variance
-MOST_STEPS = 2000
-WORK = 1e11  # multiplications of a search, or a hundred steps
-NORM_SIZE = 400  # queries and values up to which gamma_2 within the bias is computed
-NORM_GAP, NORM_STEPS = 1e-2, 1000
 SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the half width without bias, to try as bias
 WORTH = 0.98  # of the half width without bias, from which a bias is worth its name
 _TOLD = 1e-6
 
 Replan = Callable[[Sequence[Queries]], LocalPlan]  # randomizers in the same layout for what is to be answered
-
-
-def cheapest(rows: Array, bias: float, form: Array, gap: float = GAP) -> Array:
-    """Rows within `bias` of the given ones with the least w H w each, to `gap` of the largest or as far as steps reach.
-
-    >>> cheapest(np.array([[1.0, 0.5, 0.2]]), 0.25, np.eye(3)).round(4).tolist()
-    [[0.75, 0.25, 0.0]]
-
-    Guarantees: cheapest_rows_match_a_cone_solver; bias_is_never_exceeded.
-    """
-    bias = _inside(rows, bias)
-    low, high = rows - bias, rows + bias
-    rate = 1 / float(np.linalg.eigvalsh(form)[-1])
-    X, Y = rows, rows
-    momentum = np.ones((len(rows), 1))
-    steps = int(np.clip(WORK / (rows.size * len(form)), 100, MOST_STEPS))
-    for step in range(steps):
-        new = np.clip(Y - rate * (Y @ form), low, high)
-        turned = ((Y - new) * (new - X)).sum(axis=1, keepdims=True) > 0  # momentum points uphill: begin anew
-        momentum = np.where(turned, 1.0, momentum)
-        after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        Y = new + (momentum - 1) / after * (new - X)
-        X, momentum = new, after
-        if step % 20 == 19 and _proven(rows, bias, form, X, gap):
-            break
-    value, before = (np.einsum("qx,qx->q", V @ form, V) for V in (X, rows))
-    return np.where((value < before)[:, None], X, rows)  # where steps ran out, it may not be better
-
-
-def _inside(rows: Array, bias: float) -> float:
-    """The bias less some room for the rounding of boxes and the decoding of answers."""
-    return max(bias - 2 * ROOM * float(np.abs(rows).max()), 0.0)
-
-
-def _proven(rows: Array, bias: float, form: Array, X: Array, gap: float) -> bool:
-    g = X @ form
-    value = np.einsum("qx,qx->q", X, g)
-    floor = 2 * (np.einsum("qx,qx->q", rows, g) - bias * np.abs(g).sum(axis=1)) - value
-    return bool((value - floor).max() <= gap * value.max())
 
 
 def noise_form(randomizer: Randomizer) -> Array | None:
@@ -184,10 +139,10 @@ def _near(plan: LocalPlan, bias: float) -> tuple[Array | None, ...] | None:
         return None
     (queries,) = plan.queries
     weights, rows = np.broadcast_to(queries.weights, len(queries.rows)), centred(queries.rows)
-    if sum(rows.shape) > NORM_SIZE or (weights != weights[0]).any() or bias >= np.abs(rows).max():
+    if (weights != weights[0]).any():
         return None
-    bias = _inside(queries.rows, bias)
-    return (gamma_2_approximate(rows, bias, NORM_GAP, NORM_STEPS).approximation + (queries.rows - rows),)
+    norm = least_gamma_2(rows, inside(queries.rows, bias))
+    return None if norm is None else (norm.approximation + (queries.rows - rows),)
 
 
 def for_devices(plan: LocalPlan, devices: int, replan: Replan) -> LocalPlan:

@@ -4,42 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.intervals import half_widths
 from leastnoise.local.layout import by_part
 from leastnoise.local.plan import SEEDED, VERSION, LocalPlan, Part, targets
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.tables import Queries
-from leastnoise.release.answers import Answer, quantile
+from leastnoise.release.answers import Answer, half_widths, quantile
 from leastnoise.release.queries.language import query_of
 from leastnoise.release.queries.linear import LinearQuery
+from leastnoise.release.statistics.simultaneous import MOST_ANSWERS, Together, half_width
 
 REASONS = ("length", "version", "plan", "content")
 _BLOCK = 2**18  # reports read at a time
-
-
-@dataclass(frozen=True)
-class LocalAnswer(Answer):
-    """A count with the standard error of its noise, and how far its mean may be from the truth beside that."""
-
-    bias: float = 0.0
-
-    @property
-    def _spread(self) -> float:
-        return float(half_widths(self.std_error, self.bias, self.confidence))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return super().to_json() | {"bias": self.bias}
-
-    def __str__(self) -> str:
-        return super().__str__() + (f" with a bias of {self.bias:,.1f} at most" if self.bias else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +37,12 @@ class LocalAnswers:
     std_errors: Array
     biases: Array
     confidence: float = 0.95
+    width: float | None = None  # half of the intervals in standard errors, where they hold all at once
 
     @property
     def _widths(self) -> Array:
+        if self.width is not None:
+            return self.width * self.std_errors + self.biases
         return half_widths(self.std_errors, self.biases, self.confidence)
 
     @property
@@ -74,9 +58,9 @@ class LocalAnswers:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, i: int) -> LocalAnswer:
+    def __getitem__(self, i: int) -> Answer:
         value, error, bias = (float(a[i]) for a in (self.values, self.std_errors, self.biases))
-        return LocalAnswer(value, error, self.confidence, bias=bias)
+        return Answer(value, error, self.confidence, self.width, bias)
 
 
 class Collector:
@@ -197,24 +181,47 @@ class Collector:
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def answers(self, confidence: float = 0.95) -> list[LocalAnswers]:
-        """Counts among the devices that reported, for all queries of the workload, table by table."""
-        return [self._answer(q, confidence) for q in self.plan.queries]
+    def answers(
+        self, confidence: float = 0.95, simultaneous: Together = False, population: bool = False
+    ) -> list[LocalAnswers]:
+        """Counts among the devices that reported, for all queries of the workload, table by table.
 
-    def ask(self, query: str | LinearQuery, confidence: float = 0.95) -> LocalAnswer:
+        `simultaneous` intervals hold for all queries of all tables at once (Sidak's inequality), and with "joint" they
+        are as narrow as the correlation of the answers allows, where reports are subsets, which tell it. For a
+        `population` from which the devices were drawn, they hold in any case where a device reports on one part, and
+        are made to hold where it reports on all of them.
+
+        Guarantees: simultaneous_intervals_cover; joint_is_never_wider_than_sidak; intervals_cover_the_population.
+        """
+        width = self._width(self.plan.queries, confidence, simultaneous)
+        return [self._answer(q, confidence, width, population) for q in self.plan.queries]
+
+    def ask(self, query: str | LinearQuery, confidence: float = 0.95) -> Answer:
         """The count that any linear query asks for, for example "age < 30 and sex = 'F'", as of a release."""
         linear = query_of(self.plan.domain, query)
         names = [self.plan.domain.names[a] for a in linear.attributes]
         return self.rows(names, linear.weights().reshape(1, -1), confidence)[0]
 
-    def rows(self, names: Sequence[str], rows: npt.ArrayLike, confidence: float = 0.95) -> LocalAnswers:
-        """Counts for rows of weights over the cells of these attributes, the last one moving fastest."""
-        return self._answer(self.plan.rows_on(names, rows), confidence)
+    def rows(
+        self,
+        names: Sequence[str],
+        rows: npt.ArrayLike,
+        confidence: float = 0.95,
+        simultaneous: Together = False,
+        population: bool = False,
+    ) -> LocalAnswers:
+        """Counts for rows of weights over the cells of these attributes, the last one moving fastest; options as of
+        `answers`.
+        """
+        queries = self.plan.rows_on(names, rows)
+        return self._answer(queries, confidence, self._width([queries], confidence, simultaneous), population)
 
-    def table(self, *names: str, confidence: float = 0.95) -> LocalAnswers:
+    def table(
+        self, *names: str, confidence: float = 0.95, simultaneous: Together = False, population: bool = False
+    ) -> LocalAnswers:
         """The counts of a table, cell by cell."""
         cells = int(np.prod([self.plan.domain[n].size for n in names], dtype=np.int64))
-        return self.rows(names, np.eye(cells), confidence)
+        return self.rows(names, np.eye(cells), confidence, simultaneous, population)
 
     def totals(self, queries: Queries) -> Array:
         """Counts alone, unbiased for what the plan answers: each part's mean stands for all devices."""
@@ -234,10 +241,50 @@ class Collector:
                 )
             yield i, rows
 
-    def _answer(self, queries: Queries, confidence: float) -> LocalAnswers:
+    def _width(self, tables: Sequence[Queries], confidence: float, simultaneous: Together) -> float | None:
+        """Half width in standard errors of intervals for all queries at once; None for each by itself."""
+        if simultaneous is False:
+            return None
+        count = sum(len(q.rows) for q in tables)
+        covariance = self.covariance(tables) if simultaneous == "joint" and count <= MOST_ANSWERS else None
+        if covariance is None:
+            return half_width(np.empty((count, 0)), confidence, simultaneous == "joint" or simultaneous)
+        w, u = np.linalg.eigh(covariance)
+        return half_width(u * np.sqrt(np.maximum(w, 0.0)), confidence, "joint")
+
+    def covariance(self, tables: Sequence[Queries]) -> Array | None:
+        """Joint covariance of the answers to the queries of some tables, with the sampling of devices; None where the
+        reports do not tell.
+
+        Reports of different parts are independent, but for devices that report on all of them: there the noise is, and
+        the spread of the records is counted in each. So it is at least that of the noise, which makes intervals that
+        hold at once only wider (Anderson 1955).
+
+        Guarantees: covariances_are_those_of_sums.
+        """
+        wanted = [dict(self._requested(queries)) for queries in tables]
+        total = np.zeros((sum(len(q.rows) for q in tables),) * 2)
+        for i in sorted({i for rows in wanted for i in rows}):
+            part, count = self.plan.parts[i], int(self.counts[i])
+            none = np.zeros((1, part.randomizer.cells))
+            rows = np.concatenate(
+                [some.get(i, np.repeat(none, len(q.rows), axis=0)) for some, q in zip(wanted, tables, strict=True)]
+            )
+            products = part.randomizer.products(rows, self.tallies[i])
+            if products is None:
+                return None
+            mean = part.randomizer.totals(rows, self.tallies[i]) / count
+            total += self.reports**2 / (count - 1) * (products / count - np.outer(mean, mean))
+        return total
+
+    def _answer(
+        self, queries: Queries, confidence: float, width: float | None, population: bool = False
+    ) -> LocalAnswers:
         """Counts with standard errors from the spread of each part's reports.
 
         The spread counts the noise and that other devices might have come, so that errors hold for the population too.
+        Only where devices report on all parts, nobody sees how the records vary over these together; a query with
+        range r has a variance of r^2 / 4 at most (Popoviciu 1935), which is added for a population.
         """
         quantile(confidence)  # refuses what is no confidence
         variances = np.zeros(len(queries.rows))
@@ -246,6 +293,8 @@ class Collector:
             mean = randomizer.totals(rows, self.tallies[i]) / count
             spread = randomizer.squares(rows, self.tallies[i]) / count - mean**2
             variances += self.reports**2 / (count - 1) * np.maximum(spread, 0.0)
+        if population and self.plan.split:
+            variances += self.reports * np.ptp(queries.effective_rows, axis=1) ** 2 / 4
         names = tuple(self.plan.domain.names[a] for a in queries.attributes)
         biases = self.reports * queries.bias
-        return LocalAnswers(queries.label, names, self.totals(queries), np.sqrt(variances), biases, confidence)
+        return LocalAnswers(queries.label, names, self.totals(queries), np.sqrt(variances), biases, confidence, width)

@@ -15,7 +15,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.vectors import Vectors, decoded
 from leastnoise.noise import RandomSource, rounded_gaussian
-from leastnoise.privacy import Budget
+from leastnoise.privacy import Budget, gaussian
 from leastnoise.strategies.integer import Rows
 
 NORM = 2**12  # length of the integer columns
@@ -73,6 +73,10 @@ class GaussianVectors(Vectors):
     def keeps(self, epsilon: Fraction, delta: float) -> bool:
         """Whether devices spend no more than epsilon and delta."""
         return delta > 0 and self.mu_squared <= local_budget(epsilon, delta).exact_cost
+
+    def delta_at(self, epsilon: Fraction) -> float:
+        """The least delta at which Gaussian noise keeps this epsilon; rounding and cutting off hide more, not less."""
+        return gaussian.delta_for(sqrt(self.mu_squared), float(epsilon))
 
     def encode(self, cells: IntArray, random_source: RandomSource) -> Payloads:
         """Reports of devices that hold these values; what does not fit is cut off, which hides more, not less."""

@@ -20,12 +20,14 @@ import numpy.typing as npt
 from leastnoise._types import Array, IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.local.intervals import half_widths
-from leastnoise.local.randomized_response import below
+from leastnoise.local.composition import composed
+from leastnoise.local.randomized_response import below, checked_epsilon
 from leastnoise.local.randomizer import Arrays, Randomizer, randomizer_data
 from leastnoise.local.tables import Attributes, Queries, cells_of, lifted, queries_of
 from leastnoise.noise import RandomSource
+from leastnoise.planning.variance import expected_largest_of
 from leastnoise.privacy.cost import fraction_text
+from leastnoise.release.answers import half_widths
 from leastnoise.storage.archive import digest_of
 from leastnoise.workload import Workload
 from leastnoise.workload.families import digest
@@ -216,6 +218,23 @@ class LocalPlan:
             np.int64
         )
 
+    def delta_at(self, epsilon: float | Fraction) -> float:
+        """The least delta that is known at which a report keeps this epsilon: what a plan costs besides its own pair.
+
+        Which part a report is about says nothing, so their deltas count by their shares. Reports on all parts compose:
+        the loss of a choice is its log odds, the opposite or 0, and the worst pair of values of each part is at least
+        as telling as any other (Zhu, Dong and Wang 2022), so sums of losses are enumerated. For Gaussian noise mu^2
+        adds up; where kinds are mixed, only the plan's own pair is known.
+
+        Guarantees: profiles_match_brute_force.
+        """
+        epsilon = checked_epsilon(epsilon)
+        if not self.split:
+            return float(sum(p.fraction * p.randomizer.delta_at(epsilon) for p in self.parts))
+        losses = composed([p.randomizer for p in self.parts], float(epsilon))
+        own = self.delta if epsilon >= self.epsilon else 1.0
+        return own if losses is None else min(losses, own)
+
     # --- answers ------------------------------------------------------------------------------------------------------
 
     def worst_variances(self, queries: Queries) -> Array:
@@ -306,6 +325,16 @@ class LocalPlan:
             for q in self.queries
         ]
         return float(max(results, default=0.0))
+
+    def expected_largest(self, devices: int) -> float:
+        """The expected largest error of all answers of so many devices is at most this, as a share of them, as far as
+        sums of reports are Gaussian: the mean of the largest of independent errors (Sidak 1967), and the bias.
+
+        Guarantees: expected_largest_bounds_a_simulation_of_devices.
+        """
+        variances = np.concatenate([self.worst_variances(q) for q in self.queries])
+        bias = max(float(q.bias.max(initial=0.0)) for q in self.queries)
+        return expected_largest_of(np.sqrt(variances / devices)) + bias
 
     def rows_on(self, names: Sequence[str], rows: npt.ArrayLike, label: str = "") -> Queries:
         """Queries on named attributes, in the order of the domain; rows may be over the cells of the named order."""

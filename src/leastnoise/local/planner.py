@@ -20,6 +20,7 @@ from leastnoise.local.gauss import GaussianVectors, local_budget
 from leastnoise.local.plan import SHARES, SPLIT, LocalPlan, Part, Seat, targets
 from leastnoise.local.randomized_response import Odds, checked_epsilon
 from leastnoise.local.randomizer import Randomizer
+from leastnoise.local.subsets import Subsets
 from leastnoise.local.tables import Queries, queries_of
 from leastnoise.privacy import Budget
 from leastnoise.strategies.norms import gamma_2
@@ -32,6 +33,7 @@ MOST_SUBSET_CELLS = 2048  # values up to which subsets are designed
 MOST_CELLS = 12_000  # values of one table
 WHOLE_CELLS = 256  # cells up to which all attributes together are tried as one table
 GAP = 1e-3
+GAIN = Fraction(1001, 1000)  # of the odds, from which on a delta is spent on them
 LEAST_SPLIT = 1  # epsilon per table below which splitting never pays
 WEAK = 1e-4  # of the strongest direction
 WORST_WORK = 1.2e9  # multiplications of a product, up to which strategies are made for the worst query
@@ -51,7 +53,8 @@ def local_plan(
     population: str = "any",
     seed: int = 0,
 ) -> LocalPlan:
-    """The plan of least variance for the worst query at `epsilon` per device; a delta allows Gaussian noise, too.
+    """The plan of least variance for the worst query at `epsilon` per device; a delta allows Gaussian noise, too, and
+    larger odds of all other reports where that is noticeable.
 
     Variances count times the weights of the workload. With a `bias`, answers may be off by that share of the devices,
     beside less noise; with a number of `devices`, the bias is chosen that makes the widest interval narrowest, often 0.
@@ -114,7 +117,8 @@ class _Settings:
         budget = None if self.delta is None else local_budget(self.epsilon / times, self.delta / times)
         maker = _Maker(self.epsilon / times, budget, self.randomizer, self.population, self.seed)
         parts = _parts(tables, seats, maker)
-        return LocalPlan(self.workload, self.epsilon, _delta(parts, self.delta), parts, layout)
+        pure = all(part.randomizer.keeps(self.epsilon / times, 0.0) for part in parts)
+        return LocalPlan(self.workload, self.epsilon, 0.0 if pure else float(self.delta or 0), parts, layout)
 
 
 def _varying(tables: Sequence[Queries]) -> list[Queries]:
@@ -125,11 +129,6 @@ def _varying(tables: Sequence[Queries]) -> list[Queries]:
 def _check_word(what: str, word: str, words: Sequence[str]) -> None:
     if word not in words:
         raise LeastnoiseError(f"unknown {what} {word!r}; use one of {', '.join(map(repr, words))}")
-
-
-def _delta(parts: Sequence[Part], delta: float | None) -> float:
-    """Delta is spent by Gaussian noise only."""
-    return float(delta or 0) if any(isinstance(p.randomizer, GaussianVectors) for p in parts) else 0.0
 
 
 # --- who reports on what ----------------------------------------------------------------------------------------------
@@ -248,13 +247,22 @@ class _Maker:
                 raise LeastnoiseError(
                     f"{cells:,} values are too many for subsets; use randomizer 'cap' or coarser values"
                 )
-            return [design(rows, seat.shape, odds, self.seed, self.population)] if cells <= MOST_SUBSET_CELLS else []
+            if cells > MOST_SUBSET_CELLS:
+                return []
+            return [self._spending(design(rows, seat.shape, odds, self.seed, self.population))]
         if name == "gaussian":
             return [GaussianVectors.within(_reaching(_strategy(rows)), self.budget)] if self.budget is not None else []
         if self.wanted == "auto" and cells <= MOST_SUBSET_CELLS:
             return []  # subsets include half spaces, with a better estimate (docs/local.md)
         choice = half_space(odds) if name == "half space" else cap(odds)
-        return [Ball(unit_columns(_strategy(rows)), choice)]
+        return [self._spending(Ball(unit_columns(_strategy(rows)), choice))]
+
+    def _spending(self, pure: Subsets | Ball) -> Randomizer:
+        """The randomizer with the odds that a delta allows, where they are noticeably larger."""
+        if self.budget is None or self.budget.delta is None:
+            return pure
+        spending = pure.spending(self.epsilon, self.budget.delta)
+        return spending if spending.odds.ratio > GAIN * pure.odds.ratio else pure
 
 
 def _reaching(strategy: Array) -> Array:

@@ -3,13 +3,18 @@
 Of N candidates a value favours exactly K. Each favoured one is chosen with probability top / total, each other one with
 bottom / total, where total = K top + (N - K) bottom is the same for every value. All of them are integers, so the
 probabilities of any outcome under two values differ by the factor top / bottom at most, and that is at most e^epsilon.
+
+With a delta the odds may be larger. Let d be the most candidates that one value favours and another does not. The
+chance by which outcomes of one value exceed e^epsilon times those of the other is then at most
+
+    delta(epsilon) = d (top - e^epsilon bottom) / total                      (docs/proofs.md, Devices with a delta)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp
+from math import ceil, exp
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +43,7 @@ def checked_epsilon(epsilon: object) -> Fraction:
     raise LeastnoiseError(f"epsilon {epsilon!r} is not a number from 1e-6 to {MOST_EPSILON}; usual ones are 0.5 to 8")
 
 
-def pure_mu(epsilon: Fraction) -> float:
+def pure_mu(epsilon: Fraction | float) -> float:
     """The mu of everything that keeps epsilon: the one at which both error rates are 1 / (1 + e^epsilon).
 
     >>> round(pure_mu(Fraction(1)), 4)
@@ -67,6 +72,25 @@ class Odds:
         result = normal(2 * epsilon, 2 * DIGITS)  # holds e^(x^2/2), here with x^2 = 2 epsilon
         low = result.exponential.low
         return cls(low >> (low.bit_length() - DIGITS), 1 << (DIGITS - (low.bit_length() - result.bits)))
+
+    @classmethod
+    def with_delta(cls, epsilon: Fraction, delta: float, candidates: int, favoured: int, moved: int) -> Odds:
+        """The largest odds with so many bits that are proven to keep epsilon and delta; `moved` is d.
+
+        d (top - e^epsilon bottom) <= delta (K top + (N - K) bottom), solved for top / bottom.
+
+        >>> odds = Odds.with_delta(Fraction(1), 0.1, 2, 1, 1)
+        >>> round(float(odds.ratio), 4), round(float(Choice(2, 1, odds).delta_at(Fraction(1), 1)), 6)
+        (3.1314, 0.1)
+
+        Guarantees: odds_with_a_delta_keep_it_and_are_the_largest.
+        """
+        top, allowed = 2**DIGITS - 1, Fraction(delta)
+        left = moved - allowed * favoured
+        if left <= 0:  # whatever is said is within delta
+            return cls(top, 1)
+        ratio = (moved * cls.within(epsilon).ratio + allowed * (candidates - favoured)) / left
+        return cls(top, max(ceil(top / ratio), 1))
 
     def __post_init__(self) -> None:
         if not 0 < self.bottom <= self.top < 2**DIGITS:
@@ -113,6 +137,20 @@ class Choice:
     def probability(self, favoured: bool) -> Fraction:
         """Exact probability of one candidate."""
         return Fraction(self.odds.top if favoured else self.odds.bottom, self.total)
+
+    def delta_at(self, epsilon: Fraction, moved: int) -> Fraction:
+        """A delta at which outcomes keep epsilon, where values differ in at most `moved` candidates that they favour.
+
+        It is exact but for the lower bound of e^epsilon, which has 40 bits.
+        """
+        if epsilon >= DIGITS:
+            return Fraction(0)
+        above = self.odds.top - Odds.within(epsilon).ratio * self.odds.bottom
+        return max(moved * above / self.total, Fraction(0))
+
+    def keeps(self, epsilon: Fraction, delta: float, moved: int) -> bool:
+        """Whether outcomes are proven to spend no more than epsilon and delta."""
+        return self.odds.keep(epsilon) or (delta > 0 and self.delta_at(epsilon, moved) <= Fraction(delta))
 
     def positions(self, random_source: RandomSource, count: int) -> IntArray:
         """Places in a list that has the favoured candidates first: one uniform integer below `total` decides each."""

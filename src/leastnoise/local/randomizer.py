@@ -39,6 +39,9 @@ class Randomizer(Protocol):
     def keeps(self, epsilon: Fraction, delta: float) -> bool:
         """Whether devices spend no more than epsilon and delta."""
 
+    def delta_at(self, epsilon: Fraction) -> float:
+        """The least delta that is known at which reports keep this epsilon."""
+
     def encode(self, cells: IntArray, random_source: RandomSource) -> Payloads:
         """Reports of devices that hold these values."""
 
@@ -56,6 +59,9 @@ class Randomizer(Protocol):
 
     def squares(self, queries: Array, tally: IntArray) -> Array:
         """Sums of the squared estimates over reports, or what they are at most, in expectation."""
+
+    def products(self, queries: Array, tally: IntArray) -> Array | None:
+        """Sums over reports of the products of the estimates of two queries; None where the tally does not tell."""
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""

@@ -21,6 +21,7 @@ from leastnoise.noise import RandomSource
 
 Payloads = npt.NDArray[np.uint8]  # one row per report
 Members = npt.NDArray[np.bool_]  # one row per subset, one column per value
+MOST_WORK = 2e10  # multiplications up to which subsets of all pairs of values are compared
 _CHUNK = 2**23  # entries of an estimator held at a time
 _SMALL = 1e-9  # share of the largest eigenvalue below which a direction counts as not reported on
 _SEEN = 1e-6  # relative error up to which a query counts as reported on
@@ -65,9 +66,29 @@ class Subsets:
         """Numbers a collector keeps."""
         return len(self.members)
 
+    @cached_property
+    def moved(self) -> int:
+        """The most subsets that hold one value and not another, or as many as that can be."""
+        count, favoured = len(self.members), self.choice.favoured
+        most = min(favoured, count - favoured)
+        if count * self.cells**2 > MOST_WORK:
+            return most
+        held = self.members.astype(np.float32)  # whole numbers below 2^24
+        return min(most, int(favoured - (held.T @ held).min()))
+
     def keeps(self, epsilon: Fraction, delta: float) -> bool:
-        """Whether devices spend no more than epsilon."""
-        return self.odds.keep(epsilon)
+        """Whether devices spend no more than epsilon and delta."""
+        return self.odds.keep(epsilon) or self.choice.keeps(epsilon, delta, self.moved)
+
+    def spending(self, epsilon: Fraction, delta: float) -> Subsets:
+        """The same subsets, with the largest odds that keep epsilon and delta."""
+        return Subsets(
+            self.members, Odds.with_delta(epsilon, delta, len(self.members), self.choice.favoured, self.moved)
+        )
+
+    def delta_at(self, epsilon: Fraction) -> float:
+        """The least delta that is known at which reports keep this epsilon."""
+        return float(self.choice.delta_at(epsilon, self.moved))
 
     # --- device -------------------------------------------------------------------------------------------------------
 
@@ -168,6 +189,11 @@ class Subsets:
         """Sums of the squared estimators over reports."""
         return np.concatenate([self.estimators(queries[s]) ** 2 @ tally for s in _chunks(len(queries), self.tallies)])
 
+    def products(self, queries: Array, tally: IntArray) -> Array | None:
+        """Sums over reports of the products of the estimates of two queries."""
+        h = self.estimators(queries)
+        return (h * tally) @ h.T
+
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""
         return np.concatenate(
@@ -178,8 +204,8 @@ class Subsets:
     # ---------------------------------------------------------------------------
 
     def promised_mu(self, epsilon: Fraction, delta: float) -> float:
-        """The Gaussian privacy that follows from keeping epsilon."""
-        return pure_mu(epsilon)
+        """The Gaussian privacy that follows from keeping epsilon, or from the odds where delta allows larger ones."""
+        return pure_mu(max(float(epsilon), log(self.odds.ratio)) if delta else epsilon)
 
     def log_ratio(self, payloads: Payloads, one: int, other: int) -> Array:
         """Logarithm of the likelihood of each report under one value over that under another."""

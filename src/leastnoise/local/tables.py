@@ -13,11 +13,11 @@ from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
 from leastnoise.algebra.residual import pieces, uniform_baselines
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.nearest import ROOM
 from leastnoise.workload import Block, Workload
 
 Attributes = tuple[int, ...]
 MOST_ENTRIES = 2**26  # of the rows of one table
-ROOM = 4e-6  # of the largest entry, within a bias: what decoding may miss a query by
 _ZERO = 1e-12
 
 

@@ -40,6 +40,10 @@ class Vectors(ABC):
         """The most that sums of the squared estimators are expected to be."""
         return self.moments(queries).max(axis=1) * float(tally[-1])
 
+    def products(self, queries: Array, tally: IntArray) -> Array | None:
+        """Unknown: sums of vectors do not say how the estimates of two queries vary together."""
+        return None
+
     def apart(self, values: IntArray, others: IntArray) -> Array:
         """Squared distances of the vectors, pair by pair."""
         A = np.asarray(self.columns, dtype=np.float64)

@@ -36,11 +36,15 @@ def values_of(attribute: Attribute) -> list[Any]:
     return [show(code) for code in range(attribute.size)]
 
 
-def with_errors(frame: dict[str, Any], what: str, values: Array, errors: Array, width: float) -> pd.DataFrame:
-    """A frame with a number, its standard error and an interval."""
+def with_errors(
+    frame: dict[str, Any], what: str, values: Array, errors: Array, width: float, biases: Array | None = None
+) -> pd.DataFrame:
+    """A frame with a number, its standard error and an interval, after how far its mean may be off, where it may."""
     import pandas as pd
 
     spread = width * errors
+    if biases is not None:
+        frame, spread = frame | {"bias": biases}, spread + biases
     return pd.DataFrame({**frame, what: values, "std_error": errors, "low": values - spread, "high": values + spread})
 
 
@@ -125,7 +129,10 @@ def answers_frame(release: Release, workload: Workload, confidence: float, label
             names = [workload.domain.names[a] for a in subset]
             text = row_labels(workload.domain, block, subset) if labels else range(len(values))
             start = {"group": g, "family": block.label, "attributes": ", ".join(names), "query": text}
-            frames.append(with_errors(start, "answer", values, np.sqrt(variances), width))
+            biases = None
+            if block.is_product:
+                biases = release.answer_biases(subset, [block.family(a).plain for a in subset])
+            frames.append(with_errors(start, "answer", values, np.sqrt(variances), width, biases))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -57,8 +57,14 @@ class PlannedRelease(Release):
         """In words, which counts are published without noise, if any."""
         return ""
 
+    @property
+    def caveat(self) -> str:
+        """What readers of the answers must know beside their errors, if anything."""
+        return ""
+
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
         run = Run.together(origin.run for origin in self.origins)
-        return Privacy.of(self.cost, self.plan.delta, insecure=self.insecure, run=run, exact=self.exact_counts)
+        exact, caveat = self.exact_counts, self.caveat
+        return Privacy.of(self.cost, self.plan.delta, insecure=self.insecure, run=run, exact=exact, caveat=caveat)

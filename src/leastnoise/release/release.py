@@ -21,7 +21,7 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import kinds
-from leastnoise.release.answers import Answer, Joint
+from leastnoise.release.answers import Answer, Bias, Joint
 from leastnoise.release.files import export, interop
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
@@ -116,6 +116,10 @@ class Release(ABC):
         """A linear query, from the language of `ask` or as it is."""
         return query_of(self.domain, query)
 
+    def read(self, query: Query) -> tuple[LinearQuery, float]:
+        """What is read to answer a query, and how far that is from it: its bias, as a share of the rows."""
+        return self.query(query), 0.0
+
     def ask(self, query: Query, confidence: float = 0.95) -> Answer:
         """The answer to any linear query, for example "age between 18 and 30 and sex = 'F'"."""
         return self.ask_many([query], confidence)[0]
@@ -124,8 +128,15 @@ class Release(ABC):
         """Several answers with their joint covariance. Intervals hold all at once if `simultaneous`: by Sidak's
         inequality, or as narrow as the correlation of the answers allows with "joint".
         """
-        values, coordinates = self.joint([self.query(q) for q in queries])
-        return Joint(values, coordinates, confidence, half_width(coordinates, confidence, simultaneous))
+        readings = [self.read(q) for q in queries]
+        linear, shares = [query for query, _ in readings], np.array([share for _, share in readings])
+        if not shares.any():
+            values, coordinates = self.joint(linear)
+            return Joint(values, coordinates, confidence, half_width(coordinates, confidence, simultaneous))
+        values, coordinates = self.joint([*linear, LinearQuery.total(self.domain)])
+        bias = Bias(shares, float(values[-1]), coordinates[-1])
+        width = half_width(bias.ends(coordinates[:-1]), confidence, simultaneous)
+        return Joint(values[:-1], coordinates[:-1], confidence, width, bias)
 
     def total(self, confidence: float = 0.95) -> Answer:
         """The number of rows."""
@@ -146,6 +157,10 @@ class Release(ABC):
         values, coordinates = self.joint(queries)
         shape = tuple(map(len, rows))
         return values.reshape(shape), np.einsum("qk,qk->q", coordinates, coordinates).reshape(shape)
+
+    def answer_biases(self, attributes: Sequence[int], families: Sequence[Family]) -> Array | None:
+        """How far the means of those answers may be from the truth; None where they are unbiased."""
+        return None
 
     def row_answers(self, attributes: Sequence[int], rows: Array) -> tuple[Array, Array]:
         """Answers and variances of queries given by their weights, one row each, on the table of some attributes."""

@@ -167,9 +167,12 @@ class Privacy(Record):
         insecure: bool = False,
         run: Run | None = None,
         exact: str = "",
+        caveat: str = "",
     ) -> Privacy:
-        """The statement of a cost; `exact` says in words which counts are published without noise."""
-        sentences = statement_text(cost, delta, parts, insecure, run)
+        """The statement of a cost; `exact` says in words which counts are published without noise, `caveat` what else
+        readers of the answers must know.
+        """
+        sentences = " ".join(filter(None, [statement_text(cost, delta, parts, insecure, run), caveat]))
         if exact:
             sentences = f"{sentences} {exact}" if insecure else f"{exact} {sentences}"
         return cls.model_validate(

@@ -21,12 +21,14 @@ CHART = 8  # queries of a table from which on it has a chart
 WIDTH, HEIGHT = 640, 160  # of a chart
 
 
-def document(collector: Collector, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
+def document(
+    collector: Collector, *, confidence: float = 0.95, rows: int = ROWS, simultaneous: bool = False
+) -> dict[str, Any]:
     """Everything the page shows, as plain data.
 
     Guarantees: the_page_has_the_numbers_and_no_script; long_answers_are_cut_on_the_page.
     """
-    plan, frame = collector.plan, answers_frame(collector, confidence)
+    plan, frame = collector.plan, answers_frame(collector, confidence, simultaneous)
     shown = frame.head(rows)
     return {
         "software": f"leastnoise {version('leastnoise')}",
@@ -42,6 +44,8 @@ def document(collector: Collector, *, confidence: float = 0.95, rows: int = ROWS
             "caught": caught(float(plan.epsilon), plan.delta),
         },
         "confidence": confidence,
+        "simultaneous": simultaneous,
+        "split": plan.split,
         "fingerprint": plan.fingerprint,
         "reports": collector.reports,
         "rejected": dict(collector.rejected),
@@ -75,9 +79,18 @@ def caught(epsilon: float, delta: float) -> float:
     return min(exp(epsilon) * FALSE_ALARMS + delta, 1 - exp(-epsilon) * (1 - FALSE_ALARMS - delta))
 
 
-def write(collector: Collector, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
+def write(
+    collector: Collector,
+    path: str | Path,
+    *,
+    confidence: float = 0.95,
+    rows: int = ROWS,
+    simultaneous: bool = False,
+) -> dict[str, Any]:
     """Write the report to an HTML file, complete or not at all; returns the numbers behind it."""
-    return write_page(path, lambda: document(collector, confidence=confidence, rows=rows), render)
+    return write_page(
+        path, lambda: document(collector, confidence=confidence, rows=rows, simultaneous=simultaneous), render
+    )
 
 
 def render(fields: dict[str, Any]) -> str:
@@ -174,9 +187,11 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _notes(fields: dict[str, Any]) -> Iterator[str]:
+    how = "all at once" if fields["simultaneous"] else "each"
+    others = "" if fields["split"] else " and for those that might have come instead"
     yield (
-        f"Intervals hold with {100 * fields['confidence']:.4g}% confidence each, for the devices that reported and for "
-        "those that might have come instead. Devices that stayed silent are not counted."
+        f"Intervals hold with {100 * fields['confidence']:.4g}% confidence {how}, for the devices that reported"
+        f"{others}. Devices that stayed silent are not counted."
     )
     if fields["bias"]:
         yield (

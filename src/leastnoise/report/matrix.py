@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from leastnoise.mechanisms.matrix.names import bias_text
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.planning.summary import number, percent_above
 from leastnoise.report.documents import opening
@@ -38,6 +39,7 @@ def document(release: MatrixRelease, *, confidence: float = 0.95, rows: int = RO
         "rmse": plan.rmse,
         "max_std_error": plan.max_std_error,
         "floor": plan.floor or None,
+        "bias": plan.bias or None,
         "rows": [_row(release, place) for place in spaced(plan.queries, rows)],
         "points": [_row(release, place) for place in spaced(plan.queries, POINTS)],
     }
@@ -54,7 +56,14 @@ def spaced(count: int, most: int) -> list[int]:
 
 def _row(release: MatrixRelease, place: int) -> dict[str, Any]:
     value, error = float(release.values[place]), float(release.plan.std_errors[place])
-    return {"place": place, "query": release.plan.label(place), "answer": value, "std_error": error}
+    row = {"place": place, "query": release.plan.label(place), "answer": value, "std_error": error}
+    biases = release.own_biases
+    return row if biases is None else row | {"bias": float(biases[place])}
+
+
+def _reach(fields: dict[str, Any], row: dict[str, Any]) -> float:
+    """Half of the interval of an answer."""
+    return float(fields["width"] * row["std_error"] + row.get("bias", 0.0))
 
 
 def write(release: MatrixRelease, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:
@@ -74,7 +83,7 @@ def render(fields: dict[str, Any]) -> str:
     """
     percent = f"{100 * fields['confidence']:.4g}%"
     body = {
-        "lead": f"Each answer with its {percent} interval. They are unbiased, so they may be negative or fractions.",
+        "lead": f"Each answer with its {percent} interval. {_unbiased(fields)}",
         "chart": _chart(fields),
         "rows": _answers(fields, percent),
         "errors": _errors(fields),
@@ -91,11 +100,19 @@ def render(fields: dict[str, Any]) -> str:
     )
 
 
+def _unbiased(fields: dict[str, Any]) -> str:
+    if fields["bias"] is None:
+        return "They are unbiased, so they may be negative or fractions."
+    return f"They may be negative or fractions; {bias_text(fields['bias'])}."
+
+
 def _glance(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from spent(fields)
     yield "Queries", f"{fields['queries']:,} on {fields['items']:,} items"
     yield "Typical error (RMSE)", number(fields["rmse"])
     yield "Largest standard error", number(fields["max_std_error"])
+    if fields["bias"] is not None:
+        yield "Bias beside the noise", f"up to {100 * fields['bias']:.3g}% of the rows"
     if fields["floor"]:
         yield "Above the proven floor", percent_above(fields["value"] / fields["floor"])
 
@@ -103,7 +120,7 @@ def _glance(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _answers(fields: dict[str, Any], percent: str) -> str:
     body = []
     for row in fields["rows"]:
-        reach, value = fields["width"] * row["std_error"], row["answer"]
+        reach, value = _reach(fields, row), row["answer"]
         digits = max(0, 1 - floor(log10(row["std_error"]))) if row["std_error"] else 1
         cells = (f"{x:,.{digits}f}" for x in (value, row["std_error"], value - reach, value + reach))
         body.append([row["query"], *cells])
@@ -140,7 +157,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _chart(fields: dict[str, Any]) -> str:
     """Answers from left to right: whiskers where they are few, else a line with a band."""
     rows = fields["points"]
-    values, reach = np.array([r["answer"] for r in rows]), fields["width"] * np.array([r["std_error"] for r in rows])
+    values, reach = np.array([r["answer"] for r in rows]), np.array([_reach(fields, r) for r in rows])
     low, high = min(float((values - reach).min()), 0.0), max(float((values + reach).max()), 0.0)
     places = np.array([r["place"] for r in rows])
     x = LEFT + (places + 0.5) / fields["queries"] * (WIDE - LEFT)
@@ -190,4 +207,6 @@ def _notes(fields: dict[str, Any]) -> Iterator[str]:
         yield (
             f"{len(fields['rows']):,} of {fields['queries']:,} answers are listed, evenly spaced; the release has all."
         )
+    if fields["bias"] is not None:
+        yield "The bias is a bound that holds for all data. It is a share of the number of rows, as estimated here."
     yield "Errors are those of the noise alone; sampling and response errors of the data come on top."

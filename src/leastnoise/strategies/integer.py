@@ -145,7 +145,13 @@ class Rows:
 
     @cached_property
     def largest_difference(self) -> int:
-        """Largest squared difference of two columns, or a bound where columns are long."""
+        """Largest squared difference of two columns, or a bound where columns are long.
+
+        Guarantees: rows_that_count_all_alike_make_no_difference.
+        """
+        alike = self.rows.min(axis=1) == self.rows.max(axis=1) if self.rows.size else np.zeros(0, dtype=bool)
+        if alike.any():
+            return Rows(self.rows[~alike], self.shape).largest_difference
         if self.largest_square > EXACT_NORM**2:
             return 4 * self.largest_square
         inner = self._inner()

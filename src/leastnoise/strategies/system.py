@@ -87,8 +87,10 @@ class Measured:
             raise LeastnoiseError("the integer rows do not reach every query; plan the matrix again")
 
     @classmethod
-    def rounded(cls, queries: Array, strategy: Array) -> Measured:
-        """A planned matrix (its scale does not matter) in integers."""
+    def rounded(cls, queries: Array, strategy: Array, total: float = 0.0) -> Measured:
+        """A planned matrix (its scale does not matter) in integers; `total` is the weight of one more row, which counts
+        all items, against its longest column.
+        """
         A = strategy / np.linalg.norm(strategy, axis=0).max()
         first = np.argmax(np.abs(A) > np.abs(A).max(axis=1, keepdims=True) / 2, axis=1)
         A = A * np.where(A[np.arange(len(A)), first] < 0, -1.0, 1.0)[:, None]  # the same plan on every machine
@@ -99,6 +101,8 @@ class Measured:
             # (rounding / scale)^2 / g, together least at g = rounding / scale.
             weak = ceil(SCALE * sqrt(sqrt(n) / SCALE))
             rows = np.concatenate([rows[rows.any(axis=1)], weak * np.eye(n, dtype=np.int64)])
+        if total:
+            rows = np.concatenate([rows, np.full((1, n), ceil(SCALE * total), dtype=np.int64)])
         return cls(queries, rows)
 
     @classmethod

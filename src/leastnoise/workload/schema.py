@@ -68,6 +68,7 @@ EXAMPLES = {
     "max_rows": "{id: person, max_rows: 3}",
     "secret": "secret: env:NAME or secret: file:PATH",
     "adaptive": "adaptive: {select: aim}",
+    "bias": "bias: 0.01",
     "tree": "tree: {targets: [10, 20, 50]}",
     "targets": "[10, 20, 50] or, with several trees, {geo: [10, 20, 50]}",
     "names": "[all, sales]",
@@ -447,6 +448,7 @@ class SpecPart(Part):
     baseline: Baseline = "search"
     solver: Text = "optimal"
     method: Method = "plan"
+    bias: AboveZero | None = None  # of the answers to a matrix, as a share of the rows
     adaptive: AdaptivePart | None = None
     tree: TreePart | None = None
     rows_about: Count | None = None

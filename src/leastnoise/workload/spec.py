@@ -41,7 +41,7 @@ class Spec:
     They are empty where the spec states accuracy targets and leaves the privacy to be found. `rules` (by attribute) and
     `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected. `method`
     says how the release is made; `select` and `rounds` are for adaptive ones, `rows_about` helps "auto" to decide;
-    `tree` has the options of trees.
+    `tree` has the options of trees, `bias` is for matrices.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -64,6 +64,7 @@ class Spec:
     rounds: int | None = None
     rows_about: int | None = None
     tree: dict[str, Any] = field(default_factory=dict)
+    bias: float = 0.0
 
 
 def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
@@ -120,7 +121,14 @@ def parse_spec(
         budget_fields = _protect_size(budget_fields, rules, domain)
     adaptive = _adaptive(document, part)
     tree = {} if part.tree is None else part.tree.model_dump(exclude_unset=True)
-    how = (part.method, adaptive.select, adaptive.rounds, part.rows_about, tree)
+    how = (
+        part.method,
+        adaptive.select,
+        adaptive.rounds,
+        part.rows_about,
+        tree,
+        part.bias or 0.0,
+    )
     return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how)
 
 
@@ -142,6 +150,8 @@ def _check_method(document: Document, part: SpecPart) -> None:
         raise document.error(("workload",), "all nodes of a tree are published; leave 'workload' out, or use 'tree'")
     if part.tree is not None and part.method != "tree":
         raise document.error(("tree",), "tree needs 'method: tree'; add it at the top level")
+    if part.bias is not None and part.method != "matrix":
+        raise document.error(("bias",), "a bias needs 'method: matrix'; add it at the top level, or leave 'bias' out")
     if part.adaptive is not None and part.method not in ("adaptive", "auto"):
         raise document.error(
             ("adaptive",), "adaptive needs 'method: adaptive' or 'method: auto'; add it at the top level"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leastnoise.cli.options import Confidence, Json, ReleaseArgument
+from leastnoise.cli.options import Confidence, Json, ReleaseArgument, Simultaneous
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Answer, LinearQuery, Release, TableRelease
 from leastnoise.release.kinds import load
@@ -51,7 +51,7 @@ def ask(
     path: ReleaseArgument,
     questions: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="Questions, each in quotes.")],
     confidence: Confidence = 0.95,
-    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Intervals that hold all at once.")] = False,
+    simultaneous: Simultaneous = False,
     as_json: Json = False,
 ) -> None:
     """Ask a release any questions: counts with their standard errors and intervals. Costs no privacy, needs no data."""
@@ -59,7 +59,7 @@ def ask(
     queries = [_query(release, question) for question in questions]
     tables = {tuple(release.domain.names[a] for a in term.attributes) for q in queries for term in q.terms}
     with completing(release, path, tables):
-        answers = list(release.ask_many(queries, confidence, simultaneous))
+        answers = list(release.ask_many(questions, confidence, simultaneous))
     _print(questions, answers, release.insecure, simultaneous, as_json)
 
 

@@ -18,7 +18,7 @@ from leastnoise.cli.local_summary import (
     state_json,
     warn,
 )
-from leastnoise.cli.options import Confidence, Json, Shown
+from leastnoise.cli.options import Confidence, Json, Shown, Simultaneous
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.frames import answers_frame, counts_frame
@@ -150,6 +150,7 @@ def answers(
     html: Annotated[Path | None, typer.Option(help="Write a page to look at.")] = None,
     plan: PlanOption = None,
     confidence: Confidence = 0.95,
+    simultaneous: Simultaneous = False,
     as_json: Json = False,
 ) -> None:
     """Answer the queries of the plan from a state, with errors and intervals. Costs no privacy."""
@@ -158,16 +159,16 @@ def answers(
             check_target(file, overwrite=True)
     state = State.load(path, plan)
     if attributes:
-        frame = counts_frame(state.collector, attributes, confidence)
+        frame = counts_frame(state.collector, attributes, confidence, simultaneous)
     else:
-        frame = answers_frame(state.collector, confidence)
+        frame = answers_frame(state.collector, confidence, simultaneous)
     if csv is not None:
         write_table(frame, csv, "csv", {"insecure": state.collector.insecure})
     if html is not None:
-        write_page(state.collector, html, confidence=confidence)
+        write_page(state.collector, html, confidence=confidence, simultaneous=simultaneous)
     influence = largest_influence(state.plan) if attributes else float(frame["influence"].max())
     warn(state)
-    fields = answers_json(state, path, confidence, influence)
+    fields = answers_json(state, path, confidence, influence) | {"simultaneous": simultaneous}
     if as_json:
         rows = json.loads(frame.to_json(orient="records", double_precision=15))
         typer.echo(json.dumps(fields | {"rows": rows}, indent=2))

@@ -1,13 +1,16 @@
 """Releases of plain matrices as folders: header, arrays and names of one, and back; anything wrong is refused.
 
 `measurements.npz` has the noisy integers, the queries and the integers that were measured for them; running totals over
-long horizons need one column of the latter only. `names.json` says what items and queries are called.
+long horizons need one column of the latter only, and where a plan has a bias, what is answered in place of the queries
+is there, too. `names.json` says what items and queries are called.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any, Literal
+
+import numpy as np
 
 from leastnoise.domain.attributes import Attribute
 from leastnoise.errors import LeastnoiseError
@@ -86,12 +89,14 @@ def plan_from(header: Header, called: Called, arrays: Arrays) -> MatrixPlan:
     """The plan of a folder; refused where it is not the one that was written."""
     if header.fingerprint != plan_digest(header.variance, called.counted, arrays):
         raise LeastnoiseError("its noise does not have its fingerprint")
+    requested = arrays.get("queries") if "approximation" in arrays else None
     budget, variance, system = Budget.from_json(header.budget), read_positive_fraction(header.variance), _system(arrays)
     attribute = Attribute.from_json(called.counted)
     if attribute.to_json() != called.counted:
         raise LeastnoiseError("its items have fields that do not belong there")
     names = checked_names(called.queries, len(system.variances))
-    plan = MatrixPlan(system, budget, header.objective, variance, header.floor, counted(attribute, system.items), names)
+    items = counted(attribute, system.items)
+    plan = MatrixPlan(system, budget, header.objective, variance, header.floor, items, names, requested)
     if plan.cost.mu_squared > plan.budget.exact_cost * (1 + Fraction(1, 10**9)):
         raise LeastnoiseError("it costs more than its budget")
     return plan
@@ -100,9 +105,12 @@ def plan_from(header: Header, called: Called, arrays: Arrays) -> MatrixPlan:
 def _system(arrays: Arrays) -> System:
     if set(arrays) == {"column"}:
         return Toeplitz(integers(arrays["column"], "column"))
-    if set(arrays) != {"queries", "strategy"} or arrays["queries"].dtype != "<f8":
+    matrices = [arrays[name] for name in ("queries", "approximation") if name in arrays]
+    if set(arrays) - {"approximation"} != {"queries", "strategy"} or any(m.dtype != "<f8" for m in matrices):
         raise LeastnoiseError("it has neither a matrix of queries nor running totals")
-    queries, strategy = arrays["queries"], integers(arrays["strategy"], "strategy")
+    queries, strategy = matrices[-1], integers(arrays["strategy"], "strategy")
+    if matrices[0].shape != queries.shape or not all(np.isfinite(m).all() for m in matrices):
+        raise LeastnoiseError("what it answers is not a number for each entry of its queries")
     if queries.ndim != 2 or strategy.ndim != 2 or queries.shape[1] != strategy.shape[1]:
         raise LeastnoiseError("its queries and what was measured are on different items")
     if queries.shape[1] > MOST_ITEMS or max(queries.size, strategy.size) > MOST_ENTRIES:

@@ -131,3 +131,8 @@ def parsed(question: str, count: int, numbers: Mapping[str, int]) -> dict[int, f
         place = place_of(name.strip(), count, numbers)
         entries[place] = entries.get(place, 0.0) + (1.0 if sign == "+" else -1.0)
     return entries
+
+
+def bias_text(bias: float) -> str:
+    """What a bias means."""
+    return f"answers may be off by {100 * bias:.3g}% of the rows beside the noise, which errors and intervals count"

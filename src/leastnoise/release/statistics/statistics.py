@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 2**26  # weights of all cumulative counts together: 512 MB
 WHOLE_RANGE = "the noise hides the size of the group: nothing in the range of values is ruled out"
+SAMPLED = "for the population: rows are independent draws, whose sampling error counts as normal"
 UNBOUNDED = "the noise hides the size of the denominator: no finite interval has this confidence"
 
 
@@ -77,6 +78,17 @@ class Ratio:
     var_bottom: float
     covariance: float
     within: tuple[float, float] = (-inf, inf)
+    population: bool = False  # the rows were drawn from one, whose ratio is meant
+
+    def _sampling(self, rows: float) -> tuple[float, float, float]:
+        """Coefficients of the variance that drawing so many rows of the denominator adds to top - r bottom.
+
+        Numbers between l and h with mean r have a variance of at most (h - r) (r - l) = -r^2 + (l + h) r - l h (Bhatia
+        and Davis 2000), which is exact where they are l or h only. So the limits of an interval still solve a quadratic
+        equation: without noise it is Wilson's, without sampling Fieller's.
+        """
+        low, high = self.within
+        return (-rows, rows * (low + high), -rows * low * high) if self.population else (0.0, 0.0, 0.0)
 
     @property
     def value(self) -> float:
@@ -90,8 +102,10 @@ class Ratio:
         """By the delta method; useful only where the denominator is many times its own error."""
         if not self.bottom:
             return inf
-        r = self.top / self.bottom
-        return sqrt(max(self.var_top - 2 * r * self.covariance + r**2 * self.var_bottom, 0.0)) / abs(self.bottom)
+        r = self.value if self.population else self.top / self.bottom
+        square, linear, constant = self._sampling(max(self.bottom, 0.0))
+        noise = self.var_top - 2 * r * self.covariance + r**2 * self.var_bottom
+        return sqrt(max(noise + square * r**2 + linear * r + constant, 0.0)) / abs(self.bottom)
 
     def interval(self, width: float) -> tuple[float, float]:
         """Hull of Fieller's set, the r with |top - r bottom| <= width * its standard error, cut to `within`.
@@ -101,9 +115,10 @@ class Ratio:
         >>> Ratio(3.0, 1.0, 4.0, 4.0, 0.0).interval(1.96)
         (-inf, inf)
         """
-        a = self.bottom**2 - width**2 * self.var_bottom
-        b = self.top * self.bottom - width**2 * self.covariance
-        c = self.top**2 - width**2 * self.var_top
+        square, linear, constant = self._sampling(max(self.bottom, 0.0) + width * sqrt(self.var_bottom))
+        a = self.bottom**2 - width**2 * (self.var_bottom + square)
+        b = self.top * self.bottom - width**2 * (self.covariance - linear / 2)
+        c = self.top**2 - width**2 * (self.var_top + constant)
         root = sqrt(max(b * b - a * c, 0.0))
         least, most = self.within
         if a > 0:
@@ -123,27 +138,46 @@ def _statistic(ratio: Ratio, confidence: float, shift: float, method: str, note:
     low, high = ratio.interval(width)
     hidden = ratio.bottom**2 <= width**2 * ratio.var_bottom
     notes = [(UNBOUNDED if low == -inf else WHOLE_RANGE)] if hidden else []
+    method = f"{method}; {SAMPLED}" if ratio.population else method
     text = "; ".join([*notes, *([note] if note else [])])
     return Statistic(ratio.value + shift, ratio.std_error, low + shift, high + shift, confidence, method, text)
 
 
-def share(release: Release, part: Query, whole: Query = "", confidence: float = 0.95) -> Statistic:
+def share(
+    release: Release, part: Query, whole: Query = "", confidence: float = 0.95, *, population: bool = False
+) -> Statistic:
     """The ratio of two linear queries, for example of those under 30 among all women.
 
-    Where `part` is made of rows of `whole` the interval stays between 0 and 1.
+    Where `part` is made of rows of `whole` the interval stays between 0 and 1. With `population` it is about the people
+    from whom the rows were drawn, independently of each other: sampling errors count, too.
+
+    Guarantees: shares_cover_the_population.
     """
     top, bottom = release.query(part), release.query(whole)
     if not bottom.terms:
         raise LeastnoiseError("the denominator counts nobody; ask for a group that can have members")
     joint = release.ask_many([top, bottom], confidence)
     within = (0.0, 1.0) if _is_part(top, bottom) else (-inf, inf)
-    ratio = _ratio(joint.values, joint.covariance, within)
+    if population and not isfinite(within[0]):
+        raise LeastnoiseError("a share of a population needs a part of the whole; count the same rows in both")
+    ratio = _ratio(joint.values, joint.covariance, within, _drawn(release, population))
     return _statistic(ratio, confidence, 0.0, "ratio of two counts; Fieller interval; delta-method s.e.", "")
 
 
-def _ratio(values: Array, covariance: Array, within: tuple[float, float]) -> Ratio:
+def _drawn(release: Release, population: bool) -> bool:
+    """Whether sampling counts; refused where rows are not independent of each other."""
+    rows = release.cost.neighbours.rows_per_person
+    if population and rows is not None and rows > 1:
+        raise LeastnoiseError(
+            f"a person may have {rows:,} rows here, which are not drawn independently of each other; a population "
+            "needs one row per person"
+        )
+    return population
+
+
+def _ratio(values: Array, covariance: Array, within: tuple[float, float], population: bool) -> Ratio:
     (top, bottom), (vt, vb, c) = values.tolist(), (covariance[0, 0], covariance[1, 1], covariance[0, 1])
-    return Ratio(top, bottom, float(vt), float(vb), float(c), within)
+    return Ratio(top, bottom, float(vt), float(vb), float(c), within, population)
 
 
 def _is_part(part: LinearQuery, whole: LinearQuery) -> bool:
@@ -217,9 +251,17 @@ def _ordered(release: Release, name: str, where: str | None, what: str) -> Group
 
 
 def cdf(
-    release: Release, name: str, where: str | None = None, confidence: float = 0.95, simultaneous: Together = False
+    release: Release,
+    name: str,
+    where: str | None = None,
+    confidence: float = 0.95,
+    simultaneous: Together = False,
+    *,
+    population: bool = False,
 ) -> pd.DataFrame:
     """One row per value: the number of rows up to it and their share of the group, each with its interval.
+
+    With `population` the shares are those of the people from whom the rows were drawn; counts stay those of the rows.
 
     Simultaneous intervals hold for all counts at once, and for all shares at once (by Sidak's inequality, since the
     correlation of the tests behind them depends on the true shares).
@@ -230,39 +272,52 @@ def cdf(
     errors = np.linalg.norm(coordinates, axis=1)
     shown = values_of(group.attribute)
     frame = with_errors({"value": [shown[code] for code in group.possible]}, "count", counts, errors, width)
-    ratios = list(_shares(counts, coordinates))
+    ratios = list(_shares(counts, coordinates, _drawn(release, population)))
     width = quantile(confidence, len(counts) if simultaneous else 1)
     lows, highs = zip(*(ratio.interval(width) for ratio in ratios), strict=True)
     return frame.assign(share=[ratio.value for ratio in ratios], share_low=lows, share_high=highs)
 
 
-def _shares(counts: Array, coordinates: Array) -> Iterator[Ratio]:
+def _shares(counts: Array, coordinates: Array, population: bool) -> Iterator[Ratio]:
     whole = coordinates[-1]
     variances, crossed = np.einsum("vk,vk->v", coordinates, coordinates), coordinates @ whole
     for count, variance, covariance in zip(counts, variances, crossed, strict=True):
-        yield Ratio(
-            float(count), float(counts[-1]), float(variance), float(whole @ whole), float(covariance), (0.0, 1.0)
-        )
+        moments = (float(variance), float(whole @ whole), float(covariance))
+        yield Ratio(float(count), float(counts[-1]), *moments, (0.0, 1.0), population)
 
 
-def quantile_of(release: Release, name: str, q: float, where: str | None = None, confidence: float = 0.95) -> Statistic:
+def quantile_of(
+    release: Release,
+    name: str,
+    q: float,
+    where: str | None = None,
+    confidence: float = 0.95,
+    *,
+    population: bool = False,
+) -> Statistic:
     """The smallest value up to which at least a share q of the group lies.
 
     With C(v) the rows up to v and N all of them, v is the quantile if C(v) - q N >= 0 and C(v - 1) - q N < 0. It is
     ruled out where one of the two is significantly otherwise, each at half of 1 - confidence, so the values left cover
-    the true one with at least the confidence, however small the group. The interval is their hull.
+    the true one with at least the confidence, however small the group. The interval is their hull. With `population`
+    the value is that of the people from whom the rows were drawn: C(v) - q N varies by N q (1 - q) where the share up
+    to v is q, the case that is hardest to rule out, as a binomial count grows with its chance.
 
-    Guarantees: quantile_covers; whole_range_where_nothing_is_known.
+    Guarantees: quantile_covers; whole_range_where_nothing_is_known; quantiles_cover_the_population.
     """
     if not (isinstance(q, int | float) and 0 < q < 1):
         raise LeastnoiseError(f"q is {q!r}, but a quantile lies between 0 and 1; the median is 0.5")
     group = _ordered(release, name, where, "quantiles")
     counts, coordinates = group.cumulative
     above, errors = counts - q * counts[-1], np.linalg.norm(coordinates - q * coordinates[-1], axis=1)
-    estimate = _crossing(above)
-    left = _not_ruled_out(above, quantile(confidence) * errors)
+    estimate, width = _crossing(above), quantile(confidence)
+    if _drawn(release, population):
+        rows = max(float(counts[-1]), 0.0) + width * float(np.linalg.norm(coordinates[-1]))
+        errors = np.hypot(errors, sqrt(rows * q * (1 - q)))
+    left = _not_ruled_out(above, width * errors)
     low, high = min(left.min(initial=estimate), estimate), max(left.max(initial=estimate), estimate)
-    note = "no value is ruled out" if len(left) == len(counts) > 1 else ""
+    notes = ["no value is ruled out"] if len(left) == len(counts) > 1 else []
+    note = "; ".join([*notes, *([SAMPLED] if population else [])])
     return _between(
         group, float(above[estimate]), np.diff(counts, prepend=0.0), (low, estimate, high), confidence, note
     )
@@ -309,10 +364,14 @@ def _labelled(method: str) -> str:
 # --- the mean ---------------------------------------------------------------------------------------------------------
 
 
-def mean(release: Release, name: str, where: str | None = None, confidence: float = 0.95) -> Statistic:
+def mean(
+    release: Release, name: str, where: str | None = None, confidence: float = 0.95, *, population: bool = False
+) -> Statistic:
     """The mean of a numeric attribute: a ratio of two linear queries. Bins count as their midpoints.
 
-    Guarantees: mean_covers; whole_range_where_nothing_is_known.
+    With `population` it is the mean of the people from whom the rows were drawn, independently of each other.
+
+    Guarantees: mean_covers; whole_range_where_nothing_is_known; means_cover_the_population.
     """
     group = Group(release, name, where)
     numbers, note = _numbers(group.attribute)
@@ -320,7 +379,8 @@ def mean(release: Release, name: str, where: str | None = None, confidence: floa
     low, high = float(possible.min()), float(possible.max())
     middle = (low + high) / 2  # moving the origin changes nothing but rounding errors
     joint = release.ask_many([group.weighted(numbers - middle), group.weighted(np.ones(len(numbers)))], confidence)
-    ratio = _ratio(joint.values, joint.covariance, (low - middle, high - middle))
+    within = (low - middle, high - middle)
+    ratio = _ratio(joint.values, joint.covariance, within, _drawn(release, population))
     return _statistic(ratio, confidence, middle, "ratio of sum and count; Fieller interval; delta-method s.e.", note)
 
 

@@ -167,6 +167,17 @@ def test_frames_are_the_answers_of_the_collector(collector):
     assert counts["sex"].tolist() == ["F"] * 6 + ["M"] * 6
 
 
+def test_simultaneous_answers(capsys, collector):
+    """The frame is that of the collector, the page says how intervals hold."""
+    rows = json.loads(ok(capsys, "answers", "s.state", "--simultaneous", "--html", "page.html", "--json"))
+    high = np.concatenate([answers.high for answers in collector.answers(simultaneous=True)])
+    assert rows["simultaneous"] is True
+    assert [row["high"] for row in rows["rows"]] == pytest.approx(high.tolist())
+    assert "confidence all at once" in Path("page.html").read_text()
+    table = json.loads(ok(capsys, "answers", "s.state", "sex", "--simultaneous", "--json"))["rows"]
+    assert table[0]["high"] == pytest.approx(collector.table("sex", simultaneous=True).high[0])
+
+
 def test_answers_as_text_json_and_csv(capsys, collector):
     out = ok(capsys, "answers", "s.state")
     assert out.splitlines()[0] == "5,000 reports at epsilon 1"

@@ -134,6 +134,10 @@ def test_mistakes_are_one_line():
     release = releases()[0]
     with pytest.raises(LeastnoiseError, match="needs a part of the whole"):
         release.share("age = 1", "age = 2", population=True)
+    weighted = ln.LinearQuery.of(DOMAIN, "age", np.arange(6.0)), ln.LinearQuery.of(DOMAIN, "age", 2 * np.arange(6.0))
+    assert release.share(*weighted).high <= 1
+    with pytest.raises(LeastnoiseError, match="a row counts once at most"):
+        release.share(*weighted, population=True)
     budget = ln.Budget(mu=1, rows_per_person=3)
     people = released(ln.plan(ln.Workload(DOMAIN).marginals(ways=1), budget), np.ones((6, 2), dtype=np.int64))
     for ask in (lambda: people.share("age < 2", population=True), lambda: people.quantile("age", 0.5, population=True)):

@@ -158,8 +158,11 @@ def share(
         raise LeastnoiseError("the denominator counts nobody; ask for a group that can have members")
     joint = release.ask_many([top, bottom], confidence)
     within = (0.0, 1.0) if _is_part(top, bottom) else (-inf, inf)
-    if population and not isfinite(within[0]):
-        raise LeastnoiseError("a share of a population needs a part of the whole; count the same rows in both")
+    if population and not (isfinite(within[0]) and _is_part(bottom, LinearQuery.total(release.domain))):
+        raise LeastnoiseError(
+            "a share of a population needs a part of the whole, where a row counts once at most; name a group and a "
+            "part of it"
+        )
     ratio = _ratio(joint.values, joint.covariance, within, _drawn(release, population))
     return _statistic(ratio, confidence, 0.0, "ratio of two counts; Fieller interval; delta-method s.e.", "")
 

@@ -22,6 +22,7 @@ from leastnoise.strategies.norms import gamma_2_approximate, gamma_r
 from leastnoise.theory import EXACT, Question
 from leastnoise.theory.question import BIASES, NEAR
 from leastnoise.theory.tails import Error
+from leastnoise.workload.spec import parse_spec
 from tests.contract.kinds import KINDS
 
 BIAS = 0.05
@@ -354,3 +355,14 @@ def test_more_mistakes_are_one_line():
         ln.matrix_plan(ln.running_totals(2_000), ln.Budget(mu=1), bias=0.1)
     with pytest.raises(LeastnoiseError):
         Stream(ln.matrix_plan(ln.running_totals(8), ln.Budget(mu=1), bias=0.3))
+
+
+def test_specs_state_a_bias():
+    text = KINDS["matrix with a bias"].text
+    assert parse_spec(text).bias == 0.1
+    with pytest.raises(LeastnoiseError, match="a bias needs 'method: matrix'") as error:
+        parse_spec(text.replace("method: matrix", "method: plan"))
+    assert str(error.value).startswith("spec line 5")
+    for bad in ("0", "-1", ".nan"):
+        with pytest.raises(LeastnoiseError, match=r"spec line 5: bias is .*0.01"):
+            parse_spec(text.replace("bias: 0.1", f"bias: {bad}"))

@@ -152,6 +152,8 @@ def _check_method(document: Document, part: SpecPart) -> None:
         raise document.error(("tree",), "tree needs 'method: tree'; add it at the top level")
     if part.bias is not None and part.method != "matrix":
         raise document.error(("bias",), "a bias needs 'method: matrix'; add it at the top level, or leave 'bias' out")
+    if part.bias is not None and not part.bias > 0:
+        raise document.error(("bias",), f"bias is {part.bias:g}, not a share above 0; write for example bias: 0.01")
     if part.adaptive is not None and part.method not in ("adaptive", "auto"):
         raise document.error(
             ("adaptive",), "adaptive needs 'method: adaptive' or 'method: auto'; add it at the top level"

@@ -70,6 +70,21 @@ class State:
         known = self.find(members)
         return None if known is None else known.tables[self.row(members)]
 
+    def alone(self, attributes: Sequence[int]) -> Known | None:
+        """What is known about one attribute set by itself, axes in the order given."""
+        order = self.order(attributes)
+        known = self.find(order)
+        if known is None:
+            return None
+        axes = [order.index(a) for a in attributes]
+        return Known(known.tables[self.row(order)].transpose(axes)[None], known.noise, permuted(known.strategy, axes))
+
+    def regrouped(self, structure: Structure, known: Sequence[Known | None]) -> State:
+        """The state with the same baselines that knows this about the residuals of another structure."""
+        baselines = tuple(self.baselines[self.structure.class_of[c.members[0]]] for c in structure.classes)
+        measured = [None if k is None else (k.noise, k.strategy) for k in known]
+        return State(structure, baselines, tuple(known), measured_errors(structure, baselines, measured))
+
     def row(self, members: Members) -> int:
         """Where an attribute set stands in its orbit."""
         orbit = self.orbit(members)
@@ -143,23 +158,17 @@ def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> St
     # where the classes differ, every attribute is a class of its own, so that axes have one order
     classes = states[0].structure.class_of
     structure = build_structure(Workload(first.domain, blocks), classes.__getitem__ if alike else lambda a: a)
-    known = tuple(_fused([k for s in states if (k := _seen(s, structure, o)) is not None]) for o in structure.orbits)
-    baselines = tuple(states[0].baselines[classes[c.members[0]]] for c in structure.classes)
-    measured = [None if k is None else (k.noise, k.strategy) for k in known]
-    return State(structure, baselines, known, measured_errors(structure, baselines, measured))
+    known = [_fused([k for s in states if (k := _seen(s, structure, o)) is not None]) for o in structure.orbits]
+    return states[0].regrouped(structure, known)
 
 
 def _seen(state: State, structure: Structure, orbit: Orbit) -> Known | None:
     """What one release knows about an orbit of the common structure, axes in the common order."""
     sets = structure.sets(orbit)
-    order = state.order(sets[0].tolist())
-    known = state.find(order)
-    if known is None or state.structure.classes == structure.classes:
-        return known
+    if state.structure.classes == structure.classes:
+        return state.find(state.order(sets[0].tolist()))
     (members,) = sets.tolist()  # classes differ, so there is one set per orbit
-    axes = [order.index(a) for a in members]
-    table = known.tables[state.row(order)].transpose(axes)
-    return Known(table[None], known.noise, permuted(known.strategy, axes))
+    return state.alone(members)
 
 
 def permuted(strategy: Strategy, axes: Sequence[int]) -> Strategy:

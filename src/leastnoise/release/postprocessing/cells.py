@@ -56,13 +56,23 @@ def covariance_map(known: Known) -> Callable[[Array], Array]:
     if factors is None or max((f.cells for f in factors), default=0) > SMALL:
         return lambda s: known.noise * known.strategy.back(known.strategy.half(s)).reshape(s.shape)
     matrices = [f.inverse() for f in factors]
+    multiples = [_multiple(matrix) for matrix in matrices]
+    noise = known.noise * prod(m for m in multiples if m is not None)
 
     def apply(s: Array) -> Array:
-        for axis, matrix in enumerate(matrices):
-            s = along(matrix, s, axis + 1)
-        return known.noise * s
+        for axis, (matrix, multiple) in enumerate(zip(matrices, multiples, strict=True)):
+            if multiple is None:
+                s = along(matrix, s, axis + 1)
+        return noise * s
 
     return apply
+
+
+def _multiple(matrix: Array) -> float | None:
+    """c where a covariance is c (I - J/n): pieces sum to zero along its axis, so that it multiplies them by c."""
+    n = len(matrix)
+    c = float(np.trace(matrix)) / max(n - 1, 1)
+    return c if np.abs(matrix - c * (np.eye(n) - 1 / n)).max() <= 1e-12 * c else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,12 +38,27 @@ SHARE_OF_UNIFORM = 0.5  # in the positive table to which results are shrunk
 
 @dataclass(frozen=True)
 class Certificate:
-    """How close a result is to the exact least-squares solution, in standard errors of any answer."""
+    """How close a result is to the exact least-squares solution: its objective, and one that nothing goes below."""
 
-    distance: float  # at most; sqrt(2 gap)
-    moved: float  # from the unbiased estimate, in the same units; sqrt(2 objective)
+    primal: float
+    dual: float
     steps: int
     shortfall: float = 0.0  # counts were up to this much below zero (where known totals forbid a positive table)
+
+    @property
+    def gap(self) -> float:
+        """By how much the objective exceeds its minimum, at most."""
+        return max(self.primal - self.dual, 0.0)
+
+    @property
+    def distance(self) -> float:
+        """From the exact solution, in standard errors of any answer, at most."""
+        return sqrt(2 * self.gap)
+
+    @property
+    def moved(self) -> float:
+        """From the unbiased estimate, in the same units."""
+        return sqrt(2 * max(self.primal, 0.0))
 
 
 # --- a positive table to shrink to ------------------------------------------------------------------------------------
@@ -141,14 +156,12 @@ class Finish:
         if self.positive is None:
             # exact for the problem with a bound of -shortfall in place of 0
             shortfall = max(0.0, -float(point.tables.min()))
-            gap, energy, share = float(y @ point.tables) + shortfall * float(y.sum()), point.energy, 0.0
-        else:
-            shortfall, share = 0.0, _least_share(point.tables, self.positive.tables)
-            across = sum(float(np.vdot(s, self._positive_moves[n])) for n, s in point.requested.items())
-            rest = 1 - share
-            energy = rest**2 * point.energy + 2 * share * rest * across + share**2 * self.positive.energy
-            gap = energy / 2 - dual
-        return share, Certificate(sqrt(max(2 * gap, 0.0)), sqrt(max(energy, 0.0)), steps, shortfall)
+            return 0.0, Certificate(point.energy / 2, dual - shortfall * float(y.sum()), steps, shortfall)
+        share = _least_share(point.tables, self.positive.tables)
+        across = sum(float(np.vdot(s, self._positive_moves[n])) for n, s in point.requested.items())
+        rest = 1 - share
+        energy = rest**2 * point.energy + 2 * share * rest * across + share**2 * self.positive.energy
+        return share, Certificate(energy / 2, dual, steps)
 
     def excess(self, certificate: Certificate, tolerance: float) -> float:
         """How many times larger than the tolerance the distance or the shortfall is."""

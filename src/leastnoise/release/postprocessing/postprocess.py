@@ -13,6 +13,7 @@ import numpy as np
 
 from leastnoise._types import Array, Progress
 from leastnoise.algebra.residual import powerset
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.postprocessing.nonnegative import Certificate, nonnegative
 from leastnoise.release.postprocessing.totals import Fact, Totals, conditioned, read_facts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 HOLD = 30.0  # how much more a table counts than one with one attribute more (docs/statistics.md)
 TOLERANCE = 0.01
+LEAST_TOLERANCE = 1e-6
 UNBIASED = "unbiased"  # the column beside adjusted counts
 
 
@@ -103,9 +105,8 @@ def adjust(
     `tables` are those that must not be negative (all in reach, unless given). `hold` is by how much more a table counts
     than one with one attribute more when they are moved; with 1 each counts by its own precision alone.
     """
-    for name, value, least in (("hold", hold, 1.0), ("tolerance", tolerance, 1e-6)):
-        if not (isinstance(value, int | float) and least <= value < np.inf):
-            raise LeastnoiseError(f"{name} is {value!r}; use a number from {least:g} on")
+    check_number("hold", hold, 1.0)
+    check_number("tolerance", tolerance, LEAST_TOLERANCE)
     release.need_residuals("adjust()")
     facts = read_facts(release, totals or {})
     steps = [_totals_step(len(facts))] if facts else []
@@ -113,7 +114,7 @@ def adjust(
     estimate, certificate = informed.state, None
     chosen = _chosen(informed, tables) if nonnegative else ()
     if chosen:
-        estimate, certificate = _without_negative(informed.state, chosen, hold, tolerance, progress)
+        estimate, certificate = without_negative(informed.state, chosen, hold, tolerance, progress)
         steps.append(_nonnegative_step(certificate, len(chosen)))
     if round:
         steps.append(ROUNDING)
@@ -121,21 +122,33 @@ def adjust(
     return Adjusted(informed, estimate, chosen, kept, bool(round), tuple(steps), certificate)
 
 
+def check_number(name: str, value: object, least: float) -> None:
+    """Refuse an option that is no number from `least` on."""
+    if not (isinstance(value, int | float) and least <= value < np.inf):
+        raise LeastnoiseError(f"{name} is {value!r}; use a number from {least:g} on")
+
+
+def named_sets(domain: Domain, tables: Iterable[str | Sequence[str]]) -> list[Members]:
+    """The attributes of named tables, each in ascending order."""
+    sets = [tuple(sorted(domain.index(n) for n in ([t] if isinstance(t, str) else t))) for t in tables]
+    if not sets:
+        raise LeastnoiseError("tables is empty; name the tables that must not be negative, or leave it out for all")
+    return sets
+
+
 def _chosen(release: TableRelease, tables: Iterable[str | Sequence[str]] | None) -> tuple[Members, ...]:
     """The widest tables among those asked for; their margins follow."""
-    named = release.tables() if tables is None else ([t] if isinstance(t, str) else list(t) for t in tables)
-    sets = [tuple(sorted(release.domain.index(n) for n in names)) for names in named]
+    sets = named_sets(release.domain, release.tables() if tables is None else tables)
     inside = {some for s in sets for some in powerset(s) if len(some) < len(s)}
     for s in sets:
         release.reach.check_table(s)
-    if not sets:
-        raise LeastnoiseError("tables is empty; name the tables that must not be negative, or leave it out for all")
     return tuple(release.state.order(s) for s in dict.fromkeys(sets) if s not in inside)
 
 
-def _without_negative(
+def without_negative(
     state: State, chosen: Sequence[Members], hold: float, tolerance: float, progress: Progress | None
 ) -> tuple[State, Certificate]:
+    """The closest state in which no chosen table has a negative count; tables that are known exactly stay."""
     open_tables = [members for members in chosen if not _is_known(state, members)]
     if not open_tables:
         return state, Certificate(0.0, 0.0, 0)

@@ -18,9 +18,8 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.algebra.residual import residual, subsets
 from leastnoise.errors import LeastnoiseError
-from leastnoise.planning.integer_plan import measured_errors
 from leastnoise.planning.structure import build_structure
-from leastnoise.release.state import Known, Members, State, permuted
+from leastnoise.release.state import Known, Members, State
 from leastnoise.workload.workload import finite
 
 if TYPE_CHECKING:
@@ -97,10 +96,8 @@ def conditioned(release: TableRelease, facts: Sequence[Fact]) -> TableRelease:
         if not before.noise and not np.allclose(centred(state, members, before.tables[0]), table, atol=1e-6):
             raise LeastnoiseError("the totals disagree with what the release knows exactly; correct them")
         known[number] = Known(table[None], 0.0, before.strategy)
-    measured = [None if k is None else (k.noise, k.strategy) for k in known]
-    errors = measured_errors(state.structure, state.baselines, measured)
     informed = replace(release)
-    object.__setattr__(informed, "state", State(state.structure, state.baselines, tuple(known), errors))
+    object.__setattr__(informed, "state", state.regrouped(state.structure, known))
     return informed
 
 
@@ -125,17 +122,4 @@ def centred(state: State, members: Members, table: Array) -> Array:
 def _apart(state: State) -> State:
     """The same knowledge with every attribute in a class of its own, so that one attribute set can be distinguished."""
     structure = build_structure(state.structure.workload, lambda a: a)
-    known = tuple(_alone(state, tuple(structure.sets(orbit)[0].tolist())) for orbit in structure.orbits)
-    baselines = tuple(state.baselines[state.structure.class_of[c.members[0]]] for c in structure.classes)
-    measured = [None if k is None else (k.noise, k.strategy) for k in known]
-    return State(structure, baselines, known, measured_errors(structure, baselines, measured))
-
-
-def _alone(state: State, members: Members) -> Known | None:
-    order = state.order(members)
-    known = state.find(order)
-    if known is None:
-        return None
-    axes = [order.index(a) for a in members]
-    table = known.tables[state.row(order)].transpose(axes)
-    return Known(table[None], known.noise, permuted(known.strategy, axes))
+    return state.regrouped(structure, [state.alone(structure.sets(orbit)[0].tolist()) for orbit in structure.orbits])

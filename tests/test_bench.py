@@ -50,6 +50,7 @@ OTHERS = {  # no choice of a --baseline
     "norms": "--sizes 2 16 --cells 8 --alphas 0 0.3 0.6 1 --race 6 --large",
     "aim_table2": "--attributes 5 --rows 500 --seeds 1",
     "aim_tradeoff": "--datasets titanic acs --attributes 5 --rows 500 --epsilons 0.1 --seeds 1 2",
+    "grem_lnn": "--dataset titanic --attributes 4 --rows 300 --seeds 1 2 --ways 2 --tolerance 0.05",
     "aim_rounds": "--datasets titanic --attributes 5 --rows 500 --rounds 8 --seeds 1 2",
     "cascade_speed": "--bits 4 6 8 --repeats 30 --fit 4 --memory ideal --dense-bits 6",
     "cascade_runtime": "--bits 2 5 --eigen-bits 2 --repeats 2",

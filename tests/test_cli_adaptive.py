@@ -247,6 +247,22 @@ def test_completed_tables_are_labelled(capsys, out, missing):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("how", ["each", "jointly", "grem-lnn"])
+def test_completed_tables_without_negative_counts(capsys, out, missing, how):
+    command = ("table", out, *missing, "--nonnegative", how)
+    rows = json.loads(call(capsys, *command, "--complete", "--json")[1])["rows"]
+    expected = ln.Release.load(out).complete(nonnegative=how).counts(*missing)
+    assert expected.min() >= 0
+    assert [row["count"] for row in rows] == pytest.approx(expected.ravel())
+    for wrong in (command, (*command[:2], *command[-2:], "--complete")):
+        code, _, err = call(capsys, *wrong)
+        assert (code, err) == (
+            2,
+            "leastnoise: --nonnegative is for completed tables; name the attributes and add --complete\n",
+        )
+
+
+@pytest.mark.long
 def test_completed_tables_as_files(capsys, out, missing):
     code, text, _ = call(capsys, "table", out, *missing, "--complete", "--csv", "t.csv", "--parquet", "t.parquet")
     assert (code, text) == (0, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leastnoise._types import Array, Progress
+from leastnoise._types import Array, Nonnegative, Progress
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.covariance import pieces
@@ -209,12 +209,21 @@ class TableRelease(Release):
         options: dict[str, Any] = {"mixtures": mixtures, "components": components, "replicates": replicates}
         return fit(self, **options, seed=seed, progress=progress)
 
-    def complete(self, *, nonnegative: bool = False, baseline: Mapping[str, Any] | None = None) -> Completion:
+    def complete(
+        self,
+        *,
+        nonnegative: bool | Nonnegative = False,
+        baseline: Mapping[str, Any] | None = None,
+        tables: Iterable[str | Sequence[str]] | None = None,
+        tolerance: float = postprocess.TOLERANCE,
+        progress: Progress | None = None,
+    ) -> Completion:
         """Tables over any attributes, completed with independence where nothing was measured (docs/adaptive.md)."""
         from leastnoise.mechanisms.adaptive.completion import complete
 
         self.need_residuals("complete()")
-        return complete(self, nonnegative=nonnegative, baseline=baseline)
+        options: dict[str, Any] = {"tables": tables, "tolerance": tolerance, "progress": progress}
+        return complete(self, nonnegative=nonnegative, baseline=baseline, **options)
 
     def best_estimate(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
         """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""

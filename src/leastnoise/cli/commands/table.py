@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
+from leastnoise._types import Nonnegative
 from leastnoise.cli.commands.ask import completing, opened, opened_tables
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.errors import LeastnoiseError
@@ -37,11 +38,22 @@ def table(
     complete: Annotated[
         bool, typer.Option("--complete", help="Complete it from what was measured: a biased guess, without intervals.")
     ] = False,
+    nonnegative: Annotated[
+        Nonnegative | None,
+        typer.Option(
+            help="With --complete: no negative counts, in each table by itself or in all of the workload jointly.",
+            show_default=False,
+        ),
+    ] = None,
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
     """Show a table of a release, or without attributes the tables in reach. Costs no privacy, needs no data."""
     files = _files(csv, parquet)
+    _check_alone(
+        nonnegative and not (complete and attributes),
+        "--nonnegative is for completed tables; name the attributes and add --complete",
+    )
     release, note = opened(path), None
     fields: dict[str, Any]
     if queries:
@@ -53,7 +65,7 @@ def table(
         return
     elif complete:
         tables = opened_tables(path)
-        frame, note = tables.complete().table(*attributes), _note(tables, attributes)
+        frame, note = tables.complete(nonnegative=nonnegative or False).table(*attributes), _note(tables, attributes)
         fields = {"attributes": attributes, "completed": True, "note": note}
     else:
         levels = dict(_level(text) for text in level or [])

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from leastnoise._types import Array, Progress
+from leastnoise._types import Array, Nonnegative, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.estimate import BIASED, Estimate
 from leastnoise.estimate.targets import targets_of
 from leastnoise.mechanisms.adaptive.candidates import cell_noise
 from leastnoise.mechanisms.adaptive.completed import Completed, given_baselines, simplex
+from leastnoise.mechanisms.adaptive.grem_lnn import Closure, NonnegativeTables
 from leastnoise.release import TableRelease
 from leastnoise.release.frames import table_frame
+from leastnoise.release.postprocessing.nonnegative import Certificate
+from leastnoise.release.postprocessing.postprocess import LEAST_TOLERANCE, TOLERANCE, check_number, named_sets
 from leastnoise.release.state import Members
+from leastnoise.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,16 +33,17 @@ MIXTURES = 6  # as many as fits usually have
 class Completion:
     """Tables over any attributes. Those that were not measured are completed from those that were: biased guesses.
 
-    All tables agree with each other, unless `nonnegative` repairs each on its own. Those of AIM+GReM are completed as
-    published: evenly, and with what was measured as it is.
+    All tables agree with each other, unless each is made non-negative on its own; jointly they still agree. Those of
+    AIM+GReM are completed as published: evenly, and with what was measured as it is.
 
     Guarantees: equals_the_measured_tables_without_noise; tables_agree;
     completed_releases_keep_the_total_and_the_order_of_names.
     """
 
     release: TableRelease
-    nonnegative: bool = False
+    nonnegative: Nonnegative | None = None
     baseline: Mapping[str, Any] | None = None  # public distributions of some attributes
+    joint: NonnegativeTables | None = None  # where they are to be non-negative jointly
 
     @cached_property
     def _completed(self) -> Completed:
@@ -59,18 +64,35 @@ class Completion:
     @property
     def total(self) -> float:
         """The number of rows."""
-        return self._completed.total
+        return self._completed.total if self.joint is None else float(self.joint.counts(()))
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """How close tables that are non-negative jointly are to the exact solution."""
+        return None if self.joint is None else self.joint.certificate
 
     def counts(self, *names: str) -> Array:
         """The completed counts of a table as an array, one axis per attribute."""
         attributes = [self.release.domain.index(n) for n in names]
-        if len(set(attributes)) < len(attributes):
-            raise LeastnoiseError(f"{' x '.join(names)} has an attribute twice; name each once")
-        ordered = sorted(attributes)
-        values = self._completed.counts(ordered)
-        if self.nonnegative:
+        check_distinct(names)
+        ordered = tuple(sorted(attributes))
+        values = self._completed.counts(ordered) if self.joint is None else self._joint_counts(ordered, names)
+        if self.nonnegative == "each":
             values = self.total * simplex(values.ravel() / self.total).reshape(values.shape)
         return values.transpose([ordered.index(a) for a in attributes])
+
+    def _joint_counts(self, members: Members, names: Sequence[str]) -> Array:
+        assert self.joint is not None
+        if not self.joint.has(members):
+            raise LeastnoiseError(
+                f"{' x '.join(names)} is no table that was made non-negative jointly; name it in tables=[...]"
+            )
+        return self.joint.counts(members)
+
+    def solved(self, tables: Sequence[Members], tolerance: float, progress: Progress | None = None) -> Completion:
+        """The same without negative counts in some tables, which still agree with each other."""
+        closure = Closure(self.release.state, self._completed, tables, self.nonnegative == "grem-lnn")
+        return replace(self, joint=closure.solve(tolerance, progress))
 
     def table(self, *names: str) -> pd.DataFrame:
         """The completed table: one row per cell with its count, which is a biased guess where it was not measured."""
@@ -102,16 +124,56 @@ class Completion:
 
 
 def complete(
-    release: TableRelease, *, nonnegative: bool = False, baseline: Mapping[str, Any] | None = None
+    release: TableRelease,
+    *,
+    nonnegative: bool | Nonnegative = False,
+    baseline: Mapping[str, Any] | None = None,
+    tables: Iterable[str | Sequence[str]] | None = None,
+    tolerance: float = TOLERANCE,
+    progress: Progress | None = None,
 ) -> Completion:
     """Tables over any attributes, completed with independence where nothing was measured. Costs no privacy.
 
     Releases of AIM+GReM are completed as published: evenly where nothing was measured, and without shrinkage.
+    `baseline` has public distributions of some attributes to be used instead of the released ones. With
+    `nonnegative="each"`, or True, every table is moved by itself to the closest one without negative counts and with
+    the same total. With "jointly" the tables of the workload, or `tables`, are moved at once: they agree, and
+    `certificate` says how close they are to the exact solution, within `tolerance` of how far they were moved.
+    "grem-lnn" is the same with the published weights.
 
-    `baseline` has public distributions of some attributes to be used instead of the released ones.
+    Guarantees: equals_the_quadratic_program_in_the_whole_domain; joint_tables_agree_and_nothing_is_negative.
     """
     given_baselines(release.domain, baseline)  # refuses bad ones
-    return Completion(release, nonnegative, baseline)
+    if nonnegative not in (False, True, *get_args(Nonnegative)):
+        raise LeastnoiseError(f"nonnegative is {nonnegative!r}; use 'each', 'jointly' or 'grem-lnn'")
+    completion = Completion(release, "each" if nonnegative is True else nonnegative or None, baseline)
+    if completion.nonnegative in (None, "each"):
+        if tables is not None:
+            raise LeastnoiseError("tables goes with nonnegative='jointly' or 'grem-lnn' only; leave it out")
+        return completion
+    check_number("tolerance", tolerance, LEAST_TOLERANCE)
+    return completion.solved(_chosen(release, tables), tolerance, progress)
+
+
+def _chosen(release: TableRelease, tables: Iterable[str | Sequence[str]] | None) -> list[Members]:
+    """The tables that are named, or those of the workload."""
+    if tables is not None:
+        sets = named_sets(release.domain, tables)
+        for members in sets:
+            check_distinct([release.domain.names[a] for a in members])
+        return sets
+    return [tuple(sorted(s)) for work in _workloads(release) for block in work.blocks for s in block.subsets()]
+
+
+def _workloads(release: TableRelease) -> list[Workload]:
+    """What was asked for."""
+    return [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Refuse a table that names an attribute twice."""
+    if len(set(names)) < len(names):
+        raise LeastnoiseError(f"{' x '.join(names)} has an attribute twice; name each once")
 
 
 def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
@@ -130,8 +192,9 @@ def follows_noise(release: TableRelease, estimate: Estimate) -> bool:
     """Whether the whole workload was measured, and a fit needs as many parameters as there are measured numbers."""
     if parameters(estimate, MIXTURES) < measured_numbers(release):
         return False
-    workloads = [o.adaptive.workload for o in release.origins if o.adaptive is not None] or [release.workload]
-    return all(release.reach.has_table(s) for work in workloads for block in work.blocks for s in block.subsets())
+    return all(
+        release.reach.has_table(s) for work in _workloads(release) for block in work.blocks for s in block.subsets()
+    )
 
 
 def parameters(estimate: Estimate, mixtures: int) -> int:

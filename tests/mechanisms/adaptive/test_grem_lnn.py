@@ -1,5 +1,6 @@
 """GReM-LNN: against a quadratic program over the whole domain, and what its certificate and its tables promise."""
 
+import tracemalloc
 from functools import cache
 from itertools import combinations
 from math import prod
@@ -12,7 +13,10 @@ from scipy.optimize import nnls
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive.candidates import cell_noise
+from leastnoise.mechanisms.adaptive.completed import Completed
+from leastnoise.mechanisms.adaptive.grem_lnn import _centred_cells
 from leastnoise.noise import SeededRandomSource
+from leastnoise.release.postprocessing import nonnegative as solver
 from leastnoise.release.postprocessing.postprocess import HOLD
 from leastnoise.sources import Table
 from leastnoise.workload import Workload
@@ -180,7 +184,31 @@ def test_tables_beyond_those_that_were_solved_for_are_refused():
     joint = released().complete(nonnegative="jointly", tables=[("a", "b")])
     with pytest.raises(LeastnoiseError) as error:
         joint.counts("c", "a")
-    assert str(error.value) == ("c x a is no table that was made non-negative jointly; name it in tables=[...]")
+    assert str(error.value) == ("c x a was not made non-negative jointly with other tables; name it in tables=[...]")
+
+
+def test_too_many_cells_are_refused_before_any_table_is_completed(monkeypatch):
+    monkeypatch.setattr(solver, "MAX_CELLS", 101)  # 24 + 36 + 18 + 24 of the tables of three attributes
+    monkeypatch.setattr(Completed, "counts", None)
+    with pytest.raises(LeastnoiseError, match="the tables have 102 cells, more than the 101 that can be made non-neg"):
+        released().complete(nonnegative="jointly")
+
+
+def test_even_baselines_need_no_square_matrix():
+    """A matrix over 20,000 values would have 3.2 GB."""
+    tracemalloc.start()
+    _centred_cells(np.full(20_000, 1 / 20_000))
+    assert tracemalloc.get_traced_memory()[1] < 10e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("baseline", [np.full(5, 0.2), np.array([0.4, 0.3, 0.2, 0.1, 0.0])], ids=["even", "other"])
+def test_centred_cells_are_measured_with_unit_noise(baseline):
+    """The variance of q in the residual space is |w|^2 of the least w with q = w (I - pi 1^T)."""
+    scale, strategy = _centred_cells(baseline)
+    queries = np.eye(5) - baseline[:, None]
+    half = queries @ np.linalg.pinv(np.eye(5) - np.outer(baseline, np.ones(5)))
+    assert_allclose(strategy.variances(queries) / scale, (half**2).sum(axis=1), rtol=1e-9)
 
 
 @pytest.mark.long

@@ -85,7 +85,7 @@ class Completion:
         assert self.joint is not None
         if not self.joint.has(members):
             raise LeastnoiseError(
-                f"{' x '.join(names)} is no table that was made non-negative jointly; name it in tables=[...]"
+                f"{' x '.join(names)} was not made non-negative jointly with other tables; name it in tables=[...]"
             )
         return self.joint.counts(members)
 

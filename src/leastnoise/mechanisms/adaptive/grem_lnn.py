@@ -16,8 +16,8 @@ value of a dual point, which no solution goes below. The solution is unique, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
@@ -28,10 +28,11 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.mechanisms.adaptive.candidates import maximal
 from leastnoise.mechanisms.adaptive.completed import Completed
 from leastnoise.planning.structure import build_structure
-from leastnoise.release.postprocessing.nonnegative import Certificate
+from leastnoise.release.postprocessing.nonnegative import Certificate, check_cells
 from leastnoise.release.postprocessing.postprocess import HOLD, without_negative
 from leastnoise.release.state import Known, Members, State
 from leastnoise.strategies import KronStrategy, MatrixStrategy, Strategy
+from leastnoise.strategies.integer import Centring
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Marginal
 
@@ -70,10 +71,12 @@ class Closure:
     completed: Completed
     tables: Sequence[Members]  # ascending
     published: bool = False
+    _known_cells: dict[int, tuple[float, Strategy]] = field(default_factory=dict)
 
     def solve(self, tolerance: float, progress: Progress | None = None) -> NonnegativeTables:
         """The closest tables, to within a share of how far they are from the completed ones."""
         chosen = tuple(maximal(list(dict.fromkeys(self.tables))))
+        check_cells(sum(prod(self._domain.shape[a] for a in members) for members in chosen))
         hold = 1.0 if self.published else HOLD
         state, certificate = without_negative(self._closed(chosen), chosen, hold, tolerance, progress)
         return NonnegativeTables(state, chosen, certificate)
@@ -103,15 +106,13 @@ class Closure:
             variance = self._largest
         else:
             variance = PUBLISHED_OTHER if measured is None else PUBLISHED_MEASURED ** len(members)
-        cells = [self._cells[a] for a in members]
+        cells = [self._cells(a) for a in members]
         return variance / prod(scale for scale, _ in cells), KronStrategy(tuple(s for _, s in cells))
 
-    @cached_property
-    def _cells(self) -> Mapping[int, tuple[float, MatrixStrategy]]:
-        """One value after the other of each attribute, centred; strategies have columns up to 1, hence the scales."""
-        baselines = [self.state.baseline(a) for a in range(len(self._domain))]
-        rows = [np.eye(len(pi)) - np.outer(pi, np.ones(len(pi))) for pi in baselines]
-        return {a: (float((r**2).sum(axis=0).max()), MatrixStrategy(r, (len(r),))) for a, r in enumerate(rows)}
+    def _cells(self, attribute: int) -> tuple[float, Strategy]:
+        if attribute not in self._known_cells:
+            self._known_cells[attribute] = _centred_cells(self.state.baseline(attribute))
+        return self._known_cells[attribute]
 
     @cached_property
     def _largest(self) -> float:
@@ -119,3 +120,12 @@ class Closure:
         sizes = self._domain.shape
         values = (self.completed.noise(m) / prod(max(sizes[a] - 1, 1) for a in m) for m in self.completed.known)
         return max((v for v in values if v > 0), default=1.0)
+
+
+def _centred_cells(baseline: Array) -> tuple[float, Strategy]:
+    """One value of an attribute after the other, centred: a strategy, and by what its squares were divided."""
+    n = len(baseline)
+    if np.ptp(baseline) == 0:
+        return (n - 1) / n, Centring(n).strategy()
+    rows = np.eye(n) - np.outer(baseline, np.ones(n))
+    return float((rows**2).sum(axis=0).max()), MatrixStrategy(rows, (n,))

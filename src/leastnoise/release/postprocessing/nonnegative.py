@@ -196,11 +196,7 @@ def nonnegative(
     Guarantees: equals_the_quadratic_program; tables_stay_consistent_and_nothing_negative; certificate_holds.
     """
     problem = Problem(_held(state, hold, max(map(len, tables))), tuple(tables))
-    if problem.size > MAX_CELLS:
-        raise LeastnoiseError(
-            f"the tables have {problem.size:,} cells, more than the {MAX_CELLS:,} that can be made non-negative at "
-            "once; choose some with tables=[...]"
-        )
+    check_cells(problem.size)
     finish = Finish(problem, positive_point(problem))
 
     def excess(certificate: Certificate) -> float:
@@ -216,6 +212,15 @@ def nonnegative(
         assert before is not None
         known[number] = Known(before.tables + move, before.noise, before.strategy)
     return State(state.structure, state.baselines, tuple(known), state.errors), certificate
+
+
+def check_cells(cells: int) -> None:
+    """Refuse tables that are too large to be solved for at once."""
+    if cells > MAX_CELLS:
+        raise LeastnoiseError(
+            f"the tables have {cells:,} cells, more than the {MAX_CELLS:,} that can be made non-negative at once; "
+            "choose some with tables=[...]"
+        )
 
 
 def _held(state: State, hold: float, widest: int) -> State:

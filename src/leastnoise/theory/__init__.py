@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from leastnoise.theory.dual_norm import DualNorm, gamma_2_dual
     from leastnoise.theory.expected import expected_largest_people
+    from leastnoise.theory.inclusion import Conjunctions, conjunction_queries
     from leastnoise.theory.learning import (
         Learned,
         conjunctions,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         sample_complexity_curves,
         sample_complexity_curves_of,
     )
+    from leastnoise.theory.symmetric import SymmetricQueries, marginal_queries, parity_queries
 
 __all__ = [
     "ANY",
@@ -51,12 +53,15 @@ __all__ = [
     "UNBIASED",
     "ApproximateNorm",
     "Certified",
+    "Conjunctions",
     "DualNorm",
     "Learned",
     "Norm",
     "Question",
     "SampleComplexity",
+    "SymmetricQueries",
     "TableWeight",
+    "conjunction_queries",
     "conjunctions",
     "eta",
     "examples_at_least",
@@ -72,7 +77,9 @@ __all__ = [
     "gamma_r",
     "learn",
     "learning_plan",
+    "marginal_queries",
     "parities",
+    "parity_queries",
     "sample_complexity",
     "sample_complexity_curves",
     "sample_complexity_curves_of",

@@ -308,6 +308,32 @@ def test_favoured_sums_against_simulation():
     assert_allclose(ball.along, expected, rtol=0.005)
 
 
+def test_log_moments_of_half_spaces_have_a_closed_form():
+    """E e^(uz) = 2 e^(u^2/2) (p Phi(-u) + q Phi(u)); beyond the table, no less."""
+    chosen = Ball(np.eye(2), half_space(ODDS)).chosen
+    p, q = (float(chosen.choice.probability(favoured)) for favoured in (False, True))
+    for u in (-9.5, -1.03, -0.01, 1e-6, 0.3, 4.7):
+        exact = u**2 / 2 + np.log(2 * (p * norm.cdf(-u) + q * norm.cdf(u))) - chosen.mean * u
+        assert_allclose(float(chosen.log_moments(np.array(u))) * u**2, exact, rtol=1e-6, atol=1e-15)
+    for u in (-30.0, 12.0):
+        exact = u**2 / 2 + np.log(2 * (p * norm.cdf(-u) + q * norm.cdf(u))) - chosen.mean * u
+        assert exact <= float(chosen.log_moments(np.array(u))) * u**2 * (1 + 1e-12)
+
+
+def test_reports_have_the_stated_log_moments(randomizer):
+    """Means of e^(t error) over single reports; for Gaussian noise on devices what is stated is a bound."""
+    n, deviations = 40_000, np.sqrt(np.maximum(randomizer.moments(PREFIX) - PREFIX**2, 0).max(axis=1))
+    for x, sign in ((0, 0.7), (2, -0.7), (4, 0.7)):
+        t = sign / np.maximum(deviations, 1)
+        payloads = randomizer.encode(np.full(n, x), SeededRandomSource(40 + x))
+        errors = _single(randomizer, payloads) @ randomizer.estimators(PREFIX).T - PREFIX[:, x]
+        tilted, stated = np.exp(t * errors), np.exp(randomizer.log_moments(PREFIX, t)[:, x])
+        # 90 means in all: more than 5 standard errors off in one of 10^4 runs
+        off, standard = tilted.mean(axis=0) - stated, tilted.std(axis=0) / np.sqrt(n) + 1e-9
+        assert (off < 5 * standard).all()
+        assert isinstance(randomizer, GaussianVectors) or (off > -5 * standard).all()
+
+
 def test_unit_columns_keep_the_strategy():
     A = np.random.default_rng(0).standard_normal((4, 7))
     values = unit_columns(A)

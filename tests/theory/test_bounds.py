@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 import leastnoise as ln
@@ -16,7 +17,9 @@ from leastnoise.strategies.differences import largest_difference
 from leastnoise.strategies.norms import gamma_2
 from leastnoise.theory import ANY, EXACT, Question, sample_complexity, sample_complexity_curves
 from leastnoise.theory.floors import _misleads, overlap, two_datasets, two_populations, unbiased_reports
-from leastnoise.theory.tails import Error, bounded_people, people
+from leastnoise.theory.tails import Error, Reports, people
+from tests.local.cases import KINDS as RANDOMIZERS
+from tests.local.cases import PREFIX, randomizers
 from tests.refusals import refusal
 from tests.shell import call
 
@@ -106,6 +109,19 @@ def test_enough_reports_are_enough():
     assert np.mean(np.abs(counts @ h.T / n - truth).max(axis=1) <= alpha) > 0.95 - 0.054
 
 
+@pytest.mark.parametrize("name", RANDOMIZERS)
+def test_chernoff_is_below_bernstein(name):
+    """With the moments of a report no more people are needed than with its variance and its reach."""
+    randomizer, confidence = randomizers()[name], 0.95
+    variances = np.maximum(randomizer.moments(PREFIX) - PREFIX**2, 0.0)
+    reach = randomizer.influence(PREFIX) + np.abs(PREFIX).max(axis=1)
+    reports = Reports(variances, lambda t: randomizer.log_moments(PREFIX, t))
+    for alpha in (0.001, 0.05, 0.3, 2.0):
+        rates = alpha**2 / (2 * (variances.max(axis=1) + reach * alpha / 3))
+        bernstein = brentq(lambda n, r=rates: 2 * np.exp(-n * r).sum() - 1 + confidence, 0, 1e3 / rates.min())
+        assert reports.people(alpha, Error("max", confidence)) <= np.ceil(bernstein * (1 + 1e-5))
+
+
 # --- small cases by hand ----------------------------------------------------------------------------------------------
 
 
@@ -171,8 +187,9 @@ def test_sizes_of_errors_by_hand():
     assert_allclose((1 - 2 * norm.sf(mixed)) * (1 - 2 * norm.sf(mixed / 2)), 0.9)
     assert people(10.1, 0.5) == 21
     assert people(10.1, 0.5, power=0.5) == 409
-    n = bounded_people(np.array([[1.0]]), np.array([3.0]), 0.1, Error("max"))
-    assert_allclose(2 * np.exp(-n * 0.01 / (2 * 1.1)), 0.05, rtol=1e-2)
+    n = Reports(np.array([[4.0]]), lambda t: 2 * t[:, None] ** 2).people(0.1, Error("max"))  # Gaussian reports
+    assert_allclose(2 * np.exp(-n * 0.01 / (2 * 4)), 0.05, rtol=1e-2)
+    assert Reports(np.zeros((2, 1)), lambda t: 0 * t[:, None]).people(0.1, Error("max")) == 1
     assert unbiased_reports(0.0, 1.0, 0.1, 1.0) == 1
 
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import log, sqrt
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, ndtr
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.directions import EXACT_ROWS, UNIT, Floats, all_floats, floats, largest
+from leastnoise.local.favoured import Along, favoured_sum
 from leastnoise.local.randomized_response import Choice, Odds, pure_mu
 from leastnoise.local.subsets import Payloads
 from leastnoise.local.vectors import Vectors, decoded
@@ -147,17 +147,19 @@ class Ball(Vectors):
     # --- estimates ----------------------------------------------------------------------------------------------------
 
     @cached_property
+    def chosen(self) -> Along:
+        """The chosen direction along the vector."""
+        return Along(self.choice)
+
+    @property
     def gain(self) -> float:
         """Expected length of the chosen direction along the vector, in standard deviations."""
-        difference = self.choice.probability(True) - self.choice.probability(False)
-        return float(difference) * _favoured_sum(self.choice.candidates // 2, self.choice.favoured, 1)
+        return self.chosen.mean
 
-    @cached_property
+    @property
     def along(self) -> float:
         """Second moment of the chosen direction along the vector; across it, 1."""
-        inside = _favoured_sum(self.choice.candidates // 2, self.choice.favoured, 2)
-        outside = self.choice.candidates - inside
-        return float(self.choice.probability(True)) * inside + float(self.choice.probability(False)) * outside
+        return self.chosen.square
 
     def estimators(self, queries: Array) -> Array:
         """R, scaled so that R times the sum of directions is unbiased, and what each report adds."""
@@ -170,6 +172,14 @@ class Ball(Vectors):
         along = queries - c  # of R on the vector of each value
         noise = (np.sum(R**2, axis=1, keepdims=True) + (self.along - 1) * along**2) / self.gain**2
         return noise + 2 * c * along + c**2
+
+    def log_moments(self, queries: Array, t: Array) -> Array:
+        """ln E e^(t error) of each query's estimator (row, with its own t) under each value (column).
+
+        Along the vector the error has the tails of `Along`, across it those of a Gaussian.
+        """
+        R, c = decoded(queries, self.columns, self._inverse)
+        return cap_log_moments(self.chosen, np.sum(R**2, axis=1, keepdims=True), queries - c, t[:, None])
 
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""
@@ -238,22 +248,14 @@ def half_space(odds: Odds) -> Choice:
 
 def cap(odds: Odds, candidates: int = CAP) -> Choice:
     """The number of favoured directions with the largest gain."""
-    sums = [_favoured_sum(candidates // 2, K, 1) for K in range(1, candidates // 2 + 1)]
+    sums = [favoured_sum(candidates // 2, K, 1) for K in range(1, candidates // 2 + 1)]
     choices = [Choice(candidates, K, odds) for K in range(1, candidates // 2 + 1)]
     gains = [float(c.probability(True) - c.probability(False)) * s for c, s in zip(choices, sums, strict=True)]
     return choices[int(np.argmax(gains))]
 
 
-@lru_cache(maxsize=1024)
-def _favoured_sum(pairs: int, favoured: int, power: int) -> float:
-    """Expected sum of z^power over the `favoured` largest of `pairs` Gaussians and their opposites (at most half)."""
-    from scipy.integrate import quad
-
-    if favoured > pairs:
-        raise LeastnoiseError(f"{favoured} of {2 * pairs} directions are favoured; favour at most half of them")
-
-    def density(z: float) -> float:
-        among = bdtr(favoured - 1, pairs - 1, 2 * ndtr(-z)) if pairs > 1 else 1.0
-        return float(z**power * 2 * np.exp(-z * z / 2) / sqrt(2 * np.pi) * among)
-
-    return pairs * float(quad(density, 0, 12, epsabs=1e-13, epsrel=1e-11, limit=200)[0])
+def cap_log_moments(chosen: Along, squares: Array, along: Array, t: Array) -> Array:
+    """ln E e^(t error) of a query with |R_q|^2 = `squares` that has `along` on the vector of a value."""
+    u = t / chosen.mean
+    result: Array = u**2 * ((squares - along**2) / 2 + along**2 * chosen.log_moments(u * along))
+    return result

@@ -109,6 +109,16 @@ class GaussianVectors(Vectors):
         noise = float(self.variance + Fraction(1, 12))  # rounding to integers adds 1/12
         return np.sum(self.estimators(queries)[:, :-1] ** 2, axis=1, keepdims=True) * noise + queries**2
 
+    def log_moments(self, queries: Array, t: Array) -> Array:
+        """ln E e^(t error), at most, of each query's estimator (row, with its own t) under each value (column).
+
+        A Gaussian that is rounded to integers is one plus an error of at most 1/2, whose part is Hoeffding's
+        (h t)^2 / 8 for each entry h of the estimator; the two together by Cauchy and Schwarz.
+        """
+        h = self.estimators(queries)[:, :-1]
+        squares = np.sum(h**2, axis=1, keepdims=True) * (sqrt(float(self.variance)) + 0.5) ** 2
+        return np.broadcast_to(t[:, None] ** 2 * squares / 2, queries.shape)
+
     def influence(self, queries: Array) -> Array:
         """How far one report, however it was made, moves each answer at most."""
         h = np.abs(self.estimators(queries))

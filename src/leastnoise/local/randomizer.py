@@ -54,6 +54,9 @@ class Randomizer(Protocol):
     def moments(self, queries: Array) -> Array:
         """Second moment of each query's estimate from one report (row) under each value (column)."""
 
+    def log_moments(self, queries: Array, t: Array) -> Array:
+        """ln E e^(t error), at most, of each query's estimate (row, with its own t) under each value (column)."""
+
     def totals(self, queries: Array, tally: IntArray) -> Array:
         """Sums of the estimates over reports: the unbiased answers."""
 

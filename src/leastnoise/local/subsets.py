@@ -180,6 +180,14 @@ class Subsets:
             out[some] = self.estimators(queries[some]) ** 2 @ probabilities
         return out
 
+    def log_moments(self, queries: Array, t: Array) -> Array:
+        """ln E e^(t error) of each query's estimator (row, with its own t) under each value (column), exactly."""
+        out, probabilities = np.empty(queries.shape), self.probabilities()
+        for some in _chunks(len(queries), self.tallies):
+            tilted = np.expm1(t[some, None] * self.estimators(queries[some]))
+            out[some] = np.log1p(tilted @ probabilities) - t[some, None] * queries[some]
+        return out
+
     def totals(self, queries: Array, tally: IntArray) -> Array:
         """Sums of the estimators over reports, without making them."""
         means, back = self._solved(queries)

@@ -31,7 +31,7 @@ from leastnoise.theory.floors import added_noise, two_datasets, two_populations,
 from leastnoise.theory.ladder import Ladder, factors_alone, one_direction
 from leastnoise.theory.queries import MOST_CELLS, MOST_ENTRIES, QueriesLike, factors_of, has_weights
 from leastnoise.theory.sphere import Spectrum, any_reports, spectra
-from leastnoise.theory.tails import Error, Kind, at_least, bounded_people, people
+from leastnoise.theory.tails import Error, Kind, Reports, at_least, people
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -411,13 +411,13 @@ class Question:
         """Reports with epsilon alone: caps of a factorization, subsets, and caps of approximate factorizations."""
         if self.dense is None or self.dense.size > MOST_REPORTED:
             return
-        exact = min(bounded_people(*self._caps[i], alpha, self.error) for i in range(len(self.solved)))
+        exact = min(reports.people(alpha, self.error) for reports in self._caps)
         yield Bound("local", "enough", f"{EXACT}, caps", "epsilon", exact)
         if self.dense.shape[1] <= MOST_SUBSETS:
-            number = bounded_people(*_spread(self.subsets, self.dense), alpha, self.error)
+            number = _reports_of(self.subsets, self.dense).people(alpha, self.error)
             yield Bound("local", "enough", f"{EXACT}, subsets", "epsilon", number)
         near = [
-            bounded_people(*_spread(self._cap(A), R @ A), alpha * (1 - share), self.error)
+            _reports_of(self._cap(A), R @ A).people(alpha * (1 - share), self.error)
             for share, R, A in self._near(alpha)
             if A.any()
         ]
@@ -428,9 +428,9 @@ class Question:
         return Ball(unit_columns(A), cap(Odds.within(self.epsilon)))
 
     @cached_property
-    def _caps(self) -> list[tuple[Array, Array]]:
+    def _caps(self) -> list[Reports]:
         assert self.dense is not None
-        return [_spread(self._cap(kron_all([p.A for p in norm.parts])), self.dense) for _, norm in self.solved]
+        return [_reports_of(self._cap(kron_all([p.A for p in norm.parts])), self.dense) for _, norm in self.solved]
 
     @cached_property
     def subsets(self) -> Randomizer:
@@ -476,7 +476,7 @@ class Question:
         return bool(self.ranges.max() <= 2 * alpha)
 
 
-def _spread(randomizer: Randomizer, rows: Array) -> tuple[Array, Array]:
-    """Variance per report of each query (row) and value (column), and how far a report may be off."""
+def _reports_of(randomizer: Randomizer, rows: Array) -> Reports:
+    """Errors per report of each query (row) and value (column)."""
     variances = np.maximum(randomizer.moments(rows) - rows**2, 0.0)
-    return variances, randomizer.influence(rows) + np.abs(rows).max(axis=1)
+    return Reports(variances, lambda t: randomizer.log_moments(rows, t))

@@ -193,7 +193,7 @@ class SymmetricQueries:
         """
         if len(self.levels) > 1:
             raise LeastnoiseError(
-                f"approximate norms are for queries on sets of one size, got {len(self.levels)}; give one number as ways"
+                f"approximate norms are for queries on sets of one size, not {len(self.levels)}; give one number as ways"
             )
         from leastnoise.theory.profiles import nearest_profile
 

@@ -1,7 +1,8 @@
-"""From the spread of errors to a number of people: exact Gaussian tails, and Bernstein's for bounded reports."""
+"""From the spread of errors to a number of people: exact Gaussian tails, and Chernoff's bound for reports."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Literal, get_args
@@ -15,6 +16,9 @@ from leastnoise.errors import LeastnoiseError
 Kind = Literal["max", "worst", "rms"]
 MOST_PEOPLE = 1e18
 _ROUNDING = 1e-9  # relative; spent on the safe side
+_MOMENTS = 1e-6  # the same for logarithms of moments, which are read from tables
+RATIO, TRIES = 1.4, 12
+FACTORS = RATIO ** np.arange(-5.0, 4.0)  # of the t of a Gaussian, that Chernoff's bound tries
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Error:
         if not (isinstance(self.confidence, int | float) and 0.5 < self.confidence < 1):
             raise LeastnoiseError(f"confidence {self.confidence!r} is not between 0.5 and 1; a usual one is 0.95")
 
-    def size(self, deviations: Array, repeat: int = 1) -> float:
+    def size(self, deviations: Array, repeat: float | Array = 1) -> float:
         """The error that Gaussian errors with these standard deviations have, each of them `repeat` times.
 
         For "max", Sidak's inequality: whatever their correlation, Gaussian errors keep their bounds at once at least as
@@ -48,11 +52,11 @@ class Error:
         if self.kind == "worst":
             return float(deviations.max())
         if self.kind == "rms":
-            return float(np.sqrt(np.mean(deviations**2)))
-        s, times = np.unique(deviations[deviations > 0], return_counts=True)
+            return float(np.sqrt(np.average(deviations**2, weights=np.broadcast_to(repeat, deviations.shape))))
+        s, which = np.unique(deviations[deviations > 0], return_inverse=True)
         if not len(s):
             return 0.0
-        counts = times * float(repeat)
+        counts = np.bincount(which, weights=np.broadcast_to(repeat, deviations.shape)[deviations > 0])
 
         def excess(t: float) -> float:
             outside = np.log(2) + log_ndtr(-t / s)
@@ -80,25 +84,72 @@ def at_least(needed: float) -> int:
     return max(ceil(min(needed, MOST_PEOPLE) * (1 - _ROUNDING)), 1)
 
 
-def bounded_people(variances: Array, reach: Array, alpha: float, error: Error) -> int:
-    """The fewest people for sums of independent bounded reports: `variances` (query, value), `reach` per query.
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """Errors of independent reports: variances (query, value), and ln E e^(t error) for a t of each query, alike."""
 
-    For "max", Bernstein's inequality and the union bound: P(|mean| > a) <= 2 exp(-n a^2 / (2 (v + b a / 3))).
-    """
+    variances: Array
+    log_moments: Callable[[Array], Array]
+
+    def people(self, alpha: float, error: Error, counts: float | Array = 1.0) -> int:
+        """The fewest people, by these bounds; each query stands for so many (for "max").
+
+        For "max", Chernoff's bound for the mean error of n people with any values, and the union bound over queries:
+        P(mean error >= a) <= exp(-n (t a - ln E e^(t error))) for every t > 0 and the value where it is largest. With
+        the exact moments of a report this is the subgaussian tail of ENU Lemma 9 (3), with its constant.
+
+        Guarantees: chernoff_is_below_bernstein; enough_reports_are_enough.
+        """
+        if error.kind == "rms":
+            return people(sqrt(float(self.variances.mean(axis=0).max())), alpha, 0.5)
+        if error.kind == "worst":
+            return people(sqrt(float(self.variances.max())), alpha, 0.5)
+        rates, counts = self._rates(alpha), np.broadcast_to(counts, len(self.variances))
+        noisy = np.isfinite(rates).all(axis=0)
+        return _with_rates(rates[:, noisy], counts[noisy], 1 - error.confidence) if noisy.any() else 1
+
+    def _rates(self, alpha: float) -> Array:
+        """t alpha - ln E e^(t error) for errors above and below, at a good t: (2, query); any t is valid.
+
+        A Gaussian would have t = alpha / variance; the rate is concave in t.
+        """
+        with np.errstate(divide="ignore"):
+            start = alpha / self.variances.max(axis=1)
+        noisy = np.isfinite(start)
+        start = np.where(noisy, start, 0.0)
+        results = [self._best_rates(sign, start, alpha) for sign in (1.0, -1.0)]
+        return np.where(noisy, np.stack(results) * (1 - _MOMENTS), np.inf)
+
+    def _best_rates(self, sign: float, start: Array, alpha: float) -> Array:
+        """The best t around the start; around smaller ones where errors have so long a tail that none of these helps."""
+        for _ in range(TRIES):
+            rates = _largest(lambda t: t * alpha - self.log_moments(sign * t).max(axis=1), start)
+            if (rates[start > 0] > 0).all():
+                break
+            start = np.where(rates > 0, start, start / RATIO ** len(FACTORS))
+        return rates
+
+
+def _largest(curve: Callable[[Array], Array], start: Array) -> Array:
+    """The largest of a concave function of t for each query: on a grid around the start, then where a parabola peaks."""
+    values = np.stack([curve(start * factor) for factor in FACTORS])
+    at = np.clip(np.argmax(values, axis=0), 1, len(FACTORS) - 2)
+    below, here, above = (np.take_along_axis(values, (at + k)[None], axis=0)[0] for k in (-1, 0, 1))
+    curved = below - 2 * here + above
+    step = np.divide((below - above) / 2, curved, out=np.zeros(len(start)), where=curved < 0)
+    return np.asarray(np.maximum(values.max(axis=0), curve(start * FACTORS[at] * RATIO ** np.clip(step, -1, 1))))
+
+
+def _with_rates(rates: Array, counts: Array, failing: float) -> int:
+    """The least n with a sum over queries of counts times e^(-n rate), above and below, of at most `failing`."""
     from scipy.optimize import brentq
 
-    if error.kind == "rms":
-        return people(sqrt(float(variances.mean(axis=0).max())), alpha, 0.5)
-    if error.kind == "worst":
-        return people(sqrt(float(variances.max())), alpha, 0.5)
-    spread = 2 * (variances.max(axis=1) + reach * alpha / 3)
-    rate = alpha**2 / spread[spread > 0]
-    if not len(rate):
-        return 1
+    if not (rates > 0).all():
+        raise LeastnoiseError("so small an alpha needs more than 1e18 people; use a larger one")
 
     def excess(n: float) -> float:
-        return float(np.log(2 * np.exp(-n * rate).sum() + 1e-300) - np.log(1 - error.confidence))
+        return float(np.log((np.exp(-n * rates) @ counts).sum() + 1e-300) - np.log(failing))
 
-    high = float(np.log(2 * len(rate) / (1 - error.confidence)) / rate.min())
+    high = float(np.log(2 * counts.sum() / failing) / rates.min())
     needed = float(brentq(excess, 0.0, high * (1 + _ROUNDING), rtol=1e-12))
     return people(needed, 1.0)

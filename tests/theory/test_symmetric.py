@@ -16,7 +16,7 @@ from leastnoise.theory import (
     marginal_queries,
     parity_queries,
 )
-from leastnoise.theory.profiles import level_witness
+from leastnoise.theory.profiles import levels_witness
 from leastnoise.theory.symmetric import Level, SymmetricQueries
 from leastnoise.theory.witness import SCALES, Witness
 from tests.every import for_every
@@ -109,29 +109,27 @@ def test_inner_products_of_columns_match_dense_ones():
         assert_allclose(queries.inner_products(parts)[differ], W.T @ W, atol=1e-9)
 
 
-@for_every(name=[name for name, queries in FAMILIES.items() if len(queries.levels) == 1])
-def test_witnesses_of_a_level_match_dense_ones(name):
+@for_every(name=FAMILIES)
+def test_witnesses_of_levels_match_dense_ones(name):
     """All numbers of a witness are those of the moves written out for every query, parities with every sign."""
-    (level,) = FAMILIES[name].levels
-    level = replace(level, patterns=level.values**level.ways)
-    queries = SymmetricQueries((level,))
+    levels = [replace(level, patterns=level.values**level.ways) for level in FAMILIES[name].levels if level.ways]
     for height in (0.02, 0.1):
-        ours = level_witness(level, height)
-        g = ours.M[0] / ours.s
-        moves = SymmetricQueries((Level(level.attributes, level.values, tuple(g), level.patterns),))
-        s = np.full(queries.cells, 1 / queries.cells)
-        dense = Witness(queries.rows(), np.full(queries.count, 1 / queries.count), s, moves.rows() * s)
+        ours = levels_witness(levels, height)
+        profiles = [row[: level.ways + 1] / level.shares for row, level in zip(ours.M, levels, strict=True)]
+        moves = SymmetricQueries(tuple(replace(a, profile=tuple(g)) for a, g in zip(levels, profiles, strict=True)))
+        queries = SymmetricQueries(tuple(levels))
+        s, counts = np.full(queries.cells, 1 / queries.cells), queries.counts.astype(int)
+        dense = Witness(queries.rows(), np.repeat(ours.p / counts, counts), s, moves.rows() * s)
         assert_allclose(dense.M.sum(axis=1), 0, atol=1e-12)
         assert (np.abs(dense.M) <= s * (1 + 1e-12)).all()
         for epsilon in (0.5, 2.0):
-            assert_allclose(
-                ours.information_bound(ours.p, epsilon), dense.information_bound(dense.p, epsilon), rtol=1e-6
-            )
+            bounds = (w.information_bound(w.p, epsilon) for w in (ours, dense))
+            assert_allclose(*bounds, rtol=1e-6)
             assert_allclose(ours.largest_tilt(epsilon), dense.largest_tilt(epsilon), rtol=1e-9)
-        assert_allclose(dense.heights, ours.heights[0], rtol=1e-9)
-        assert_allclose(dense.moments(SCALES[0]), np.repeat(ours.moments(SCALES[0]), queries.count, axis=1), rtol=1e-9)
-        assert_allclose(dense.one_way[1], ours.one_way[1][0], rtol=1e-9)
-        assert (dense.one_way[0] == ours.one_way[0][0]).all()
+        assert_allclose(dense.heights, np.repeat(ours.heights, counts), rtol=1e-9)
+        assert_allclose(dense.moments(SCALES[0]), np.repeat(ours.moments(SCALES[0]), counts, axis=1), rtol=1e-9)
+        assert_allclose(dense.one_way[1], np.repeat(ours.one_way[1], counts), rtol=1e-9)
+        assert (dense.one_way[0] == np.repeat(ours.one_way[0], counts)).all()
 
 
 def test_levels_that_do_not_exist_are_refused():

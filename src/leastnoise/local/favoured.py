@@ -63,7 +63,10 @@ class Along:
         return np.where(near, _table(self)(np.clip(tilt, -_WIDEST, _WIDEST)), far)
 
     def table(self) -> CubicSpline:
-        """`log_moments` between -10 and 10: E e^(u z) = e^(u^2/2) (N p + N (q - p) F(u)), F(u) the mean of f under a Gaussian of mean u."""
+        """`log_moments` between -10 and 10.
+
+        E e^(u z) = e^(u^2/2) (N p + N (q - p) F(u)), F(u) the mean of f under a Gaussian of mean u.
+        """
         from scipy.integrate import simpson
         from scipy.interpolate import CubicSpline
 

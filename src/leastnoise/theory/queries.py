@@ -13,12 +13,14 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local.tables import Queries, lifted, queries_of
 from leastnoise.strategies.norms_checks import checked_matrices
+from leastnoise.theory.symmetric import MOST_DENSE, SymmetricQueries, weighted_marginals
 from leastnoise.workload import Workload
 from leastnoise.workload.blocks import Block
+from leastnoise.workload.families import FAMILIES
 
 MOST_CELLS, MOST_ENTRIES = 2_048, 2**24  # of a dense matrix of queries
 
-QueriesLike = npt.ArrayLike | Workload | Sequence[npt.ArrayLike]
+QueriesLike = npt.ArrayLike | Workload | Sequence[npt.ArrayLike] | SymmetricQueries
 
 
 def factors_of(queries: QueriesLike) -> list[Array]:
@@ -28,6 +30,8 @@ def factors_of(queries: QueriesLike) -> list[Array]:
     """
     if isinstance(queries, Workload):
         return _workload(queries)
+    if isinstance(queries, SymmetricQueries):
+        return [queries.rows()]
     several = isinstance(queries, list | tuple) and queries and np.ndim(queries[0]) == 2
     results = checked_matrices(cast("list[npt.ArrayLike]", queries if several else [queries]))
     for W in results:
@@ -37,6 +41,31 @@ def factors_of(queries: QueriesLike) -> list[Array]:
                 f"and {MOST_ENTRIES:,} entries"
             )
     return results
+
+
+def symmetric_of(queries: QueriesLike) -> SymmetricQueries | None:
+    """The levels of queries on attributes alike that are too many to be written out; None for others.
+
+    Guarantees: tables_of_many_attributes_are_seen_as_levels.
+    """
+    levels = _levels(queries) if isinstance(queries, Workload) else queries
+    if not isinstance(levels, SymmetricQueries):
+        return None
+    small = levels.cells <= MOST_CELLS and levels.count * levels.cells <= min(MOST_ENTRIES, MOST_DENSE)
+    return None if small else levels
+
+
+def _levels(workload: Workload) -> SymmetricQueries | None:
+    """Tables of every so many of some attributes of one size, with a weight for each number."""
+    blocks, sizes = workload.blocks, workload.domain.shape
+    if not blocks or len({b.on for b in blocks}) > 1 or len({b.ways for b in blocks}) < len(blocks):
+        return None
+    on = blocks[0].on
+    plain = all(b.is_product and all(b.family(a) == FAMILIES["marginal"] for a in on) for b in blocks)
+    if not plain or len({sizes[a] for a in on}) > 1 or sizes[on[0]] < 2:
+        return None
+    weights = {b.ways: float(np.sqrt(b.weight)) for b in blocks}
+    return weighted_marginals(len(on), weights, sizes[on[0]])
 
 
 def has_weights(queries: QueriesLike) -> bool:

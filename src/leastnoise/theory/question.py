@@ -29,7 +29,7 @@ from leastnoise.theory import packing, pairs, polya_urns
 from leastnoise.theory.centred import Centred
 from leastnoise.theory.floors import added_noise, two_datasets, two_populations, unbiased_reports
 from leastnoise.theory.ladder import Ladder, factors_alone, one_direction
-from leastnoise.theory.queries import MOST_CELLS, MOST_ENTRIES, QueriesLike, factors_of, has_weights
+from leastnoise.theory.queries import MOST_CELLS, MOST_ENTRIES, QueriesLike, factors_of, has_weights, symmetric_of
 from leastnoise.theory.sphere import Spectrum, any_reports, spectra
 from leastnoise.theory.tails import Error, Kind, Reports, at_least, people
 
@@ -190,8 +190,13 @@ class Question:
         """Checked."""
         if delta is not None and not 0 < delta < 1:
             raise LeastnoiseError(f"delta must be between 0 and 1, got {delta!r}; usual values are 1e-6 or smaller")
-        factors = tuple(factors_of(queries))
-        return cls(factors, checked_epsilon(epsilon), delta, Error(error, confidence), has_weights(queries))
+        levels = symmetric_of(queries)
+        given = checked_epsilon(epsilon), delta, Error(error, confidence), has_weights(queries)
+        if levels is None:
+            return cls(tuple(factors_of(queries)), *given)
+        from leastnoise.theory.symmetric_question import SymmetricQuestion
+
+        return SymmetricQuestion((), *given, levels=levels)
 
     def at(self, alpha: float) -> SampleComplexity:
         """All bounds at one accuracy."""
@@ -199,16 +204,15 @@ class Question:
             raise LeastnoiseError(f"alpha must be a positive number, got {alpha!r}; it is the error of answers over n")
         local = tuple(self._local(alpha))
         results = (*self._central(alpha, local), *local)
-        cells = prod(W.shape[1] for W in self.factors)
         of = (float(alpha), float(self.epsilon), self.delta, self.error)
-        return SampleComplexity(*of, self._count, cells, results, self.weighted)
+        return SampleComplexity(*of, self._count, self._cells, results, self.weighted)
 
     # --- what does not depend on alpha --------------------------------------------------------------------------------
 
     @cached_property
     def dense(self) -> Array | None:
         """The whole matrix, where it is small, less the middle of each query's range (n is public)."""
-        if prod(W.shape[1] for W in self.factors) > MOST_CELLS or prod(W.size for W in self.factors) > MOST_ENTRIES:
+        if self._cells > MOST_CELLS or prod(W.size for W in self.factors) > MOST_ENTRIES:
             return None
         W = kron_all(list(self.factors))
         return np.asarray(W - ((W.max(axis=1) + W.min(axis=1)) / 2)[:, None])
@@ -257,6 +261,10 @@ class Question:
     @property
     def _count(self) -> int:
         return prod(len(W) for W in self.factors)
+
+    @property
+    def _cells(self) -> int:
+        return prod(W.shape[1] for W in self.factors)
 
     @cached_property
     def factorized(self) -> float:

@@ -66,6 +66,12 @@ class Spectrum:
         ranks = _ranks(len(values))
         return cls(values, ranks, lost, min(longest, widest**2 / 4), np.full(len(ranks), longest), np.zeros(len(ranks)))
 
+    @classmethod
+    def alike(cls, values: Array, spread: float) -> Spectrum:
+        """Of centred queries whose weighted squares are `spread` for every value, over equal shares."""
+        ranks = _ranks(len(values))
+        return cls(values, ranks, 0.0, spread, np.full(len(ranks), spread), np.zeros(len(ranks)))
+
     def traces(self, weights: Array | float = 1.0) -> Array:
         """Of the first r directions."""
         traces: Array = np.cumsum(self.values * weights)[self.ranks - 1] - self.lost

@@ -12,7 +12,7 @@ With Krawtchouk's polynomials K_t and profile(j) = sum over t of c_t K_t(j), the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -193,7 +193,7 @@ class SymmetricQueries:
         """
         if len(self.levels) > 1:
             raise LeastnoiseError(
-                f"approximate norms are for queries on sets of one size, not {len(self.levels)}; give one number as ways"
+                f"sets of {len(self.levels)} sizes have no approximate norm here; give one number as ways"
             )
         from leastnoise.theory.profiles import nearest_profile
 
@@ -228,7 +228,12 @@ def marginal_queries(attributes: int, ways: int | Sequence[int], values: int = 2
     """All cells of all tables of so many attributes with `values` values each; with 2, conjunctions of bits and their
     negations.
     """
-    return _levels(attributes, values, ways, lambda w: ([1.0] + [0.0] * w, values**w))
+    return weighted_marginals(attributes, dict.fromkeys(checked_ways(attributes, values, ways), 1.0), values)
+
+
+def weighted_marginals(attributes: int, weights: Mapping[int, float], values: int) -> SymmetricQueries:
+    """The same with an answer of `weights[w]` in place of 1 for tables of w attributes."""
+    return _levels(attributes, values, tuple(weights), lambda w: ([weights[w]] + [0.0] * w, values**w))
 
 
 def _levels(

@@ -121,7 +121,7 @@ class Reports:
         return np.where(noisy, np.stack(results) * (1 - _MOMENTS), np.inf)
 
     def _best_rates(self, sign: float, start: Array, alpha: float) -> Array:
-        """The best t around the start; around smaller ones where errors have so long a tail that none of these helps."""
+        """The best t around the start; around smaller ones where errors have so long a tail that none of these does."""
         for _ in range(TRIES):
             rates = _largest(lambda t: t * alpha - self.log_moments(sign * t).max(axis=1), start)
             if (rates[start > 0] > 0).all():
@@ -131,7 +131,7 @@ class Reports:
 
 
 def _largest(curve: Callable[[Array], Array], start: Array) -> Array:
-    """The largest of a concave function of t for each query: on a grid around the start, then where a parabola peaks."""
+    """The largest of a concave function of t for each query: on a grid, then where a parabola has its peak."""
     values = np.stack([curve(start * factor) for factor in FACTORS])
     at = np.clip(np.argmax(values, axis=0), 1, len(FACTORS) - 2)
     below, here, above = (np.take_along_axis(values, (at + k)[None], axis=0)[0] for k in (-1, 0, 1))

@@ -27,6 +27,7 @@ from leastnoise.workload.families import (
     Threshold,
     Total,
     Weighted,
+    WeightedArcs,
 )
 from leastnoise.workload.store import stored_family
 from tests.catalogue import FAMILIES, SIZES, generator
@@ -203,3 +204,12 @@ def test_wrong_numbers_of_weights_are_refused():
     with pytest.raises(LeastnoiseError) as error:
         Weighted(Prefix(), generator(1).random(3)).weights(4)
     assert str(error.value) == "3 weights for 4 prefix queries; give one per query"
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_weights_by_length_are_weights_of_the_arcs(n):
+    lengths = generator(n).random(n)
+    ours, listed = WeightedArcs(Circular(), lengths), Weighted(Circular(), np.tile(lengths, n))
+    assert_allclose(ours.weights(n), listed.weights(n))
+    assert_allclose(ours.gram(n), listed.gram(n), atol=1e-12)
+    assert_allclose(ours.spectrum(n), listed.spectrum(n), atol=1e-12)

@@ -15,7 +15,9 @@ from leastnoise.planning.design import solve_design
 from leastnoise.planning.multipliers import Multipliers
 from leastnoise.planning.objective import Objective, _DualSearch, query_weights
 from leastnoise.strategies import Solver
+from leastnoise.theory import gamma_r
 from leastnoise.workload import Workload
+from leastnoise.workload.families import FAMILIES
 from tests.catalogue import WORKLOADS, generator, ordered
 from tests.covering import examples
 from tests.laws import check_plan, check_unbiased, check_variances, norm_of, privacy_cost, same_plan, variances_of
@@ -258,6 +260,17 @@ def test_the_budget_is_the_least_to_within_the_certified_gap(name):
     least = gamma_2(query)  # mu that any factorization needs for the groups with a target
     assert plan.budget.mu >= least * (1 - SDP)
     assert plan.budget.mu * plan.floor_value <= least * (1 + SDP)
+
+
+@pytest.mark.parametrize("n", [2, 6, 9])
+@pytest.mark.parametrize("r", [inf, 2.0, 5.0])
+def test_arcs_of_each_length_have_a_multiplier_of_their_own(n, r):
+    """Arcs of one length are alike, arcs of several lengths are not: the plan is the best of all factorizations."""
+    work = Workload(ordered(n)).add("circular", on=["a"])
+    plan = ln.plan(work, BUDGET, objective=objective_of(r))
+    best = gamma_r(FAMILIES["circular"].rows(n), r=r)
+    assert best.lower * (1 - 1e-6) <= norm_of(plan, variances_of(plan)) <= best.upper * (1 + 1e-4)
+    assert best.lower * (1 - 1e-4) <= plan.floor_value <= best.upper * (1 + 1e-6)
 
 
 @pytest.mark.long

@@ -15,22 +15,36 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.structure import RequestedQueries, Table
-from leastnoise.planning.variance import Variances
+from leastnoise.planning.variance import AxisRows, Variances
 from leastnoise.workload import TensorFamily
-from leastnoise.workload.families import Weighted
+from leastnoise.workload.families import Circular, Family, Weighted, WeightedArcs
 from leastnoise.workload.tensors import WeightedTensor
 
 REACH = 1e-8  # share of weight for tables that have no say: far above the rank threshold of the solvers
-EVEN = ("marginal", "total", "circular", "phi", "shifts")  # families whose rows all have the same variance
+EVEN = ("marginal", "total", "phi", "shifts")  # families whose rows all have the same variance
 
 
 @dataclass(frozen=True)
 class Lever:
-    """Row multipliers of one slot (of a product) or of one table (of other queries), with the rows' own weights."""
+    """Row multipliers of one slot (of a product) or of one table (of other queries), with the rows' own weights.
+
+    Arcs have one multiplier for each length, with the number of starts for a weight: arcs of a length are alike.
+    """
 
     slot: int | None
     table: int | None
     base: Array
+    by_length: bool = False
+
+    def weighted(self, family: Family, multipliers: Array) -> Family:
+        """The family with its rows' weights times their multipliers."""
+        if self.by_length:
+            return WeightedArcs(family.plain, multipliers)
+        return Weighted(family.plain, self.base * multipliers)
+
+    def gathered(self, rows: Array) -> Array:
+        """Sums over the rows behind each multiplier; all lengths of arcs follow each start."""
+        return np.asarray(rows.reshape(-1, len(self.base)).sum(axis=0)) if self.by_length else rows
 
 
 class Multipliers:
@@ -57,7 +71,9 @@ class Multipliers:
         out = []
         for s in sorted(used):
             family, n = self.requested.families[s], self.structure.classes[self.structure.slots[s].cls].size
-            if family.plain.name not in EVEN:
+            if isinstance(family, Circular):
+                out.append(Lever(s, None, np.full(n, float(n)), by_length=True))
+            elif family.plain.name not in EVEN:
                 out.append(Lever(s, None, family.weights(n)))
         return out
 
@@ -123,7 +139,7 @@ class Multipliers:
         families, tensors = list(self.requested.families), list(self.requested.tensors)
         for lever, v in zip(self.levers, u, strict=True):
             if lever.slot is not None:
-                families[lever.slot] = Weighted(self.requested.families[lever.slot].plain, lever.base * v)
+                families[lever.slot] = lever.weighted(self.requested.families[lever.slot], v)
             elif lever.table is not None:
                 tensors[lever.table] = _weighted(self.requested.tensors[lever.table], lever.base * v)
         result = RequestedQueries(tuple(families), tuple(tensors))
@@ -183,7 +199,8 @@ class Multipliers:
                 errors = self._weighted_tensor(design, variances, t, table)
                 for axis, s in enumerate(table.slots):
                     if s in out:
-                        out[s] += errors.sum(axis=tuple(a for a in range(errors.ndim) if a != axis))
+                        rows = errors.sum(axis=tuple(a for a in range(errors.ndim) if a != axis))
+                        out[s] += self.levers[self.lever_of_slot[s]].gathered(rows)
         return {s: v for s, v in out.items() if s is not None}
 
     def _weighted_tensor(self, design: Design, variances: Variances, t: int, table: Table) -> Array:
@@ -218,13 +235,21 @@ class Multipliers:
         for s in out:
             assert s is not None
             rows = variances.slot_rows(s)
-            u = design.question.requested.families[s].weights(rows.data.size)
+            u, lever = self._listed_weights(design, s, rows), self.levers[self.lever_of_slot[s]]
             candidates = [(outside[s], rows.means**2)]
             candidates += [(kept[s, i], variances.axis_variances(rows, f)) for i, f in parts.items() if (s, i) in kept]
             for amount, v in candidates:
                 if amount > 0 and u @ v > 0:
-                    out[s] += amount * u * v / float(u @ v)
+                    out[s] += lever.gathered(amount * u * v / float(u @ v))
         return {s: v for s, v in out.items() if s is not None}
+
+    @staticmethod
+    def _listed_weights(design: Design, slot: int, rows: AxisRows) -> Array:
+        """Weights of the rows as variances list them: arcs too many to list by length."""
+        family = design.question.requested.families[slot]
+        if rows.by_length is not None and isinstance(family, WeightedArcs):
+            return family.row_weights * rows.counts
+        return family.weights(rows.data.size)
 
 
 def _weighted(family: TensorFamily | None, weights: Array) -> TensorFamily:

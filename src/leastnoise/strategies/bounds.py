@@ -134,6 +134,8 @@ def _weighted_amplitudes(family: Family, n: int) -> Array | None:
     """The same for rows with weights w: Q of the plain family, W with rows scaled by w^1/2."""
     if not isinstance(family, Weighted):
         return None
+    if family.circulant:  # singular values are the roots of the eigenvalues of the Gram
+        return np.sqrt(family.spectrum(n) / n)
     roots, base = np.sqrt(family.weights(n)), family.plain
     if isinstance(base, Prefix):  # row t at frequency a is (1 - omega^(a (t + 1))) / (1 - omega^a)
         roots = roots[::-1] if isinstance(base, Suffix) else roots

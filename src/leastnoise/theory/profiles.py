@@ -30,7 +30,8 @@ def nearest_profile(level: Level, alpha: float) -> Certified:
     K = _scaled(level)
     bounds = np.concatenate([f + alpha, alpha - f])
     solved = linprog(np.ones(2 * len(f)), np.block([[K, -K], [-K, K]]), bounds, method="highs")
-    a, (above, below) = solved.x[: len(f)] - solved.x[len(f) :], np.split(solved.ineqlin.marginals, 2)
+    plus, minus = np.split(np.asarray(solved.x), 2)
+    a, (above, below) = plus - minus, np.split(np.asarray(solved.ineqlin.marginals), 2)
     exact, off = np.array(level.lengths(level.coefficients)), float(np.abs(K @ a - f).max())
     part = max(1 - alpha / off, 0.0) if off > 0 else 0.0  # what is a little too far is drawn towards the queries
     u = above - below
@@ -50,8 +51,8 @@ class LevelWitness(Witness):
 
     Instead of values a row has the numbers of differences from its pattern, with their shares (`own`): query v moves
     the share of x by g(j) s_x, j the number of its differences. Only what reports say about all queries together is not
-    in the rows: `norm` is | Pi^1/2 M S^-1/2 |_op over all of them, `least` the share of one x. Parities count with every
-    pattern, of which half are their opposites and need no further answer.
+    in the rows: `norm` is | Pi^1/2 M S^-1/2 |_op over all of them, `least` the share of one x. Parities count with
+    every pattern, of which half are their opposites and need no further answer.
 
     Guarantees: witnesses_of_levels_match_dense_ones.
     """
@@ -99,7 +100,7 @@ def _least_mixture(rows: Array) -> Array:
     limits = np.hstack([rows.T / scale, -np.ones((n, 1))])
     fixed = np.append(np.ones(m), 0.0)[None]
     solved = linprog(np.append(np.zeros(m), 1.0), limits, np.zeros(n), fixed, [1.0], method="highs")
-    p = np.maximum(solved.x[:m], 0.0)
+    p = np.maximum(np.asarray(solved.x)[:m], 0.0)
     return np.asarray(p / p.sum())
 
 
@@ -122,6 +123,7 @@ def _moves(level: Level, height: float) -> Array | None:
     solved = linprog(least, limits, np.zeros(len(limits)), fixed, [0.0, height], box, method="highs")
     if solved.status != 0:
         return None
-    g = solved.x[:size] - float(shares @ solved.x[:size])
+    g = np.asarray(solved.x)[:size]
+    g = g - float(shares @ g)
     g = g / max(float(np.abs(g).max()), 1.0)
     return g if shares @ (f * g) >= height * (1 - 1e-6) else None

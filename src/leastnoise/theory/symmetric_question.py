@@ -66,8 +66,8 @@ class Weighed:
         """Draws for any central mechanism; every value counts alike. `largest` bounds the ranges of the queries."""
         lost, squared = 2 * sqrt(self.spread * self.directions), 2 * largest**2 * self.directions
         share = 1 / float(self.levels.cells)
-        one = (np.array([x]) for x in (share, self.trace, self.directions))
-        return Urn(lost, squared, *one, 1 - share, many=True)
+        shares, trace, seen = (np.array([x]) for x in (share, self.trace, self.directions))
+        return Urn(lost, squared, shares, trace, seen, 1 - share, many=True)
 
     def spectrum(self) -> Spectrum:
         """Directions for squared errors in the local model; squares of the answers add up alike for every value."""

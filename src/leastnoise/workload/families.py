@@ -469,6 +469,36 @@ class Weighted(_Content):
         return {"of": self.base.to_json(), "weights": self.row_weights.tolist()}
 
 
+class WeightedArcs(Weighted):
+    """Arcs with a weight for each length: shifts map them to each other, so that everything stays circulant.
+
+    >>> WeightedArcs(Circular(), np.array([1.0, 0.0, 2.0])).wrapped_diagonal(3).tolist()
+    [7.0, 6.0, 6.0]
+    """
+
+    circulant: ClassVar[bool] = True
+
+    def weights(self, n: int) -> Array:
+        return np.tile(self.row_weights, n)  # all lengths from each start
+
+    def wrapped_diagonal(self, n: int) -> Array:
+        """An arc of length l holds l - k pairs at distance k, and l - (n - k) around the circle."""
+        lengths, k = np.arange(1, n + 1), np.arange(n + 1)
+        above, moment = (
+            np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (self.row_weights, self.row_weights * lengths)
+        )
+        held = moment - k * above  # sum over l > k of weight times l - k
+        return np.asarray(held[:n] + held[n - k[:n]])
+
+    def gram(self, n: int) -> Array:
+        dense_guard(self.name, n)
+        x = np.arange(n)
+        return self.wrapped_diagonal(n)[(x[:, None] - x) % n]
+
+    def intervals(self, n: int) -> tuple[IntArray, IntArray] | None:
+        return self.base.intervals(n)
+
+
 FAMILIES: dict[str, Family] = {
     f.name: f for f in (Total(), Marginal(), Prefix(), Suffix(), Threshold(), Range(), Circular())
 }

@@ -16,7 +16,7 @@ from leastnoise.theory import (
     marginal_queries,
     parity_queries,
 )
-from leastnoise.theory.profiles import levels_witness
+from leastnoise.theory.profiles import levels_witness, nearest_profile
 from leastnoise.theory.symmetric import Level, SymmetricQueries
 from leastnoise.theory.witness import SCALES, Witness
 from tests.every import for_every
@@ -100,6 +100,16 @@ def test_approximate_norms_of_symmetric_queries_match_dense_ones():
         assert dense.lower * (1 - 1e-6) <= ours.value <= dense.upper * (1 + 1e-6)
 
 
+def test_near_profiles_are_within_alpha_and_attain_the_norm():
+    singles = [q.levels[0] for q in FAMILIES.values() if len(q.levels) == 1]
+    for level, alpha, centred in product(singles, (0.03, 0.3), (False, True)):
+        near = nearest_profile(level, alpha, centred)
+        assert np.abs(np.subtract(near.profile, level.profile)).max() <= alpha * (1 + 1e-9)
+        queries = SymmetricQueries((replace(level, profile=near.profile),))
+        assert_allclose(queries.gamma_2(centred=centred).value, near.upper, rtol=1e-6)
+        assert not centred or near.upper <= nearest_profile(level, alpha).upper * (1 + 1e-9)
+
+
 def test_inner_products_of_columns_match_dense_ones():
     for queries in FAMILIES.values():
         W = queries.rows()
@@ -130,6 +140,16 @@ def test_witnesses_of_levels_match_dense_ones(name):
         assert_allclose(dense.moments(SCALES[0]), np.repeat(ours.moments(SCALES[0]), counts, axis=1), rtol=1e-9)
         assert_allclose(dense.one_way[1], np.repeat(ours.one_way[1], counts), rtol=1e-9)
         assert (dense.one_way[0] == np.repeat(ours.one_way[0], counts)).all()
+
+
+@for_every(name=[name for name in FAMILIES if name != "parities of several sizes"])
+def test_fixed_attributes_leave_some_of_the_queries(name):
+    """Rows of the smaller level are rows of the larger one on the values with a fixed first attribute."""
+    queries = FAMILIES[name]
+    level = queries.levels[-1]
+    first = level.rows()[:, : queries.cells // queries.values]  # the first attribute has the value 0
+    rows = {row.tobytes() for row in first}
+    assert all(row.tobytes() in rows for row in level.fixed(1).rows())
 
 
 def test_levels_that_do_not_exist_are_refused():

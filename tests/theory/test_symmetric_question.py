@@ -9,6 +9,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.theory import Question, marginal_queries, parity_queries, sample_complexity
 from leastnoise.theory.queries import symmetric_of
+from leastnoise.theory.question import NEAR
 from leastnoise.theory.symmetric_question import SymmetricQuestion, tells_apart
 from leastnoise.theory.tails import Error
 from tests.every import for_every
@@ -45,7 +46,9 @@ def test_bounds_of_levels_agree_with_dense_ones(name, kind):
     for alpha in (0.2, 0.01):
         ours, dense = (q.at(alpha) for q in (levels_only(SMALL[name], kind), Question.of(SMALL[name], 1, DELTA, kind)))
         for b in ours.all:
-            if b.side == "enough" and b.who != "constants, without data":
+            if b.who.startswith(NEAR):  # a linear program here, a search to a gap of 1% there
+                assert b.people <= by_class(dense)[b.model, b.who, b.privacy] * 1.001
+            elif b.side == "enough" and b.who != "constants, without data":
                 assert by_class(dense)[b.model, b.who, b.privacy] == pytest.approx(b.people, rel=2e-3, abs=1)
             privacy = "epsilon" if b.privacy == "epsilon" else "epsilon and delta"
             members = [o.people for o in dense.all if (o.side, o.model, o.privacy) == ("enough", b.model, privacy)]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         thresholds,
     )
     from leastnoise.theory.learning_floors import examples_at_least
+    from leastnoise.theory.margin import margin_complexity
     from leastnoise.theory.norm_curve import gamma_2_curve
     from leastnoise.theory.question import (
         ANY,
@@ -77,6 +78,7 @@ __all__ = [
     "gamma_r",
     "learn",
     "learning_plan",
+    "margin_complexity",
     "marginal_queries",
     "parities",
     "parity_queries",

@@ -19,25 +19,34 @@ from leastnoise.theory.symmetric import Level
 from leastnoise.theory.witness import SAFE, SCALES, Witness, information
 
 
-def nearest_profile(level: Level, alpha: float) -> Certified:
+@dataclass(frozen=True)
+class NearestProfile(Certified):
+    """gamma_2(W, alpha) of a level between its bounds, and the profile that attains the upper one."""
+
+    profile: tuple[float, ...]
+
+
+def nearest_profile(level: Level, alpha: float, centred: bool = False) -> NearestProfile:
     """gamma_2(W, alpha) of a level: the least sum over t of |a_t| with |K a - profile| <= alpha, a_t = lengths.
 
-    Both bounds are computed from the solution and hold whatever its accuracy.
+    Both bounds are computed from the solution and hold whatever its accuracy. `centred`, constants are free.
     """
     f = np.array(level.profile)
     if alpha >= np.abs(f).max():
-        return Certified(0.0, 0.0)
+        return NearestProfile(0.0, 0.0, (0.0,) * len(f))
     K = _scaled(level)
-    bounds = np.concatenate([f + alpha, alpha - f])
-    solved = linprog(np.ones(2 * len(f)), np.block([[K, -K], [-K, K]]), bounds, method="highs")
+    bounds, price = np.concatenate([f + alpha, alpha - f]), np.ones(len(f))
+    price[0] = 0.0 if centred else 1.0
+    solved = linprog(np.tile(price, 2), np.block([[K, -K], [-K, K]]), bounds, method="highs")
     plus, minus = np.split(np.asarray(solved.x), 2)
     a, (above, below) = plus - minus, np.split(np.asarray(solved.ineqlin.marginals), 2)
     exact, off = np.array(level.lengths(level.coefficients)), float(np.abs(K @ a - f).max())
     part = max(1 - alpha / off, 0.0) if off > 0 else 0.0  # what is a little too far is drawn towards the queries
     u = above - below
     u = u / max(float(np.abs(u @ K).max()), 1.0)
-    upper = (1 - part) * float(np.abs(a).sum()) + part * float(exact.sum())
-    return Certified(upper, min(max(float(u @ f - alpha * np.abs(u).sum()), 0.0), upper))
+    upper = (1 - part) * float(price @ np.abs(a)) + part * float(price @ exact)
+    lower = 0.0 if centred else max(float(u @ f - alpha * np.abs(u).sum()), 0.0)  # u need not have a mean of 0
+    return NearestProfile(upper, min(lower, upper), tuple(((1 - part) * (K @ a) + part * f).tolist()))
 
 
 def _scaled(level: Level) -> Array:

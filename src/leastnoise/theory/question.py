@@ -108,7 +108,8 @@ class SampleComplexity:
             "worst": f"every root mean squared error at most {self.alpha:g}",
             "rms": f"root mean squared error over all queries at most {self.alpha:g}",
         }[self.error.kind]
-        head = f"people for {self.queries:,} queries on {self.cells:,} values: {what}"
+        queries, cells = (f"{n:,}" if n < 10**15 else f"{n:.3g}" for n in (self.queries, self.cells))
+        head = f"people for {queries} queries on {cells} values: {what}"
         head += "; an error counts times the root of its query's weight" if self.weighted else ""
         text = f"answers are divided by the number of people; epsilon {self.epsilon:g}"
         text += "" if self.delta is None else f", delta {self.delta:g}"

@@ -94,6 +94,12 @@ class Level:
         d, w = self.attributes, self.ways
         return np.array([sqrt(comb(w, t) / comb(d, t)) for t in range(w + 1)])
 
+    def fixed(self, attributes: int) -> Level:
+        """The queries on sets that have these attributes, for people who all have the values of one pattern there."""
+        left = self.profile[: self.ways + 1 - attributes]
+        patterns = min(self.patterns, self.values ** (self.ways - attributes))
+        return Level(self.attributes - attributes, self.values, left, patterns)
+
     def rows(self) -> Array:
         """The queries as a matrix, where it is small."""
         cells = np.array(list(product(range(self.values), repeat=self.attributes)))

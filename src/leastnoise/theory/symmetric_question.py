@@ -22,8 +22,8 @@ from leastnoise.theory.blocks import BlockNorm
 from leastnoise.theory.floors import unbiased_reports
 from leastnoise.theory.ladder import MOST_HEIGHT
 from leastnoise.theory.polya_urns import MOST_PRODUCT, Urn
-from leastnoise.theory.profiles import LevelWitness, levels_witness
-from leastnoise.theory.question import EXACT, GAP, Bound, Question
+from leastnoise.theory.profiles import LevelWitness, levels_witness, nearest_profile
+from leastnoise.theory.question import BIASES, EXACT, GAP, NEAR, Bound, Model, Question
 from leastnoise.theory.sphere import MOST_DIRECTIONS, Spectrum
 from leastnoise.theory.symmetric import Level, SymmetricQueries
 from leastnoise.theory.tails import Error, Reports, people
@@ -202,9 +202,30 @@ class SymmetricQuestion(Question):
         separation = float(self.ranges.max()) * (1 - pairs.SAFE)
         return [packing.Packing(separation, (min(max(values, 2.0) - 1, packing.MOST_DATASETS),))]
 
+    def _nearby(self, alpha: float) -> Iterator[tuple[float, SymmetricQuestion]]:
+        """(share of alpha, queries within so much of these that take less noise), for "max" and one level."""
+        if self.error.kind != "max" or len(self.levels.levels) > 1:
+            return
+        (level,) = self.levels.levels
+        for share in BIASES:
+            profile = nearest_profile(level, share * alpha, centred=True).profile
+            near = replace(self, levels=SymmetricQueries((replace(level, profile=profile),)))
+            if not near.constant:
+                yield share, near
+
+    def _gaussian(self, model: Model, privacy: str, alpha: float, power: float) -> Iterator[Bound]:
+        yield from super()._gaussian(model, privacy, alpha, power)
+        sizes = [near.factorized / (1 - share) for share, near in self._nearby(alpha)]
+        if sizes:
+            yield Bound(model, "enough", NEAR, privacy, people(min([self.factorized, *sizes]), alpha, power))
+
     def _reports(self, alpha: float) -> Iterator[Bound]:
-        """Reports with epsilon alone: caps of the factorization."""
-        yield Bound("local", "enough", f"{EXACT}, caps", "epsilon", self._cap_people(alpha))
+        """Reports with epsilon alone: caps of the factorization, and of approximate ones."""
+        exact = self._cap_people(alpha)
+        yield Bound("local", "enough", f"{EXACT}, caps", "epsilon", exact)
+        results = [near._cap_people(alpha * (1 - share)) for share, near in self._nearby(alpha)]
+        if results:
+            yield Bound("local", "enough", f"{NEAR}, caps", "epsilon", min([exact, *results]))
 
     def _cap_people(self, alpha: float) -> int:
         if self.error.kind == "rms":
@@ -237,9 +258,12 @@ class SymmetricQuestion(Question):
 
     @cached_property
     def _ladders(self) -> list[LevelLadder]:  # type: ignore[override]
+        """All levels together, and each on sets with ever more fixed attributes: few answers are 1 for equal shares."""
         if self.error.kind == "rms":
             return []
-        return [LevelLadder(tuple(level for level in self.levels.levels if level.ways), self.error)]
+        levels = tuple(level for level in self.levels.levels if level.ways)
+        fixed = [(level.fixed(k),) for level in levels for k in range(1, level.ways)]
+        return [LevelLadder(some, self.error) for some in (levels, *fixed)]
 
     @cached_property
     def _spectra(self) -> list[Spectrum]:

@@ -27,6 +27,7 @@ DOORS = {
     ("leastnoise.release.table_release", "leastnoise.mechanisms.adaptive.completion"): "TableRelease.complete, best",
     ("leastnoise.mechanisms.tables.plan", "leastnoise.report.plots"): "Plan.plot",
     ("leastnoise.mechanisms.mechanism", "leastnoise.audit.subjects"): "Mechanism.audit",
+    ("leastnoise.theory.question", "leastnoise.theory.symmetric_question"): "Question.of",
 }
 REGISTRY = "leastnoise.release.kinds"  # names what every kind needs, wherever it is, and imports it on use
 

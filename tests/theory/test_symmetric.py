@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from leastnoise.theory import (
+    SymmetricQueries,
     conjunction_queries,
     gamma_2,
     gamma_2_approximate,
@@ -16,8 +17,8 @@ from leastnoise.theory import (
     marginal_queries,
     parity_queries,
 )
+from leastnoise.theory.levels import Level
 from leastnoise.theory.profiles import levels_witness, nearest_profile
-from leastnoise.theory.symmetric import Level, SymmetricQueries
 from leastnoise.theory.witness import SCALES, Witness
 from tests.every import for_every
 from tests.refusals import refusal

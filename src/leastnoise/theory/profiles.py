@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 from leastnoise._types import Array
 from leastnoise.strategies.norms import Certified
-from leastnoise.theory.symmetric import Level
+from leastnoise.theory.levels import Level
 from leastnoise.theory.witness import SAFE, SCALES, Witness, information
 
 

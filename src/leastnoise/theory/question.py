@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -488,4 +488,4 @@ class Question:
 def _reports_of(randomizer: Randomizer, rows: Array) -> Reports:
     """Errors per report of each query (row) and value (column)."""
     variances = np.maximum(randomizer.moments(rows) - rows**2, 0.0)
-    return Reports(variances, lambda t: randomizer.log_moments(rows, t))
+    return Reports(variances, partial(randomizer.log_moments, rows))

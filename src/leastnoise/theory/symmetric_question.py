@@ -21,11 +21,12 @@ from leastnoise.theory import packing, pairs
 from leastnoise.theory.blocks import BlockNorm
 from leastnoise.theory.floors import unbiased_reports
 from leastnoise.theory.ladder import MOST_HEIGHT
+from leastnoise.theory.levels import Level
 from leastnoise.theory.polya_urns import MOST_PRODUCT, Urn
 from leastnoise.theory.profiles import LevelWitness, levels_witness, nearest_profile
 from leastnoise.theory.question import BIASES, EXACT, GAP, NEAR, Bound, Model, Question
 from leastnoise.theory.sphere import MOST_DIRECTIONS, Spectrum
-from leastnoise.theory.symmetric import Level, SymmetricQueries
+from leastnoise.theory.symmetric import SymmetricQueries
 from leastnoise.theory.tails import Error, Reports, people
 from leastnoise.theory.witness import RATIO, all_errors, squared_errors
 

@@ -21,7 +21,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.local.ball import Ball, cap, unit_columns
 from leastnoise.local.design import design
 from leastnoise.local.randomized_response import Odds, checked_epsilon
-from leastnoise.local.randomizer import Randomizer
+from leastnoise.local.subsets import Subsets
 from leastnoise.privacy import gaussian
 from leastnoise.strategies.differences import centred_trace, difference_floor, largest_difference
 from leastnoise.strategies.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
@@ -442,7 +442,7 @@ class Question:
         return [_reports_of(self._cap(kron_all([p.A for p in norm.parts])), self.dense) for _, norm in self.solved]
 
     @cached_property
-    def subsets(self) -> Randomizer:
+    def subsets(self) -> Subsets:
         """The subsets that tell most about the queries."""
         assert self.dense is not None
         return design(self.dense, (self.dense.shape[1],), Odds.within(self.epsilon))
@@ -485,7 +485,7 @@ class Question:
         return bool(self.ranges.max() <= 2 * alpha)
 
 
-def _reports_of(randomizer: Randomizer, rows: Array) -> Reports:
+def _reports_of(randomizer: Ball | Subsets, rows: Array) -> Reports:
     """Errors per report of each query (row) and value (column)."""
     variances = np.maximum(randomizer.moments(rows) - rows**2, 0.0)
     return Reports(variances, partial(randomizer.log_moments, rows))

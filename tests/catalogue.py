@@ -24,10 +24,10 @@ from leastnoise.workload.families import (
     Suffix,
     Threshold,
     Total,
-    Weighted,
 )
 from leastnoise.workload.hierarchy import Nodes
 from leastnoise.workload.tensors import AbsDiff, Affine, MatrixTensor, ProductTensor, RandomTensor, WeightedTensor
+from leastnoise.workload.weighted import Weighted
 
 
 def generator(*seed: int) -> np.random.Generator:

@@ -26,10 +26,9 @@ from leastnoise.workload.families import (
     Suffix,
     Threshold,
     Total,
-    Weighted,
-    WeightedArcs,
 )
 from leastnoise.workload.store import stored_family
+from leastnoise.workload.weighted import Weighted, WeightedArcs
 from tests.catalogue import FAMILIES, SIZES, generator
 from tests.every import for_every
 

@@ -21,18 +21,8 @@ from leastnoise.planning.structure import build_structure
 from leastnoise.strategies.bounds import fourier_amplitudes
 from leastnoise.theory import fourier_factorization, fourier_weights
 from leastnoise.workload import Workload
-from leastnoise.workload.families import (
-    Circular,
-    Cyclic,
-    Family,
-    Marginal,
-    Prefix,
-    Random,
-    Range,
-    Suffix,
-    Total,
-    Weighted,
-)
+from leastnoise.workload.families import Circular, Cyclic, Family, Marginal, Prefix, Random, Range, Suffix, Total
+from leastnoise.workload.weighted import Weighted
 from tests.catalogue import WORKLOADS, generator, ordered
 from tests.oracles import SDP, extended, least_norm, least_sum, marginal_max, row_weights
 

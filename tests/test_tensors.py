@@ -13,9 +13,10 @@ from leastnoise.domain.attributes import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import FAMILIES as NAMED
-from leastnoise.workload.families import Marginal, Prefix, Range, Weighted
+from leastnoise.workload.families import Marginal, Prefix, Range
 from leastnoise.workload.store import tensor_of
 from leastnoise.workload.tensors import AbsDiff, Affine, MatrixTensor, ProductTensor, RandomTensor, WeightedTensor
+from leastnoise.workload.weighted import Weighted
 from tests.catalogue import SHAPES, TENSORS, generator
 from tests.every import for_every
 from tests.oracles import cells

@@ -21,8 +21,9 @@ from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows, large
 from leastnoise.strategies.kronecker import solve_along_trees
 from leastnoise.strategies.optimal import solve_optimal
 from leastnoise.strategies.tree import Witness, distance, solve_tree
-from leastnoise.workload.families import Family, Marginal, Prefix, Total, Weighted
+from leastnoise.workload.families import Family, Marginal, Prefix, Total
 from leastnoise.workload.hierarchy import Load, Nodes, even_shares, load_of, node_places, nodes_of
+from leastnoise.workload.weighted import Weighted
 
 TREES = {
     "star": Tree.regular([4]),

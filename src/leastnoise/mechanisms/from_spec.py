@@ -21,8 +21,9 @@ from leastnoise.planning.structure import Table
 from leastnoise.privacy import Budget
 from leastnoise.release.release import Release
 from leastnoise.workload import Block, Workload
-from leastnoise.workload.families import Matrix, Prefix, Weighted
+from leastnoise.workload.families import Matrix, Prefix
 from leastnoise.workload.spec import Objective, Spec
+from leastnoise.workload.weighted import Weighted
 
 if TYPE_CHECKING:
     from leastnoise.mechanisms.adaptive.plan import AdaptivePlan

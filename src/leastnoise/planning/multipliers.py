@@ -17,8 +17,9 @@ from leastnoise.planning.design import Design, Question
 from leastnoise.planning.structure import RequestedQueries, Table
 from leastnoise.planning.variance import AxisRows, Variances
 from leastnoise.workload import TensorFamily
-from leastnoise.workload.families import Circular, Family, Weighted, WeightedArcs
+from leastnoise.workload.families import Circular, Family
 from leastnoise.workload.tensors import WeightedTensor
+from leastnoise.workload.weighted import Weighted, WeightedArcs
 
 REACH = 1e-8  # share of weight for tables that have no say: far above the rank threshold of the solvers
 EVEN = ("marginal", "total", "phi", "shifts")  # families whose rows all have the same variance

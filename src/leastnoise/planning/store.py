@@ -27,10 +27,10 @@ from leastnoise.strategies import (
     Strategy,
     TreeStrategy,
 )
-from leastnoise.workload.families import Weighted
 from leastnoise.workload.hierarchy import tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
 from leastnoise.workload.tensors import WeightedTensor
+from leastnoise.workload.weighted import Weighted
 
 if TYPE_CHECKING:
     from leastnoise.mechanisms.tables.plan import Plan

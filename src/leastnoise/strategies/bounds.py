@@ -20,17 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.workload.families import (
-    Circular,
-    Cyclic,
-    Family,
-    Marginal,
-    Prefix,
-    Suffix,
-    Threshold,
-    Total,
-    Weighted,
-)
+from leastnoise.workload.families import Circular, Cyclic, Family, Marginal, Prefix, Suffix, Threshold, Total
+from leastnoise.workload.weighted import Weighted
 
 
 @dataclass(frozen=True)

@@ -352,7 +352,7 @@ class Random(RandomRows[int], Family):
         return self.drawn(n)
 
 
-class _Content(Family):
+class ArrayFamily(Family):
     """Families given by an array: the key is the content."""
 
     def _array(self) -> Array:
@@ -370,7 +370,7 @@ class _Content(Family):
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix(_Content):
+class Matrix(ArrayFamily):
     """Rows given by the user, one column per value; they may have names."""
 
     name: ClassVar[str] = "matrix"
@@ -396,7 +396,7 @@ class Matrix(_Content):
 
 
 @dataclass(frozen=True, eq=False)
-class Cyclic(_Content):
+class Cyclic(ArrayFamily):
     """WFF product queries: row t is phi((t - x) mod n), for every t (WFF section 4.1)."""
 
     name: ClassVar[str] = "phi"
@@ -427,76 +427,6 @@ class Cyclic(_Content):
 
     def to_json(self) -> object:
         return {"phi": self.phi.tolist()}
-
-
-@dataclass(frozen=True, eq=False)
-class Weighted(_Content):
-    """A family whose queries carry their own weights."""
-
-    name: ClassVar[str] = "weighted"
-    base: Family
-    row_weights: Array = field(repr=False)
-
-    def _array(self) -> Array:
-        return self.row_weights
-
-    def count(self, n: int) -> int:
-        return self.base.count(n)
-
-    def rows(self, n: int) -> Array:
-        return self.base.rows(n)
-
-    def weights(self, n: int) -> Array:
-        if len(self.row_weights) != self.count(n):
-            raise LeastnoiseError(
-                f"{len(self.row_weights)} weights for {self.count(n)} {self.base.name} queries; give one per query"
-            )
-        return self.row_weights
-
-    def gram(self, n: int) -> Array:
-        w = self.rows(n)
-        return (w.T * self.weights(n)) @ w
-
-    @property
-    def plain(self) -> Family:
-        return self.base
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return (self.name, self.base.key, digest(self.row_weights))
-
-    def to_json(self) -> object:
-        return {"of": self.base.to_json(), "weights": self.row_weights.tolist()}
-
-
-class WeightedArcs(Weighted):
-    """Arcs with a weight for each length: shifts map them to each other, so that everything stays circulant.
-
-    >>> WeightedArcs(Circular(), np.array([1.0, 0.0, 2.0])).wrapped_diagonal(3).tolist()
-    [7.0, 6.0, 6.0]
-    """
-
-    circulant: ClassVar[bool] = True
-
-    def weights(self, n: int) -> Array:
-        return np.tile(self.row_weights, n)  # all lengths from each start
-
-    def wrapped_diagonal(self, n: int) -> Array:
-        """An arc of length l holds l - k pairs at distance k, and l - (n - k) around the circle."""
-        lengths, k = np.arange(1, n + 1), np.arange(n + 1)
-        above, moment = (
-            np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (self.row_weights, self.row_weights * lengths)
-        )
-        held = moment - k * above  # sum over l > k of weight times l - k
-        return np.asarray(held[:n] + held[n - k[:n]])
-
-    def gram(self, n: int) -> Array:
-        dense_guard(self.name, n)
-        x = np.arange(n)
-        return self.wrapped_diagonal(n)[(x[:, None] - x) % n]
-
-    def intervals(self, n: int) -> tuple[IntArray, IntArray] | None:
-        return self.base.intervals(n)
 
 
 FAMILIES: dict[str, Family] = {

@@ -8,7 +8,7 @@ from typing import Any
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import Block
-from leastnoise.workload.families import Family, Weighted
+from leastnoise.workload.families import Family
 from leastnoise.workload.hierarchy import Nodes, nodes_from_json
 from leastnoise.workload.tensors import (
     TENSORS,
@@ -18,6 +18,7 @@ from leastnoise.workload.tensors import (
     TensorFamily,
     WeightedTensor,
 )
+from leastnoise.workload.weighted import Weighted
 from leastnoise.workload.workload import Workload, family_of, finite, positive_weights, random_options
 
 

@@ -14,9 +14,10 @@ from leastnoise._types import Array
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import WEIGHTS, Block, total_block
-from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Threshold, Weighted
+from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Threshold
 from leastnoise.workload.hierarchy import Nodes, nodes_of
 from leastnoise.workload.tensors import TENSORS, MatrixTensor, ProductTensor, RandomTensor, TensorFamily, WeightedTensor
+from leastnoise.workload.weighted import Weighted
 
 Queries = str | Family | TensorFamily | Mapping[str, Any]
 BY_ORDER: dict[str, Family] = {"hybrid": Prefix(), "extended": Threshold()}  # on ordered attributes; else marginal

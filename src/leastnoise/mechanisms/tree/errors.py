@@ -190,13 +190,21 @@ def _level(
         which = np.flatnonzero(counts == m)
         families = below[first_children(counts)[which][:, None] + np.arange(m if len(cuts) > 1 else min(m, 1))]
         keys = np.column_stack([variances[which].view(np.int64), cascade.kind[level][which], families])
-        _, index, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        member[which] = len(results) + place.reshape(-1)
+        index, place = _distinct_rows(keys)
+        member[which] = len(results) + place
         for k in index.tolist():
             v, kind = float(variances[which[k]]), int(keys[k, 1])
             children = [cuts[i] for i in np.broadcast_to(families[k], m).tolist()]
             results.append(_of_family(v, cascade.own[kind], children) if m else _Cuts.of_leaf(v))
     return member, results
+
+
+def _distinct_rows(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Where distinct rows are first, and which of them each row is; at once where all are equal: regular trees."""
+    if (keys == keys[0]).all():
+        return np.zeros(1, dtype=np.int64), np.zeros(len(keys), dtype=np.int64)
+    _, index, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return index, place.reshape(-1)
 
 
 def _of_family(v: float, e: float, children: list[_Cuts]) -> _Cuts:

@@ -48,6 +48,7 @@ OTHERS = {  # no choice of a --baseline
     "start": "--repeats 1",
     "wff_figure2": "--sizes 2 5 9 1000 --planned 9",
     "growth": "--values 4 8 --bits 12 25 --parities 2 --attributes 12 50 --ways 1 3",
+    "wff_size": "--side 9 --values 50 --cycle 300",
     "norms": "--sizes 2 16 --cells 8 --alphas 0 0.3 0.6 1 --race 6 --large",
     "aim_table2": "--attributes 5 --rows 500 --seeds 1",
     "aim_tradeoff": "--datasets titanic acs --attributes 5 --rows 500 --epsilons 0.1 --seeds 1 2",

@@ -159,17 +159,25 @@ def aim(model: Graphical, truths: Truths, weights: Mapping[Members, int], mu_squ
     return done
 
 
-def measured(mbi: Any, source: Codes, epsilon: float, options: Any) -> dict[str, Any]:
-    """One run: distances of the tables asked for from the truth, seconds, memory."""
+def released(mbi: Any, source: Codes, epsilon: float, options: Any) -> tuple[Graphical, int]:
+    """One release of the tables of `options.ways` attributes: the model, and the number of rounds."""
     queries = list(combinations(range(len(source.domain)), options.ways))
     candidates = [m for k in range(1, options.ways + 1) for m in combinations(range(len(source.domain)), k)]
     truths = dict(zip(candidates, source.count(candidates), strict=True))
     weights = dict(zip(candidates, overlaps(candidates, queries), strict=True))
-    started = time.perf_counter()
     model = Graphical(mbi, source.domain.shape, options.iterations)
-    done = aim(model, truths, weights, float(Budget(epsilon=epsilon, delta=DELTA).cost_value.mu_squared), options)
+    budget = Budget(epsilon=epsilon, delta=DELTA)
+    return model, aim(model, truths, weights, float(budget.cost_value.mu_squared), options)
+
+
+def measured(mbi: Any, source: Codes, epsilon: float, options: Any) -> dict[str, Any]:
+    """One run: distances of the tables asked for from the truth, seconds, memory."""
+    queries = list(combinations(range(len(source.domain)), options.ways))
+    started = time.perf_counter()
+    model, done = released(mbi, source, epsilon, options)
     entries = {m: model.table(m) for m in queries}
     seconds = time.perf_counter() - started
+    truths = dict(zip(queries, source.count(queries), strict=True))
     l1 = [np.abs(t - truths[m]).sum() / truths[m].sum() for m, t in entries.items()]
     tv = [np.abs(t / t.sum() - truths[m] / truths[m].sum()).sum() / 2 for m, t in entries.items()]
     figure = {"epsilon": epsilon, "seed": options.seed, "tv": float(np.mean(tv)), "l1": float(np.mean(l1))}

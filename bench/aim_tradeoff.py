@@ -45,8 +45,6 @@ MOST_RATIO = {0.1: 1.0, 1.0: 1.0, 10.0: 1.05}  # of the error of the adaptive an
 SURVEY_RATIO = 1 / sqrt(
     1 - START - LOOK
 )  # of completed tables: where all is worth measuring, what is left is spent on it
-AIM_RATIO = 1.37  # of AIM+GReM's error to ResidualPlanner's, at worst (AIM+GReM section 6: 1.15 to 1.37)
-FEW_CELLS = 512  # of a table up to which its values are few: 8 per attribute
 SLACK = 8  # times one over the root of the numbers measured: how far the error of the batch may be off by chance
 MOST_CELLS = 30_000_000  # of the tables up to which the batch is really made; beyond, its error is the expected one
 MOST_SECONDS = {"adult": 60, "acs": 600}  # at epsilon 1
@@ -265,18 +263,6 @@ def check(report: Report, dataset: str, epsilon: float, fields: Mapping[str, Map
         report.target(label, answer["memory_mb"], MOST_MB[dataset], "MB")
 
 
-def check_aim(report: Report, label: str, task: Task, fields: Mapping[str, Mapping[str, Any]]) -> None:
-    """AIM+GReM loses to the batch by no more than published where tables have few values, beyond two standard errors.
-
-    The mean over the seeds is compared, as the paper's is.
-    """
-    each = np.array(fields.get("aim", {}).get("each", ())) / fields["batch"]["error"]
-    few = max(prod(task.source.domain.shape[a] for a in s) for s in task.sets) <= FEW_CELLS
-    if task.epsilon == 10 and few and len(each) > 1:
-        least = float(each.mean() - 2 * each.std(ddof=1) / sqrt(len(each)))
-        report.require(least <= AIM_RATIO, f"{label}: error of aim / batch is {each.mean():.4f}, above {AIM_RATIO}")
-
-
 def plotted(figures: Sequence[Mapping[str, Any]], out: Path | None) -> None:
     """Error against time, both as powers of ten."""
     rows = [
@@ -315,7 +301,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 figure["memory_mb"] = peak_memory_mb()
                 report.add({"dataset": dataset, "epsilon": epsilon, **figure})
             check(report, dataset, epsilon, entries)
-            check_aim(report, f"{dataset}, epsilon {epsilon:g}", task, entries)
     plotted(report.figures, options.out)
     print(LEGEND)
     return report.finish()

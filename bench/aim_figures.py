@@ -1,0 +1,226 @@
+"""AIM+GReM's experiments side by side (its Figures 4 and 6 to 11): errors and seconds of four mechanisms in one run.
+
+All tables of three attributes at delta 1e-9. rp: ResidualPlanner, the plan of least summed variance. grem: AIM+GReM as
+published (`select: aim`). twin: the same line by line, with NumPy's noise and zCDP (bench/aim_grem.py). pgm: AIM with a
+graphical model (bench/aim_pgm.py), one row for each `--model-mb`: several give Figure 11. ours: an adaptive release by
+default, completed. The error of a table is its L1 or L2 distance from the truth over the number of rows; reported are
+mean L1, mean L2 and largest L1 over the tables, averaged over the seeds, and their ratios to rp (Figures 4, 9, 10).
+
+Data as in bench/datasets.py: adult15 with all 15 columns, the first of loans43 (full: `--attributes 43`, 1.5e9 cells)
+and of acs66 (full: 66, 45,760 tables; the paper's runs took 5 hours to a week). The graphical model has 1 MB and few
+steps for the sake of time; `--model-mb 50 --iterations 1000` is the paper's.
+
+What must hold, fixed before the seeds of the defaults were first used (the paper does not list its budgets). Section 6:
+on each data set the error of grem is at worst 1.15 to 1.37 times that of rp, a ratio of means over five trials, so the
+largest ratio over the budgets rounds to at most 1.37, without allowance for chance; acs66 is made up, so only its
+budget 10 is held to that. At the smallest budget grem is below rp where values are many (adult15, loans43). The twin is
+faster than pgm; both have NumPy's noise. At the largest budget the error of pgm is above that of rp. Fewer columns than
+by default, or rows that are made up in place of adult15 or loans43, are held to nothing. Seconds are those of the
+processor, as other work on the machine disturbs them less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from bench.aim_grem import published
+from bench.aim_pgm import MISSING, mbi_package, released
+from bench.aim_tradeoff import Batch, Task
+from bench.common import Column, Report, Row
+from bench.datasets import PREPARED, SIZES, data_options, load
+from leastnoise import adaptive_plan
+from leastnoise._types import Array, IntArray
+from leastnoise.mechanisms.adaptive.grem import Members
+from leastnoise.noise import SeededRandomSource
+from leastnoise.release.rounds import Select
+
+WORST = 1.37  # of grem to rp (section 6)
+METHODS = ("rp", "grem", "twin", "pgm", "ours")
+ATTRIBUTES = {"adult15": 15, "loans43": 12, "acs66": 20}
+EPSILONS = {"adult15": (0.1, 1.0, 10.0, 31.6, 100.0), "loans43": (1.0, 10.0, 100.0, 1000.0), "acs66": (1.0, 10.0)}
+METRICS = ("l1", "l2", "max_l1")
+COLUMNS = (
+    Column("dataset", "dataset", "s"),
+    Column("epsilon", "epsilon", "g"),
+    Column("method", "method", "s"),
+    Column("trials", "trials", "d"),
+    Column("l1", "mean L1", ".5f"),
+    Column("l2", "mean L2", ".5f"),
+    Column("max_l1", "max L1", ".5f"),
+    Column("l1_ratio", "L1/rp", ".4f"),
+    Column("l1_deviation", "s.e.", ".4f"),
+    Column("l2_ratio", "L2/rp", ".4f"),
+    Column("max_l1_ratio", "max/rp", ".4f"),
+    Column("seconds", "cpu s", ".2f"),
+    Column("seconds_ratio", "cpu/rp", ".2f"),
+)
+Read = Callable[[Members], Array]
+
+
+@dataclass
+class Trial:
+    """The tables of one release, and the seconds it took with reading them."""
+
+    read: Read
+    seconds: float
+    distances: list[tuple[float, float]] = field(default_factory=list)
+
+    def compare(self, members: Members, truth: IntArray) -> None:
+        """Read one table, and keep its L1 and L2 distances from the truth."""
+        started = time.process_time()
+        values = self.read(members)
+        self.seconds += time.process_time() - started
+        off = (values - truth).ravel()
+        self.distances.append((float(np.abs(off).sum()), float(np.linalg.norm(off))))
+
+    def figures(self, rows: int) -> dict[str, float]:
+        """Mean L1, mean L2 and largest L1 over the tables, each over the number of rows."""
+        l1, l2 = (np.array(column) / rows for column in zip(*self.distances, strict=True))
+        return {
+            "l1": float(l1.mean()), "l2": float(l2.mean()), "max_l1": float(l1.max()), "seconds": self.seconds
+        }  # fmt: skip
+
+
+def timed(make: Callable[[], Read], before: float = 0.0) -> Trial:
+    """A trial whose tables are read by what `make` returns; `before` are seconds that it took already."""
+    started = time.process_time()
+    read = make()
+    return Trial(read, before + time.process_time() - started)
+
+
+def trials(task: Task, batch: Batch, options: Namespace, seed: int) -> Iterator[tuple[str, Trial]]:
+    """Every method with one seed, made when it is asked for."""
+    names = task.source.domain.names
+
+    def by_name(counts: Callable[..., Array]) -> Read:
+        return lambda members: counts(*(names[a] for a in members))
+
+    def adaptive(select: Select) -> Read:
+        plan = adaptive_plan(task.workload, task.budget, select=select)
+        return by_name(plan.run(task.source, random_source=SeededRandomSource(seed)).complete().counts)
+
+    def line_by_line() -> Read:
+        rho = float(task.budget.cost_value.mu_squared) / 2
+        return published(task.source, task.sets, rho, seed)[0].__getitem__
+
+    def graphical(size: float) -> Read:
+        settings = Namespace(ways=3, iterations=options.iterations, model_mb=size, seed=seed, verbose=False)
+        return released(mbi_package(), task.source, task.epsilon, settings)[0].table
+
+    run = batch.plan.run
+    makes: dict[str, Callable[[], Trial]] = {
+        "rp": lambda: timed(
+            lambda: by_name(run(task.source, random_source=SeededRandomSource(seed)).counts), batch.seconds
+        ),
+        "grem": lambda: timed(lambda: adaptive("aim")),
+        "twin": lambda: timed(line_by_line),
+        "ours": lambda: timed(lambda: adaptive("survey")),
+    }
+    for method in options.methods:
+        if method != "pgm":
+            yield method, makes[method]()
+        elif seed in options.seeds[: options.pgm_trials]:
+            yield from ((f"pgm {size:g} MB", timed(lambda s=size: graphical(s))) for size in options.model_mb)
+
+
+def measured(task: Task, options: Namespace) -> dict[str, dict[str, Any]]:
+    """Means over the seeds of every method, with ratios to rp."""
+    batch, each = Batch.of(task), {}
+    for seed in options.seeds:
+        fields = dict(trials(task, batch, options, seed))
+        for members, truth in zip(task.sets, task.source.count(task.sets), strict=True):
+            for trial in fields.values():
+                trial.compare(members, truth)
+        for method, trial in fields.items():
+            each.setdefault(method, []).append(trial.figures(task.rows))
+    return {method: summary(method, figures, each["rp"]) for method, figures in each.items()}
+
+
+def summary(
+    method: str, figures: Sequence[Mapping[str, float]], plain: Sequence[Mapping[str, float]]
+) -> dict[str, Any]:
+    """Means over the trials, their ratios to those of rp, and the standard error of the first ratio."""
+    keys = (*METRICS, "seconds")
+    entries = {key: float(np.mean([f[key] for f in figures])) for key in keys}
+    base = {key: float(np.mean([f[key] for f in plain])) for key in keys}
+    ratios = {f"{key}_ratio": entries[key] / base[key] for key in keys}
+    spread = np.std([f["l1"] for f in figures], ddof=1) / len(figures) ** 0.5 if len(figures) > 1 else np.nan
+    return {
+        "method": method,
+        "trials": len(figures),
+        **entries,
+        **ratios,
+        "l1_deviation": float(spread) / base["l1"] if len(figures) > 1 else None,
+    }
+
+
+Figures = Mapping[float, Mapping[str, Row]]  # by budget and method
+
+
+def check(report: Report, dataset: str, figures: Figures) -> None:
+    """What the paper says of its figures; the module's docstring has the criteria."""
+    least, most = min(figures), max(figures)
+    for epsilon, fields in figures.items():
+        if "grem" in fields and (dataset in PREPARED or epsilon == 10):
+            ratio = fields["grem"]["l1_ratio"]
+            what = f"{dataset}, epsilon {epsilon:g}: error of grem / rp"
+            report.require(round(ratio, 2) <= WORST, f"{what} is {ratio:.4f}, above {WORST}")
+        for method in (m for m in fields if m.startswith("pgm")):
+            for ours in (m for m in ("grem", "twin") if m in fields):
+                ratio = fields[method]["seconds"] / fields[ours]["seconds"]
+                print(f"{dataset}, epsilon {epsilon:g}: {ours} is {ratio:.1f} times as fast as {method}")
+                slower = f"{dataset}, epsilon {epsilon:g}: {ours} is not faster than {method}"
+                report.require(ratio > 1 or ours == "grem", slower)
+    if "grem" in figures[least] and dataset in PREPARED and least <= 1:
+        ratio = figures[least]["grem"]["l1_ratio"]
+        report.require(ratio < 1, f"{dataset}, epsilon {least:g}: error of grem / rp is {ratio:.4f}, not below 1")
+    for method in (m for m in figures[most] if m.startswith("pgm") and most >= 10):
+        ratio = figures[most][method]["l1_ratio"]
+        report.require(ratio > 1, f"{dataset}, epsilon {most:g}: error of {method} / rp is {ratio:.4f}, not above 1")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--datasets", nargs="+", choices=SIZES, default=tuple(ATTRIBUTES), help="whose columns")
+    data_options(p)
+    p.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="rp is always among them")
+    p.add_argument("--epsilons", nargs="+", type=float, help="budgets; by default those of each data set")
+    p.add_argument("--seeds", nargs="+", type=int, default=[2601, 2602, 2603, 2604, 2605], help="one trial each")
+    p.add_argument("--pgm-trials", type=int, default=1, help="trials of the graphical model, which take long")
+    p.add_argument("--model-mb", nargs="+", type=float, default=[1.0], help="largest sizes of the graphical model")
+    p.add_argument("--iterations", type=int, default=100, help="steps of mirror descent per round")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(argv)
+    options.methods = [m for m in METHODS if m == "rp" or m in options.methods]
+    if "pgm" in options.methods and mbi_package() is None:
+        print(MISSING)
+        options.methods.remove("pgm")
+    report = Report("aim_figures", options, COLUMNS, "AIM+GReM's figures 4 and 6 to 11, side by side")
+    for dataset in options.datasets:
+        attributes = options.attributes or ATTRIBUTES.get(dataset)
+        source = load(dataset, Namespace(data=options.data, attributes=attributes, rows=options.rows))
+        figures = {}
+        for epsilon in options.epsilons or EPSILONS.get(dataset, (1.0, 10.0)):
+            figures[epsilon] = measured(Task(source, (3,), epsilon), options)
+            for figure in figures[epsilon].values():
+                report.add({"dataset": dataset, "epsilon": epsilon, "attributes": len(source.domain), **figure})
+        if len(source.domain) >= ATTRIBUTES.get(dataset, inf) and (options.data or dataset not in PREPARED):
+            check(report, dataset, figures)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

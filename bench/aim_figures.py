@@ -1,10 +1,11 @@
 """AIM+GReM's experiments side by side (its Figures 4 and 6 to 11): errors and seconds of four mechanisms in one run.
 
 All tables of three attributes at delta 1e-9. rp: ResidualPlanner, the plan of least summed variance. grem: AIM+GReM as
-published (`select: aim`). twin: the same line by line, with NumPy's noise and zCDP (bench/aim_grem.py). pgm: AIM with a
-graphical model (bench/aim_pgm.py), one row for each `--model-mb`: several give Figure 11. ours: an adaptive release by
-default, completed. The error of a table is its L1 or L2 distance from the truth over the number of rows; reported are
-mean L1, mean L2 and largest L1 over the tables, averaged over the seeds, and their ratios to rp (Figures 4, 9, 10).
+published (`select: aim`). twin: the same line by line, with NumPy's noise and zCDP, and twin-mu with our price of a
+choice (bench/aim_grem.py). pgm: AIM with a graphical model (bench/aim_pgm.py), one row for each `--model-mb`: several
+give Figure 11. ours: an adaptive release by default, completed. The error of a table is its L1 or L2 distance from the
+truth over the number of rows; reported are mean L1, mean L2 and largest L1 over the tables, averaged over the seeds,
+and their ratios to rp (Figures 4, 9, 10).
 
 Data as in bench/datasets.py: adult15 with all 15 columns, the first of loans43 (full: `--attributes 43`, 1.5e9 cells)
 and of acs66 (full: 66, 45,760 tables; the paper's runs took 5 hours to a week). The graphical model has 1 MB and few
@@ -32,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.aim_grem import published
+from bench.aim_grem import GAUSSIAN, ZCDP, published
 from bench.aim_pgm import MISSING, mbi_package, released
 from bench.aim_tradeoff import Batch, Task
 from bench.common import Column, Report, Row
@@ -44,7 +45,7 @@ from leastnoise.noise import SeededRandomSource
 from leastnoise.release.rounds import Select
 
 WORST = 1.37  # of grem to rp (section 6)
-METHODS = ("rp", "grem", "twin", "pgm", "ours")
+METHODS = ("rp", "grem", "twin", "twin-mu", "pgm", "ours")
 ATTRIBUTES = {"adult15": 15, "loans43": 12, "acs66": 20}
 EPSILONS = {"adult15": (0.1, 1.0, 10.0, 31.6, 100.0), "loans43": (1.0, 10.0, 100.0, 1000.0), "acs66": (1.0, 10.0)}
 METRICS = ("l1", "l2", "max_l1")
@@ -108,9 +109,9 @@ def trials(task: Task, batch: Batch, options: Namespace, seed: int) -> Iterator[
         plan = adaptive_plan(task.workload, task.budget, select=select)
         return by_name(plan.run(task.source, random_source=SeededRandomSource(seed)).complete().counts)
 
-    def line_by_line() -> Read:
+    def line_by_line(price: float) -> Read:
         rho = float(task.budget.cost_value.mu_squared) / 2
-        return published(task.source, task.sets, rho, seed)[0].__getitem__
+        return published(task.source, task.sets, rho, seed, price)[0].__getitem__
 
     def graphical(size: float) -> Read:
         settings = Namespace(ways=3, iterations=options.iterations, model_mb=size, seed=seed, verbose=False)
@@ -122,7 +123,8 @@ def trials(task: Task, batch: Batch, options: Namespace, seed: int) -> Iterator[
             lambda: by_name(run(task.source, random_source=SeededRandomSource(seed)).counts), batch.seconds
         ),
         "grem": lambda: timed(lambda: adaptive("aim")),
-        "twin": lambda: timed(line_by_line),
+        "twin": lambda: timed(lambda: line_by_line(ZCDP)),
+        "twin-mu": lambda: timed(lambda: line_by_line(GAUSSIAN)),
         "ours": lambda: timed(lambda: adaptive("survey")),
     }
     for method in options.methods:
@@ -193,7 +195,9 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--datasets", nargs="+", choices=SIZES, default=tuple(ATTRIBUTES), help="whose columns")
     data_options(p)
-    p.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="rp is always among them")
+    p.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=[m for m in METHODS if m != "twin-mu"], help="beside rp"
+    )
     p.add_argument("--epsilons", nargs="+", type=float, help="budgets; by default those of each data set")
     p.add_argument("--seeds", nargs="+", type=int, default=[2601, 2602, 2603, 2604, 2605], help="one trial each")
     p.add_argument("--pgm-trials", type=int, default=1, help="trials of the graphical model, which take long")

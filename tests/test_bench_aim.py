@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from itertools import combinations
-from math import prod, sqrt
+from math import pi, prod, sqrt
 
 import numpy as np
 import pandas as pd
@@ -67,11 +67,12 @@ def test_sizes_of_made_up_data_are_those_of_table_3():
 # --- the twin ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("price", "epsilon"), [(aim_grem.ZCDP, 0.4), (aim_grem.GAUSSIAN, 0.8 / pi)])
 @pytest.mark.parametrize("rho", [0.001, RHO, 30])
-def test_the_twin_spends_exactly_rho(rho):
+def test_the_twin_spends_exactly_rho(rho, price, epsilon):
     """Algorithms 4 and 7; the closure of four tables of three out of four attributes has 15 sets."""
-    twin = aim_grem.Twin.of(codes(), list(combinations(range(4), 3)), rho, 1)
-    assert (twin.sigma**2, twin.epsilon**2) == (pytest.approx(15 / (0.9 * rho)), pytest.approx(0.4 * rho / 15))
+    twin = aim_grem.Twin.of(codes(), list(combinations(range(4), 3)), rho, 1, price)
+    assert (twin.sigma**2, twin.epsilon**2) == (pytest.approx(15 / (0.9 * rho)), pytest.approx(epsilon * rho / 15))
     assert twin.spent == pytest.approx(4 / (2 * twin.sigma**2))
     assert twin.run() >= 1
     assert twin.spent == pytest.approx(rho)
@@ -92,10 +93,10 @@ def test_without_noise_the_twin_is_exact():
 
 
 @pytest.mark.slow
-def test_select_aim_is_the_twin_but_for_the_cost_of_choices():
+def test_select_aim_is_the_twin_with_its_price_of_choices():
     """Mean L1 errors of 16 releases each, binary data of which everything is measured, agree within 4 standard errors.
 
-    False alarms: 6e-5 if both means are alike. A factor of 1.4 between them, as the other first noise of AIM with
+    False alarms: 6e-5. A factor of 1.4 between them, as the other first noise of AIM with
     graphical models makes it or more, is at least 8 standard errors.
     """
     source, tables = codes((2,) * 6, 5000), list(combinations(range(6), 3))
@@ -105,7 +106,8 @@ def test_select_aim_is_the_twin_but_for_the_cost_of_choices():
     for seed in range(700, 716):
         release = plan.run(source, random_source=SeededRandomSource(seed)).complete()
         ours.append(np.mean([np.abs(release.counts(*(f"x{a}" for a in m)) - t).sum() for m, t in truths.items()]))
-        estimates, _ = aim_grem.published(source, tables, float(budget.cost_value.mu_squared) / 2, seed)
+        rho = float(budget.cost_value.mu_squared) / 2
+        estimates, _ = aim_grem.published(source, tables, rho, seed, aim_grem.GAUSSIAN)
         twins.append(np.mean([np.abs(estimates[m] - t).sum() for m, t in truths.items()]))
     error = sqrt((np.var(ours, ddof=1) + np.var(twins, ddof=1)) / 16)
     assert abs(np.mean(ours) - np.mean(twins)) <= 4 * error
@@ -117,11 +119,11 @@ def test_select_aim_is_the_twin_but_for_the_cost_of_choices():
 
 @pytest.mark.long
 def test_all_methods_run_side_by_side(capsys):
-    arguments = "--datasets acs66 --attributes 4 --rows 300 --epsilons 1 --seeds 1 2 --methods grem twin ours"
+    arguments = "--datasets acs66 --attributes 4 --rows 300 --epsilons 1 --seeds 1 2 --methods grem twin twin-mu ours"
     code, document = run("aim_figures", arguments, capsys)
     assert (code, document["ok"]) == (0, True)
     figures = {f["method"]: f for f in document["figures"]}
-    assert set(figures) == {"rp", "grem", "twin", "ours"}
+    assert set(figures) == {"rp", "grem", "twin", "twin-mu", "ours"}
     assert all(f["trials"] == 2 and f["l2"] <= f["l1"] <= f["max_l1"] for f in figures.values())
     assert [figures["rp"][f"{key}_ratio"] for key in (*aim_figures.METRICS, "seconds")] == [1] * 4
 

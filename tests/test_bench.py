@@ -58,6 +58,7 @@ OTHERS = {  # no choice of a --baseline
     "cascade_runtime": "--bits 2 5 --eigen-bits 2 --repeats 2",
     "cascade_utility": "--bits 5 6 --draws 100",
     "cascade_levels": "--bits 5 --grid-bits 3 --runs 40",
+    "cascade_designs": "--draws 500",
 }
 
 

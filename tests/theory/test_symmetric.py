@@ -153,11 +153,18 @@ def test_fixed_attributes_leave_some_of_the_queries(name):
     assert all(row.tobytes() in rows for row in level.fixed(1).rows())
 
 
+def test_whole_numbers_of_any_type_are_ways():
+    assert marginal_queries(4, np.int64(2)) == marginal_queries(4, 2.0) == marginal_queries(4, [2]) == FAMILIES["pairs"]
+
+
 def test_levels_that_do_not_exist_are_refused():
     for call in (
         lambda: marginal_queries(0, 1),
         lambda: marginal_queries(4, 5),
         lambda: parity_queries(4, ()),
+        lambda: parity_queries(4, 1.5),
+        lambda: parity_queries(4, "2"),
+        lambda: marginal_queries(4.0, 2),
         lambda: conjunction_queries(4, (1, 1)),
         lambda: parity_queries(5000, 2),
         lambda: marginal_queries(4, (1, 2)).gamma_2_approximate(0.1),

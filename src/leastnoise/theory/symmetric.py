@@ -12,7 +12,7 @@ With Krawtchouk's polynomials K_t and profile(j) = sum over t of c_t K_t(j), the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -173,11 +173,11 @@ def _levels(
 
 def checked_ways(attributes: int, values: int, ways: int | Sequence[int]) -> tuple[int, ...]:
     """Numbers of attributes of a query, each once."""
-    several = (ways,) if isinstance(ways, int) else tuple(ways)
+    several = tuple(ways) if isinstance(ways, Iterable) else (ways,)
     if not (isinstance(attributes, int) and isinstance(values, int) and attributes >= 1 and values >= 2):
         raise LeastnoiseError(f"{attributes!r} attributes of {values!r} values; give at least 1 attribute and 2 values")
     if attributes * log10(values) > LARGEST:
         raise LeastnoiseError(f"{attributes:,} attributes of {values:,} values; use at most 10^{LARGEST} cells in all")
     if not several or len(set(several)) < len(several) or not all(w in range(attributes + 1) for w in several):
         raise LeastnoiseError(f"ways is {ways!r}; give different whole numbers from 0 to {attributes}, at least one")
-    return several
+    return tuple(int(w) for w in several)

@@ -308,7 +308,7 @@ def test_weights_of_the_sum_are_the_stated_ones():
 
 
 def test_other_queries_have_no_fourier_weights():
-    for work in (Workload(ordered(3)).prefix("a"), Workload(ordered(3, 3)).affine("a", "b")):
+    for work in (Workload(ordered(3)).ranges("a"), Workload(ordered(3, 3)).affine("a", "b")):
         with pytest.raises(
             LeastnoiseError, match=r"^WFF's factorization is for marginal and cyclic \(phi\) queries, and for prefix"
         ):

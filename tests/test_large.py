@@ -22,6 +22,7 @@ from tests.work import traced_memory
 
 BUDGET = ln.Budget(mu=1)
 MILLION = 10**6
+ROUNDING = 1e-12  # relative, of sums of a million numbers
 
 
 def one(n: int, family: str) -> Workload:
@@ -36,7 +37,7 @@ def one(n: int, family: str) -> Workload:
 def test_a_million_values_are_planned_in_a_few_arrays(family):
     with traced_memory() as work:
         plan = ln.plan(one(MILLION, family), BUDGET, solver="fourier")
-        assert plan.rmse <= plan.max_std_error
+        assert plan.rmse <= plan.max_std_error * (1 + ROUNDING)
         assert plan.floor_value <= plan.rmse
     assert work.peak < 25 * 8 * MILLION
     assert plan.queries == {"range": MILLION * (MILLION + 1) // 2, "circular": MILLION**2}.get(family, MILLION)

@@ -169,4 +169,4 @@ def test_fourier_factorization_refuses_other_queries():
     with pytest.raises(
         LeastnoiseError, match=r"^WFF's factorization is for marginal and cyclic \(phi\) queries, and for prefix"
     ):
-        fourier_factorization(Workload(ordered(3)).prefix("a"))
+        fourier_factorization(Workload(ordered(3)).ranges("a"))

@@ -202,7 +202,7 @@ def looks_at(integer_plan: IntegerPlan, sources: Sequence[Source]) -> list[Look]
     for o, (orbit, noisy_queries) in enumerate(zip(structure.orbits, integer_plan.noisy_queries, strict=True)):
         sets = [tuple(s) for s in structure.sets(orbit).tolist()]
         shape = structure.shape(orbit)
-        counts = [placed(c.tables(sets), shape) for c in both] if noisy_queries else []
+        counts = [placed(list(c.tables(sets)), shape) for c in both] if noisy_queries else []
         for i, noisy_query in enumerate(noisy_queries):
             zero, one = (
                 noisy_query.strategy.apply(t, c.total).reshape(len(sets), -1) for t, c in zip(counts, both, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from math import prod
@@ -87,15 +87,14 @@ def _batches(integer_plan: IntegerPlan, counts: Counts) -> Iterator[tuple[int, I
         shape = integer_plan.structure.shape(integer_plan.structure.orbits[o])
         step = max(1, BATCH_CELLS // prod(shape))
         for low in range(0, len(members), step):
-            batch = islice(tables, min(step, len(members) - low))
+            batch = list(islice(tables, min(step, len(members) - low)))
             yield o, placed(batch, shape)
 
 
-def placed(tables: Iterable[IntArray], shape: tuple[int, ...]) -> IntArray:
+def placed(tables: Sequence[IntArray], shape: tuple[int, ...]) -> IntArray:
     """Counts (tables, *shape) of cells that are measured; nobody is in those beyond the domain."""
-    whole = list(tables)
-    out = np.zeros((len(whole), *shape), dtype=np.int64)
-    for i, table in enumerate(whole):
+    out = np.zeros((len(tables), *shape), dtype=np.int64)
+    for i, table in enumerate(tables):
         corner: tuple[int | slice, ...] = (i, *(slice(n) for n in table.shape))
         out[corner] = table
     return out

@@ -269,8 +269,7 @@ class Threshold(Family):
         return 2 * Prefix().wrapped_diagonal(n)
 
     def intervals(self, n: int) -> tuple[IntArray, IntArray]:
-        lengths = np.arange(1, n + 1)
-        return np.concatenate([lengths, lengths[::-1]]), np.ones(2 * n, dtype=np.int64)
+        return np.arange(1, n + 1), np.full(n, 2)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive.candidates import cell_noise
 from leastnoise.mechanisms.adaptive.completed import Completed
-from leastnoise.mechanisms.adaptive.grem_lnn import _centred_cells
+from leastnoise.mechanisms.adaptive.grem_lnn import EACH, _centred_cells
 from leastnoise.noise import SeededRandomSource
 from leastnoise.release.postprocessing import nonnegative as solver
 from leastnoise.release.postprocessing.postprocess import HOLD
@@ -184,7 +184,7 @@ def test_tables_beyond_those_that_were_solved_for_are_refused():
     joint = released().complete(nonnegative="jointly", tables=[("a", "b")])
     with pytest.raises(LeastnoiseError) as error:
         joint.counts("c", "a")
-    assert str(error.value) == ("c x a was not made non-negative jointly with other tables; name it in tables=[...]")
+    assert str(error.value) == f"c x a was not made non-negative jointly with other tables; {EACH}"
 
 
 def test_too_many_cells_are_refused_before_any_table_is_completed(monkeypatch):

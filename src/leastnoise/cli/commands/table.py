@@ -10,6 +10,7 @@ import typer
 from leastnoise._types import Nonnegative
 from leastnoise.cli.commands.ask import completing, opened, opened_tables
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
+from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.files.export import Format, about, write_table
@@ -65,7 +66,9 @@ def table(
         return
     elif complete:
         tables = opened_tables(path)
-        frame, note = tables.complete(nonnegative=nonnegative or False).table(*attributes), _note(tables, attributes)
+        with ProgressBar() as bar:
+            frame = tables.complete(nonnegative=nonnegative or False, progress=bar).table(*attributes)
+        note = _note(tables, attributes)
         fields = {"attributes": attributes, "completed": True, "note": note}
     else:
         levels = dict(_level(text) for text in level or [])

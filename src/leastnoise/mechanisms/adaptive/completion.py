@@ -15,7 +15,7 @@ from leastnoise.estimate.estimate import BIASED, Estimate
 from leastnoise.estimate.targets import targets_of
 from leastnoise.mechanisms.adaptive.candidates import cell_noise
 from leastnoise.mechanisms.adaptive.completed import Completed, given_baselines, simplex
-from leastnoise.mechanisms.adaptive.grem_lnn import Closure, NonnegativeTables
+from leastnoise.mechanisms.adaptive.grem_lnn import EACH, Closure, NonnegativeTables
 from leastnoise.release import TableRelease
 from leastnoise.release.frames import table_frame
 from leastnoise.release.postprocessing.nonnegative import Certificate
@@ -84,9 +84,7 @@ class Completion:
     def _joint_counts(self, members: Members, names: Sequence[str]) -> Array:
         assert self.joint is not None
         if not self.joint.has(members):
-            raise LeastnoiseError(
-                f"{' x '.join(names)} was not made non-negative jointly with other tables; name it in tables=[...]"
-            )
+            raise LeastnoiseError(f"{' x '.join(names)} was not made non-negative jointly with other tables; {EACH}")
         return self.joint.counts(members)
 
     def solved(self, tables: Sequence[Members], tolerance: float, progress: Progress | None = None) -> Completion:

@@ -36,6 +36,7 @@ from leastnoise.strategies.integer import Centring
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Marginal
 
+EACH = "choose tables=[...] in Python, or make each non-negative by itself with nonnegative='each' (--nonnegative each)"
 PUBLISHED_MEASURED = 4.0  # variance of a measured residual for each of its attributes: sigma = 2^k
 PUBLISHED_OTHER = 0.5  # of one that was not measured: ||z||^2 is added to the objective without the factor 1/2
 
@@ -76,7 +77,7 @@ class Closure:
     def solve(self, tolerance: float, progress: Progress | None = None) -> NonnegativeTables:
         """The closest tables, to within a share of how far they are from the completed ones."""
         chosen = tuple(maximal(list(dict.fromkeys(self.tables))))
-        check_cells(sum(prod(self._domain.shape[a] for a in members) for members in chosen))
+        check_cells(sum(prod(self._domain.shape[a] for a in members) for members in chosen), EACH)
         hold = 1.0 if self.published else HOLD
         state, certificate = without_negative(self._closed(chosen), chosen, hold, tolerance, progress)
         return NonnegativeTables(state, chosen, certificate)

@@ -214,12 +214,11 @@ def nonnegative(
     return State(state.structure, state.baselines, tuple(known), state.errors), certificate
 
 
-def check_cells(cells: int) -> None:
+def check_cells(cells: int, fix: str = "choose some with tables=[...]") -> None:
     """Refuse tables that are too large to be solved for at once."""
     if cells > MAX_CELLS:
         raise LeastnoiseError(
-            f"the tables have {cells:,} cells, more than the {MAX_CELLS:,} that can be made non-negative at once; "
-            "choose some with tables=[...]"
+            f"the tables have {cells:,} cells, more than the {MAX_CELLS:,} that can be made non-negative at once; {fix}"
         )
 
 

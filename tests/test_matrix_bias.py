@@ -181,6 +181,7 @@ def test_intervals_cover_the_bias(neighbours):
 
 @CASES
 @pytest.mark.long
+@pytest.mark.covering
 @pytest.mark.parametrize("simultaneous", [True, "joint"])
 def test_simultaneous_intervals_cover_the_bias(neighbours, simultaneous):
     """300 runs; fewer than 258 of 300 at once have a chance below 1e-8 at 95%."""

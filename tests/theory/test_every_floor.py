@@ -65,7 +65,7 @@ def members(floor, bounds):
     ]
 
 
-@pytest.mark.covering("name kind", "epsilon")
+@pytest.mark.covering
 @pytest.mark.long
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("kind", ["max", "worst", "rms"])
@@ -115,7 +115,7 @@ def projected(W, kind, epsilon):
 ACHIEVED = {"local": [best_local, projected], "central": [best_central, best_local, projected]}
 
 
-@pytest.mark.covering("name kind", "model epsilon")
+@pytest.mark.covering
 @pytest.mark.long
 @pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize("kind", ["worst", "rms"])

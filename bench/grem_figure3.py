@@ -57,10 +57,13 @@ def sub(array: npt.NDArray[Number], axis: int) -> npt.NDArray[Number]:
 def unsub(array: npt.ArrayLike, axis: int) -> Array:
     """The vectors of mean zero along an axis whose `sub` is `array`."""
     differences = np.asarray(array, dtype=np.float64)
-    before = [(0, 0)] * differences.ndim
-    before[axis] = (1, 0)
-    full: Array = np.pad(differences, before)
-    centred: Array = full - full.mean(axis=axis, keepdims=True)
+    shape = list(differences.shape)
+    shape[axis] += 1
+    mean = differences.sum(axis=axis, keepdims=True) / shape[axis]  # of the differences from the first, and its own 0
+    centred = np.empty(shape)
+    lines = np.moveaxis(centred, axis, 0)
+    np.negative(np.moveaxis(mean, axis, 0), out=lines[:1])
+    np.subtract(np.moveaxis(differences, axis, 0), np.moveaxis(mean, axis, 0), out=lines[1:])
     return centred
 
 

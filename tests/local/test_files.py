@@ -17,6 +17,7 @@ from leastnoise.local import (
     save_plan,
     simulate,
 )
+from leastnoise.local.randomized_response import Odds
 from leastnoise.noise import SeededRandomSource
 from leastnoise.storage.archive import Archive
 from tests.local.cases import collected, pairs_plan, prefix_plan, records, same
@@ -138,6 +139,19 @@ def test_changed_plans_are_refused(tmp_path):
         load_plan(tmp_path / "plan")
     Archive(changed, {}).save(tmp_path / "plan", files.PLAN)
     with pytest.raises(LeastnoiseError, match="is damaged"):
+        load_plan(tmp_path / "plan")
+
+
+@pytest.mark.parametrize("delta", [1.0, 7.0, 1e308, True, "0.5", -1e-9, float("nan"), None])
+def test_plans_whose_delta_hides_nothing_are_refused(tmp_path, delta):
+    """From a delta of 1 on, any odds keep any epsilon: devices would report their values as they are."""
+    plan = local_plan(Workload(Domain.of(x=["yes", "no"])).marginals(ways=1), 1, 0.9)
+    bare = replace(plan.parts[0].randomizer, odds=Odds(2**40 - 1, 1))
+    with pytest.raises(LeastnoiseError, match="is not a number from 0 to below 1; do not use it"):
+        replace(plan, delta=delta, parts=(replace(plan.parts[0], randomizer=bare),))
+    header, arrays = plan.data()
+    Archive({"fingerprint": plan.fingerprint, **header, "delta": delta}, arrays).save(tmp_path / "plan", files.PLAN)
+    with pytest.raises(LeastnoiseError, match="do not use it"):
         load_plan(tmp_path / "plan")
 
 

@@ -114,6 +114,9 @@ class LocalPlan:
             raise LeastnoiseError("the shares of the parts must be positive and add up to one; make the plan again")
         if any(p.randomizer.cells != prod(p.shape) for p in self.parts):
             raise LeastnoiseError("a randomizer does not fit the cells of its table; make the plan again")
+        number = isinstance(self.delta, int | float) and not isinstance(self.delta, bool)
+        if not (number and 0 <= self.delta < 1):  # from 1 on, reports may say everything
+            raise LeastnoiseError(f"delta {self.delta!r} of this plan is not a number from 0 to below 1; do not use it")
         times = len(self.parts) if self.split else 1
         if not all(p.randomizer.keeps(self.epsilon / times, self.delta / times) for p in self.parts):
             raise LeastnoiseError(f"this plan spends more than its epsilon of {float(self.epsilon):g}; do not use it")

@@ -55,6 +55,24 @@ def test_cyclic_convolutions_are_exact_integers(shape, digits, seed, direct):
             assert cyclic_convolution(exact, kernel).tolist() == around(values, kernel).tolist()
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64])
+def test_least_numbers_of_a_type_count_in_full(kind, monkeypatch):
+    """Their absolute values are beyond the type, and would leave out primes or wrap answers around."""
+    monkeypatch.setattr(convolution, "DIRECT", 4)
+    least = int(np.iinfo(kind).min)
+    numbers = np.array([least] * 3 + [-(least // 2)] * 6, dtype=kind)
+    assert cyclic_convolution(numbers, numbers).tolist() == around(whole(numbers), whole(numbers)).tolist()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_cost_and_answers_do_not_depend_on_the_type_of_a_kernel(kind):
+    least = int(np.iinfo(kind).min)
+    narrow, wide = (Circulant(np.repeat([least, -(least // 2)], [100, 200]).astype(t)) for t in (kind, np.int64))
+    assert (narrow.largest_square, narrow.largest_difference) == (wide.largest_square, wide.largest_difference)
+    row = np.eye(1, 300, dtype=np.int64)
+    assert narrow.apply(row, 1).tolist() == wide.apply(row, 1).tolist() == [wide.kernel.tolist()]
+
+
 def test_numbers_too_large_for_the_primes_are_cut_into_words(rng, monkeypatch):
     monkeypatch.setattr(convolution, "DIRECT", 4)
     values = whole(rng.integers(-(2**62), 2**62, 12)) * 2**120 + whole(rng.integers(0, 2**62, 12))

@@ -112,7 +112,7 @@ def _signed_product(a: IntArray, b: IntArray) -> IntArray:
 
     No term t is beyond most = sum|a| max|b|, so that t + most, which the primes give, is between 0 and 2 most.
     """
-    terms, most = len(a) + len(b) - 1, _sum(np.abs(a)) * int(np.abs(b).max())
+    terms, most = len(a) + len(b) - 1, _sum(_sizes(a)) * int(_sizes(b).max())
     kind: Any = np.int64 if 4 * most < FITS else object
     if terms <= DIRECT:
         return np.convolve(a.astype(kind), b.astype(kind))
@@ -141,6 +141,12 @@ def _by_halves(a: IntArray, b: IntArray, kind: Any) -> IntArray:
 
 def _sum(values: IntArray) -> int:
     return int(values.sum()) if values.dtype == object else exact_sum(values)
+
+
+def _sizes(values: IntArray) -> IntArray:
+    """Absolute values; the least number of a signed type has one that only the unsigned type holds."""
+    sizes = np.abs(_wide(values))
+    return sizes.view(np.uint64) if sizes.dtype.kind == "i" else sizes
 
 
 def _wide(values: IntArray) -> IntArray:

@@ -1,6 +1,8 @@
 """Integer strategies on cycles: against dense matrices, and the Fourier mechanism run at size."""
 
 import re
+from dataclasses import replace
+from fractions import Fraction
 from math import prod
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.stats import chi2, norm
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededRandomSource
-from leastnoise.planning.integer_plan import IntegerPlan
+from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.release.files import releases
 from leastnoise.sources import Table
 from leastnoise.strategies import CirculantStrategy, convolution
@@ -274,6 +276,27 @@ def test_stored_plans_on_cycles_come_back(name, tmp_path):
         releases.from_record(type(saved)(saved.header, damaged))
 
 
+@pytest.mark.parametrize("solver", ["fourier", "embedding"])
+def test_stored_kernels_that_leave_out_coefficients_are_refused(solver):
+    """Of what they leave out nothing is known, but reading would say 0 without an error."""
+    domain = ln.Domain.of(a=range(4))
+    plan = ln.plan(Workload(domain).prefix("a"), BUDGET, solver=solver)
+    release = plan.run(Table(domain, np.array([10, 30, 0, 500])), random_source=SeededRandomSource(5))
+    (part,) = release.parts
+    forged = [list(queries) for queries in part.integer_plan.noisy_queries]
+    for queries in forged:
+        for i, query in enumerate(queries):
+            if query.strategy.parts:
+                (n,) = query.strategy.shape
+                strategy = IntegerStrategy((Circulant(1000 * (-1) ** np.arange(n)),))
+                longer = Fraction(strategy.largest_square, query.strategy.largest_square)
+                queries[i] = NoisyQuery(strategy, query.variance * longer)
+    other = replace(part.integer_plan, noisy_queries=tuple(map(tuple, forged)))
+    saved = releases.record(replace(release, parts=(replace(part, integer_plan=other),)))
+    with pytest.raises(LeastnoiseError, match="a kernel leaves out coefficients of its table"):
+        releases.from_record(saved)
+
+
 def test_releases_on_the_same_cycles_are_merged(rng):
     """Precisions of unlike releases add up, as those of their dense rows do."""
     domain = ln.Domain.of(a=range(9))
@@ -296,7 +319,6 @@ def test_audits_of_plans_on_cycles(name, neighbours):
     cheaper = tuple(
         tuple(type(q)(q.strategy, q.variance / 4) for q in queries) for queries in plan.integer_plan.noisy_queries
     )
-    from dataclasses import replace
 
     plan.__dict__["integer_plan"] = replace(plan.integer_plan, noisy_queries=cheaper)
     assert plan.audit(400, 0.999, seed=1).verdict != "consistent with the claim"

@@ -145,6 +145,11 @@ class Circulant:
         """The Fourier transform of the kernel, exactly 0 where it vanishes by its sums."""
         return np.where(_inner(self.shape), np.fft.fftn(self.kernel.astype(np.float64)), 0.0)
 
+    @property
+    def reaches(self) -> bool:
+        """Whether every coefficient of the residual is measured: of others, reading knows neither value nor error."""
+        return bool(self._coefficients[_inner(self.shape)].all())
+
     def decode(self, answers: Array) -> Array:
         """Pseudo-inverse on rows, up to multiples of the baseline (WFF section 4.1: reading by FFT)."""
         axes = tuple(range(1, 1 + len(self.shape)))

@@ -24,6 +24,7 @@ from leastnoise.release.statement import SAME, Origin, Privacy, Run, Summary, Ti
 from leastnoise.release.table_release import TableRelease
 from leastnoise.storage.archive import Arrays, digest_of
 from leastnoise.storage.records import Record, Saved, Text
+from leastnoise.strategies.circulant import Circulant
 
 
 class Part(Record):
@@ -164,6 +165,8 @@ def _check_integer_plan(integer_plan: IntegerPlan, header: Mapping[str, Any], ar
             levels is not None and (levels.shape != noisy_query.strategy.answers or levels.min() < 1)
         ):
             raise LeastnoiseError("a strategy is scaled by less than 1")
+        if any(isinstance(part, Circulant) and not part.reaches for part in noisy_query.strategy.parts):
+            raise LeastnoiseError("a kernel leaves out coefficients of its table")
     if integer_plan.cost.mu_squared > integer_plan.budget.exact_cost * (1 + Fraction(SAME)):
         raise LeastnoiseError("its noise costs more than its budget")
 

@@ -22,7 +22,7 @@ from leastnoise.strategies import CirculantStrategy, convolution
 from leastnoise.strategies.circulant import DIGITS, GUARD, LISTED, Circulant
 from leastnoise.strategies.combined import CirculantSum
 from leastnoise.strategies.convolution import cyclic_convolution
-from leastnoise.strategies.integer import IntegerStrategy
+from leastnoise.strategies.integer import IntegerStrategy, Rows
 from leastnoise.strategies.strategy import KronStrategy, MatrixStrategy
 from leastnoise.workload import Workload
 from tests.covering import examples
@@ -153,6 +153,13 @@ def test_rounding_costs_little(shape, low_rank, rng):
     assert 1 - 1e-9 <= error <= 1 + 2 * GUARD + 1 / DIGITS**2
     inner = np.all(np.indices(shape) > 0, axis=0)
     assert (got.theta[inner] > GUARD / 2.1).all()
+
+
+def test_one_row_and_all_its_shifts_are_different_kinds():
+    """Answers of equal kinds are averaged."""
+    kernel = np.array([3, -2, -1])
+    assert Circulant(kernel).kind != Rows(kernel[None], (3,)).kind
+    assert Circulant(kernel).kind == Circulant(kernel.copy()).kind
 
 
 @pytest.mark.parametrize(

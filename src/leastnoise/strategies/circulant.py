@@ -78,7 +78,7 @@ class Circulant:
     @property
     def kind(self) -> object:
         """Equal for the same matrix."""
-        return self.shape, self.kernel.astype(np.int64, copy=False).tobytes()
+        return "shifts", self.shape, self.kernel.astype(np.int64, copy=False).tobytes()
 
     @property
     def measurements(self) -> int:

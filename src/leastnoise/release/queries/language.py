@@ -19,11 +19,8 @@ condition does; joined by `and`, `or` or `not` it must be one. The empty text an
 Nothing here looks at data. docs/ask.md says the same with examples.
 """
 
-import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Literal, NamedTuple, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +28,6 @@ import numpy.typing as npt
 from leastnoise.domain.attributes import Attribute, Domain, Hierarchy, Scalar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.linear import (
-    KEYWORDS,
     Condition,
     LinearQuery,
     Part,
@@ -42,25 +38,15 @@ from leastnoise.release.queries.linear import (
     quoted_name,
     through,
 )
+from leastnoise.release.queries.tokens import Token, at, error_at, number_of, tokens, unquoted
 
 MAX_TEXT = 100_000  # characters
 MAX_DEPTH = 50  # parentheses inside each other
 
-# Possessive repeats keep an unclosed quote from being cut into shorter texts.
-_TOKEN = re.compile(
-    r"""(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
-      | (?P<word>[^\W\d]\w*)
-      | (?P<name>`(?:[^`]|``)*+`)
-      | (?P<text>'(?:[^']|'')*+'|"(?:[^"]|"")*+")
-      | (?P<sign><=|>=|<>|!=|==|[-+*=<>(),])""",
-    re.VERBOSE,
-)
-_SPACE = re.compile(r"\s*")
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _COMPARE = frozenset({"=", "==", "!=", "<>", *_MIRRORED})
 _SIGNS = {"+": 1, "-": -1}
 
-_Kind = Literal["number", "word", "keyword", "name", "text", "sign", "end"]
 _Parsed: TypeAlias = Condition | LinearQuery
 
 
@@ -78,7 +64,7 @@ def parse(domain: Domain, text: str) -> LinearQuery:
 
     Guarantees: counts_the_rows_that_match; fails_only_with_a_message_in_one_line.
     """
-    return _Parser(domain, text).linear()
+    return Parser(domain, text).linear()
 
 
 def query_of(domain: Domain, query: object) -> LinearQuery:
@@ -98,62 +84,21 @@ def predicate(domain: Domain, text: str) -> Part[np.bool_]:
     >>> predicate(Domain.of(age=range(3), sex=["F", "M"]), "sex = 'F' and age < 1000")
     ((1,), array([ True, False]))
     """
-    return _Parser(domain, text).predicate()
-
-
-class _Token(NamedTuple):
-    kind: _Kind
-    text: str  # as written; keywords in small letters
-    start: int
-
-    def __str__(self) -> str:
-        if self.kind == "end":
-            return "the end"
-        return repr(self.text if len(self.text) <= 40 else self.text[:37] + "...")
+    return Parser(domain, text).predicate()
 
 
 class _Value(NamedTuple):
     value: Scalar
-    token: _Token
-
-
-@contextmanager
-def _at(token: _Token) -> Iterator[None]:
-    """Says where the mistake is."""
-    try:
-        yield
-    except LeastnoiseError as error:
-        raise _error(token, str(error)) from None
-
-
-def _tokens(text: str) -> list[_Token]:
-    results: list[_Token] = []
-    start = 0
-    while (start := _SPACE.match(text, start).end()) < len(text):  # type: ignore[union-attr]  # matches anything
-        match = _TOKEN.match(text, start)
-        if match is None:
-            raise LeastnoiseError(f"position {start + 1}: {_unreadable(text[start])}")
-        kind, written = match.lastgroup, match[0]
-        if kind == "word" and written.lower() in KEYWORDS:
-            kind, written = "keyword", written.lower()
-        results.append(_Token(cast(_Kind, kind), written, start))
-        start = match.end()
-    return [*results, _Token("end", "", start)]
-
-
-def _unreadable(character: str) -> str:
-    if character in "'\"`":
-        return f"the quote {character} is not closed; a quote inside is written twice"
-    return f"{character!r} has no meaning here; text goes in quotes, odd names in backticks"
+    token: Token
 
 
 class _Name(NamedTuple):
     position: int
     attribute: Attribute
-    token: _Token
+    token: Token
 
 
-class _Parser:
+class Parser:
     """Recursive descent, a few tokens ahead and never back, so time is linear in the text."""
 
     def __init__(self, domain: Domain, text: str) -> None:
@@ -162,14 +107,14 @@ class _Parser:
         if len(text) > MAX_TEXT:
             raise LeastnoiseError(f"this question has {len(text):,} characters; at most {MAX_TEXT:,} are read")
         self.domain = domain
-        self.tokens = _tokens(text)
+        self.tokens = tokens(text)
         self.here = 0
         self.depth = 0
 
-    def _ahead(self, steps: int = 0) -> _Token:
+    def _ahead(self, steps: int = 0) -> Token:
         return self.tokens[min(self.here + steps, len(self.tokens) - 1)]
 
-    def _take(self, *expected: str) -> _Token | None:
+    def _take(self, *expected: str) -> Token | None:
         """The next token, if it is one of these words and signs."""
         token = self._ahead()
         if token.text not in expected or token.kind == "end":
@@ -177,7 +122,7 @@ class _Parser:
         self.here += 1
         return token
 
-    def _need(self, expected: str) -> _Token:
+    def _need(self, expected: str) -> Token:
         token = self._take(expected)
         if token is None:
             raise self._expected(repr(expected))
@@ -189,7 +134,7 @@ class _Parser:
         hint = f"; write {quoted_name(same[0])} if the attribute is meant" if same else ""
         if token.text == "*":
             hint = "; a number before it multiplies a whole term, as in 2 * (age < 30)"
-        return _error(token, f"expected {what}, found {token}{hint}")
+        return error_at(token, f"expected {what}, found {token}{hint}")
 
     def linear(self) -> LinearQuery:
         return self._linear(self._whole(), self.tokens[0])
@@ -197,8 +142,8 @@ class _Parser:
     def predicate(self) -> Part[np.bool_]:
         whole = self._whole()
         if isinstance(whole, LinearQuery):
-            raise _error(self.tokens[0], "expected a condition, found a sum")
-        with _at(self.tokens[0]):
+            raise error_at(self.tokens[0], "expected a condition, found a sum")
+        with at(self.tokens[0]):
             return whole.cells()
 
     def _whole(self) -> _Parsed:
@@ -220,7 +165,7 @@ class _Parser:
         while sign := self._take(*_SIGNS):
             start = self._ahead()
             more = self._linear(self._term(), start) * _SIGNS[sign.text]
-            with _at(sign):
+            with at(sign):
                 total = total + more
         return total
 
@@ -230,21 +175,21 @@ class _Parser:
             return self._any()
         self.here += 2
         linear = self._linear(self._any(), token)
-        with _at(token):
-            return linear * _number(token.text)
+        with at(token):
+            return linear * number_of(token.text)
 
-    def _linear(self, result: _Parsed, token: _Token) -> LinearQuery:
+    def _linear(self, result: _Parsed, token: Token) -> LinearQuery:
         if isinstance(result, LinearQuery):
             return result
-        with _at(token):
+        with at(token):
             return result.linear()
 
-    def _condition(self, result: _Parsed, operator: _Token) -> Condition:
+    def _condition(self, result: _Parsed, operator: Token) -> Condition:
         if isinstance(result, LinearQuery):
-            raise _error(operator, f"{operator} needs conditions, but a sum stands beside it")
+            raise error_at(operator, f"{operator} needs conditions, but a sum stands beside it")
         return result
 
-    def _several(self, word: str, part: Callable[[], _Parsed]) -> tuple[_Token, list[_Parsed]]:
+    def _several(self, word: str, part: Callable[[], _Parsed]) -> tuple[Token, list[_Parsed]]:
         first, operator = part(), self._ahead()
         rest: list[_Parsed] = []
         while self._take(word):
@@ -256,7 +201,7 @@ class _Parser:
         if len(result) == 1:
             return result[0]
         parts = [self._condition(part, operator) for part in result]
-        with _at(operator):
+        with at(operator):
             return Condition.every(self.domain, [part.negated() for part in parts]).negated()
 
     def _all(self) -> _Parsed:
@@ -264,7 +209,7 @@ class _Parser:
         if len(result) == 1:
             return result[0]
         parts = [self._condition(part, operator) for part in result]
-        with _at(operator):
+        with at(operator):
             return Condition.every(self.domain, parts)
 
     def _single(self) -> _Parsed:
@@ -275,7 +220,7 @@ class _Parser:
         if operator.text != "not":
             return atom
         condition = self._condition(atom, operator)
-        with _at(operator):
+        with at(operator):
             return condition.negated() if odd else condition
 
     def _atom(self) -> _Parsed:
@@ -291,10 +236,10 @@ class _Parser:
             return self._chain()
         raise self._expected("a condition")
 
-    def _inside(self, token: _Token) -> _Parsed:
+    def _inside(self, token: Token) -> _Parsed:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise _error(token, f"more than {MAX_DEPTH} parentheses inside each other; leave some out")
+            raise error_at(token, f"more than {MAX_DEPTH} parentheses inside each other; leave some out")
         result = self._query()
         self._need(")")
         self.depth -= 1
@@ -305,8 +250,8 @@ class _Parser:
         if token.kind not in ("word", "name"):
             raise self._expected("the name of an attribute")
         self.here += 1
-        with _at(token):
-            position = self.domain.index(token.text if token.kind == "word" else _unquoted(token.text))
+        with at(token):
+            position = self.domain.index(token.text if token.kind == "word" else unquoted(token.text))
             fits(self.domain, [position])
         return _Name(position, self.domain.attributes[position], token)
 
@@ -316,21 +261,21 @@ class _Parser:
         number = self._ahead()
         if number.kind == "number":
             self.here += 1
-            with _at(token):
-                return _Value(_number(number.text) * _SIGNS[minus.text if minus else "+"], token)
+            with at(token):
+                return _Value(number_of(number.text) * _SIGNS[minus.text if minus else "+"], token)
         if minus is None and token.kind == "text":
             self.here += 1
-            return _Value(_unquoted(token.text), token)
+            return _Value(unquoted(token.text), token)
         if minus is None and self._take("true", "false"):
             return _Value(token.text == "true", token)
         raise self._expected("a number") if minus else self._no_value(token)
 
-    def _no_value(self, token: _Token) -> LeastnoiseError:
+    def _no_value(self, token: Token) -> LeastnoiseError:
         if token.kind not in ("word", "name"):
             return self._expected("a value")
         if token.text in self.domain:
             return self._expected("a value (not a second attribute)")
-        return _error(token, f"a text needs quotes; write {quoted(token.text)}")
+        return error_at(token, f"a text needs quotes; write {quoted(token.text)}")
 
     def _after(self, name: _Name) -> Condition:
         if sign := self._take(*_COMPARE):
@@ -358,13 +303,13 @@ class _Parser:
         if second is None:
             return compare
         if {first.text, second.text} - {"<", "<="} and {first.text, second.text} - {">", ">="}:
-            raise _error(second, f"{first} and {second} make no range; write for example 18 <= age < 30")
+            raise error_at(second, f"{first} and {second} make no range; write for example 18 <= age < 30")
         return Condition.every(self.domain, [compare, self._compare(name, second.text, self._value())])
 
     def _compare(self, name: _Name, sign: str, value: _Value) -> Condition:
         if sign in _MIRRORED:
             self._check_order(name, sign)
-            with _at(value.token):
+            with at(value.token):
                 holds = np.arange(name.attribute.size) < below(name.attribute, sign, value.value)
         else:
             holds = _members(name.attribute, [value])
@@ -375,9 +320,9 @@ class _Parser:
         self._need("and")
         high = self._value()
         self._check_order(name, "between")
-        with _at(low.token):
+        with at(low.token):
             start = below(name.attribute, ">=", low.value)
-        with _at(high.token):
+        with at(high.token):
             codes = np.arange(name.attribute.size)
             stop = through(name.attribute, low.value, high.value, start)
         return Condition.of(self.domain, name.position, (codes >= start) & (codes < stop))
@@ -395,38 +340,20 @@ class _Parser:
         self.here += 1
         node, values = self._value(), name.attribute.values
         if not isinstance(values, Hierarchy):
-            raise _error(name.token, f"{name.attribute.name!r} has no hierarchy, so under means nothing; use = or in")
-        with _at(node.token):
+            raise error_at(name.token, f"{name.attribute.name!r} has no hierarchy, so under means nothing; use = or in")
+        with at(node.token):
             start, stop = values.under(node.value)
         codes = np.arange(name.attribute.size)
         return Condition.of(self.domain, name.position, (codes >= start) & (codes < stop))
 
     def _check_order(self, name: _Name, sign: str) -> None:
         if not name.attribute.ordered:
-            raise _error(name.token, f"{name.attribute.name!r} has no order, so {sign} means nothing; use = or in")
+            raise error_at(name.token, f"{name.attribute.name!r} has no order, so {sign} means nothing; use = or in")
 
 
 def _members(attribute: Attribute, values: Sequence[_Value]) -> npt.NDArray[np.bool_]:
     holds = np.zeros(attribute.size, dtype=np.bool_)
     for value, token in values:
-        with _at(token):
+        with at(token):
             holds[code_of(attribute, value)] = True
     return holds
-
-
-def _number(text: str) -> float:
-    if re.match("0[0-9]", text):
-        raise LeastnoiseError(f"{text} has leading zeros; write {float(text):.15g}, or {quoted(text)} for text")
-    if text.isdigit() and len(text) <= 300:
-        return int(text)
-    if not math.isfinite(number := float(text)):
-        raise LeastnoiseError("the number is too large; use one below 1e308")
-    return number
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1].replace(text[0] * 2, text[0])
-
-
-def _error(token: _Token, message: str) -> LeastnoiseError:
-    return LeastnoiseError(f"position {token.start + 1}: {message}")

@@ -20,13 +20,15 @@ from leastnoise.mechanisms.options import Options
 from leastnoise.noise import BoundRandomSource, RandomSource, SecureRandomSource
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
+from leastnoise.release.counting import Counting, RowRule
 from leastnoise.release.files import export, folders
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.statement import Run
 from leastnoise.sources.rules import AnyRules, PrivacyUnit
+from leastnoise.sources.source import Source
 from leastnoise.storage.files import reserve
-from leastnoise.workload.rules import as_part, codings
+from leastnoise.workload.rules import as_part, codings, rules_of
 
 if TYPE_CHECKING:
     from leastnoise.audit.judge import Audit
@@ -152,13 +154,14 @@ def run_once(
         # without a unit, that nobody has more rows than promised is the caller's word
         assumed = cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
         mark = _fingerprint(mechanism, rules, unit)
+        counting = None if isinstance(data, Source) else counting_of(domain, rules, unit)
         with _paying(book, cost, mark, name, note, random_source.insecure, prepared) as pay:
             if progress is not None:
                 progress(0, 0, "counting")
             counts = Counts(prepared.open(), domain)
             _ = counts.total  # a source that cannot count fails here
             entry, stopped = pay()
-            run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person)
+            run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person, counting=counting)
             release = mechanism.measure(counts, random_source, progress)
             release = release.recorded(name, None if entry is None else entry.id, run)
         if folder is not None:
@@ -178,6 +181,19 @@ def _fingerprint(
         (codings(mechanism.domain, rules), unit and vars(as_part(PrivacyUnit, unit, "the fields of the unit")))
     )
     return f"{mechanism.fingerprint}{COUNTED}{sha256(counted.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def counting_of(domain: Domain, rules: AnyRules | None, unit: PrivacyUnit | Mapping[str, Any] | None) -> Counting:
+    """By which rules rows are counted, as a release keeps it."""
+    whose = None if unit is None else as_part(PrivacyUnit, unit, "the fields of the unit")
+    return Counting(
+        rules=[
+            RowRule(attribute=name, column=r.column or name, outside=r.outside, missing=str(r.missing))
+            for name, r in rules_of(domain, rules).items()
+        ],
+        max_rows=None if whose is None else whose.max_rows,
+        ids=None if whose is None else whose.missing,
+    )
 
 
 @contextmanager

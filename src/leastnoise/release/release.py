@@ -22,6 +22,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import kinds
 from leastnoise.release.answers import Answer, Bias, Joint
+from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
@@ -139,7 +140,7 @@ class Release(ABC):
         return Joint(values[:-1], coordinates[:-1], confidence, width, bias)
 
     def total(self, confidence: float = 0.95) -> Answer:
-        """The number of rows."""
+        """The number of rows counted."""
         return self.ask(LinearQuery.total(self.domain), confidence)
 
     def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
@@ -260,6 +261,8 @@ class Release(ABC):
         origins = tuple(replace(origin, ledger_entry=ledger_entry, run=run) for origin in self.origins)
         changes: dict[str, Any] = {"dataset": dataset, "origins": origins}
         return replace(self, **changes)  # type: ignore[type-var]  # every kind is a dataclass
+
+    counting = counting  # rows counted, and by which rules others were not
 
     # --- descriptions -------------------------------------------------------------------------------------------------
 

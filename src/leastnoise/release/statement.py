@@ -16,6 +16,7 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import MOST_ATTEMPTS
 from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
+from leastnoise.release.counting import Counting
 from leastnoise.storage.records import Record, Text
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Run(Record):
     stopped_runs: Annotated[int, Field(ge=0, le=MOST_ATTEMPTS)] | None  # that looked at the data, by its ledger
     rows_assumed: bool  # no unit bounds the rows of a person
     person: Text | None  # the column that identifies people
+    counting: Counting | None = None  # by which rules rows were counted; None where nobody knows
 
     @staticmethod
     def plain() -> Run:
@@ -59,7 +61,9 @@ class Run(Record):
         stopped = max((r.stopped_runs for r in some if r.stopped_runs is not None), default=None)
         persons = {r.person for r in some if r.person is not None}
         person = ", ".join(sorted(persons)) or None
-        return Run(stopped_runs=stopped, rows_assumed=any(r.rows_assumed for r in some), person=person)
+        ruled = some[0].counting if some and all(r.counting == some[0].counting for r in some) else None
+        assumed = any(r.rows_assumed for r in some)
+        return Run(stopped_runs=stopped, rows_assumed=assumed, person=person, counting=ruled)
 
     def check(self, privacy: Privacy) -> None:
         """Refuse an assumption about people where rows are protected."""
@@ -74,6 +78,7 @@ class Run(Record):
         if self.rows_assumed:
             most = "one row" if rows == 1 else f"{rows:,} rows"
             items.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
+        items += [] if self.counting is None else self.counting.sentences()
         if self.stopped_runs:
             runs = "one run" if self.stopped_runs == 1 else f"{self.stopped_runs:,} runs"
             items.append(

@@ -67,6 +67,7 @@ def opening(release: Release, confidence: float) -> dict[str, Any]:
         "warning": INSECURE if release.insecure else None,
         "made": [{"created": run.created, "ledger_entry": run.ledger_entry} for run in release.origins],
         "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
+        "counting": release.counting(confidence),
         "confidence": confidence,
         "width": quantile(confidence),
     }

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.release.counting import counting_text
 from leastnoise.report.documents import FALSE_ALARMS
 from leastnoise.storage.files import check_target, write_file
 
@@ -72,6 +73,7 @@ def framed(
         "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in glance),
         "sections": "\n".join(_link(place, title) for place, title in sections.items()),
         "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_text(content)),
+        "counting": _counting(content),
         "body": body,
         "notes": "".join(f"<li>{escape(text)}</li>" for text in notes),
         "software": escape(content["software"]),
@@ -81,6 +83,15 @@ def framed(
         "scripts": f"{data}<script>{script}</script>" if scripts else "",
     }
     return filled("frame.html", fields)
+
+
+def _counting(content: Mapping[str, Any]) -> str:
+    """Rows that were counted, and the rules by which others were not; devices of the local model have none."""
+    if "counting" not in content:
+        return ""
+    first, *rules = counting_text(content["counting"])
+    lines = "".join(f"<li>{escape(line.strip())}</li>" for line in rules)
+    return filled("counting.html", {"first": escape(first.capitalize()), "lines": lines})
 
 
 def _link(place: str, title: str) -> str:

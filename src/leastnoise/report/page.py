@@ -70,7 +70,7 @@ def glance(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from spent(fields)
     if fields["total"] is not None:
         value, std_error = fields["total"]
-        yield "Rows in the data", _total(value, std_error, fields["width"])
+        yield "Rows counted", _total(value, std_error, fields["width"])
     rounds = fields["adaptive"]
     if rounds:
         yield "Tables asked for", f"{rounds['tables']:,} ({rounds['measured']:,} measured)"

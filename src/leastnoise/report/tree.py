@@ -103,7 +103,7 @@ def render(fields: dict[str, Any]) -> str:
 def _glance(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from spent(fields)
     first = fields["trees"][0]
-    yield "Rows in the data", _count(first["counts"][0], first["reach"][0])
+    yield "Rows counted", _count(first["counts"][0], first["reach"][0])
     yield "Counts that add up", f"{fields['cells']:,}"
     yield "Largest standard error", number(max(row["std_error"] for row in fields["levels"]))
 

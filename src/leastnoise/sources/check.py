@@ -17,7 +17,7 @@ from leastnoise.sources.convert import columns_of, engine_of
 from leastnoise.sources.engine import Engine
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.sql import Query
-from leastnoise.workload.rules import AnyRules, Coding, Rules, as_part, codings
+from leastnoise.workload.rules import AnyRules, Coding, Rules, as_part, codings, rules_of
 
 NOTICE = "this check reads the data, spends nothing and publishes nothing; its numbers are exact and not protected"
 OTHER = "other"
@@ -116,7 +116,7 @@ def check(
             raise LeastnoiseError("a check needs columns of values; give a file, a table or a data frame")
         holder: _Held = _Columns(columns or {}) if engine is None else _Table(engine)
         try:
-            return _checked(holder, how, unit, _rules(domain, rules))
+            return _checked(holder, how, unit, rules_of(domain, rules))
         finally:
             if engine is not None:
                 engine.close()
@@ -283,11 +283,6 @@ def _other_names(column: str, names: Sequence[str], key: str = "column") -> list
         return []
     alike = {str(name).lower(): str(name) for name in names}
     return [f"{key}: {alike[close]}" for close in difflib.get_close_matches(column.lower(), alike, n=1)]
-
-
-def _rules(domain: Domain, rules: AnyRules | None) -> dict[str, Rules]:
-    given = dict(rules or {})
-    return {a.name: as_part(Rules, given.get(a.name, Rules()), f"the rules of {a.name!r}") for a in domain}
 
 
 def _many(number: int, what: str) -> str:

@@ -96,10 +96,15 @@ def codings(domain: Domain, rules: AnyRules | None = None) -> tuple[Coding, ...]
     >>> [c.outside for c in codings(domain, {"job": Rules(outside="other"), "age": {"outside": "drop"}})]
     [-3, 1]
     """
-    given = dict(rules or {})
-    for name in given:
+    for name in rules or {}:
         domain.index(name)  # an unknown name is refused with a hint
-    return tuple(coding(a, as_part(Rules, given.get(a.name, Rules()), f"the rules of {a.name!r}")) for a in domain)
+    return tuple(coding(domain[name], each) for name, each in rules_of(domain, rules).items())
+
+
+def rules_of(domain: Domain, rules: AnyRules | None) -> dict[str, Rules]:
+    """The rules of every attribute, by its name."""
+    given = dict(rules or {})
+    return {a.name: as_part(Rules, given.get(a.name, Rules()), f"the rules of {a.name!r}") for a in domain}
 
 
 def as_part(kind: type[Any], data: Any, what: str) -> Any:

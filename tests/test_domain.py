@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leastnoise.domain.attributes import Attribute, Domain
-from leastnoise.domain.encoding import Bins, Integers, Sized, Values, bins, sized
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Sized, Values, bins, sized
 from leastnoise.errors import LeastnoiseError
 
 SCALARS = st.one_of(st.text(max_size=5), st.integers(-50, 50), st.floats(allow_nan=False, allow_infinity=False))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
-from leastnoise.domain.encoding import Bins
+from leastnoise.domain.attributes import Bins
 from leastnoise.errors import LONGEST, LeastnoiseError
 from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.planning.structure import build_structure

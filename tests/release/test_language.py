@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leastnoise.domain.attributes import Attribute, Domain
-from leastnoise.domain.encoding import Bins, Integers, Sized, Values, bins
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Sized, Values, bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.language import MAX_TEXT, parse, predicate
 from leastnoise.release.queries.linear import LinearQuery, quoted, quoted_name

@@ -11,20 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain.encoding import (
-    Bins,
-    Encoding,
-    Integers,
-    Scalar,
-    Sized,
-    Spec,
-    Values,
-    bins,
-    encoding_of,
-    plain,
-    sized,
-)
-from leastnoise.domain.hierarchies import Hierarchy, hierarchy, read_values
+from leastnoise.domain.bins import Bins, bins
+from leastnoise.domain.encoding import Encoding, Scalar, plain
+from leastnoise.domain.forms import Spec, encoding_of, read_values
+from leastnoise.domain.hierarchies import Hierarchy, hierarchy
+from leastnoise.domain.listed import Values
+from leastnoise.domain.numeric import Integers, Sized, sized
 from leastnoise.errors import LeastnoiseError
 
 __all__ = [

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import IntArray
-from leastnoise.domain.encoding import Encoding, Scalar, Values, plain, read_encoding
+from leastnoise.domain.encoding import Scalar, plain
+from leastnoise.domain.listed import Values
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 
@@ -155,13 +156,6 @@ def hierarchy(source: Source, *, digits: Sequence[int] | None = None, levels: Se
     if isinstance(source, Mapping):
         return _from_paths(list(_nested(source)), named)
     return _from_paths(list(source), named)
-
-
-def read_values(data: Mapping[str, Any]) -> Encoding:
-    """Read what `to_json` of any encoding wrote."""
-    if data["kind"] != "hierarchy":
-        return read_encoding(data)
-    return Hierarchy.of(Tree(np.array(data["children"], dtype=np.int64)), data["labels"], data["levels"])
 
 
 def _from_codes(codes: Sequence[Any], digits: Sequence[int], levels: Sequence[str]) -> Hierarchy:

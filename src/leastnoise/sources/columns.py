@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Bins
-from leastnoise.domain.encoding import _numbers as as_floats
+from leastnoise.domain.encoding import as_floats
 from leastnoise.errors import DataError
 from leastnoise.sources.kinds import Kind, check_id, check_kind, truth
 from leastnoise.sources.source import as_array

@@ -1,40 +1,31 @@
 """The shape of a spec file: one model per part, and the JSON schema made from them."""
 
-import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from leastnoise.domain.encoding import Encoding, Integers, Values, bins, sized
-from leastnoise.domain.hierarchies import hierarchy
 from leastnoise.errors import LeastnoiseError
+from leastnoise.workload.attribute_parts import AnyAttribute
 from leastnoise.workload.families import FAMILIES
 from leastnoise.workload.fields import (
     AboveZero,
     Delta,
-    Missing,
     Names,
     NonEmpty,
     Norm,
     Number,
-    Repeat,
     RowsPerPerson,
     Seed,
     Spent,
     Text,
-    TreeForm,
-    UnknownKeyError,
-    Value,
     Ways,
     Whole,
-    hint,
     schema,
-    shown,
     word,
 )
 from leastnoise.workload.hierarchy import Nodes
-from leastnoise.workload.named_files import NamedFiles
+from leastnoise.workload.parts import Part, key_kind
 from leastnoise.workload.tensors import TENSORS
 
 ONE_NAMES = (*FAMILIES, Nodes.name)
@@ -74,147 +65,6 @@ EXAMPLES = {
     "names": "[all, sales]",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
-
-
-class Part(BaseModel):
-    """A mapping of the spec; unknown keys are reported with a hint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    called: ClassVar[str] = ""
-    kind: ClassVar[str] = ""  # the key that tells this part from its siblings
-    example: ClassVar[str] = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def check_keys(cls, data: object) -> object:
-        """Refuse what is no mapping, and unknown keys."""
-        if not isinstance(data, Mapping):
-            raise LeastnoiseError(f"{cls.called} is {shown(data)}; write for example {cls.example}")
-        where = f"{cls.called} with {cls.kind!r}" if cls.kind in data else cls.called
-        for key in data:
-            if key not in cls.model_fields:
-                raise UnknownKeyError(key, f"unknown key {shown(key)} in {where}; {hint(key, cls.model_fields)}")
-        return data
-
-
-class BinsPart(Part):
-    """Bins of equal width: give the width or the count."""
-
-    called = "bins"
-    example = "{low: 0, high: 200000, width: 4000}"
-    low: Number
-    high: Number
-    width: Number | None = None
-    count: Whole | None = None
-
-
-OutsideName = Literal["error", "other", "clamp", "drop"]
-Outside = Annotated[OutsideName, word(*get_args(OutsideName))]
-
-
-class AttributeBase(Part):
-    """What all attributes have: where they are in the data, and what happens to other values."""
-
-    called = "an attribute"
-    repeat: Repeat | None = None
-    column: NonEmpty | None = None
-    outside: Outside = "error"
-    missing: Missing = "error"
-
-    def rules(self) -> dict[str, Any]:
-        """The rules that differ from the usual ones."""
-        return self.model_dump(include={"column", "outside", "missing"}, exclude_unset=True, exclude_none=True)
-
-
-class RangeAttribute(AttributeBase):
-    """Whole numbers from the first to the last, ordered."""
-
-    kind = "range"
-    example = "{range: [0, 99]}"
-    range: Annotated[list[Whole], Field(min_length=2, max_length=2)]
-
-    def encoding(self) -> Encoding:
-        """The values meant."""
-        return Integers(*self.range)
-
-
-class BinsAttribute(AttributeBase):
-    """A number cut into bins, ordered."""
-
-    kind = "bins"
-    example = "{bins: {low: 0, high: 200000, width: 4000}}"
-    bins: BinsPart
-
-    def encoding(self) -> Encoding:
-        """The values meant."""
-        return bins(**dict(self.bins))
-
-
-class ValuesAttribute(AttributeBase):
-    """Listed values, unordered unless `ordered: true`."""
-
-    kind = "values"
-    example = "{values: [F, M]}"
-    values: Annotated[list[Value], Field(min_length=1)]
-    ordered: bool = False
-
-    def encoding(self) -> Encoding:
-        """The values meant."""
-        return Values(tuple(self.values), self.ordered)
-
-
-class SizeAttribute(AttributeBase):
-    """The codes 0 to size - 1, unordered unless `ordered: true`."""
-
-    kind = "size"
-    example = "{size: 10} or {range: [0, 99]}"
-    size: Whole
-    ordered: bool = False
-
-    def encoding(self) -> Encoding:
-        """The values meant."""
-        return sized(self.size, self.ordered)
-
-
-class HierarchyAttribute(AttributeBase):
-    """The leaves of a tree: a CSV file beside the spec, nested lists of leaves, paths, or codes with `digits`."""
-
-    kind = "hierarchy"
-    example = "{hierarchy: places.csv} or {hierarchy: {north: [a, b], south: [c]}}"
-    hierarchy: TreeForm
-    digits: Annotated[list[Whole], Field(min_length=1)] | None = None
-    levels: Names | None = None
-
-    def encoding(self, files: NamedFiles) -> Encoding:
-        """The values meant."""
-        source = files.path(self.hierarchy) if isinstance(self.hierarchy, str) else self.hierarchy
-        if self.digits is not None and isinstance(source, list):
-            source = [str(code) for code in source]  # codes without zeros at the front look like numbers
-        return hierarchy(source, digits=self.digits, levels=self.levels)
-
-
-def _key_kind(*keys: str) -> Discriminator:
-    """Tell models apart by the key they need; a misspelt key counts, so that the model can give its hint."""
-
-    def kind(data: object) -> str:
-        if isinstance(data, Mapping):
-            close = [m for key in data for m in difflib.get_close_matches(str(key), keys, n=1)]
-            for key in (*(k for k in keys if k in data), *close):
-                return f"#{key}"
-        return f"#{keys[-1]}"
-
-    return Discriminator(kind)
-
-
-AttributePart = RangeAttribute | BinsAttribute | ValuesAttribute | HierarchyAttribute | SizeAttribute
-_TaggedAttribute = Annotated[
-    Annotated[RangeAttribute, Tag("#range")]
-    | Annotated[BinsAttribute, Tag("#bins")]
-    | Annotated[ValuesAttribute, Tag("#values")]
-    | Annotated[HierarchyAttribute, Tag("#hierarchy")]
-    | Annotated[SizeAttribute, Tag("#size")],
-    _key_kind("range", "bins", "values", "hierarchy", "size"),
-]
 
 
 class RandomOptions(Part):
@@ -361,7 +211,7 @@ SizeNames = Literal["known", "private"]
 Size = Annotated[SizeNames, word(*get_args(SizeNames))]
 Privacy = Annotated[
     Annotated[MuPrivacy, Tag("#mu")] | Annotated[RhoPrivacy, Tag("#rho")] | Annotated[EpsilonPrivacy, Tag("#epsilon")],
-    _key_kind("mu", "rho", "epsilon"),
+    key_kind("mu", "rho", "epsilon"),
 ]
 
 
@@ -440,7 +290,7 @@ class SpecPart(Part):
     """What a leastnoise spec file says: the attributes, the statistics that matter, and the privacy to spend."""
 
     called = "the spec"
-    attributes: Annotated[dict[str, _TaggedAttribute], Field(min_length=1)]
+    attributes: Annotated[dict[str, AnyAttribute], Field(min_length=1)]
     workload: Annotated[list[Line], Field(min_length=1)] | None = None  # None: all nodes of trees
     unit: UnitPart | None = None
     privacy: Privacy | None = None  # None: the least that meets every `within`

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.workload.attribute_parts import AttributePart, HierarchyAttribute
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
 from leastnoise.workload.matrix_file import read_matrix
@@ -18,9 +19,7 @@ from leastnoise.workload.schema import (
     EXAMPLES,
     AdaptivePart,
     AnyQueries,
-    AttributePart,
     EpsilonPrivacy,
-    HierarchyAttribute,
     Line,
     LrObjective,
     MatrixQueries,

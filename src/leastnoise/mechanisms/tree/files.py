@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from leastnoise._types import IntArray
-from leastnoise.domain.encoding import Values
 from leastnoise.domain.hierarchies import Hierarchy
+from leastnoise.domain.listed import Values
 from leastnoise.domain.tree import Counts, Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.invariants import Invariants

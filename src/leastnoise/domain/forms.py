@@ -1,0 +1,46 @@
+"""Encodings from what a user gives, and from what a file holds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from leastnoise.domain.bins import Bins
+from leastnoise.domain.encoding import Encoding, Scalar
+from leastnoise.domain.hierarchies import Hierarchy
+from leastnoise.domain.listed import Values
+from leastnoise.domain.numeric import Integers, Sized
+from leastnoise.domain.tree import Tree
+from leastnoise.errors import LeastnoiseError
+
+Spec = int | range | Sequence[Scalar] | Encoding
+
+
+def encoding_of(spec: object) -> Encoding:
+    """The encoding meant by a size, a range, a list of values or an encoding."""
+    if isinstance(spec, Encoding):
+        return spec
+    if isinstance(spec, range):
+        # Steps other than 1 leave gaps, so the values must be listed.
+        return Integers(spec[0], spec[-1]) if len(spec) and spec.step == 1 else Values(tuple(spec), ordered=True)
+    if isinstance(spec, int | np.integer) and not isinstance(spec, bool):
+        return Sized(int(spec))
+    if isinstance(spec, list | tuple | np.ndarray):
+        return Values(tuple(spec))
+    raise LeastnoiseError(f"cannot read {spec!r} as values; use a size, a range, a list of values or bins(...)")
+
+
+def read_values(data: Mapping[str, Any]) -> Encoding:
+    """Read what `to_json` of an encoding wrote."""
+    match data["kind"]:
+        case "values":
+            return Values(tuple(data["values"]), bool(data["ordered"]))
+        case "integers":
+            return Integers(data["low"], data["high"])
+        case "bins":
+            return Bins(data["low"], data["high"], data["count"])
+        case "hierarchy":
+            return Hierarchy.of(Tree(np.array(data["children"], dtype=np.int64)), data["labels"], data["levels"])
+        case "sized":
+            return Sized(data["size"], bool(data["ordered"]))
+    raise LeastnoiseError(f"unknown kind of values {data['kind']!r}; use values, integers, bins, hierarchy or sized")

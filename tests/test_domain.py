@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Sized, Values, bins, sized
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Sized, Values, bins, labelled, sized
 from leastnoise.errors import LeastnoiseError
 
 SCALARS = st.one_of(st.text(max_size=5), st.integers(-50, 50), st.floats(allow_nan=False, allow_infinity=False))
@@ -15,6 +15,16 @@ ENCODINGS = st.one_of(
     st.builds(lambda low, n: Integers(low, low + n), st.integers(-(10**6), 10**6), st.integers(0, 300)),
     st.builds(lambda low, w, n: Bins(low, low + w, n), st.integers(-999, 999), st.integers(1, 999), st.integers(1, 50)),
     st.builds(Sized, st.integers(1, 100), st.booleans()),
+    st.builds(
+        lambda cuts, ends: bins(edges=sorted(cuts), open_ended=ends),
+        st.lists(st.integers(-99, 99) | st.floats(-9, 9), min_size=2, max_size=9, unique=True),
+        st.booleans(),
+    ),
+    st.builds(
+        lambda keys, ordered: labelled({key: f"label {len(str(key)) % 3}" for key in keys}, ordered),
+        st.lists(SCALARS, min_size=1, max_size=6, unique=True),
+        st.booleans(),
+    ),
 )
 NAMES = st.lists(st.text(min_size=1, max_size=4), unique=True, max_size=5)
 DOMAINS = NAMES.flatmap(
@@ -105,6 +115,28 @@ def test_bin_edges_labels_and_ends():
     assert income.label(49) == "[196000, 200000]"
     assert bins(0, 1, count=4).width == 0.25
     assert bins(0, 200_000, width=4_000) == bins(0, 200_000, count=50)
+
+
+def test_unequal_bins_have_edges_labels_and_open_ends():
+    ages = bins(edges=[0, 18, 25, 65, 120])
+    assert [ages.label(k) for k in range(4)] == ["[0, 18)", "[18, 25)", "[25, 65)", "[65, 120]"]
+    assert ages.find([0, 17.9, 18, 64, 65, 120, 120.1, -1]).tolist() == [0, 0, 1, 2, 3, 3, -1, -1]
+    assert ages.ordered
+    assert ages.widest == 55
+    wide = bins(edges=[0, 18, 25, 65, 120], open_ended=True)
+    assert [wide.label(k) for k in range(4)] == ["under 18", "[18, 25)", "[25, 65)", "65 or more"]
+    named = bins(edges=[0, 18, 120], labels=["child", "adult"])
+    assert [named.labelled(text) for text in ("adult", "child", "old")] == [1, 0, None]
+    assert bins(edges=[0, 1], open_ended=True).label(0) == "[0, 1]"
+
+
+def test_labels_stand_for_values_of_the_data():
+    region = Attribute.of("region", {"N1": "north", "S1": "south", "N2": "north", "south": "north"})
+    assert region.size == 2
+    assert region.values.read(["N1", "N2", "S1", "south", "north"]).tolist() == [0, 0, 1, 0, -1]
+    assert [region.code(text) for text in ("north", "N2", "south")] == [0, 0, 1]  # a name that is both: the label
+    assert [region.value(k) for k in range(2)] == ["N1", "S1"]
+    assert [region.values.shown(k) for k in range(2)] == ["north", "south"]
 
 
 def test_codes_keep_shape_and_types():
@@ -205,6 +237,17 @@ def test_unknown_name_gives_a_hint(survey):
         lambda: bins(0, 1, count=0),
         lambda: bins(0, 1, count=2.5),
         lambda: bins(1, 1 + 1e-15, count=100),
+        lambda: bins(edges=[0]),
+        lambda: bins(edges=[0, 2, 1]),
+        lambda: bins(edges=[0, float("inf")]),
+        lambda: bins(edges=[0, "x"]),
+        lambda: bins(0, 1, edges=[0, 1]),
+        lambda: bins(0, 1, count=2, labels=["a", "b"]),
+        lambda: bins(edges=[0, 1, 2], labels=["a"]),
+        lambda: bins(edges=[0, 1, 2], labels=["a", "a"]),
+        lambda: Domain.of(a={}),
+        lambda: Domain.of(a={1: "x", 2: None}),
+        lambda: Domain.from_json({"attributes": [{"name": "a", "kind": "labelled", "labels": ["x"], "keys": [[]]}]}),
         lambda: Domain.from_json([]),
         lambda: Domain.from_json({"attributes": [{"name": "a"}]}),
         lambda: Domain.from_json({"attributes": [{"name": "a", "kind": "odd"}]}),

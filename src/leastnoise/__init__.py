@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
-    from leastnoise.domain.attributes import Domain, bins, hierarchy, sized
+    from leastnoise.domain.attributes import Domain, bins, hierarchy, labelled, sized
     from leastnoise.errors import LeastnoiseError
     from leastnoise.mechanisms.adaptive import adaptive_plan
     from leastnoise.mechanisms.from_spec import plan_spec
@@ -40,6 +40,7 @@ __all__ = [
     "bins",
     "check",
     "hierarchy",
+    "labelled",
     "load",
     "load_spec",
     "matrix_plan",

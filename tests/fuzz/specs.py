@@ -22,6 +22,7 @@ SMALL_CELLS, SMALL_TABLES = 64, 20  # of tables, and how many, that are planned 
 COMMAND = 0.005  # of the inputs go through the command line
 PLANNED = 0.03
 BESIDE = {
+    "codes.csv": b"code,label\n1,Male\n2,Female\n007,Male\n",
     "places.csv": b"state,county\nnorth,a\nnorth,b\nsouth,c\n",
     "parents.csv": b"node,parent\nall,\nx,all\ny,all\n",
     "rows.csv": b"1,0,1\n0,1,1\n",
@@ -40,6 +41,10 @@ def _attribute(rng: Random) -> dict[str, Any]:
             {"size": 2, "repeat": rng.randrange(1, 4)},
             {"bins": {"low": 0, "high": 10, "width": 2.5}},
             {"bins": {"low": -1.5, "high": 2, "count": 3}},
+            {"bins": {"edges": [0, 18, 25.5, 120], "labels": ["child", "young", "old"]}},
+            {"bins": {"edges": [0, rng.choice([1, -1, 1e-300, 1e300])]}, "outside": "clamp"},
+            {"values": {"1": "Male", "2": rng.choice(["Female", "Male"])}, "ordered": rng.random() < 0.5},
+            {"labels": rng.choice(["codes.csv", "places.csv", "none.csv"])},
             {"hierarchy": {"north": ["a", "b"], "south": ["c"]}, "levels": ["state", "county"]},
             {"hierarchy": ["0101", "0102", "0201"], "digits": [2, 4]},
             {"hierarchy": rng.choice(["places.csv", "parents.csv", "none.csv", "../places.csv"])},

@@ -140,6 +140,9 @@ SPECS = [
     lambda n: range(3, 3 + n),
     lambda n: [f"value {k}" for k in range(n)],
     lambda n: bins(0, n, width=1),
+    lambda n: bins(edges=[k * k for k in range(n + 1)], open_ended=True),
+    lambda n: {f"code {k}": f"label {k // 2}" for k in range(2 * n)},
+    lambda n: {10 + k: f"label {k}" for k in range(n)},
 ]
 
 

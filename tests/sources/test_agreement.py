@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Values, bins, sized
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Labelled, Values, bins, sized
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Database, PrivacyUnit, Rules, source_of
 from leastnoise.sources.duck import DuckDB
@@ -74,9 +74,10 @@ def _listed(values: Values, value: object) -> int | None:
     if isinstance(value, Decimal):
         value = float(value)
     expected = [value] if not isinstance(value, bool) else [value, str(value).lower()]
+    listed = [[item] for item in values.items] if not isinstance(values, Labelled) else values.keys
     for one in expected:
-        for k, item in enumerate(values.items):
-            if isinstance(item, str) == isinstance(one, str) and item == one:
+        for k, items in enumerate(listed):
+            if any(isinstance(item, str) == isinstance(one, str) and item == one for item in items):
                 return k
     return None
 
@@ -144,6 +145,13 @@ def listed(draw, pool):
     return [*items, "other"] if "other" not in items and draw(st.booleans()) else items
 
 
+@st.composite
+def with_labels(draw, pool):
+    """Some values of a pool under labels, some of which are values of the pool, too."""
+    items = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=6, unique=True))
+    return {item: draw(st.sampled_from(["A", "B", "other", *pool[:2]])) for item in items}
+
+
 numeric = st.one_of(
     st.builds(lambda low, n: range(low, low + n), st.integers(-3, 3), st.integers(1, 8)),
     st.builds(
@@ -152,8 +160,14 @@ numeric = st.one_of(
         st.integers(1, 9),
         st.sampled_from([0.1, 1, 0.7]),
     ),
+    st.builds(
+        lambda cuts, open_ended: bins(edges=sorted(cuts), open_ended=open_ended),
+        st.lists(st.sampled_from([-2, 0, 0.1, 0.3, 1, 1 / 3, 2.5, 18, 25.5]), min_size=2, max_size=6, unique=True),
+        st.booleans(),
+    ),
     st.builds(sized, st.integers(1, 6), st.booleans()),
     listed(NUMBERS),
+    with_labels(NUMBERS),
 )
 
 
@@ -195,7 +209,7 @@ def columns(draw):
         )
     elif kind == "text":
         type_ = draw(st.sampled_from([pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]))
-        spec, values = draw(listed(TEXTS)), st.sampled_from(TEXTS)
+        spec, values = draw(listed(TEXTS) | with_labels(TEXTS)), st.sampled_from(TEXTS)
     else:
         type_, spec, values = pa.date32(), draw(listed([day.isoformat() for day in DAYS])), st.sampled_from(DAYS)
     return type_, spec, values | st.sampled_from(inside(type_, spec)) if inside(type_, spec) else values
@@ -304,6 +318,9 @@ MIXED = Domain.of(
     day=[day.isoformat() for day in DAYS],
     flag=["true", "false"],
     code=sized(5, ordered=True),
+    group=bins(edges=[0, 18, 25.5, 65], open_ended=True),
+    region={"N1": "north", "S1": "south", "N2": "north", "other": "other"},
+    grade={1: "low", 2: "low", 3: "high"},
 )
 MIXED_RULES = {
     "age": Rules(outside="clamp", missing=18),
@@ -314,6 +331,9 @@ MIXED_RULES = {
     "day": Rules(outside="drop", missing="2024-01-31"),
     "flag": Rules(missing="false"),
     "code": Rules(outside="clamp", missing=4),
+    "group": Rules(outside="clamp", missing="drop"),
+    "region": Rules(outside="other", missing="south"),
+    "grade": Rules(outside="drop", missing="low"),
 }
 
 
@@ -335,13 +355,16 @@ def mixed(rng: np.random.Generator, size: int = 400) -> pa.Table:
             "day": pick([*DAYS, datetime.date(2020, 1, 1)], pa.date32()),
             "flag": pick([True, False], pa.bool_()),
             "code": pick([*range(-2, 8)], pa.int16()),
+            "group": pick([-1.0, 0.0, 17.9, 18.0, 25.5, 65.0, 66.0, math.nan], pa.float64(), 0.02),
+            "region": pick(["N1", "N2", "S1", "north", "n1", ""], pa.string()),
+            "grade": pick([1, 2, 3, 4], pa.int16(), 0.02),
             "person": pick([*range(60)], pa.int64()),
         }
     )
 
 
 UNITS = [None, PrivacyUnit("person", 2, "drop", SECRET)]
-SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2)]
+SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2), (8,), (9, 10), (10, 8)]
 
 
 def check_mixed(make, table, ways):

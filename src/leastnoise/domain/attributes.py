@@ -15,13 +15,13 @@ from leastnoise.domain.bins import Bins, bins
 from leastnoise.domain.encoding import Encoding, Scalar, plain
 from leastnoise.domain.forms import Spec, encoding_of, read_values
 from leastnoise.domain.hierarchies import Hierarchy, hierarchy
-from leastnoise.domain.listed import Values
+from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized, sized
 from leastnoise.errors import LeastnoiseError
 
 __all__ = [
-    "Attribute", "Bins", "Domain", "Encoding", "Hierarchy", "Integers", "Scalar", "Sized", "Spec", "Values", "bins",
-    "hierarchy", "sized",
+    "Attribute", "Bins", "Domain", "Encoding", "Hierarchy", "Integers", "Labelled", "Scalar", "Sized", "Spec", "Values",
+    "bins", "hierarchy", "labelled", "sized",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class Attribute:
 
     @classmethod
     def of(cls, name: str, spec: Spec) -> "Attribute":
-        """From a size, a range, a list of values, `bins(...)`, `hierarchy(...)` or `sized(...)`."""
+        """From a size, a range, values, labels by value, `bins(...)`, `hierarchy(...)` or `sized(...)`."""
         try:
             return cls(name, encoding_of(spec))
         except LeastnoiseError as error:

@@ -1,22 +1,27 @@
 """Numbers cut into bins."""
 
 import math
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain.encoding import as_floats, check_size, clip, exact, plain, short_text
+from leastnoise.domain.encoding import Encoding, Scalar, as_floats, check_size, clip, exact, plain, short_text
+from leastnoise.domain.listed import repeated
 from leastnoise.errors import LeastnoiseError
 
 MOST_BINS = 10**7  # edges are kept in memory
+_LABEL = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?), ")  # how a bin starts
 
 
 @dataclass(frozen=True)
-class Bins:
+class Bins(Encoding):
     """`count` bins of equal width from `low` to `high`; each holds its lower edge, the last one also `high`.
 
     Edges are exact decimals rounded once, so 0.3 belongs to the bin that starts at 0.3.
@@ -30,8 +35,8 @@ class Bins:
     count: int
 
     def __post_init__(self) -> None:
-        for field in ("low", "high", "count"):
-            object.__setattr__(self, field, plain(getattr(self, field)))
+        for name in ("low", "high", "count"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
         for end in (self.low, self.high):
             if not isinstance(end, int | float) or not math.isfinite(end):
                 raise LeastnoiseError(f"bins need finite ends, got {end!r}")
@@ -61,6 +66,11 @@ class Bins:
         """Width of each bin."""
         return float((exact(self.high) - exact(self.low)) / self.count)
 
+    @property
+    def widest(self) -> float:
+        """Width of the widest bin."""
+        return self.width
+
     @cached_property
     def edges(self) -> Array:
         """The count + 1 edges, ascending."""
@@ -88,6 +98,22 @@ class Bins:
         close = "]" if code == self.count - 1 else ")"
         return f"[{short_text(self.edges[code])}, {short_text(self.edges[code + 1])}{close}"
 
+    def shown(self, code: int) -> Scalar:
+        """The label."""
+        return self.label(code)
+
+    def labelled(self, label: str) -> int | None:
+        """The bin with a label."""
+        lower = _LABEL.match(label)
+        code = self.edge_at(float(lower[1])) if lower else None
+        return None if code is None or code == self.count or self.label(code) != label else code
+
+    def edge_at(self, number: float) -> int | None:
+        """The edge meant by a number, exactly or as labels print it; None inside a bin."""
+        code = int(self.find(float(number)))
+        near = range(max(code, 0), min(code + 2, self.count + 1))
+        return next((k for k in near if number in (self.edges[k], float(short_text(self.edges[k])))), None)
+
     def nearest(self, value: object) -> str:
         """The closest end."""
         return short_text(clip(value, self.low, self.high))
@@ -97,12 +123,106 @@ class Bins:
         return {"kind": "bins", "low": self.low, "high": self.high, "count": self.count}
 
 
-def bins(low: float, high: float, *, width: float | None = None, count: int | None = None) -> Bins:
-    """Bins of equal width over [low, high]; give either the width or the count.
+@dataclass(frozen=True)
+class UnequalBins(Bins):
+    """Bins between edges of your own; made by `bins(edges=...)`.
+
+    Where values beyond the ends are clamped, the bins there are `open_ended`, and say so.
+
+    >>> ages = bins(edges=[0, 18, 25, 65, 120], open_ended=True)
+    >>> [ages.label(code) for code in range(ages.size)]
+    ['under 18', '[18, 25)', '[25, 65)', '65 or more']
+    """
+
+    low: float = field(init=False)
+    high: float = field(init=False)
+    count: int = field(init=False)
+    cuts: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    open_ended: bool = False
+
+    def __post_init__(self) -> None:
+        cuts = tuple(plain(cut) for cut in self.cuts)
+        for cut in cuts:
+            if isinstance(cut, bool) or not isinstance(cut, int | float) or not math.isfinite(cut):
+                raise LeastnoiseError(f"the edge {cut!r} is no finite number; write edges such as [0, 18, 65, 120]")
+        if not 2 <= len(cuts) <= MOST_BINS:
+            raise LeastnoiseError(f"{len(cuts):,} edges make no bins; give 2 or more, such as [0, 18, 65, 120]")
+        if odd := [(a, b) for a, b in pairwise(cuts) if not float(a) < float(b)]:
+            raise LeastnoiseError(f"the edge {odd[0][1]} does not lie above {odd[0][0]}; put edges in ascending order")
+        for name, value in {"cuts": cuts, "low": cuts[0], "high": cuts[-1], "count": len(cuts) - 1}.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "labels", tuple(map(str, self.labels)))
+        if self.labels and len(self.labels) != self.count:
+            raise LeastnoiseError(f"{self.count} bins need {self.count} labels, got {len(self.labels)}")
+        if twice := repeated(self.labels):
+            raise LeastnoiseError(f"two bins have the label {twice[0]!r}; labels must differ")
+
+    @property
+    def widest(self) -> float:
+        """Width of the widest bin."""
+        return float(np.diff(self.edges).max())
+
+    @cached_property
+    def edges(self) -> Array:
+        """The count + 1 edges, ascending."""
+        return np.array(self.cuts, dtype=np.float64)
+
+    def label(self, code: int) -> str:
+        """The label given, else the bin as an interval."""
+        if self.labels:
+            return self.labels[code]
+        if self.open_ended and code == 0 < self.count - 1:
+            return f"under {short_text(self.edges[1])}"
+        if self.open_ended and code == self.count - 1 > 0:
+            return f"{short_text(self.edges[-2])} or more"
+        return super().label(code)
+
+    def labelled(self, label: str) -> int | None:
+        """The bin with a label."""
+        return self._labelled.get(label)
+
+    @cached_property
+    def _labelled(self) -> dict[str, int]:
+        return {self.label(code): code for code in range(self.count)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "kind": "edges",
+            "edges": list(self.cuts),
+            "labels": list(self.labels),
+            "open_ended": self.open_ended,
+        }
+
+
+def bins(
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    width: float | None = None,
+    count: int | None = None,
+    edges: Sequence[float] | None = None,
+    labels: Sequence[str] = (),
+    open_ended: bool = False,
+) -> Bins:
+    """Bins of equal width over [low, high], by their width or count; or bins between `edges`, which may have labels.
+
+    `open_ended` says that the first and the last hold all below and above, as where values are clamped.
 
     >>> bins(0, 200_000, width=4_000).size
     50
+    >>> bins(edges=[0, 18, 65, 120], labels=["child", "adult", "old"]).find([18, 120]).tolist()
+    [1, 2]
     """
+    if edges is not None:
+        if (low, high, width, count) != (None,) * 4:
+            raise LeastnoiseError("bins with edges need no low, high, width or count; leave them out")
+        return UnequalBins(tuple(edges), tuple(labels), bool(open_ended))
+    if low is None or high is None:
+        raise LeastnoiseError("bins need low, high and a width or count; or edges, such as [0, 18, 65, 120]")
+    if labels or open_ended:
+        raise LeastnoiseError("only bins with edges have labels or open ends; write edges=[...]")
     if (width is None) == (count is None):
         raise LeastnoiseError("bins need exactly one of width=... and count=...")
     if count is not None:

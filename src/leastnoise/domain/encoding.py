@@ -15,7 +15,7 @@ Scalar = str | int | float | bool
 
 @runtime_checkable
 class Encoding(Protocol):
-    """How the values of one attribute map to codes; `find` gives -1 for what is not a value."""
+    """How the values of one attribute map to codes; `find` and `read` give -1 for what is not a value."""
 
     @property
     def size(self) -> int:
@@ -28,8 +28,16 @@ class Encoding(Protocol):
     def find(self, values: npt.ArrayLike) -> IntArray:
         """Codes of many values, -1 where there is none."""
 
+    def read(self, values: npt.ArrayLike) -> IntArray:
+        """Codes of values as they stand in the data, where these differ from what is shown and asked for."""
+        return self.find(values)
+
     def value(self, code: int) -> Scalar:
-        """A value that has this code."""
+        """A value of the data that has this code."""
+
+    def shown(self, code: int) -> Scalar:
+        """What stands in tables for this code."""
+        return self.value(code)
 
     def label(self, code: int) -> str:
         """Text for tables and plots."""

@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from leastnoise.domain.bins import Bins
+from leastnoise.domain.bins import Bins, UnequalBins
 from leastnoise.domain.encoding import Encoding, Scalar
 from leastnoise.domain.hierarchies import Hierarchy
-from leastnoise.domain.listed import Values
+from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 
-Spec = int | range | Sequence[Scalar] | Encoding
+Spec = int | range | Sequence[Scalar] | Mapping[Any, Any] | Encoding
 
 
 def encoding_of(spec: object) -> Encoding:
-    """The encoding meant by a size, a range, a list of values or an encoding."""
+    """The encoding meant by a size, a range, a list of values, labels by value, or an encoding."""
     if isinstance(spec, Encoding):
         return spec
     if isinstance(spec, range):
@@ -25,6 +25,8 @@ def encoding_of(spec: object) -> Encoding:
         return Integers(spec[0], spec[-1]) if len(spec) and spec.step == 1 else Values(tuple(spec), ordered=True)
     if isinstance(spec, int | np.integer) and not isinstance(spec, bool):
         return Sized(int(spec))
+    if isinstance(spec, Mapping):
+        return labelled(spec)
     if isinstance(spec, list | tuple | np.ndarray):
         return Values(tuple(spec))
     raise LeastnoiseError(f"cannot read {spec!r} as values; use a size, a range, a list of values or bins(...)")
@@ -41,6 +43,10 @@ def read_values(data: Mapping[str, Any]) -> Encoding:
             return Bins(data["low"], data["high"], data["count"])
         case "hierarchy":
             return Hierarchy.of(Tree(np.array(data["children"], dtype=np.int64)), data["labels"], data["levels"])
+        case "edges":
+            return UnequalBins(tuple(data["edges"]), tuple(data["labels"]), bool(data["open_ended"]))
+        case "labelled":
+            return Labelled(tuple(data["labels"]), bool(data["ordered"]), tuple(map(tuple, data["keys"])))
         case "sized":
             return Sized(data["size"], bool(data["ordered"]))
-    raise LeastnoiseError(f"unknown kind of values {data['kind']!r}; use values, integers, bins, hierarchy or sized")
+    raise LeastnoiseError(f"unknown kind of values {data['kind']!r}; use a newer version, or make the file anew")

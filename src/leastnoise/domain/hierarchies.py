@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import IntArray
+from leastnoise.domain.csv_files import read_csv
 from leastnoise.domain.encoding import Scalar, plain
 from leastnoise.domain.listed import Values
 from leastnoise.domain.tree import Tree
@@ -225,7 +225,7 @@ def _check_leaves(tree: Tree, labels: Sequence[Scalar]) -> None:
 
 
 def _from_file(path: Path, digits: Sequence[int] | None, levels: Sequence[str] | None) -> Hierarchy:
-    header, rows = _read(path)
+    header, rows = read_csv(path, "hierarchy")
     try:
         if digits is not None:
             if len(header) > 1:
@@ -240,25 +240,6 @@ def _from_file(path: Path, digits: Sequence[int] | None, levels: Sequence[str] |
         return _from_paths(paths, [ROOT, *names[: max(map(len, paths), default=0)]])
     except LeastnoiseError as error:
         raise LeastnoiseError(f"{path.name}: {error}") from None
-
-
-def _read(path: Path) -> tuple[list[str], list[list[str]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except OSError as error:
-        raise LeastnoiseError(f"cannot read the hierarchy {str(path)!r}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise LeastnoiseError(f"{path.name} is no CSV file in UTF-8 ({error}); save it as such") from None
-    except ValueError:  # a null character
-        raise LeastnoiseError(f"{str(path)!r} is no name of a file; name the CSV file of the hierarchy") from None
-    if len(rows) < 2:
-        raise LeastnoiseError(f"{path.name} needs a header and at least one row below it")
-    header, *body = rows
-    for k, row in enumerate(body):
-        if len(row) != len(header):
-            raise LeastnoiseError(f"{path.name} row {k + 2} has {len(row)} cells, the header has {len(header)}")
-    return header, body
 
 
 def _path(row: Sequence[str]) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain.encoding import as_floats, check_size, clip, digits, plain
+from leastnoise.domain.encoding import Encoding, as_floats, check_size, clip, digits, plain
 from leastnoise.errors import LeastnoiseError
 
 
 @dataclass(frozen=True)
-class Integers:
+class Integers(Encoding):
     """All integers from `low` to `high`, both included; ordered.
 
     >>> Integers(18, 99).find([18, 20.0, 20.5, 100]).tolist()
@@ -66,7 +66,7 @@ class Integers:
 
 
 @dataclass(frozen=True)
-class Sized:
+class Sized(Encoding):
     """The codes 0 to count - 1 are the values."""
 
     count: int

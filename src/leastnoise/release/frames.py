@@ -11,7 +11,7 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.residual import split, subsets
-from leastnoise.domain.attributes import Attribute, Bins, Domain
+from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.embedding import Shifts, Unfolded, folded
 from leastnoise.release.answers import quantile
@@ -31,9 +31,8 @@ MOST_ANSWERS = 10**8  # rows of a frame with all answers
 
 
 def values_of(attribute: Attribute) -> list[Any]:
-    """What tables show for each code: the value itself, or the bin."""
-    show = attribute.label if isinstance(attribute.values, Bins) else attribute.value
-    return [show(code) for code in range(attribute.size)]
+    """What tables show for each code: the value itself, its label, or the bin."""
+    return [attribute.values.shown(code) for code in range(attribute.size)]
 
 
 def with_errors(

@@ -184,13 +184,13 @@ def _find(coding: Coding, array: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArra
     elif array.dtype.kind == "b":
         values, x = np.array([truth(coding, False), truth(coding, True)])[array.astype(np.int64)], as_floats(array)
     else:
-        values = coding.attribute.values.find(array)
+        values = coding.attribute.values.read(array)
         x = as_floats(array) if coding.clamp else array
     return values, missing, x
 
 
 def _find_objects(coding: Coding, array: npt.NDArray[Any]) -> IntArray:
-    values = coding.attribute.values.find(array)
+    values = coding.attribute.values.read(array)
     for k, item in enumerate(array.tolist()):
         if isinstance(item, bool):
             values[k] = truth(coding, item)

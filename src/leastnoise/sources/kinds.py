@@ -44,20 +44,21 @@ def check_id(column: str, kind: Kind) -> None:
 def texts(coding: Coding) -> list[tuple[str, int]]:
     """The values that are texts, with their codes."""
     values = coding.attribute.values
-    result = values.items if isinstance(values, Values) else ()
-    return [(item, code) for code, item in enumerate(result) if isinstance(item, str)]
+    return (
+        [(item, code) for item, code in values.written if isinstance(item, str)] if isinstance(values, Values) else []
+    )
 
 
 def numbers(coding: Coding) -> bool:
     """Whether some values are numbers."""
     values = coding.attribute.values
-    return not isinstance(values, Values) or any(not isinstance(item, str) for item in values.items)
+    return not isinstance(values, Values) or any(not isinstance(item, str) for item, _ in values.written)
 
 
 def truth(coding: Coding, value: bool) -> int:
     """The code of a truth value: itself, else the number 1 or 0, else the text 'true' or 'false'."""
-    code = coding.code(value)
-    return code if code >= 0 else coding.code(str(value).lower())
+    code = coding.read(value)
+    return code if code >= 0 else coding.read(str(value).lower())
 
 
 def missing_column(name: str) -> LeastnoiseError:

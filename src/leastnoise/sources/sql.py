@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.attributes import Bins, Values
+from leastnoise.domain.attributes import Bins, Encoding, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import Kind, check_id, check_kind, missing_column, texts, truth
@@ -51,7 +51,7 @@ class Query:
     def __post_init__(self) -> None:
         for coding in self.codings:
             check_kind(coding, self._field(coding.column).kind)
-            branches = coding.size if isinstance(coding.attribute.values, Values | Bins) else 0
+            branches = _branches(coding.attribute.values)
             if branches > MOST_BRANCHES:
                 raise LeastnoiseError(
                     f"{coding.attribute.name!r} has {branches:,} values, more than {MOST_BRANCHES:,} in a database; "
@@ -241,6 +241,12 @@ class Query:
         return query.sql(dialect=self.dialect, copy=False)
 
 
+def _branches(values: Encoding) -> int:
+    if isinstance(values, Values):
+        return len(values.written)
+    return values.size if isinstance(values, Bins) else 0
+
+
 def _select(columns: Sequence[Expression]) -> exp.Select:
     return _plain_select([_named(column, f"g{k}") for k, column in enumerate(columns)])
 
@@ -328,7 +334,7 @@ def _writable(text: str) -> bool:
 def _numbers(values: Values, whole: bool) -> list[tuple[float, Expression, int]]:
     """Listed numbers that a column of whole numbers, or of floats, can hold exactly."""
     results: list[tuple[float, Expression, int]] = []
-    for code, item in enumerate(values.items):
+    for item, code in values.written:
         if isinstance(item, str):
             continue
         if whole and abs(item) < 2**64 and item == int(item):  # no type of whole numbers goes further

@@ -1,26 +1,49 @@
 """The attributes of a spec file: one model per kind."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from leastnoise.domain.attributes import Encoding, Integers, Values, bins, hierarchy, sized
-from leastnoise.workload.fields import Missing, Names, NonEmpty, Number, Repeat, TreeForm, Value, Whole, word
+from leastnoise.domain.attributes import Encoding, Integers, Values, bins, hierarchy, labelled, sized
+from leastnoise.domain.label_files import labels_from
+from leastnoise.errors import LeastnoiseError
+from leastnoise.workload.fields import Missing, Names, NonEmpty, Number, Repeat, Text, TreeForm, Value, Whole, word
 from leastnoise.workload.named_files import NamedFiles
 from leastnoise.workload.parts import Part, key_kind
 
 
 class BinsPart(Part):
-    """Bins of equal width: give the width or the count."""
+    """Bins of equal width, by their width or count; or bins between edges, which may have labels."""
 
     called = "bins"
     example = "{low: 0, high: 200000, width: 4000}"
-    low: Number
-    high: Number
+    low: Number | None = None
+    high: Number | None = None
     width: Number | None = None
     count: Whole | None = None
+    edges: Annotated[list[Number], Field(min_length=2)] | None = None
+    labels: Annotated[list[Text], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def check_form(self) -> "BinsPart":
+        """Refuse what lacks an end, and what mixes both forms."""
+        if self.edges is None:
+            for key in ("low", "high"):
+                if getattr(self, key) is None:
+                    raise LeastnoiseError(f"bins needs {key!r}; write for example {self.example}")
+            if self.labels is not None:
+                raise LeastnoiseError("labels of bins need 'edges', such as {edges: [0, 18, 65, 120]}; add them")
+        elif odd := self.model_fields_set - {"edges", "labels"}:
+            raise LeastnoiseError(f"bins have edges or {min(odd)!r}, not both; leave one out")
+        return self
 
 
+ListOrLabels = Annotated[
+    Annotated[list[Value], Field(min_length=1), Tag("#list")]
+    | Annotated[dict[Value, Value], Field(min_length=1), Tag("#labels")],
+    Discriminator(lambda data: "#labels" if isinstance(data, Mapping) else "#list"),
+]
 OutsideName = Literal["error", "other", "clamp", "drop"]
 Outside = Annotated[OutsideName, word(*get_args(OutsideName))]
 
@@ -46,7 +69,7 @@ class RangeAttribute(AttributeBase):
     example = "{range: [0, 99]}"
     range: Annotated[list[Whole], Field(min_length=2, max_length=2)]
 
-    def encoding(self) -> Encoding:
+    def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
         return Integers(*self.range)
 
@@ -58,22 +81,39 @@ class BinsAttribute(AttributeBase):
     example = "{bins: {low: 0, high: 200000, width: 4000}}"
     bins: BinsPart
 
-    def encoding(self) -> Encoding:
+    def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
-        return bins(**dict(self.bins))
+        if self.bins.edges is not None:
+            return bins(edges=self.bins.edges, labels=self.bins.labels or (), open_ended=self.outside == "clamp")
+        return bins(self.bins.low, self.bins.high, width=self.bins.width, count=self.bins.count)
 
 
 class ValuesAttribute(AttributeBase):
-    """Listed values, unordered unless `ordered: true`."""
+    """Listed values, or values of the data with labels; unordered unless `ordered: true`."""
 
     kind = "values"
-    example = "{values: [F, M]}"
-    values: Annotated[list[Value], Field(min_length=1)]
+    example = "{values: [F, M]} or {values: {1: Male, 2: Female}}"
+    values: ListOrLabels
     ordered: bool = False
 
-    def encoding(self) -> Encoding:
+    def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
+        if isinstance(self.values, Mapping):
+            return labelled(self.values, self.ordered)
         return Values(tuple(self.values), self.ordered)
+
+
+class LabelsAttribute(AttributeBase):
+    """Values of the data with labels from a CSV file beside the spec, with the columns `code` and `label`."""
+
+    kind = "labels"
+    example = "{labels: codes.csv}"
+    labels: NonEmpty
+    ordered: bool = False
+
+    def encoding(self, files: NamedFiles) -> Encoding:
+        """The values meant."""
+        return labels_from(files.path(self.labels), self.ordered)
 
 
 class SizeAttribute(AttributeBase):
@@ -84,7 +124,7 @@ class SizeAttribute(AttributeBase):
     size: Whole
     ordered: bool = False
 
-    def encoding(self) -> Encoding:
+    def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
         return sized(self.size, self.ordered)
 
@@ -106,12 +146,13 @@ class HierarchyAttribute(AttributeBase):
         return hierarchy(source, digits=self.digits, levels=self.levels)
 
 
-AttributePart = RangeAttribute | BinsAttribute | ValuesAttribute | HierarchyAttribute | SizeAttribute
+AttributePart = RangeAttribute | BinsAttribute | ValuesAttribute | LabelsAttribute | HierarchyAttribute | SizeAttribute
 AnyAttribute = Annotated[
     Annotated[RangeAttribute, Tag("#range")]
     | Annotated[BinsAttribute, Tag("#bins")]
     | Annotated[ValuesAttribute, Tag("#values")]
+    | Annotated[LabelsAttribute, Tag("#labels")]
     | Annotated[HierarchyAttribute, Tag("#hierarchy")]
     | Annotated[SizeAttribute, Tag("#size")],
-    key_kind("range", "bins", "values", "hierarchy", "size"),
+    key_kind("range", "bins", "values", "labels", "hierarchy", "size"),
 ]

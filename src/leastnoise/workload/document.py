@@ -170,7 +170,7 @@ class _Plain:
                 first = lines[key.value]
                 raise self._error(key, f"{shown(key.value)} is given twice, first on line {first}; keep one")
             lines[key.value] = _line(key)
-        return {str(key.value): self.data(value) for key, value in node.value}
+        return {Written(key.value, key.style is not None): self.data(value) for key, value in node.value}
 
     def _error(self, node: yaml.Node, message: str) -> LeastnoiseError:
         return LeastnoiseError(f"{self.name} line {_line(node)}: {message}")

@@ -153,7 +153,7 @@ def _value(value: object) -> object:
 def _tree(value: object) -> object:
     """A hierarchy as written: text is a file, lists hold paths or leaves, mappings hold what is below their keys."""
     if isinstance(value, Mapping):
-        return {_value(key): _tree(inside) for key, inside in value.items()}
+        return {str(key): _tree(inside) for key, inside in value.items()}
     return [_tree(entry) for entry in value] if isinstance(value, list) else _value(value)
 
 

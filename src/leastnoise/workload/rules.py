@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Scalar, Sized
 from leastnoise.errors import DataError, LeastnoiseError
@@ -66,10 +67,12 @@ class Coding:
         return replace(self.without_rules, clamp=self.clampable)
 
     def code(self, value: object) -> int:
-        """The code of one value, -1 where there is none."""
-        box = np.empty(1, dtype=object)
-        box[0] = value
-        return int(self.attribute.values.find(box)[0])
+        """The code of one value, or of its label; -1 where there is none."""
+        return int(self.attribute.values.find(_box(value))[0])
+
+    def read(self, value: object) -> int:
+        """The code of one value as it stands in the data, -1 where there is none."""
+        return int(self.attribute.values.read(_box(value))[0])
 
     def check(self, outside: bool, missing: bool) -> None:
         """Refuse what no rule covers; says nothing of the values or how many there are."""
@@ -135,6 +138,12 @@ def coding(attribute: Attribute, rules: Rules) -> Coding:
     word = rules.missing if isinstance(rules.missing, str) else None
     missing = words[word] if word in words else _value(attribute, rules.missing, f"missing: {rules.missing}")
     return Coding(attribute, column, outside, missing, rules.outside == "clamp")
+
+
+def _box(value: object) -> npt.NDArray[np.object_]:
+    box = np.empty(1, dtype=object)
+    box[0] = value
+    return box
 
 
 def _value(attribute: Attribute, value: object, rule: str) -> int:

@@ -43,6 +43,8 @@ EXAMPLES = {
     "phi": "[1, 0.5, 0]",
     "weights": "[1, 2] or, with nodes, {state: 10}",
     "hierarchy": "places.csv or {north: [a, b], south: [c]}",
+    "edges": "[0, 18, 65, 120]",
+    "labels": "codes.csv",
     "digits": "[2, 3, 5]",
     "levels": "[state, county]",
     "ordered": "ordered: true",

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.attribute_parts import AttributePart, HierarchyAttribute
+from leastnoise.workload.attribute_parts import AttributePart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
 from leastnoise.workload.matrix_file import read_matrix
@@ -230,7 +230,7 @@ def _domain(
     for name, part in parts.items():
         with document.at("attributes", name):
             try:
-                values = part.encoding(files) if isinstance(part, HierarchyAttribute) else part.encoding()
+                values = part.encoding(files)
             except LeastnoiseError as error:
                 raise LeastnoiseError(f"attribute {name!r}: {error}") from None
             copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]

@@ -29,7 +29,6 @@ MAX_CELLS = 2**24  # of one term: 128 MB of weights
 
 _BARE = re.compile(r"[^\W\d]\w*")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
-_LABEL = re.compile(rf"\[({_NUMBER.pattern}), ")  # how a bin starts
 _PLURAL = {"number": "numbers", "text": "text", "truth": "true and false"}
 
 
@@ -320,9 +319,8 @@ def code_of(attribute: Attribute, value: Scalar) -> int:
 
 
 def _labelled(attribute: Attribute, bins: Bins, label: str) -> int:
-    lower = _LABEL.match(label)
-    code = _find_edge(bins, float(lower[1])) if lower else None
-    if code is None or code == bins.count or bins.label(code) != label:
+    code = bins.labelled(label)
+    if code is None:
         known = quoted(bins.label(0))
         raise LeastnoiseError(
             f"{_shown(label)} is no bin of {attribute.name!r}; write a range or a bin, such as {known}"
@@ -350,7 +348,7 @@ def below(attribute: Attribute, sign: str, value: Scalar) -> int:
 def _bins_below(attribute: Attribute, bins: Bins, sign: str, number: float) -> int:
     if not bins.low <= number <= bins.high:
         return 0 if number < bins.low else bins.count
-    edge = _find_edge(bins, number)
+    edge = bins.edge_at(number)
     # A bin holds its lower edge, so only < and >= can cut there; the last bin also holds the end, so <= and > can.
     if edge is None or (edge == bins.count) != (sign in ("<=", ">")):
         code, name = _bin_of(bins, number), quoted_name(attribute.name)
@@ -373,15 +371,8 @@ def through(attribute: Attribute, low: Scalar, high: Scalar, start: int) -> int:
     return stop
 
 
-def _find_edge(bins: Bins, number: float) -> int | None:
-    """The edge meant by a number, exactly or as labels print it; None inside a bin."""
-    code = int(bins.find(float(number)))
-    near = range(max(code, 0), min(code + 2, bins.count + 1))
-    return next((k for k in near if number in (bins.edges[k], float(_edge(bins, k)))), None)
-
-
 def _bin_of(bins: Bins, number: float) -> int:
-    edge = _find_edge(bins, number)
+    edge = bins.edge_at(number)
     return int(bins.find(float(number))) if edge is None else min(edge, bins.count - 1)
 
 
@@ -409,7 +400,7 @@ def _as_number(attribute: Attribute, value: Scalar) -> float | None:
 
 
 def _check_kind(attribute: Attribute, value: Scalar) -> None:
-    items = attribute.values.items if isinstance(attribute.values, Values) else (0,)
+    items = attribute.values.askable if isinstance(attribute.values, Values) else (0,)
     if any(_kind(item) == _kind(value) for item in items):
         return
     kinds = {_kind(item) for item in items}

@@ -341,7 +341,7 @@ def _between(
     group: Group, above: float, counts: Array, positions: tuple[int, int, int], confidence: float, note: str
 ) -> Statistic:
     """A quantile in the values of the attribute; inside a bin by the share of its rows."""
-    attribute, encoding = group.attribute, group.attribute.values
+    encoding = group.attribute.values
     low, at, high = (int(group.possible[p]) for p in positions)
     method = "two tests at each value"
     if isinstance(encoding, Bins):
@@ -350,7 +350,7 @@ def _between(
         ends = float(encoding.edges[low]), float(encoding.edges[high + 1])
         method += "; the value is interpolated in its bin, the interval is made of edges"
         return Statistic(value, _half_of(*ends, confidence), *ends, confidence, _labelled(method), note)
-    first, value_at, last = (attribute.value(code) for code in (low, at, high))
+    first, value_at, last = (encoding.shown(code) for code in (low, at, high))
     if isinstance(first, str) or isinstance(last, str):
         return Statistic(value_at, None, first, last, confidence, method, note)
     return Statistic(value_at, _half_of(first, last, confidence), first, last, confidence, _labelled(method), note)
@@ -391,7 +391,7 @@ def _numbers(attribute: Attribute) -> tuple[Array, str]:
     """The number behind each code, and a note where it stands for others."""
     encoding = attribute.values
     if isinstance(encoding, Bins):
-        half = encoding.width / 2
+        half = encoding.widest / 2
         return (encoding.edges[:-1] + encoding.edges[1:]) / 2, (
             f"bins count as their midpoints, so the mean of the exact values may lie up to {half:g} further either way"
         )
@@ -399,4 +399,4 @@ def _numbers(attribute: Attribute) -> tuple[Array, str]:
         raise LeastnoiseError(f"{attribute.name!r} holds values that are no numbers, so it has no mean; use share()")
     if isinstance(encoding, Sized) and not encoding.ordered:
         raise LeastnoiseError(f"the codes of {attribute.name!r} are no numbers, so it has no mean; use share()")
-    return np.array([float(attribute.value(code)) for code in range(attribute.size)]), ""
+    return np.array([float(encoding.shown(code)) for code in range(attribute.size)]), ""

@@ -1,5 +1,6 @@
 """`leastnoise ask` and `leastnoise table`: answers from a folder, and one line per mistake."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from leastnoise.cli import app
 from leastnoise.noise import SeededRandomSource
 from leastnoise.release.statement import INSECURE
 from leastnoise.sources import Table
-from tests.shell import fail
+from tests.shell import call, fail
 
 DOMAIN = ln.Domain.of(age=range(6), sex=["F", "M"], income=ln.bins(0, 8000, width=4000))
 PLAN = ln.plan(ln.Workload(DOMAIN).marginals("age", "sex", ways=2).prefix("income"), ln.Budget(epsilon=1, delta=1e-9))
@@ -75,7 +76,7 @@ def test_simultaneous_intervals_are_wider(out):
     ("arguments", "text"),
     [
         (
-            ["*", "agee < 3"],
+            ["agee < 3"],
             "'agee < 3': position 1: no attribute 'agee' in this domain (age, sex, income); did you mean 'age'?",
         ),
         (["age <"], "'age <': position 6: expected a value, found the end"),
@@ -87,7 +88,47 @@ def test_ask_says_what_is_wrong(out, capsys, arguments, text):
 
 
 def test_ask_names_what_was_not_measured(out, capsys):
-    assert fail(capsys, "ask", out, "income < 4000 and sex = 'M'").startswith("this needs sex x income")
+    question = "income < 4000 and sex = 'M'"
+    assert fail(capsys, "ask", out, question).startswith(f"{question!r}: this needs sex x income")
+
+
+def test_one_bad_question_leaves_the_others_on_the_command_line(out, release, capsys):
+    code, text, err = call(capsys, "ask", out, "*", "agee < 3", "mean(age)")
+    assert code == 2
+    first, second, third = text.splitlines()
+    assert first == f"*: {release.total()}"
+    assert second.startswith("agee < 3: error: position 1: no attribute 'agee'")
+    assert third == f"mean(age): {release.mean('age')}"
+    assert err.startswith("leastnoise: 'agee < 3': position 1")
+    code, text, err = call(capsys, "ask", out, "*", "agee < 3", "(", "--json")
+    assert [sorted(a)[:2] for a in json.loads(text)["answers"]] == [
+        ["confidence", "high"],
+        *[["error", "question"]] * 2,
+    ]
+    assert (code, err) == (2, "leastnoise: 2 of 3 questions have no answer; see their errors\n")
+
+
+def test_ask_by_groups_minus_another_release(out, seeded, release, capsys, tmp_path):
+    code, text, _ = call(capsys, "ask", out, "percent(age < 3)", "top(1, age)", "--by", "sex")
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[0] == "percent(age < 3)"
+    assert lines[1].split() == ["sex", "value", "std_error", "low", "high"]
+    assert lines[2].split()[0] == "F"
+    code, text, _ = call(capsys, "ask", out, "mean(age)", "--by", "sex", "--json")
+    rows = json.loads(text)["answers"][0]["rows"]
+    assert [row["value"] for row in rows] == [release.mean("age", f"sex = '{s}'").value for s in "FM"]
+    file = tmp_path / "answers.csv"
+    assert call(capsys, "ask", out, "mean(age)", "count()", "--by", "sex", "--csv", file)[:2] == (0, "")
+    assert [
+        row["question"] for row in csv.DictReader(line for line in file.read_text().splitlines() if line[0] != "#")
+    ] == ["mean(age)", "mean(age)", "count()", "count()"]
+    code, text, _ = call(capsys, "ask", out, "count()", "--minus", seeded, "--json")
+    (answer,) = json.loads(text)["answers"]
+    other = ln.load(seeded)
+    assert answer["value"] == pytest.approx(release.total().value - other.total().value)
+    assert json.loads(text)["insecure"] is True
+    assert "share measurements" in fail(capsys, "ask", out, "count()", "--minus", out)
 
 
 # table

@@ -15,7 +15,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from leastnoise.release import Release, merge
 from leastnoise.release.kinds import KINDS as REGISTRY
-from leastnoise.release.queries.linear import LinearQuery
+from leastnoise.release.queries.linear import LinearQuery, quoted_name
 from leastnoise.report.pages import count, write
 from leastnoise.workload.families import Marginal
 from tests.contract.kinds import KINDS, ledger_for, released
@@ -226,6 +226,28 @@ def test_statistics(name):
     else:
         with pytest.raises(LeastnoiseError, match="no order"):
             release.quantile(kind.names[0], 0.5)
+
+
+def test_questions_about_statistics(name):
+    """The whole language works on every kind: statistics, groups, the largest, and another release subtracted."""
+    release, kind = released(name), KINDS[name]
+    first = quoted_name(kind.names[0])
+    top, plain, bad = release.ask_all([f"top(1, {first})", kind.question, "mean("])
+    assert (top.error, plain.error) == ("", "")
+    assert bad.error
+    assert plain.rows[0].answer.to_json() == release.ask(kind.question).to_json()
+    table = release.table(kind.names[0])
+    assert top.rows[0].answer.value == pytest.approx(table["count"].max())
+    groups = release.ask_all("count()", by=kind.names[0]).items[0].rows
+    assert_allclose([row.answer.value for row in groups], table["count"], rtol=1e-7, atol=1e-5)
+    assert_allclose([row.answer.std_error for row in groups], table["std_error"], rtol=1e-6, atol=1e-9)
+    share = release.ask_all("share(true)", by=kind.names[0]).items[0]
+    assert {row.answer.value for row in share.rows} <= {1.0, 0.5}
+    with pytest.raises(LeastnoiseError, match="share measurements"):
+        release.ask_all("count()", minus=release)
+    less = release.ask_all("count()", minus=kind.run(seed=2)).items[0].rows[0].answer
+    error = release.total().std_error
+    assert less.std_error == pytest.approx(2**0.5 * error) or "adaptive" in name
 
 
 def test_what_a_kind_cannot_do_is_one_line(name):

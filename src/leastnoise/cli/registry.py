@@ -79,9 +79,9 @@ COMMANDS = (
     Entry(
         "ask",
         "leastnoise.cli.commands.ask:ask",
-        "Ask a release any questions: counts with their standard errors and intervals. "
-        "Costs no privacy, needs no data.",
-        """leastnoise ask out "age < 35 and sex = 'M'" "sex = 'M'" --json""",
+        "Ask a release any questions: counts, sums, means, medians, percentages, ratios, differences, the largest "
+        "counts.",
+        """leastnoise ask out "mean(age) where sex = 'M'" "percent(age < 35)" --by region""",
     ),
     Entry(
         "table",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from leastnoise.release.postprocessing.postprocess import Adjusted
     from leastnoise.release.queries.linear import LinearQuery
     from leastnoise.release.release import Release
-    from leastnoise.release.statistics.statistics import Statistic
+    from leastnoise.release.statistics.ratios import Statistic
     from leastnoise.release.table_release import TableRelease
 
 __all__ = ["Adjusted", "Answer", "Joint", "LinearQuery", "Release", "Statistic", "TableRelease", "merge"]

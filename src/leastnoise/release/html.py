@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,7 @@ def release_html(release: Release) -> str:
 
 def described(caption: str, rows: Iterable[Sequence[str]], insecure: bool) -> str:
     """What a release is, line by line, with a warning where its noise was seeded."""
-    warning = f"<p><strong>{escape(INSECURE)}</strong></p>" if insecure else ""
-    return f"{warning}<table><caption>{caption}</caption><tbody>{_rows(rows)}</tbody></table>"
+    return f"{_warning(insecure)}<table><caption>{caption}</caption><tbody>{_rows(rows)}</tbody></table>"
 
 
 def table_html(release: Release, *names: str, confidence: float = 0.95) -> str:
@@ -42,8 +41,37 @@ def table_html(release: Release, *names: str, confidence: float = 0.95) -> str:
         [*(str(row[n]) for n in names), *(number(row[c]) for c in columns[len(names) :])]
         for _, row in frame.head(ROWS).iterrows()
     ]
-    more = f"<p>{len(frame) - ROWS:,} more rows</p>" if len(frame) > ROWS else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{_rows(shown)}</tbody></table>{more}"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{_rows(shown)}</tbody></table>{_more(len(frame))}"
+
+
+def answers_html(items: Iterable[tuple[str, str, Sequence[Mapping[str, object]]]], insecure: bool) -> str:
+    """Questions with their errors or the first rows of their answers. All text is escaped."""
+    parts = [_warning(insecure)]
+    for question, error, rows in items:
+        columns = [
+            name for name in dict.fromkeys(n for row in rows for n in row) if name not in ("method", "confidence")
+        ]
+        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+        shown = [[cell(row.get(name)) for name in columns] for row in rows[:ROWS]]
+        body = f"<thead><tr>{head}</tr></thead><tbody>{_rows(shown)}</tbody>" if rows else ""
+        problem = f"<p>{escape(error)}</p>" if error else ""
+        parts.append(f"<table><caption>{escape(question)}</caption>{body}</table>{problem}{_more(len(rows))}")
+    return "".join(parts)
+
+
+def cell(value: object) -> str:
+    """A value as tables for people show it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "-" if value is None else str(value)
+    return str(value) if isinstance(value, int) else number(value)
+
+
+def _warning(insecure: bool) -> str:
+    return f"<p><strong>{escape(INSECURE)}</strong></p>" if insecure else ""
+
+
+def _more(rows: int) -> str:
+    return f"<p>{rows - ROWS:,} more rows</p>" if rows > ROWS else ""
 
 
 def _rows(rows: Iterable[Sequence[str]]) -> str:

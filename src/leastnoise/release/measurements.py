@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,3 +22,14 @@ class Measurements:
     integer_plan: IntegerPlan
     answers: tuple[tuple[Answers, ...], ...]
     insecure: bool = False  # the noise came from a seed that somebody may know
+
+    @property
+    def arrays(self) -> list[Answers]:
+        """All noisy integers; none where nothing was spent, as then there is no noise."""
+        noisy = self.integer_plan.cost.mu_squared > 0
+        return [x for orbit in self.answers for x in orbit] if noisy else []
+
+
+def same_numbers(one: Sequence[Answers], other: Sequence[Answers]) -> bool:
+    """Whether two measurements are one and the same: independent noise does not repeat."""
+    return len(one) == len(other) > 0 and all(map(np.array_equal, one, other))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import numpy as np
-
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.measurements import Measurements
+from leastnoise.release.measurements import same_numbers
 from leastnoise.release.release import Release
 from leastnoise.release.table_release import TableRelease
 
@@ -29,7 +27,7 @@ def merge(*releases: Release) -> TableRelease:
     for other in tables[1:]:
         _check_pair(tables[0], other)
     parts = tuple(p for r in tables for p in r.parts)
-    if any(_same_noise(a, b) for a, b in combinations(parts, 2)):
+    if any(a is b or same_numbers(a.arrays, b.arrays) for a, b in combinations(parts, 2)):
         raise LeastnoiseError("a release is given twice, or was made twice with one seed; give each release once")
     name = next((r.dataset for r in tables if r.dataset is not None), None)
     known = all(len(r.origins) == len(r.parts) for r in tables)
@@ -46,10 +44,3 @@ def _check_pair(first: Release, other: Release) -> None:
         raise LeastnoiseError(
             f"one release hides {first.cost.change}, another {other.cost.change}; merge releases that hide the same"
         )
-
-
-def _same_noise(a: Measurements, b: Measurements) -> bool:
-    """Whether two measurements are one and the same: independent noise does not repeat."""
-    pairs = [(x, y) for p, q in zip(a.answers, b.answers, strict=False) for x, y in zip(p, q, strict=False)]
-    noisy = a.integer_plan.cost.mu_squared > 0
-    return a is b or (noisy and len(a.answers) == len(b.answers) and all(np.array_equal(x, y) for x, y in pairs))

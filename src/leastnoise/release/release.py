@@ -9,25 +9,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from leastnoise._types import Array
 from leastnoise.algebra.residual import powerset
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import kinds
+from leastnoise.release import asking, kinds
 from leastnoise.release.answers import Answer, Bias, Joint
 from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
-from leastnoise.release.queries.language import query_of
+from leastnoise.release.measurements import same_numbers
 from leastnoise.release.queries.linear import LinearQuery, Term
+from leastnoise.release.queries.questions import linear_query
 from leastnoise.release.statement import Origin, Privacy, Run
 from leastnoise.release.statistics import statistics
 from leastnoise.release.statistics.simultaneous import Together, half_width
@@ -115,7 +118,7 @@ class Release(ABC):
 
     def query(self, query: Query) -> LinearQuery:
         """A linear query, from the language of `ask` or as it is."""
-        return query_of(self.domain, query)
+        return linear_query(self.domain, query)
 
     def read(self, query: Query) -> tuple[LinearQuery, float]:
         """What is read to answer a query, and how far that is from it: its bias, as a share of the rows."""
@@ -227,6 +230,17 @@ class Release(ABC):
     # --- statistics that are not linear (docs/statistics.md) ----------------------------------------------------------
 
     mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
+    ask_all = asking.ask_all
+
+    @property
+    def independent_parts(self) -> Sequence[Sequence[npt.NDArray[Any]]]:
+        """The noisy integers of each measurement that was made by itself."""
+        return ()
+
+    def shares_noise(self, other: Release) -> bool:
+        """Whether some measurement is in both, so that their errors are not independent."""
+        pairs = product(self.independent_parts, other.independent_parts)
+        return self is other or any(same_numbers(one, two) for one, two in pairs)
 
     # --- other programs -----------------------------------------------------------------------------------------------
 

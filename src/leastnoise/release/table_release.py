@@ -19,7 +19,7 @@ from leastnoise.planning.structure import Orbit
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.files import interop
 from leastnoise.release.frames import state_answers, state_products
-from leastnoise.release.measurements import Measurements
+from leastnoise.release.measurements import Answers, Measurements
 from leastnoise.release.postprocessing import postprocess
 from leastnoise.release.queries.linear import LinearQuery
 from leastnoise.release.queries.reach import Reach
@@ -103,6 +103,11 @@ class TableRelease(Release):
         """The baseline of each attribute, for a later plan whose release is to be merged with this one."""
         self.need_residuals("baselines()")
         return {name: self.state.baseline(a) for a, name in enumerate(self.domain.names)}
+
+    @property
+    def independent_parts(self) -> list[list[Answers]]:
+        """The noisy integers of each measurement."""
+        return [part.arrays for part in self.parts]
 
     # --- what the base class builds on --------------------------------------------------------------------------------
 

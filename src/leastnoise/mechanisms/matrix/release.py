@@ -45,6 +45,11 @@ class MatrixRelease(PlannedRelease):
     insecure: bool = False
     origins: tuple[Origin, ...] = field(default_factory=lambda: (Origin(),))
 
+    @property
+    def independent_parts(self) -> list[list[IntArray]]:
+        """Its noisy integers."""
+        return [[self.measured]]
+
     @cached_property
     def values(self) -> Array:
         """Answers to all queries of the matrix, unbiased unless the plan has a bias."""

@@ -68,6 +68,11 @@ class TreeRelease(PlannedRelease):
         return self.plan.law
 
     @property
+    def independent_parts(self) -> list[list[IntArray]]:
+        """Its noisy integers."""
+        return [[self.leaves]]
+
+    @property
     def exact_counts(self) -> str:
         """In words, which nodes are published without noise, if any."""
         return "" if self.plan.exact is None else self.plan.exact.text()

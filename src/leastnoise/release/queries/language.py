@@ -44,10 +44,10 @@ MAX_TEXT = 100_000  # characters
 MAX_DEPTH = 50  # parentheses inside each other
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_COMPARE = frozenset({"=", "==", "!=", "<>", *_MIRRORED})
+COMPARE = frozenset({"=", "==", "!=", "<>", *_MIRRORED})
 _SIGNS = {"+": 1, "-": -1}
 
-_Parsed: TypeAlias = Condition | LinearQuery
+Parsed: TypeAlias = Condition | LinearQuery
 
 
 def parse(domain: Domain, text: str) -> LinearQuery:
@@ -146,7 +146,7 @@ class Parser:
         with at(self.tokens[0]):
             return whole.cells()
 
-    def _whole(self) -> _Parsed:
+    def _whole(self) -> Parsed:
         if self._ahead().kind == "end" or (self._ahead(1).kind == "end" and self._take("*")):
             return Condition(self.domain)
         result = self._query()
@@ -154,8 +154,8 @@ class Parser:
             raise self._expected("and, or, +, - or the end")
         return result
 
-    def _query(self) -> _Parsed:
-        signed_value = self._ahead(1).kind == "number" and self._ahead(2).text in _COMPARE  # -5 < x is a condition
+    def _query(self) -> Parsed:
+        signed_value = self._ahead(1).kind == "number" and self._ahead(2).text in COMPARE  # -5 < x is a condition
         sign = None if signed_value else self._take("+", "-")
         start = self._ahead()
         term = self._term()
@@ -169,7 +169,7 @@ class Parser:
                 total = total + more
         return total
 
-    def _term(self) -> _Parsed:
+    def _term(self) -> Parsed:
         token = self._ahead()
         if token.kind != "number" or self._ahead(1).text != "*":
             return self._any()
@@ -178,25 +178,25 @@ class Parser:
         with at(token):
             return linear * number_of(token.text)
 
-    def _linear(self, result: _Parsed, token: Token) -> LinearQuery:
+    def _linear(self, result: Parsed, token: Token) -> LinearQuery:
         if isinstance(result, LinearQuery):
             return result
         with at(token):
             return result.linear()
 
-    def _condition(self, result: _Parsed, operator: Token) -> Condition:
+    def _condition(self, result: Parsed, operator: Token) -> Condition:
         if isinstance(result, LinearQuery):
             raise error_at(operator, f"{operator} needs conditions, but a sum stands beside it")
         return result
 
-    def _several(self, word: str, part: Callable[[], _Parsed]) -> tuple[Token, list[_Parsed]]:
+    def _several(self, word: str, part: Callable[[], Parsed]) -> tuple[Token, list[Parsed]]:
         first, operator = part(), self._ahead()
-        rest: list[_Parsed] = []
+        rest: list[Parsed] = []
         while self._take(word):
             rest.append(part())
         return operator, [first, *rest]
 
-    def _any(self) -> _Parsed:
+    def _any(self) -> Parsed:
         operator, result = self._several("or", self._all)
         if len(result) == 1:
             return result[0]
@@ -204,7 +204,7 @@ class Parser:
         with at(operator):
             return Condition.every(self.domain, [part.negated() for part in parts]).negated()
 
-    def _all(self) -> _Parsed:
+    def _all(self) -> Parsed:
         operator, result = self._several("and", self._single)
         if len(result) == 1:
             return result[0]
@@ -212,7 +212,7 @@ class Parser:
         with at(operator):
             return Condition.every(self.domain, parts)
 
-    def _single(self) -> _Parsed:
+    def _single(self) -> Parsed:
         operator, odd = self._ahead(), False
         while self._take("not"):
             odd = not odd
@@ -223,23 +223,26 @@ class Parser:
         with at(operator):
             return condition.negated() if odd else condition
 
-    def _atom(self) -> _Parsed:
+    def _atom(self) -> Parsed:
         token = self._ahead()
         if self._take("("):
             return self._inside(token)
         if token.kind in ("word", "name"):
             return self._after(self._name())
-        if self._ahead(1).text not in _COMPARE and self._take("true", "false"):
+        if self._ahead(1).text not in COMPARE and self._take("true", "false"):
             always = Condition(self.domain)
             return always if token.text == "true" else always.negated()
         if token.kind in ("number", "text") or token.text in ("true", "false", *_SIGNS):
             return self._chain()
         raise self._expected("a condition")
 
-    def _inside(self, token: Token) -> _Parsed:
+    def _deeper(self, token: Token) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise error_at(token, f"more than {MAX_DEPTH} parentheses inside each other; leave some out")
+
+    def _inside(self, token: Token) -> Parsed:
+        self._deeper(token)
         result = self._query()
         self._need(")")
         self.depth -= 1
@@ -278,7 +281,7 @@ class Parser:
         return error_at(token, f"a text needs quotes; write {quoted(token.text)}")
 
     def _after(self, name: _Name) -> Condition:
-        if sign := self._take(*_COMPARE):
+        if sign := self._take(*COMPARE):
             return self._compare(name, sign.text, self._value())
         negated = self._take("not")
         if self._take("between"):
@@ -293,13 +296,13 @@ class Parser:
 
     def _chain(self) -> Condition:
         value = self._value()
-        first = self._take(*_COMPARE)
+        first = self._take(*COMPARE)
         if first is None:
             factor = self._ahead(-1).kind == "number" and self._ahead().text != "*"
             raise self._expected("a comparison or *" if factor else "a comparison")
         name = self._name()
         compare = self._compare(name, _MIRRORED.get(first.text, first.text), value)
-        second = self._take(*_COMPARE)
+        second = self._take(*COMPARE)
         if second is None:
             return compare
         if {first.text, second.text} - {"<", "<="} and {first.text, second.text} - {">", ">="}:

@@ -32,6 +32,13 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 _PLURAL = {"number": "numbers", "text": "text", "truth": "true and false"}
 
 
+class EmptyGroupError(LeastnoiseError):
+    """A statistic of a group that nobody can be in."""
+
+    def __init__(self, message: str = "nobody can satisfy this condition") -> None:
+        super().__init__(f"{message}; ask for a group that can have members")
+
+
 class Term(NamedTuple):
     """Weights over the cells of one table: one axis per attribute, attributes in ascending position."""
 
@@ -198,6 +205,11 @@ class Condition:
             elif not cells:
                 return cls(domain, (((), cells),))
         return cls(domain, tuple(apart))
+
+    @property
+    def never(self) -> bool:
+        """Whether no cell counts."""
+        return any(not attributes for attributes, _ in self.factors)
 
     def negated(self) -> "Condition":
         """It does not hold."""

@@ -64,6 +64,8 @@ def tokens(text: str) -> list[Token]:
 def _unreadable(character: str) -> str:
     if character in "'\"`":
         return f"the quote {character} is not closed; a quote inside is written twice"
+    if character == "/":
+        return "'/' has no meaning here; write ratio(a, b)"
     return f"{character!r} has no meaning here; text goes in quotes, odd names in backticks"
 
 

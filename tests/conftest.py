@@ -47,8 +47,8 @@ def browser() -> Iterator[Any]:
     yield from chromium.started()
 
 
-# Tests with these marks need a server, a cluster or a browser. One worker runs all of a kind, so that each starts once.
-ENGINES = ("postgres", "spark", "browser")
+# Tests with these marks need a server, a cluster, a browser or R. One worker runs all of a kind: each starts once.
+ENGINES = ("postgres", "spark", "browser", "r")
 
 
 LEFT = pytest.StashKey[Counter[str]]()  # what `--quick` leaves out, by reason

@@ -19,7 +19,7 @@ from leastnoise.estimate import Estimate
 from leastnoise.local import Collector, local_plan, save_plan, simulate
 from leastnoise.mechanisms.tree import tree_plan
 from leastnoise.noise import RandomSource, SecureRandomSource, SeededRandomSource
-from leastnoise.release.files.export import cell, harmless, write_table
+from leastnoise.release.files.one_table import cell, harmless, write_table
 
 PLACES: dict[str, Any] = {}  # what commands ask of the kind of release at hand
 BUDGET = ln.Budget(mu=1)

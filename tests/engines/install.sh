@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that tests marked `postgres`, `spark` and `browser` need, as root. Whatever cannot be
+# Installs the Debian packages that tests marked `postgres`, `spark`, `browser` and `r` need, as root. Whatever cannot be
 # installed is left out, and the test run says so at its end.
 set -u
 export DEBIAN_FRONTEND=noninteractive
@@ -13,4 +13,5 @@ debian() {  # debian PACKAGE...: installed where that is possible
 command -v java > /dev/null || debian openjdk-17-jre-headless
 ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || debian postgresql
 command -v chromium > /dev/null || debian chromium chromium-sandbox fonts-liberation
+command -v Rscript > /dev/null || debian r-base-core
 exit 0

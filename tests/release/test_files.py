@@ -17,7 +17,7 @@ from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.integer_plan_store import fingerprint, integer_plan_data
 from leastnoise.privacy.ledger import BudgetError
 from leastnoise.release import TableRelease
-from leastnoise.release.files import export
+from leastnoise.release.files.publication import file_names
 from leastnoise.release.measurements import Measurements
 from leastnoise.release.statement import INSECURE, Privacy, common_delta
 from leastnoise.sources import Table
@@ -402,8 +402,9 @@ def test_exported_tables_are_the_tables(format, out):
     release = released()
     release.export(out, format=format, confidence=0.9)
     tables = list(release.tables())
-    names = {"/".join(t): f"{name}.{format}" for t, name in zip(tables, export.file_names(tables), strict=True)}
-    assert {p.name for p in out.iterdir()} == {"README.txt", *names.values()}
+    names = {"/".join(t): f"{name}.{format}" for t, name in zip(tables, file_names(tables), strict=True)}
+    script = {"read_release.R"} if format == "csv" else set()
+    assert {p.name for p in out.iterdir()} == {"README.txt", *names.values()} | script
     assert names["a/b"] == f"2-a_b.{format}"
     read = pd.read_csv if format == "csv" else pd.read_parquet
     for table in tables:
@@ -430,14 +431,14 @@ def test_odd_names_and_values_make_safe_files(format, out):
     release = RELEASES["odd names"]()
     release.export(out, format=format)
     for file in out.iterdir():
-        assert file.name == "README.txt" or file.stem.replace("-", "").replace("_", "").isalnum()
+        assert file.name in ("README.txt", "read_release.R") or file.stem.replace("-", "").replace("_", "").isalnum()
         assert file.name.isascii()
-    assert len({p.name.lower() for p in out.iterdir()}) == len(list(release.tables())) + 1
+    assert len({p.name.lower() for p in out.iterdir() if p.suffix == f".{format}"}) == len(list(release.tables()))
     assert "\na\nb" not in (out / "README.txt").read_text()
 
 
 def test_long_names_are_cut():
-    one, other = export.file_names([["n" * 300], ["n" * 301]])
+    one, other = file_names([["n" * 300], ["n" * 301]])
     assert one != other
     assert max(len(one), len(other)) < 100
 
@@ -454,13 +455,13 @@ def test_exported_tables_can_be_replaced(out):
     release = released()
     release.export(out, [["a"]])
     release.export(out, [["b"]], format="csv", overwrite=True)
-    assert sorted(p.name for p in out.iterdir()) == ["1-b.csv", "README.txt"]
+    assert sorted(p.name for p in out.iterdir()) == ["1-b.csv", "README.txt", "read_release.R"]
 
 
 def test_bad_exports_say_so_and_leave_nothing(out):
     release = released()
     cases = [
-        ({"format": "xls"}, "format must be 'parquet' or 'csv', got 'xls'"),
+        ({"format": "xls"}, "format must be 'parquet', 'csv', 'excel', 'sdmx-csv', 'csvw' or 'json-stat', got 'xls'"),
         ({"tables": ["a"]}, 'tables are lists of attribute names; write [["age"], ["age", "sex"]]'),
         ({"tables": [["z"]]}, "no attribute 'z' in this domain (a, b, c)"),
         ({"confidence": 2}, "confidence 2 is not between 0 and 1; a usual one is 0.95"),

@@ -1,6 +1,6 @@
 """Arguments that several commands have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -58,3 +58,14 @@ def renamed(new: str) -> Callable[[str | None], None]:
             raise LeastnoiseError(f"this option is called {new} now; use {new} {value}")
 
     return refuse
+
+
+def tables_named(known: Sequence[str], texts: Sequence[str] | None) -> list[list[str]] | None:
+    """The attributes of tables such as age,sex; a name with commas in it is taken as it is.
+
+    >>> tables_named(["age", "sex", "a,b"], ["age,sex", "a,b"])
+    [['age', 'sex'], ['a,b']]
+    """
+    if texts is None:
+        return None
+    return [[text] if text in known else [name.strip() for name in text.split(",") if name.strip()] for text in texts]

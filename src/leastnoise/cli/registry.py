@@ -90,6 +90,13 @@ COMMANDS = (
         "leastnoise table out age sex --csv age-sex.csv",
     ),
     Entry(
+        "export",
+        "leastnoise.cli.commands.export:export",
+        "Write the tables of a release for other programs: CSV, Parquet, Excel, SDMX, CSV on the Web or JSON-stat. "
+        "Costs no privacy, needs no data.",
+        "leastnoise export out --out tables --format excel",
+    ),
+    Entry(
         "audit",
         "leastnoise.cli.commands.audit:audit",
         "Try to refute a privacy claim: run the mechanism many times on synthetic neighbours. "

@@ -22,6 +22,7 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
 from leastnoise.release.counting import Counting, RowRule
 from leastnoise.release.files import export, folders
+from leastnoise.release.files.one_table import Format
 from leastnoise.release.frames import check_names
 from leastnoise.release.release import Release
 from leastnoise.release.statement import Run
@@ -118,7 +119,7 @@ def run_once(
     dataset: str | None = None,
     note: str = "",
     out: str | Path | None = None,
-    tables: export.Format | None = None,
+    tables: Format | None = None,
     overwrite: bool = False,
     rules: AnyRules | None = None,
     unit: PrivacyUnit | Mapping[str, Any] | None = None,
@@ -226,7 +227,7 @@ def _paying(
     book.complete(attempt)
 
 
-def _check_tables(tables: export.Format, out: str | Path | None, names: tuple[str, ...]) -> None:
+def _check_tables(tables: Format, out: str | Path | None, names: tuple[str, ...]) -> None:
     export.checked_format(tables)
     check_names(names)
     if out is None:

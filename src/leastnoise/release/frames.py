@@ -35,6 +35,11 @@ def values_of(attribute: Attribute) -> list[Any]:
     return [attribute.values.shown(code) for code in range(attribute.size)]
 
 
+def labels_of(attribute: Attribute) -> list[str]:
+    """The same as texts: what files say where every value is a text."""
+    return [str(value) for value in values_of(attribute)]
+
+
 def with_errors(
     frame: dict[str, Any], what: str, values: Array, errors: Array, width: float, biases: Array | None = None
 ) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.algebra.residual import powerset
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
@@ -26,6 +26,7 @@ from leastnoise.release import asking, kinds
 from leastnoise.release.answers import Answer, Bias, Joint
 from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
+from leastnoise.release.files.one_table import Format
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
 from leastnoise.release.measurements import same_numbers
@@ -65,6 +66,11 @@ class Release(ABC):
 
     kind: ClassVar[str]  # in words, such as "release of tables"
     mark: ClassVar[str]  # of its files
+    count_means: ClassVar[str] = "an unbiased estimate; it may be negative or a fraction"
+    footnotes: ClassVar[tuple[str, ...]] = (
+        "Random noise was added to protect the people in the data. Counts are right on average, may be negative or "
+        "fractions, and small ones say little; std_error is how far off they typically are.",
+    )
 
     dataset: str | None
     origins: tuple[Origin, ...]  # when it was measured, what was debited and where; one per run
@@ -102,7 +108,7 @@ class Release(ABC):
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, *, tables: export.Format | None = None, overwrite: bool = False) -> None:
+    def save(self, path: str | Path, *, tables: Format | None = None, overwrite: bool = False) -> None:
         """Write it to a new folder, complete or not at all; with all tables in reach as "parquet" or "csv" if given."""
         export.save(self, Path(path), tables, overwrite)
 
@@ -252,12 +258,16 @@ class Release(ABC):
         folder: str | Path,
         tables: Sequence[Sequence[str]] | None = None,
         *,
-        format: export.Format = "parquet",
+        format: export.ExportFormat = "parquet",
         confidence: float = 0.95,
         overwrite: bool = False,
-    ) -> None:
-        """Write tables, by default all in reach, to a new folder: one file each, and the privacy statement."""
-        export.export(self, Path(folder), tables, format, confidence, overwrite)
+        progress: Progress | None = None,
+    ) -> list[str]:
+        """Write tables, by default all in reach, to a new folder with the privacy statement; the files it has then.
+
+        As "parquet", "csv", "csvw" (CSV on the Web), "json-stat", "sdmx-csv", or "excel", one workbook.
+        """
+        return export.export(self, Path(folder), tables, format, confidence, overwrite, progress)
 
     def plot(self, *names: str, confidence: float = 0.95) -> alt.Chart | alt.LayerChart:
         """A table of one or two attributes as an Altair chart with intervals (needs the extra `plots`)."""

@@ -16,7 +16,7 @@ from leastnoise.planning.summary import where
 from leastnoise.privacy import gaussian
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.answers import quantile
-from leastnoise.release.files.export import file_names
+from leastnoise.release.files.publication import file_names
 from leastnoise.release.statement import INSECURE, Summary
 from leastnoise.report.allocation import allocation
 from leastnoise.report.rounds import adaptive

@@ -9,7 +9,7 @@ import numpy as np
 
 from leastnoise.privacy.cost import read_fraction
 from leastnoise.release import TableRelease
-from leastnoise.release.files.export import file_names
+from leastnoise.release.files.publication import file_names
 from leastnoise.release.rounds import Round
 from leastnoise.report.selection import fitting, short
 

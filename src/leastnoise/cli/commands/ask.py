@@ -15,7 +15,7 @@ from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.asking import Answered, Answers, question_of
-from leastnoise.release.files.export import about, write_table
+from leastnoise.release.files.one_table import about, write_table
 from leastnoise.release.kinds import load
 from leastnoise.release.queries.linear import Condition
 from leastnoise.release.queries.reach import MANY

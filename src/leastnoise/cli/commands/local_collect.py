@@ -24,7 +24,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.local.frames import answers_frame, counts_frame
 from leastnoise.local.reports import read_reports
 from leastnoise.local.state import State
-from leastnoise.release.files.export import write_table
+from leastnoise.release.files.one_table import write_table
 from leastnoise.report.local import write as write_page
 from leastnoise.storage.files import check_target
 

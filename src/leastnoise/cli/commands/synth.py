@@ -11,7 +11,7 @@ from leastnoise.cli.options import Json, ReleaseArgument, Shown
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import fit
-from leastnoise.release.files.export import Format, write_table
+from leastnoise.release.files.one_table import Format, write_table
 from leastnoise.storage.files import check_target
 
 FORMATS: dict[str, Format] = {".parquet": "parquet", ".csv": "csv"}

@@ -13,7 +13,7 @@ from leastnoise.cli.options import Confidence, Json, ReleaseArgument
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release, TableRelease
-from leastnoise.release.files.export import Format, about, write_table
+from leastnoise.release.files.one_table import Format, about, write_table
 from leastnoise.storage.files import check_target
 
 COMPLETED = "completed from what was measured: a biased guess, without intervals"

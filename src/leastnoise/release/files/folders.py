@@ -21,7 +21,7 @@ from leastnoise.storage.records import UNSEALED, File, FolderHeader, Sealed, Tex
 
 HEADER, ARRAYS = "release.json", "measurements.npz"
 STREAM = "stream.json"  # of a stream that is not a release yet
-NOTES, TABLES = "README.txt", (".csv", ".parquet")  # of exported tables
+NOTES = "README.txt"  # of exported tables
 _MARK = re.compile(rb'\{\s*"(\w+)"')
 
 
@@ -101,7 +101,13 @@ def drafted(path: Path, overwrite: bool = False) -> AbstractContextManager[Path]
 def _is_ours(path: Path) -> bool:
     """Whether a folder holds a release, or exported tables and nothing else."""
     names = {p.name for p in path.iterdir()} if path.is_dir() else set()
-    return {HEADER, ARRAYS} <= names or (NOTES in names and all(n == NOTES or n.endswith(TABLES) for n in names))
+    return {HEADER, ARRAYS} <= names or (NOTES in names and names - {NOTES} <= _listed(path / NOTES))
+
+
+def _listed(notes: Path) -> set[str]:
+    """The files that the notes of exported tables list."""
+    lines = notes.read_text("utf-8", errors="replace").splitlines()
+    return {line[2:].partition(": ")[0] for line in lines if line.startswith("  ") and ": " in line}
 
 
 def shared_fields(release: ReleaseFields) -> dict[str, Any]:

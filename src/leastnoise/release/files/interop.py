@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._lazy import optional
-from leastnoise.release.files import export
+from leastnoise.release.files import one_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +30,9 @@ def to_arrow(self: Release, *names: str, confidence: float = 0.95) -> Any:
 
     A column `insecure` marks seeded noise, as in files.
     """
-    frame = export.typed(export.marked(to_pandas(self, *names, confidence=confidence), self.insecure))
+    frame = one_table.typed(one_table.marked(to_pandas(self, *names, confidence=confidence), self.insecure))
     frame.attrs = {}  # once is enough
-    return export.with_metadata(frame, _about(self, names, confidence))
+    return one_table.with_metadata(frame, _about(self, names, confidence))
 
 
 def to_polars(self: Release, *names: str, confidence: float = 0.95) -> polars.DataFrame:
@@ -67,4 +67,4 @@ def _largest(release: Release) -> Iterator[tuple[str, ...]]:
 
 def _about(release: Release, names: tuple[str, ...], confidence: float) -> dict[Any, Any]:
     message = {"dataset": release.dataset, "attributes": list(names), "confidence": confidence}
-    return message | export.about(release)
+    return message | one_table.about(release)

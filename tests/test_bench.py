@@ -43,6 +43,7 @@ TINY = {
 
 OTHERS = {  # no choice of a --baseline
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
+    "people": "--rows 3000 --people 800 --times 1000",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "continual": "--levels 1 4 11",
     "start": "--repeats 1",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from leastnoise._types import IntArray
 from leastnoise.errors import DataError
 from leastnoise.sources.rules import PrivacyUnit
 
@@ -32,9 +33,20 @@ def kept_rows(unit: PrivacyUnit, ids: npt.NDArray[Any], codes: Sequence[npt.NDAr
     digests = np.array([_digest(unit.key, ids[row], [column[row] for column in codes]) for row in busy], dtype="S64")
     order = np.lexsort((digests, person[busy]))
     busy = busy[order]
-    first = np.searchsorted(person[busy], person[busy])  # where each person's rows begin
-    keep[busy[np.arange(len(busy)) - first >= unit.max_rows]] = False
+    keep[busy[ranks(person[busy]) >= unit.max_rows]] = False
     return keep
+
+
+def ranks(person: npt.NDArray[Any]) -> IntArray:
+    """Each row's place among those of its person; rows come by person.
+
+    >>> ranks(np.array([7, 7, 7, 3, 5, 5])).tolist()
+    [0, 1, 2, 0, 0, 1]
+    """
+    place = np.arange(len(person))
+    begins = np.ones(len(person), dtype=bool)
+    begins[1:] = person[1:] != person[:-1]
+    return place - np.maximum.accumulate(np.where(begins, place, 0))
 
 
 def check_ids(unit: PrivacyUnit, missing: bool) -> None:

@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -14,10 +15,11 @@ from leastnoise.errors import DataError
 from leastnoise.sources.barrier import guarded
 from leastnoise.sources.codes import Codes, may_drop
 from leastnoise.sources.contribution_bounding import check_ids
-from leastnoise.sources.engine import Columns, Engine
+from leastnoise.sources.engine import Columns, Embedded, Engine
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes, checked_name, checked_sets, project
 from leastnoise.sources.sql import Query
+from leastnoise.sources.staged import CODED, Staged, bound_rows
 from leastnoise.workload.rules import AnyRules, codings
 
 _BATCH_CELLS, _BATCH_TABLES = 1 << 22, 64  # counted in one pass over the data
@@ -50,7 +52,8 @@ class Database:
     def __post_init__(self, engine: Engine, rules: AnyRules | None, unit: PrivacyUnit | None) -> None:
         weakref.finalize(self, engine.close)
         checked_name(self.name)
-        query = Query(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit)
+        kind = Staged if engine.embedded and unit is not None else Query
+        query = kind(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit)
         object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
         object.__setattr__(self, "drops", may_drop(query.codings, unit))
         object.__setattr__(self, "_engine", engine)
@@ -101,12 +104,19 @@ class Database:
 
     @cached_property
     def _rows(self) -> int:
-        """Number of rows before any are dropped; refuses what no rule covers."""
+        """Number of rows before any are dropped; refuses what no rule covers. People are bounded here, if that is
+        done apart from counting.
+        """
+        staged = self._query if isinstance(self._query, Staged) else None
+        if staged is not None:
+            cast(Embedded, self._engine).store(CODED, staged.coding())
         ((first, *flags, ids),) = zip(*self._whole(self._query.problems()), strict=True)
         for k, coding in enumerate(self._query.codings):
             coding.check(bool(flags[2 * k]), bool(flags[2 * k + 1]))
         if self._query.unit is not None:
             check_ids(self._query.unit, bool(ids))
+        if staged is not None:
+            bound_rows(cast(Embedded, self._engine), staged)
         return int(first)
 
     @cached_property

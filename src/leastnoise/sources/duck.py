@@ -6,12 +6,13 @@ import io
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 from sqlglot import exp
 
 from leastnoise.errors import DataError, LeastnoiseError
@@ -20,7 +21,7 @@ from leastnoise.sources.interruptible import stoppable
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
 
-_VIEW = "leastnoise_data"
+_VIEW, _MORE = "leastnoise_data", "leastnoise_more"
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B")
 _BATCH = 1 << 17  # rows that come at a time
 _KINDS: dict[str, Kind] = {
@@ -48,8 +49,8 @@ class DuckDB:
         if memory is not None:
             if not isinstance(memory, str) or not _MEMORY.fullmatch(memory):
                 raise LeastnoiseError(f"memory {memory!r} is no size; write for example memory='4GB'")
-            settings["memory_limit"] = memory
-            self.most_bytes = min(self.most_bytes, _bytes(memory) // 4)
+            self.most_bytes = min(self.most_bytes, size_in_bytes(memory) // 4)
+            settings["memory_limit"] = f"{size_in_bytes(memory) * 3 // 4000}KB"  # a quarter is for codes beside it
         self._spill = settings["temp_directory"] = tempfile.mkdtemp(prefix="leastnoise-")
         refusal = None
         try:
@@ -135,11 +136,36 @@ class DuckDB:
 
     def run(self, sql: str) -> Iterator[Columns]:
         """Rows of whole numbers, some at a time, as columns."""
+        read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
+        for batch in self._stoppable(read):
+            yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+
+    def store(self, table: str, sql: str) -> None:
+        """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {sql}")
+
+    def append(self, table: str, parts: Sequence[Columns]) -> None:
+        """Add columns, in the order of those of the table."""
+        for columns in parts:
+            more = {f"c{k}": column for k, column in enumerate(columns)}
+            self._connection.register(_MORE, pa.table(more))
+            self._execute(f"INSERT INTO {table} SELECT * FROM {_MORE}")
+            self._connection.unregister(_MORE)
+
+    def forget(self, *tables: str) -> None:
+        """Remove temporary tables."""
+        for table in tables:
+            self._execute(f"DROP TABLE temp.{table}")
+
+    def _execute(self, sql: str) -> None:
+        for _ in self._stoppable(lambda: iter([self._connection.execute(sql)])):
+            pass
+
+    def _stoppable(self, items: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """What DuckDB makes; its errors may show data, and are told by their type."""
         error: BaseException | None = None
         try:
-            read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
-            for batch in stoppable(read, self._connection.interrupt):
-                yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            yield from stoppable(items, self._connection.interrupt)
         except (duckdb.Error, OSError) as result:
             error = result
         if error is not None:
@@ -153,10 +179,10 @@ class DuckDB:
         shutil.rmtree(self._spill, ignore_errors=True)
 
 
-def _bytes(memory: str) -> int:
-    """The size that DuckDB reads, to the nearest thousand or so.
+def size_in_bytes(memory: str) -> int:
+    """A size such as 4GB in bytes, to the nearest thousand or so.
 
-    >>> _bytes("1.5 GB")
+    >>> size_in_bytes("1.5 GB")
     1500000000
     """
     number, unit = re.findall(r"[0-9.]+|[KMGT]", memory)

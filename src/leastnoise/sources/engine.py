@@ -1,6 +1,6 @@
 """What a database must do to be counted in."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -44,6 +44,19 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of the connection."""
+
+
+class Embedded(Engine, Protocol):
+    """An engine that runs in this process, and keeps temporary tables of its own."""
+
+    def store(self, table: str, sql: str) -> None:
+        """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""
+
+    def append(self, table: str, parts: Sequence[Columns]) -> None:
+        """Add columns, in the order of those of the table."""
+
+    def forget(self, *tables: str) -> None:
+        """Remove temporary tables."""
 
 
 def failed(engine: str, error: BaseException, hint: str = "look for the cause in its own log") -> LeastnoiseError:

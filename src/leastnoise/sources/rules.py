@@ -2,7 +2,9 @@
 
 import os
 import secrets
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -40,7 +42,12 @@ class PrivacyUnit:
         object.__setattr__(self, "max_rows", checked_rows(self.max_rows))
         if self.missing not in ("error", "drop"):
             raise LeastnoiseError(f"rows without an id can be an error or be dropped, not {self.missing!r}")
-        object.__setattr__(self, "key", _secret(self.secret).hex())
+        object.__setattr__(self, "key", _key(_secret(self.secret)))
+
+
+def _key(secret: bytes) -> str:
+    """132 bits: short, so that what is hashed of most rows fits one block of SHA-256."""
+    return urlsafe_b64encode(sha256(secret).digest())[:22].decode()
 
 
 def _secret(given: str | bytes | None) -> bytes:

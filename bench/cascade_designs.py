@@ -19,6 +19,7 @@ from leastnoise._types import Array
 from leastnoise.mechanisms.tree import Tree, gaussian_noise, integer_noise, node_rows, tree_plan
 from leastnoise.mechanisms.tree.targets import Cascade
 from leastnoise.noise import SeededRandomSource
+from leastnoise.release.answers import interval_reach
 
 TREE = Tree.from_paths([("north", "a"), ("north", "b"), ("north", "c"), ("south", "d"), ("south", "e")])
 COUNTS = np.array([12.0, 0, 3, 0, 40])
@@ -127,7 +128,7 @@ def properties(design: str, draws: int, seed: int) -> dict[str, Any]:
         "bias": float(np.abs(errors.mean(axis=0) / np.where(spread > 0, spread, 1)).max()),
         "sums": float(np.sqrt(((answers[:, inner] - children) ** 2).mean())),
         "target": float((np.sqrt((errors**2).mean(axis=0)) / LEVELS).max()),
-        "covered": float((np.abs(errors) <= WITHIN * scale + 1e-9).mean()),
+        "covered": float((np.abs(errors) <= interval_reach(errors, WITHIN * scale) + 1e-9).mean()),
     }
 
 

@@ -15,6 +15,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 
 _HALVINGS = 60
+_WHOLE = 1e-9  # relative distance from a whole number that is only rounding of floats
 
 
 def quantile(confidence: float, together: int = 1) -> float:
@@ -55,6 +56,22 @@ def half_widths(std_errors: npt.ArrayLike, biases: npt.ArrayLike, confidence: fl
     return np.where(s > 0, high, b)
 
 
+def interval_reach(values: npt.ArrayLike, spreads: npt.ArrayLike) -> Array:
+    """Half widths of intervals around answers, from those that Gaussian noise needs.
+
+    The noise of a whole number is whole as well: a rounded Gaussian. Rounding keeps order, so that |x| <= c implies
+    |round(x)| <= round(c); an interval that reaches at least round(c) covers as often as it says (docs/proofs.md).
+
+    >>> interval_reach([40, 40, 40.2], [5.9, 5.2, 5.9]).tolist()
+    [6.0, 5.2, 5.9]
+
+    Guarantees: whole_numbers_are_covered.
+    """
+    v, c = np.broadcast_arrays(np.asarray(values, dtype=np.float64), np.asarray(spreads, dtype=np.float64))
+    whole = np.abs(v - np.rint(v)) <= _WHOLE * np.maximum(np.abs(v), 1.0)
+    return np.where(whole, np.maximum(c, np.ceil(c - 0.5)), c)
+
+
 @dataclass(frozen=True)
 class Answer:
     """A number with its standard error and an interval around it, unbiased unless it says otherwise."""
@@ -71,8 +88,10 @@ class Answer:
     @property
     def _spread(self) -> float:
         if self.width is not None:
-            return self.width * self.std_error + self.bias
-        return float(half_widths(self.std_error, self.bias, self.confidence))
+            spread: float | Array = self.width * self.std_error + self.bias
+        else:
+            spread = half_widths(self.std_error, self.bias, self.confidence)
+        return float(interval_reach(self.value, spread))
 
     @property
     def low(self) -> float:

@@ -14,7 +14,7 @@ from leastnoise.algebra.residual import split, subsets
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.embedding import Shifts, Unfolded, folded
-from leastnoise.release.answers import quantile
+from leastnoise.release.answers import interval_reach, quantile
 from leastnoise.strategies.strategy import along
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Cyclic, Marginal, Matrix, Prefix, Suffix, Threshold, Total
@@ -49,6 +49,7 @@ def with_errors(
     spread = width * errors
     if biases is not None:
         frame, spread = frame | {"bias": biases}, spread + biases
+    spread = interval_reach(values, spread)
     return pd.DataFrame({**frame, what: values, "std_error": errors, "low": values - spread, "high": values + spread})
 
 

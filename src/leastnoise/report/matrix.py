@@ -13,6 +13,7 @@ import numpy as np
 from leastnoise.mechanisms.matrix.names import bias_text
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.planning.summary import number, percent_above
+from leastnoise.release.answers import interval_reach
 from leastnoise.report.documents import opening
 from leastnoise.report.frame import filled, framed, spent, write_page
 
@@ -63,7 +64,7 @@ def _row(release: MatrixRelease, place: int) -> dict[str, Any]:
 
 def _reach(fields: dict[str, Any], row: dict[str, Any]) -> float:
     """Half of the interval of an answer."""
-    return float(fields["width"] * row["std_error"] + row.get("bias", 0.0))
+    return float(interval_reach(row["answer"], fields["width"] * row["std_error"] + row.get("bias", 0.0)))
 
 
 def write(release: MatrixRelease, path: str | Path, *, confidence: float = 0.95, rows: int = ROWS) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.planning.summary import number, where
 from leastnoise.release import Release
-from leastnoise.release.answers import quantile
+from leastnoise.release.answers import interval_reach, quantile
 from leastnoise.report.allocation import allocation
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def plot_table(release: Release, *names: str, confidence: float = 0.95) -> alt.L
     if counts.size > MOST_CELLS:
         raise LeastnoiseError(f"{counts.size:,} cells are too many for a plot; use release.table or the report")
     attributes = [release.domain[name] for name in names]
-    spread = quantile(confidence) * errors.ravel()
+    spread = interval_reach(counts.ravel(), quantile(confidence) * errors.ravel())
     # Fixed column names: an attribute's own may have dots or brackets, which mean something to Vega.
     frame = pd.DataFrame({"count": counts.ravel(), "std_error": errors.ravel()})
     frame["low"], frame["high"] = frame["count"] - spread, frame["count"] + spread

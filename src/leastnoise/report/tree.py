@@ -13,6 +13,7 @@ import numpy as np
 from leastnoise.domain.tree import Tree
 from leastnoise.mechanisms.tree import TreeRelease
 from leastnoise.planning.summary import number
+from leastnoise.release.answers import interval_reach
 from leastnoise.report.documents import opening
 from leastnoise.report.frame import filled, framed, spent, write_page
 
@@ -59,7 +60,7 @@ def _tree(release: TreeRelease, axis: int, most: int, width: float) -> dict[str,
         "first": tree.first[some].tolist(),
         "level": tree.level_of(some).tolist(),
         "counts": counts.tolist(),
-        "reach": (width * errors).tolist(),
+        "reach": interval_reach(counts, width * errors).tolist(),
     }
 
 
@@ -108,8 +109,8 @@ def _glance(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Largest standard error", number(max(row["std_error"] for row in fields["levels"]))
 
 
-def _count(value: int, reach: float) -> str:
-    return f"{value:,} ± {number(reach)}" if reach else f"{value:,} (exact)"
+def _count(value: int, spread: float) -> str:
+    return f"{value:,} ± {number(spread)}" if spread else f"{value:,} (exact)"
 
 
 def _levels(fields: dict[str, Any]) -> str:
@@ -118,7 +119,7 @@ def _levels(fields: dict[str, Any]) -> str:
     for row in fields["levels"][:ROWS]:
         target = "-" if row["target"] is None else number(row["target"])
         cells = [*(str(row[c]) for c in fields["columns"]), f"{row['nodes']:,}", target]
-        cells += [number(row["std_error"]), number(fields["width"] * row["std_error"])]
+        cells += [number(row["std_error"]), number(float(interval_reach(0, fields["width"] * row["std_error"])))]
         rows.append("".join(f'<td class="number">{escape(c)}</td>' for c in cells))
     head = "".join(f'<th scope="col" class="number">{escape(h)}</th>' for h in heads)
     body = "".join(f"<tr>{row}</tr>" for row in rows)

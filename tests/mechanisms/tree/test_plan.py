@@ -91,8 +91,10 @@ def test_kinds_of_targets():
     tree = Tree.regular([3, 2])
     by_error = tree_plan(tree, targets=[3, 4, 5])
     assert tree_plan(tree, targets=[9, 16, 25], kind="variance").cost == by_error.cost
-    within = tree_plan(tree, targets=[3 * 1.6448536269514722] * 3, kind="within", confidence=0.9)
-    assert float(within.cost.mu_squared) == pytest.approx(float(tree_plan(tree, targets=3).cost.mu_squared))
+    within = tree_plan(tree, targets=[2.6 * 1.6448536269514722] * 3, kind="within", confidence=0.9)
+    assert float(within.cost.mu_squared) == pytest.approx(float(tree_plan(tree, targets=2.6).cost.mu_squared))
+    whole = [tree_plan(tree, targets=[w] * 3, kind="within") for w in (4.5, 4.9)]
+    assert whole[0].cost == whole[1].cost  # whole numbers within 4.9 are within 4
     assert tree_plan(tree, targets={2: 5, 1: 4}).cost <= by_error.cost
 
 

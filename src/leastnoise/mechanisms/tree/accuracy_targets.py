@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import floor
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -66,7 +67,9 @@ def as_variance(target: Fraction, kind: Kind, confidence: float) -> Fraction:
     if kind not in get_args(Kind):
         raise LeastnoiseError(f"targets are {', '.join(map(repr, get_args(Kind)))}, not {kind!r}")
     width = Fraction(quantile(confidence))  # refuses a confidence that is none
-    return target if kind == "variance" else target**2 if kind == "std_error" else (target / width) ** 2
+    if kind == "within":
+        return (min(target, floor(target) + Fraction(1, 2)) / width) ** 2  # whole numbers within 5.9 are within 5
+    return target if kind == "variance" else target**2
 
 
 def positive_target(value: Any, where: object) -> Fraction:

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain.tree import Tree, sums_below
@@ -28,6 +27,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.errors import TreeErrors, Which, tree_errors
 from leastnoise.mechanisms.tree.integer import answer_variances, extra_variance
 from leastnoise.mechanisms.tree.targets import Cascade, Spread
+from leastnoise.release.answers import interval_reach, quantile
 from leastnoise.strategies.strategy import per_axis
 
 Values = npt.NDArray[Any]  # of floats, or of Fractions
@@ -171,9 +171,9 @@ class Law:
         if not 0 < confidence < 1:
             raise LeastnoiseError(f"confidence {confidence!r} must be between 0 and 1, such as 0.95")
         variance = self.variance(boxes) + (self.rounding(boxes) if integers else 0.0)
-        reach = float(ndtri((1 + confidence) / 2)) * np.sqrt(variance)
-        middle = self.totals(table, boxes)
-        return middle - reach, middle + reach
+        middle, spread = self.totals(table, boxes), quantile(confidence) * np.sqrt(variance)
+        spread = interval_reach(middle, spread)[()] if integers else spread
+        return middle - spread, middle + spread
 
     def checked(self, boxes: npt.ArrayLike) -> IntArray:
         """Boxes as (..., trees, 2), all of them possible."""

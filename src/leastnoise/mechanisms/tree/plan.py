@@ -36,7 +36,7 @@ from leastnoise.planning.summary import no_noise_needed, number
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
-from leastnoise.release.answers import quantile
+from leastnoise.release.answers import interval_reach, quantile
 from leastnoise.release.statement import USUAL_DELTA
 from leastnoise.sources.source import MOST_CELLS
 from leastnoise.storage.archive import Arrays, digest_of, narrow
@@ -488,7 +488,7 @@ def _text(plan: TreePlan) -> Iterable[str]:
         cells = [f"{row[c]:>{max(len(c), 5)}}" for c in plan.columns]
         target = "-" if row["target"] is None or np.isnan(row["target"]) else number(row["target"])
         cells += [f"{row['nodes']:>10,}", f"{target:>12}", f"{number(row['std_error']):>9}"]
-        cells.append(f"{number(width * row['std_error']):>11}")
+        cells.append(f"{number(float(interval_reach(0, width * row['std_error']))):>11}")
         yield " ".join([*cells, f"{row['share']:>15.0%}"] if shared else cells)
     if len(frame) > ROWS:
         yield f"and {len(frame) - ROWS:,} more"

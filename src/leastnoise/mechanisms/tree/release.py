@@ -16,7 +16,7 @@ from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.tree.closed import Law
 from leastnoise.planning.summary import number
-from leastnoise.release.answers import Answer, quantile
+from leastnoise.release.answers import Answer, interval_reach, quantile
 from leastnoise.release.frames import with_errors
 from leastnoise.release.planned import PlannedRelease
 from leastnoise.release.queries.linear import LinearQuery
@@ -172,8 +172,9 @@ class TreeRelease(PlannedRelease):
 
     def intervals(self, boxes: npt.ArrayLike, confidence: float = 0.95) -> tuple[Any, Any]:
         """Low and high ends for many boxes."""
-        middle, reach = self.totals(boxes), quantile(confidence) * np.sqrt(self.variances(boxes))
-        return middle - reach, middle + reach
+        middle = self.totals(boxes)
+        spread = interval_reach(middle, quantile(confidence) * np.sqrt(self.variances(boxes)))[()]
+        return middle - spread, middle + spread
 
     def covariance(self, boxes: npt.ArrayLike) -> Array:
         """Joint covariance of some boxes (without rounding)."""

@@ -5,11 +5,15 @@ const ROWS = 25; // of a long table that are shown at first
 const level = percent(data.confidence);
 const body = (name) => document.getElementById(`${name}-body`);
 
+// Whole numbers have whole noise (docs/proofs.md): intervals reach at least the nearest whole number.
+const reach = (value, spread) => (Number.isInteger(value) ? Math.max(spread, Math.ceil(spread - 0.5)) : spread);
+
 function interval(name, value, error) {
   if (error === null) return { value, say: `${name}\nabout ${fixed(value, 1)}\ncompleted: a biased guess` };
   const digits = decimals(error);
-  const [low, high] = [value - data.width * error, value + data.width * error];
-  const words = `${name}\n${fixed(value, digits)} ± ${fixed(data.width * error, digits)}`;
+  const spread = reach(value, data.width * error);
+  const [low, high] = [value - spread, value + spread];
+  const words = `${name}\n${fixed(value, digits)} ± ${fixed(spread, digits)}`;
   const range =
     error > 0
       ? `\n${level} interval: ${fixed(low, digits)} to ${fixed(high, digits)}\ns.e. ${figure(error)}`

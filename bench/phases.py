@@ -2,8 +2,10 @@
 
 Decomposition cuts the workload into its residuals. Solving is the rest of a plan: strategies, noise levels, variances,
 and the proof of the floor, which QuerySmasher has not. Assembly (section 8.6 there) measures data and reconstructs
-every answer of the workload: here with the rounding to integers, the counting of rows and exact noise. A plan for a
-searched baseline decomposes many times; its first decomposition is what is taken off its solving.
+every answer of the workload: here with the rounding to integers, the counting of rows and exact noise. All noisy
+integers and the residual tables behind them are kept, 4 and 8 bytes each; answers are made some tables at a time and
+not kept, as one who writes them to files does. A plan for a searched baseline decomposes many times; its first
+decomposition is what is taken off its solving.
 """
 
 from __future__ import annotations

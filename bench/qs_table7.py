@@ -1,7 +1,6 @@
 """QuerySmasher table 7: 1-way range, 2-way affine and 3-way prefix on [n]^d; seconds by phase and memory.
 
-Assembly takes some 36 bytes for each answer: 19 GB for 529 million, 50 attributes of 30 values, and more for the
-largest rows; `--rows 0` leaves it out.
+Assembly takes some 13 bytes for each answer (bench/phases.py); `--rows 0` leaves it out.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import leastnoise as ln
 from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.request import clear_cache
 from leastnoise.release import LinearQuery
+from leastnoise.release import state as state_module
 from leastnoise.release.answers import quantile
 from leastnoise.sources import Codes, Table
 from leastnoise.strategies import solvers
@@ -80,6 +81,17 @@ def check_everything(release, dense):
 @pytest.mark.parametrize(("name", "baseline", "options"), CASES, ids=str)
 def test_answers_are_least_squares(name, baseline, options):
     check_everything(*released(name, baseline, options))
+
+
+@pytest.mark.xdist_group("least squares")  # they have releases in common
+@pytest.mark.parametrize("name", ["marginals 2-way", "classes of several", "circular and marginals"])
+def test_decoding_some_at_a_time_changes_nothing(name, monkeypatch):
+    release, _ = released(name)
+    monkeypatch.setattr(state_module, "BATCH_CELLS", 7)  # one or two attribute sets
+    for whole, parts in zip(release.state.known, state_module.State.of(release.parts).known, strict=True):
+        assert (whole is None) == (parts is None)
+        if whole is not None:
+            assert_allclose(parts.tables, whole.tables, rtol=1e-12, atol=1e-12)
 
 
 def probes_of(release):

@@ -114,4 +114,13 @@ def _narrow(answers: Answers) -> Answers:
 
 
 def _joined(chunks: list[Answers]) -> Answers:
-    return _narrow(np.concatenate(chunks)) if chunks else np.zeros((0, 0), dtype=np.int16)
+    """All chunks as one; each is let go as it is copied."""
+    if not chunks:
+        return np.zeros((0, 0), dtype=np.int16)
+    answers = np.empty((sum(map(len, chunks)), chunks[0].shape[1]), dtype=np.result_type(*{c.dtype for c in chunks}))
+    left = len(answers)
+    while chunks:
+        chunk = chunks.pop()
+        answers[left - len(chunk) : left] = chunk
+        left -= len(chunk)
+    return answers

@@ -12,11 +12,11 @@ from leastnoise._types import Array
 from leastnoise.algebra.residual import join, subsets
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.covariance import in_class_order
-from leastnoise.planning.integer_plan import IntegerPlan, decode, measured_errors
+from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery, decode, measured_errors
 from leastnoise.planning.residual_workload import Baseline
 from leastnoise.planning.structure import Orbit, Structure, build_structure
 from leastnoise.planning.variance import Variances
-from leastnoise.release.measurements import Measurements
+from leastnoise.release.measurements import Answers, Measurements
 from leastnoise.strategies import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy, TreeStrategy
 from leastnoise.strategies.combined import CirculantSum, Combined
 from leastnoise.strategies.tree import same_tree
@@ -127,12 +127,28 @@ class State:
 def _single(part: Measurements) -> State:
     integer_plan = part.integer_plan
     known = [
-        None if m is None else Known(decode(noisy_queries, answers), *m)
+        None if m is None else Known(_decoded(noisy_queries, answers), *m)
         for noisy_queries, answers, m in zip(
             integer_plan.noisy_queries, part.answers, integer_plan.measured, strict=True
         )
     ]
     return State(integer_plan.structure, integer_plan.baselines, tuple(known), integer_plan.errors)
+
+
+def _decoded(noisy_queries: Sequence[NoisyQuery], answers: Sequence[Answers]) -> Array:
+    """Tables behind the answers, some attribute sets at a time: least squares take several times the memory of a table.
+
+    Guarantees: decoding_some_at_a_time_changes_nothing.
+    """
+    step = max(1, BATCH_CELLS // max(1, sum(a.shape[1] for a in answers)))
+    first = decode(noisy_queries, [a[:step] for a in answers])
+    if len(answers[0]) <= step:
+        return first
+    tables = np.empty((len(answers[0]), *first.shape[1:]))
+    tables[:step] = first
+    for low in range(step, len(tables), step):
+        tables[low : low + step] = decode(noisy_queries, [a[low : low + step] for a in answers])
+    return tables
 
 
 def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> State:

@@ -115,7 +115,9 @@ def trials(task: Task, batch: Batch, options: Namespace, seed: int) -> Iterator[
         return published(task.source, task.sets, rho, seed, price)[0].__getitem__
 
     def graphical(size: float) -> Read:
-        settings = Namespace(ways=3, iterations=options.iterations, model_mb=size, seed=seed, verbose=False)
+        settings = Namespace(
+            ways=3, iterations=options.iterations, model_mb=size, seed=seed, compiled=False, verbose=False
+        )
         return released(mbi_package(), task.source, task.epsilon, settings)[0].table
 
     run = batch.plan.run

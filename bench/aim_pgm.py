@@ -1,8 +1,10 @@
 """AIM with Private-PGM (McKenna et al. 2022) as a peer: choose tables, measure them, fit a graphical model by `mbi`.
 
-The loop is written here after the paper; the model, its mirror descent and its size are those of the package `mbi`.
-Costs are those of Gaussian privacy (docs/privacy.md), which buys more than the paper's conversion. Noise is NumPy's.
-Data as in bench/datasets.py. A run takes many minutes; `pip install 'leastnoise[mbi]'` brings the package.
+The loop is written here after the paper; junction trees and the size of models are those of the package `mbi`. Its
+mirror descent is taken in the same steps in NumPy (bench/junction.py), because `mbi` compiles every new model, once in
+every round: on the 15 columns of Adult 30 rounds took it 500 s, most of it for compiling, and 29 s here.
+`--compiled` has the steps of `mbi` itself. Costs are those of Gaussian privacy (docs/privacy.md), which buys more than the
+paper's conversion. Noise is NumPy's. Data as in bench/datasets.py; `pip install 'leastnoise[mbi]'` brings the package.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import pi, prod, sqrt
@@ -21,6 +23,7 @@ import numpy as np
 from bench.aim_table2 import PUBLISHED
 from bench.common import Column, machine, peak_memory_mb
 from bench.datasets import data_options, load
+from bench.junction import Descent, Model, Noisy, Tree, spread, total_of
 from leastnoise import Budget
 from leastnoise._types import Array
 from leastnoise.mechanisms.adaptive import overlaps
@@ -62,24 +65,16 @@ def mbi_package() -> Any:
     return mbi
 
 
-def sum_product(logs: Mapping[Members, Array], query: Members, total: float) -> Array:
-    """The table of some attributes under a product of factors, given by their logarithms."""
-    operands: list[Any] = []
-    for members, factor in logs.items():
-        operands += [np.exp(factor - factor.max()), list(members)]
-    table = np.einsum(*operands, list(query), optimize="greedy")
-    return np.asarray(total * table / table.sum())
-
-
 @dataclass
 class Graphical:
-    """Noisy tables, and the graphical model that `mbi` fits to them."""
+    """Noisy tables, and the graphical model that is fitted to them."""
 
     mbi: Any
     shape: tuple[int, ...]
     iterations: int
-    measured: list[Any] = field(default_factory=list)
-    model: Any = None
+    compiled: bool = False  # by `mbi`, in place of the same steps in NumPy
+    measured: list[tuple[Members, Array, float]] = field(default_factory=list)  # with the standard error
+    logs: dict[Members, Array] = field(default_factory=dict)  # of its factors
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -87,21 +82,50 @@ class Graphical:
 
     def fit(self, members: Sequence[Members], tables: Sequence[Array], sigma: float) -> None:
         """Take in tables with equal noise; the fit goes on from the one before."""
-        pairs = zip(members, tables, strict=True)
-        self.measured += [self.mbi.LinearMeasurement(t.ravel(), tuple(map(str, m)), sigma) for m, t in pairs]
-        started = time.perf_counter()
+        self.measured += [(m, t, sigma) for m, t in zip(members, tables, strict=True)]
+        started = time.process_time()
+        self.logs = self._expanded()
+        self.model = (self._by_mbi if self.compiled else self._by_numpy)()
+        self.seconds += time.process_time() - started
+
+    def _expanded(self) -> dict[Members, Array]:
+        """The factors so far, on the largest sets that were measured."""
+        sets = self.mbi.clique_utils.maximal_subset([m for m, _, _ in self.measured])
+        logs = {m: np.zeros([self.shape[a] for a in m]) for m in sets}
+        for m, log in self.logs.items():
+            into = min((c for c in sets if set(m) <= set(c)), key=lambda c: logs[c].size)
+            logs[into] += spread(log, m, into)
+        return logs
+
+    def _by_mbi(self) -> Model:
+        named = [self.mbi.LinearMeasurement(t.ravel(), tuple(map(str, m)), s) for m, t, s in self.measured]
+        sets = [tuple(map(str, m)) for m in self.logs]
+        factors = {s: self.mbi.Factor(self.domain.project(s), self.logs[tuple(map(int, s))]) for s in sets}
+        start = self.mbi.CliqueVector(self.domain, sets, factors)
         descent = self.mbi.estimation.MirrorDescent()
-        self.model = descent.estimate(self.domain, self.measured, iters=self.iterations, warm_start=self.model)
-        self.logs = _arrays(self.model.potentials)
-        self.marginals = _arrays(self.model.marginals)
-        self.seconds += time.perf_counter() - started
+        model = descent.estimate(self.domain, named, iters=self.iterations, warm_start=start)
+        self.logs = {m: np.asarray(model.potentials[s].values) for m, s in zip(self.logs, sets, strict=True)}
+        return self._tree(self.logs).model(self.logs, float(model.total))
+
+    def _by_numpy(self) -> Model:
+        noisy: dict[Members, Noisy] = {}
+        for m, table, sigma in self.measured:
+            now = Noisy(table, sigma**-2)
+            noisy[m] = noisy[m].joined(now) if m in noisy else now
+        descent = Descent(self._tree(self.logs), noisy, self.logs, total_of(noisy.values()))
+        model = descent.run(self.iterations)
+        self.logs = descent.logs
+        return model
+
+    def _tree(self, cliques: Iterable[Members]) -> Tree:
+        named = [tuple(map(str, c)) for c in cliques]
+        graph = self.mbi.junction_tree.make_junction_tree(self.domain, named)[0]
+        nodes = {node: tuple(map(int, node)) for node in graph}
+        return Tree.of(self.shape, [(nodes[a], nodes[b]) for a, b in graph.edges()], nodes.values())
 
     def table(self, members: Members) -> Array:
         """The table of some attributes."""
-        for clique, marginal in self.marginals.items():
-            if set(members) <= set(clique):
-                return np.einsum(marginal, list(clique), list(members))
-        return sum_product(self.logs, members, float(self.model.total))
+        return self.model.table(members)
 
     def size_with(self, *more: Members) -> float:
         """Megabytes of the model if more tables were measured."""
@@ -111,10 +135,6 @@ class Graphical:
     def fits(self, members: Members, most_mb: float) -> bool:
         """Whether a table may be measured: it is part of the model, or the model stays small enough."""
         return any(set(members) <= set(c) for c in self.logs) or self.size_with(members) <= most_mb
-
-
-def _arrays(vector: Any) -> dict[Members, Array]:
-    return {tuple(int(a) for a in c): np.asarray(vector[c].values, dtype=np.float64) for c in vector.cliques}
 
 
 def rounds(total: float, attributes: int) -> Iterator[tuple[float, float, float, Callable[[], None]]]:
@@ -155,7 +175,9 @@ def aim(model: Graphical, truths: Truths, weights: Mapping[Members, int], mu_squ
             anneal()
         done += 1
         if options.verbose:
-            print(f"round {done}: {spent:.1%} spent, {chosen} of {len(candidates)}, {model.seconds:.0f} s", flush=True)
+            cpu = f"{model.seconds:.0f} s fitting of {time.process_time():.0f}"
+            size = f"{model.size_with():.2f} MB"
+            print(f"round {done}: {spent:.1%} spent, {chosen} of {len(candidates)}, {size}, {cpu}", flush=True)
     return done
 
 
@@ -165,7 +187,7 @@ def released(mbi: Any, source: Codes, epsilon: float, options: Any) -> tuple[Gra
     candidates = [m for k in range(1, options.ways + 1) for m in combinations(range(len(source.domain)), k)]
     truths = dict(zip(candidates, source.count(candidates), strict=True))
     weights = dict(zip(candidates, overlaps(candidates, queries), strict=True))
-    model = Graphical(mbi, source.domain.shape, options.iterations)
+    model = Graphical(mbi, source.domain.shape, options.iterations, options.compiled)
     budget = Budget(epsilon=epsilon, delta=DELTA)
     return model, aim(model, truths, weights, float(budget.cost_value.mu_squared), options)
 
@@ -194,6 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     p.add_argument("--seed", type=int, default=1, help="of noise and choices")
     p.add_argument("--model-mb", type=float, default=50.0, help="largest size of the model")
     p.add_argument("--iterations", type=int, default=1000, help="steps of mirror descent per round")
+    p.add_argument("--compiled", action="store_true", help="steps by mbi, which compiles every new model")
     p.add_argument("--verbose", action="store_true", help="print every round")
     options = p.parse_args(arguments)
     mbi = mbi_package()

@@ -316,18 +316,6 @@ def test_a_release_can_be_made_from_a_file(tmp_path, capsys):
         assert (task.columns()[name] == column).all()
 
 
-@pytest.mark.parametrize("query", [(0,), (1, 3), (0, 2), (0, 1, 2), (2, 1)], ids=str)
-def test_tables_of_a_graphical_model_match_the_product_of_its_factors(rng, query):
-    shape, cliques = (3, 2, 4, 2), [(0, 1), (1, 2), (3,)]
-    logs = {c: rng.normal(0, 3, [shape[a] for a in c]) for c in cliques}
-    joint = np.zeros(shape)
-    for clique, factor in logs.items():
-        joint += factor.reshape([n if a in clique else 1 for a, n in enumerate(shape)])
-    joint = np.exp(joint) / np.exp(joint).sum()
-    expected = 70 * np.einsum(joint, [0, 1, 2, 3], list(query))
-    np.testing.assert_allclose(aim_pgm.sum_product(logs, query, total=70), expected, rtol=1e-12)
-
-
 @pytest.mark.long
 def test_order_of_table_2_is_that_of_the_noise():
     """With every table measured once no error is bias: conditional allocation has less noise, exactly."""

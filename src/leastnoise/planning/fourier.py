@@ -88,8 +88,8 @@ def fourier_factorization(workload: Workload, objective: object = "sum") -> tupl
 
     The columns of R have norm 1, and no factorization has a smaller objective: the weighted sum of the squared row
     norms of L for `sum`, the largest row norm for `max`, the norm in between for {"lr": r}. Extended marginals (prefix
-    and suffix queries on some attributes, for `sum` and `max`) have the factorization of Theorem 4.8, which is the best
-    on doubled cycles and nearly the best there is.
+    and suffix queries on some attributes) have the factorization of Theorem 4.8, which is the best on doubled cycles
+    and nearly the best there is.
     """
     wide = _on_cycles(workload, objective)
     shape = wide.domain.shape
@@ -136,16 +136,13 @@ def _tables(workload: Workload, objective: object) -> list[_FourierTable]:
 def _on_cycles(workload: Workload, objective: object) -> Workload:
     """Prefix and suffix queries as shifts on doubled cycles (WFF Theorem 4.8), one table at a time.
 
-    Weights are those of all shifts of a half circle together, where only some of them are queries: under `sum` they
-    share the weight of the queries, under `max` the largest variance is that of any of them.
+    Weights are those of all shifts of a half circle together, where only some of them are queries. All have the same
+    variance: under `sum` and `lr` they share the weight of the queries, under `max` and other norms, which take one
+    variance of each table, nothing changes.
     """
     if not any(isinstance(f, Prefix | Threshold) for b in workload.blocks for f in _families(b)):
         return workload
-    r = 2.0 if callable(objective) else Objective.of(objective).r
-    if 1 < r < inf:
-        raise LeastnoiseError(
-            "WFF's factorization of prefix and suffix queries is for the objectives 'sum' and 'max'; use one of them"
-        )
+    r = inf if callable(objective) else Objective.of(objective).r
     try:
         wide = embed(workload)
     except LeastnoiseError:  # queries of another kind, which are refused below with all such
@@ -157,7 +154,7 @@ def _on_cycles(workload: Workload, objective: object) -> Workload:
 def _table_block(block: Block, subset: tuple[int, ...], domain: Domain, r: float) -> Block:
     families = tuple(block.family(a) for a in subset)
     shares = [len(f.shifts) / domain.shape[a] for a, f in zip(subset, families, strict=True) if isinstance(f, Shifts)]
-    weight = block.weight * prod(shares) if r == 1 else block.weight
+    weight = block.weight * prod(shares) if r < inf else block.weight
     return replace(block, on=subset, ways=len(subset), families=families, weight=weight)
 
 

@@ -1,13 +1,20 @@
-"""Attributes as offices have them, from a spec to tables and questions: unequal bins, labels, recodes."""
+"""Attributes as offices have them, from a spec to tables and questions: bins, labels, recodes, unknown values."""
+
+import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import leastnoise as ln
+from leastnoise.domain.attributes import Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.workload.families import FAMILIES
+from leastnoise.workload.known import Known
 from leastnoise.workload.spec import load_spec, parse_spec
+from leastnoise.workload.store import workload_from_json, workload_to_json
+from tests.specs import message, one_attribute
 
 SPEC = """
 attributes:
@@ -122,3 +129,116 @@ def test_keys_of_values_are_numbers_unless_quoted():
         "attributes: {a: {values: {1: x, '2': y, 2.5: z}}}\nworkload: [{queries: marginal, ways: 1}]\nprivacy: {mu: 1}"
     )
     assert parse_spec(text).workload.domain["a"].values.keys == ((1,), ("2",), (2.5,))
+
+
+# --- unknown values ---------------------------------------------------------------------------------------------------
+
+WITH_GAPS = """
+attributes:
+  age:  {range: [18, 30], outside: clamp, missing: unknown}
+  pay:  {bins: {low: 0, high: 100, count: 5}, missing: unknown}
+  sex:  {values: [F, M], missing: unknown}
+  geo:  {hierarchy: {north: [a, b], south: [c]}, missing: unknown}
+workload:
+  - {queries: hybrid, ways: [1, 2]}
+  - {queries: range, on: age}
+  - {queries: nodes, on: geo}
+privacy: {mu: 4000}
+"""
+
+
+@pytest.fixture(scope="module")
+def gaps():
+    rng = np.random.default_rng(5)
+    rows = 2000
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(10, 40, rows).astype(float),
+            "pay": rng.random(rows) * 100,
+            "sex": rng.choice(["F", "M"], rows).astype(object),
+            "geo": rng.choice(["a", "b", "c"], rows).astype(object),
+        }
+    )
+    for name in frame:
+        frame.loc[rng.random(rows) < 0.2, name] = None
+    spec = parse_spec(WITH_GAPS)
+    return frame, plan_spec(spec).run(frame, rules=spec.rules)
+
+
+@pytest.mark.parametrize(
+    ("question", "condition"),
+    [
+        ("age = 'unknown'", lambda f: f.age.isna()),
+        ("age > 20", lambda f: f.age > 20),
+        ("age <= 30", lambda f: f.age.notna()),
+        ("age between 18 and 25", lambda f: f.age <= 25),
+        ("not (age > 20)", lambda f: ~(f.age > 20)),
+        ("pay >= 40 and sex = 'unknown'", lambda f: (f.pay >= 40) & f.sex.isna()),
+        ("pay in ('unknown', '[0, 20)')", lambda f: f.pay.isna() | (f.pay < 20)),
+        ("sex != 'F'", lambda f: f.sex != "F"),
+        ("geo under 'north'", lambda f: f.geo.isin(["a", "b"])),
+        ("geo = 'unknown' and age = 'unknown'", lambda f: f.geo.isna() & f.age.isna()),
+        ("true", lambda f: f.age.isna() | f.age.notna()),
+    ],
+)
+def test_unknown_is_counted_on_its_own(gaps, question, condition):
+    frame, release = gaps
+    assert round(release.ask(question).value) == int(condition(frame).sum())
+
+
+def test_statistics_leave_unknown_out(gaps):
+    frame, release = gaps
+    ages = frame.age.clip(18, 30).dropna()
+    assert release.mean("age").value == pytest.approx(ages.mean(), abs=0.01)
+    assert release.quantile("age", 0.5).value == np.quantile(ages, 0.5, method="inverted_cdf")
+    assert release.mean("age", "sex = 'unknown'").value == pytest.approx(ages[frame.sex.isna()].mean(), abs=0.02)
+    shares = release.cdf("age")
+    assert shares["value"].tolist() == list(range(18, 31))
+    assert shares["share"].iloc[-1] == pytest.approx(1)
+    middle = 20 * (frame.pay.dropna() // 20) + 10
+    assert release.mean("pay").value == pytest.approx(middle.mean(), abs=0.1)
+
+
+def test_tables_and_answers_name_unknown(gaps, tmp_path):
+    frame, release = gaps
+    table = release.table("age")
+    assert table["age"].tolist() == [*range(18, 31), "unknown"]
+    assert round(table["count"].iloc[-1]) == frame.age.isna().sum()
+    answers = release.answer(parse_spec(WITH_GAPS).workload)
+    texts = answers[(answers.attributes == "age") & (answers.family == "range")]["query"].tolist()
+    assert len(texts) == 13 * 14 // 2 + 1
+    assert texts[-2:] == ["age from 30 to 30", "age = unknown"]
+    release.save(tmp_path / "release")
+    again = ln.load(tmp_path / "release")
+    assert again.domain == release.domain
+    assert again.ask("age = 'unknown'") == release.ask("age = 'unknown'")
+
+
+@pytest.mark.parametrize("name", ["prefix", "suffix", "threshold", "range", "circular"])
+def test_known_families_are_those_of_the_known_values(name):
+    family = Known(FAMILIES[name])
+    for n in (2, 3, 6):
+        rows = family.rows(n)
+        assert rows.shape == (family.count(n), n)
+        assert np.array_equal(rows[:-1, :-1], FAMILIES[name].rows(n - 1))
+        assert not rows[:-1, -1].any()
+        assert rows[-1].tolist() == [0.0] * (n - 1) + [1.0]
+        assert np.allclose(family.gram(n), rows.T @ rows)
+
+
+def test_what_needs_all_values_is_refused():
+    text = WITH_GAPS.replace("{queries: range, on: age}", "{queries: abs_diff, on: [age, pay]}")
+    line = "abs_diff compares values, and those of 'age' may be unknown; use 'missing: drop' there, or other queries"
+    assert message(text) == f"s.yaml line 9: {line}"
+
+
+def test_a_listed_unknown_stays_what_it_is():
+    values = parse_spec(one_attribute("{values: [a, unknown], missing: unknown}")).workload.domain["a"].values
+    assert values == Values(("a", "unknown"))
+
+
+def test_workloads_on_unknown_values_are_stored():
+    workload = parse_spec(WITH_GAPS).workload
+    again = workload_from_json(json.loads(json.dumps(workload_to_json(workload))))
+    assert again == workload
+    assert again.queries == workload.queries

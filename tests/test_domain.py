@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Sized, Values, bins, labelled, sized
+from leastnoise.domain.attributes import (
+    Attribute,
+    Bins,
+    Domain,
+    Integers,
+    Sized,
+    Values,
+    bins,
+    hierarchy,
+    labelled,
+    or_unknown,
+    sized,
+)
 from leastnoise.errors import LeastnoiseError
 
 SCALARS = st.one_of(st.text(max_size=5), st.integers(-50, 50), st.floats(allow_nan=False, allow_infinity=False))
@@ -26,6 +38,8 @@ ENCODINGS = st.one_of(
         st.booleans(),
     ),
 )
+KNOWN = ENCODINGS
+ENCODINGS = ENCODINGS | KNOWN.filter(lambda e: not Attribute("a", e).has("unknown")).map(or_unknown)
 NAMES = st.lists(st.text(min_size=1, max_size=4), unique=True, max_size=5)
 DOMAINS = NAMES.flatmap(
     lambda names: st.tuples(*[st.builds(Attribute, st.just(name), ENCODINGS) for name in names]).map(Domain)
@@ -38,7 +52,7 @@ def survey() -> Domain:
 
 
 @pytest.mark.long
-@given(ENCODINGS)
+@given(KNOWN)
 def test_code_and_value_round_trip(encoding):
     attribute = Attribute("a", encoding)
     codes = range(attribute.size)
@@ -128,6 +142,25 @@ def test_unequal_bins_have_edges_labels_and_open_ends():
     named = bins(edges=[0, 18, 120], labels=["child", "adult"])
     assert [named.labelled(text) for text in ("adult", "child", "old")] == [1, 0, None]
     assert bins(edges=[0, 1], open_ended=True).label(0) == "[0, 1]"
+
+
+def test_unknown_is_the_last_value():
+    income = Attribute.of("income", or_unknown(bins(0, 10, count=2)))
+    assert (income.size, income.known, income.ordered) == (3, 2, True)
+    assert [income.label(k) for k in range(3)] == ["[0, 5)", "[5, 10]", "unknown"]
+    assert income.value(2) is None
+    assert income.values.read(np.array(["unknown"], dtype=object)).tolist() == [-1]
+    with pytest.raises(LeastnoiseError, match=r"11 is not a value of 'income' \(\[0, 5\) to \[5, 10\] or unknown\)"):
+        income.code(11)
+
+
+def test_unknown_is_a_leaf_below_the_root():
+    geo = or_unknown(hierarchy({"north": ["a", "b"], "south": {"deep": ["c"]}}))
+    assert geo.items == ("a", "b", "c", "unknown")
+    assert geo.under("unknown") == (3, 4)
+    assert [geo.names[node] for node in geo.across(1)] == ["north", "south", "unknown"]
+    assert geo.known == 3
+    assert Attribute.from_json(Attribute("g", geo).to_json()).values == geo
 
 
 def test_labels_stand_for_values_of_the_data():
@@ -245,6 +278,8 @@ def test_unknown_name_gives_a_hint(survey):
         lambda: bins(0, 1, count=2, labels=["a", "b"]),
         lambda: bins(edges=[0, 1, 2], labels=["a"]),
         lambda: bins(edges=[0, 1, 2], labels=["a", "a"]),
+        lambda: or_unknown(["unknown", "known"]),
+        lambda: or_unknown(or_unknown(3)),
         lambda: Domain.of(a={}),
         lambda: Domain.of(a={1: "x", 2: None}),
         lambda: Domain.from_json({"attributes": [{"name": "a", "kind": "labelled", "labels": ["x"], "keys": [[]]}]}),

@@ -50,6 +50,8 @@ def _attribute(rng: Random) -> dict[str, Any]:
             {"hierarchy": rng.choice(["places.csv", "parents.csv", "none.csv", "../places.csv"])},
         ]
     )
+    if rng.random() < 0.2:
+        fields |= {"missing": "unknown"}
     if rng.random() < 0.3:
         fields |= {"column": "COL", "outside": rng.choice(["error", "drop", "clamp", "other"]), "missing": "drop"}
     return fields

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from leastnoise._types import IntArray
-from leastnoise.domain.attributes import Domain, bins, sized
+from leastnoise.domain.attributes import Domain, bins, hierarchy, sized
 from leastnoise.sources import Codes, Marginals, Source, Table, source_of
 from tests.engines import postgres, spark
 
@@ -143,6 +143,7 @@ SPECS = [
     lambda n: bins(edges=[k * k for k in range(n + 1)], open_ended=True),
     lambda n: {f"code {k}": f"label {k // 2}" for k in range(2 * n)},
     lambda n: {10 + k: f"label {k}" for k in range(n)},
+    lambda n: hierarchy({"top": [f"leaf {k}" for k in range(n)]}),
 ]
 
 

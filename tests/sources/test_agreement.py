@@ -13,7 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Labelled, Values, bins, sized
+from leastnoise.domain.attributes import (
+    UNKNOWN,
+    Attribute,
+    Bins,
+    Domain,
+    Labelled,
+    Values,
+    bins,
+    hierarchy,
+    or_unknown,
+    sized,
+)
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Database, PrivacyUnit, Rules, source_of
 from leastnoise.sources.duck import DuckDB
@@ -58,11 +69,12 @@ def plain_code(attribute: Attribute, rules: Rules, value: object) -> int | str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         words = {"error": "error", "drop": "drop"}
         return words.get(rules.missing) or attribute.code(rules.missing)  # type: ignore[arg-type]
-    code = _listed(attribute.values, value) if isinstance(attribute.values, Values) else _numbered(attribute, value)
+    values = attribute.values.base
+    code = _listed(values, value) if isinstance(values, Values) else _numbered(Attribute("a", values), value)
     if code is None and rules.outside == "clamp" and not isinstance(value, str):
-        low, high = attribute.value(0), attribute.value(attribute.size - 1)
-        high = attribute.values.high if isinstance(attribute.values, Bins) else high
-        code = 0 if value < low else attribute.size - 1 if value > high else None
+        low, high = values.value(0), values.value(values.size - 1)
+        high = values.high if isinstance(values, Bins) else high
+        code = 0 if value < low else values.size - 1 if value > high else None
     if code is None and rules.outside == "other":
         return attribute.code("other")
     return rules.outside.replace("clamp", "error") if code is None else code
@@ -237,10 +249,13 @@ def inside(type_, spec):
 
 @st.composite
 def rules_for(draw, attribute):
-    clampable = not isinstance(attribute.values, Values) and attribute.ordered
-    has_other = isinstance(attribute.values, Values) and "other" in attribute.values.items
+    values = attribute.values.base
+    clampable = not isinstance(values, Values) and attribute.ordered
+    has_other = isinstance(values, Values) and "other" in values.items
     outside = draw(st.sampled_from(["drop"] * 4 + ["error"] + ["clamp"] * 4 * clampable + ["other"] * 4 * has_other))
-    value = attribute.value(draw(st.integers(0, attribute.size - 1)))
+    value = attribute.value(draw(st.integers(0, attribute.known - 1)))
+    if attribute.known < attribute.size:
+        value = UNKNOWN
     return Rules(outside=outside, missing=draw(st.sampled_from(["drop", "drop", value, value, "error"])))
 
 
@@ -248,7 +263,8 @@ def rules_for(draw, attribute):
 def problems(draw):
     result = draw(st.lists(columns(), min_size=1, max_size=3))
     size = draw(st.sampled_from([10, 25, 5, 1, 0]))
-    domain = Domain.of({f"a{k}": spec for k, (_, spec, _) in enumerate(result)})
+    unknown = draw(st.booleans())
+    domain = Domain.of({f"a{k}": or_unknown(spec) if unknown else spec for k, (_, spec, _) in enumerate(result)})
     nothing = draw(st.booleans())
     data = {}
     for k, (type_, _, values) in enumerate(result):
@@ -321,6 +337,9 @@ MIXED = Domain.of(
     group=bins(edges=[0, 18, 25.5, 65], open_ended=True),
     region={"N1": "north", "S1": "south", "N2": "north", "other": "other"},
     grade={1: "low", 2: "low", 3: "high"},
+    weight=or_unknown(bins(0, 10, count=4)),
+    floor=or_unknown(range(-1, 3)),
+    place=or_unknown(hierarchy({"north": ["a", "b"], "south": ["c"]})),
 )
 MIXED_RULES = {
     "age": Rules(outside="clamp", missing=18),
@@ -334,6 +353,9 @@ MIXED_RULES = {
     "group": Rules(outside="clamp", missing="drop"),
     "region": Rules(outside="other", missing="south"),
     "grade": Rules(outside="drop", missing="low"),
+    "weight": Rules(outside="clamp", missing="unknown"),
+    "floor": Rules(outside="clamp", missing="unknown"),
+    "place": Rules(missing="unknown"),
 }
 
 
@@ -358,13 +380,16 @@ def mixed(rng: np.random.Generator, size: int = 400) -> pa.Table:
             "group": pick([-1.0, 0.0, 17.9, 18.0, 25.5, 65.0, 66.0, math.nan], pa.float64(), 0.02),
             "region": pick(["N1", "N2", "S1", "north", "n1", ""], pa.string()),
             "grade": pick([1, 2, 3, 4], pa.int16(), 0.02),
+            "weight": pick([-1.0, 0.0, 2.5, 10.0, 11.0, math.nan], pa.float64()),
+            "floor": pick([*range(-3, 5)], pa.int32(), 0.2),
+            "place": pick(["a", "b", "c"], pa.string(), 0.2),
             "person": pick([*range(60)], pa.int64()),
         }
     )
 
 
 UNITS = [None, PrivacyUnit("person", 2, "drop", SECRET)]
-SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2), (8,), (9, 10), (10, 8)]
+SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2), (8,), (9, 10), (10, 8), (11, 12), (13, 12)]
 
 
 def check_mixed(make, table, ways):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import UNKNOWN, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.integer_plan import IntegerPlan
 from leastnoise.privacy.neighbours import Neighbours
@@ -68,7 +68,9 @@ def made_up(domain: Domain, how: Neighbours, cell: IntArray | None) -> Source:
     if how.rows_per_person is not None:
         unit = PrivacyUnit(_unused(domain), how.rows_per_person)
         columns[unit.id] = [*range(BYSTANDERS), *([BYSTANDERS] * len(own))]
-    return source_of(columns, domain, rules={first: Rules(missing="drop")} if drops else None, unit=unit)
+    rules = {a.name: Rules(missing=UNKNOWN) for a in domain if a.known < a.size}
+    rules |= {first: Rules(missing="drop")} if drops else {}
+    return source_of(columns, domain, rules=rules, unit=unit)
 
 
 def _unused(domain: Domain) -> str:

@@ -13,15 +13,32 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.domain.bins import Bins, bins
 from leastnoise.domain.encoding import Encoding, Scalar, plain
-from leastnoise.domain.forms import Spec, encoding_of, read_values
+from leastnoise.domain.forms import Spec, encoding_of, or_unknown, read_values
 from leastnoise.domain.hierarchies import Hierarchy, hierarchy
 from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized, sized
+from leastnoise.domain.unknown import UNKNOWN, OrUnknown
 from leastnoise.errors import LeastnoiseError
 
 __all__ = [
-    "Attribute", "Bins", "Domain", "Encoding", "Hierarchy", "Integers", "Labelled", "Scalar", "Sized", "Spec", "Values",
-    "bins", "hierarchy", "labelled", "sized",
+    "UNKNOWN",
+    "Attribute",
+    "Bins",
+    "Domain",
+    "Encoding",
+    "Hierarchy",
+    "Integers",
+    "Labelled",
+    "OrUnknown",
+    "Scalar",
+    "Sized",
+    "Spec",
+    "Values",
+    "bins",
+    "hierarchy",
+    "labelled",
+    "or_unknown",
+    "sized",
 ]  # fmt: skip
 
 
@@ -65,6 +82,11 @@ class Attribute:
         return self.values.size
 
     @property
+    def known(self) -> int:
+        """Number of values without the last, where that stands for missing ones."""
+        return self.values.known
+
+    @property
     def ordered(self) -> bool:
         """Whether prefixes and ranges of the values mean something."""
         return self.values.ordered
@@ -80,6 +102,12 @@ class Attribute:
         box[()] = value
         return int(self.codes(box))
 
+    def has(self, value: object) -> bool:
+        """Whether this is one of the values."""
+        box = np.empty((), dtype=object)
+        box[()] = value
+        return int(self.values.find(box)) >= 0
+
     def codes(self, values: npt.ArrayLike) -> IntArray:
         """The codes of many values, same shape."""
         result = self.values.find(values)
@@ -94,8 +122,9 @@ class Attribute:
         return f"{value!r} is not a value of {self.name!r} ({self._known()}); nearest is {self.values.nearest(value)}"
 
     def _known(self) -> str:
-        if self.ordered or isinstance(self.values, Sized):
-            return f"{self.label(0)} to {self.label(self.size - 1)}"
+        if self.ordered or isinstance(self.values.base, Sized):
+            rest = f" or {UNKNOWN}" if self.known < self.size else ""
+            return f"{self.label(0)} to {self.label(self.known - 1)}{rest}"
         return ", ".join([self.label(code) for code in range(min(self.size, 5))] + ["..."] * (self.size > 5))
 
     def value(self, code: int) -> Scalar:

@@ -25,6 +25,16 @@ class Encoding(Protocol):
     def ordered(self) -> bool:
         """Whether ranges of codes mean something."""
 
+    @property
+    def known(self) -> int:
+        """Number of codes that stand for values: all, or all but the last, which stands for missing ones."""
+        return self.size
+
+    @property
+    def base(self) -> "Encoding":
+        """The encoding of the known values."""
+        return self
+
     def find(self, values: npt.ArrayLike) -> IntArray:
         """Codes of many values, -1 where there is none."""
 

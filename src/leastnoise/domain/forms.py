@@ -7,10 +7,11 @@ import numpy as np
 
 from leastnoise.domain.bins import Bins, UnequalBins
 from leastnoise.domain.encoding import Encoding, Scalar
-from leastnoise.domain.hierarchies import Hierarchy
+from leastnoise.domain.hierarchies import Hierarchy, with_leaf
 from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized
 from leastnoise.domain.tree import Tree
+from leastnoise.domain.unknown import UNKNOWN, OrUnknown
 from leastnoise.errors import LeastnoiseError
 
 Spec = int | range | Sequence[Scalar] | Mapping[Any, Any] | Encoding
@@ -32,6 +33,18 @@ def encoding_of(spec: object) -> Encoding:
     raise LeastnoiseError(f"cannot read {spec!r} as values; use a size, a range, a list of values or bins(...)")
 
 
+def or_unknown(values: Any) -> Encoding:
+    """The same values and `unknown`, the last one, for those that are missing; a hierarchy gets a leaf of that name.
+
+    >>> or_unknown(["F", "M"]).size
+    3
+    """
+    encoding = encoding_of(values)
+    if int(encoding.find(np.array([UNKNOWN], dtype=object))[0]) >= 0:
+        raise LeastnoiseError("these values have 'unknown' among them already; use them as they are")
+    return with_leaf(encoding, UNKNOWN) if isinstance(encoding, Hierarchy) else OrUnknown(encoding)
+
+
 def read_values(data: Mapping[str, Any]) -> Encoding:
     """Read what `to_json` of an encoding wrote."""
     match data["kind"]:
@@ -42,11 +55,18 @@ def read_values(data: Mapping[str, Any]) -> Encoding:
         case "bins":
             return Bins(data["low"], data["high"], data["count"])
         case "hierarchy":
-            return Hierarchy.of(Tree(np.array(data["children"], dtype=np.int64)), data["labels"], data["levels"])
+            return _stored_hierarchy(data)
         case "edges":
             return UnequalBins(tuple(data["edges"]), tuple(data["labels"]), bool(data["open_ended"]))
         case "labelled":
             return Labelled(tuple(data["labels"]), bool(data["ordered"]), tuple(map(tuple, data["keys"])))
+        case "or_unknown":
+            return or_unknown(read_values(data["base"]))
         case "sized":
             return Sized(data["size"], bool(data["ordered"]))
     raise LeastnoiseError(f"unknown kind of values {data['kind']!r}; use a newer version, or make the file anew")
+
+
+def _stored_hierarchy(data: Mapping[str, Any]) -> Hierarchy:
+    tree = Tree(np.array(data["children"], dtype=np.int64))
+    return Hierarchy.of(tree, data["labels"], data["levels"], data.get("unknown", False) is True)

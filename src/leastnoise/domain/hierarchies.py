@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,10 @@ class Hierarchy(Values):
     children: tuple[int, ...] = ()  # of each node, level by level; 0 for leaves
     labels: tuple[Scalar, ...] = ()  # of each node, in the same order
     level_names: tuple[str, ...] = ()  # from the root's level down
+    unknown: bool = False  # whether the last leaf stands for missing values
 
     @staticmethod
-    def of(tree: Tree, labels: Sequence[Scalar], level_names: Sequence[str] = ()) -> Hierarchy:
+    def of(tree: Tree, labels: Sequence[Scalar], level_names: Sequence[str] = (), unknown: bool = False) -> Hierarchy:
         """From a tree, a label for each of its nodes, and names of its levels, which may be left out."""
         known = [plain(label) for label in labels]
         levels = tuple(str(name) for name in level_names) or tuple(f"level {k}" for k in range(tree.depth + 1))
@@ -50,7 +51,12 @@ class Hierarchy(Values):
         if twice := [name for name, times in Counter(levels).items() if times > 1]:
             raise LeastnoiseError(f"two levels are called {twice[0]!r}; names of levels must differ")
         results = tuple(known[i] for i in tree.leaves.tolist())
-        return Hierarchy(results, False, tuple(tree.children.tolist()), tuple(known), levels)
+        return Hierarchy(results, False, tuple(tree.children.tolist()), tuple(known), levels, unknown)
+
+    @property
+    def known(self) -> int:
+        """Number of leaves that stand for values."""
+        return self.size - self.unknown
 
     @cached_property
     def tree(self) -> Tree:
@@ -127,7 +133,20 @@ class Hierarchy(Values):
             "children": list(self.children),
             "labels": list(self.labels),
             "levels": list(self.level_names),
+            **({"unknown": True} if self.unknown else {}),
         }
+
+
+def with_leaf(values: Hierarchy, label: str) -> Hierarchy:
+    """The same with one more leaf, the last, right below the root; it stands for missing values."""
+    tree, place = values.tree, int(values.tree.ends[1]) if values.tree.depth else 1
+    if not tree.depth:
+        raise LeastnoiseError("a hierarchy of one node has no room for unknown values; give it leaves")
+    children = np.insert(tree.children, place, 0)
+    children[0] += 1
+    labels = [*values.labels[:place], label, *values.labels[place:]]
+    items = (*values.items, label)
+    return replace(values, items=items, children=tuple(children.tolist()), labels=tuple(labels), unknown=True)
 
 
 Source = str | Path | Mapping[Any, Any] | Sequence[Any]

@@ -19,6 +19,7 @@ from leastnoise.strategies.strategy import along
 from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Cyclic, Marginal, Matrix, Prefix, Suffix, Threshold, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of
+from leastnoise.workload.known import Known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,6 +263,9 @@ def row_labels(domain: Domain, block: Block, subset: tuple[int, ...]) -> list[st
 
 def _axis_labels(attribute: Attribute, family: Family) -> list[str]:
     n, name = attribute.size, attribute.name
+    if isinstance(family.plain, Known):
+        known = Attribute(name, attribute.values.base)
+        return [*_axis_labels(known, family.plain.base), f"{name} = {attribute.label(n - 1)}"]
     if isinstance(family.plain, Marginal):
         return [f"{name} = {attribute.label(k)}" for k in range(n)]
     if isinstance(family.plain, Total):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from leastnoise._types import Array
-from leastnoise.domain.attributes import Attribute, Bins
+from leastnoise.domain.attributes import UNKNOWN, Attribute, Bins
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.planning.summary import where
 from leastnoise.privacy import gaussian
@@ -22,6 +22,7 @@ from leastnoise.report.allocation import allocation
 from leastnoise.report.rounds import adaptive
 from leastnoise.report.selection import fitting, short
 from leastnoise.workload.families import Prefix
+from leastnoise.workload.known import on_known
 
 CELLS = 10_000  # of all tables in the page together
 VALUES = 1_000  # of all ordered attributes together whose distributions are in the page
@@ -161,12 +162,13 @@ def distributions(release: TableRelease, values: int = VALUES) -> dict[str, Any]
 
 def _distribution(release: TableRelease, a: int) -> dict[str, Any]:
     name = release.domain.names[a]
-    counts = release.counts(name)
-    variances = release.product_answers([a], [Prefix()])[1]
+    attribute = release.domain.attributes[a]
+    counts, known = release.counts(name), slice(0, attribute.known)  # of which unknown ones are no part
+    variances = release.product_answers([a], [on_known(Prefix(), attribute)])[1]
     return {
         "attribute": a,
-        "at_most": _numbers(counts.cumsum(), np.sqrt(variances)),
-        "each": _numbers(counts, release.std_errors(name)),
+        "at_most": _numbers(counts[known].cumsum(), np.sqrt(variances[known])),
+        "each": _numbers(counts[known], release.std_errors(name)[known]),
     }
 
 
@@ -193,14 +195,18 @@ def _total(release: TableRelease) -> list[float] | None:
 def _attribute(attribute: Attribute, named: bool) -> dict[str, Any]:
     """An attribute; values only where the page names them. Bins are marked on axes by their lower edges."""
     codes = range(attribute.size if named else 0)
-    bins = isinstance(attribute.values, Bins)
+    bins = isinstance(attribute.values.base, Bins)
     return {
         "name": attribute.name,
         "ordered": attribute.ordered,
         "size": attribute.size,
         "labels": [attribute.label(code) for code in codes],
-        "ticks": [f"{attribute.value(code):,.10g}" for code in codes] if bins else None,
+        "ticks": [_tick(attribute.value(code)) for code in codes] if bins else None,
     }
+
+
+def _tick(edge: Any) -> str:
+    return UNKNOWN if edge is None else f"{edge:,.10g}"
 
 
 def _summaries(release: TableRelease, plan: Plan | None) -> list[Summary]:

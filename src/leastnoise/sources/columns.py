@@ -184,13 +184,13 @@ def _find(coding: Coding, array: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArra
     elif array.dtype.kind == "b":
         values, x = np.array([truth(coding, False), truth(coding, True)])[array.astype(np.int64)], as_floats(array)
     else:
-        values = coding.attribute.values.read(array)
+        values = coding.values.read(array)
         x = as_floats(array) if coding.clamp else array
     return values, missing, x
 
 
 def _find_objects(coding: Coding, array: npt.NDArray[Any]) -> IntArray:
-    values = coding.attribute.values.read(array)
+    values = coding.values.read(array)
     for k, item in enumerate(array.tolist()):
         if isinstance(item, bool):
             values[k] = truth(coding, item)
@@ -207,16 +207,18 @@ def _applied(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x
 def _ruled(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     if coding.clamp:
         low, high = ends(coding)
-        values = np.where((values < 0) & (x < low), 0, np.where((values < 0) & (x > high), coding.size - 1, values))
+        values = np.where(
+            (values < 0) & (x < low), 0, np.where((values < 0) & (x > high), coding.values.size - 1, values)
+        )
     return np.where(missing, coding.missing, np.where(values < 0, coding.outside, values))
 
 
 def ends(coding: Coding) -> tuple[float, float]:
     """The smallest and the largest number of an attribute that can be clamped."""
-    values = coding.attribute.values
+    values = coding.values
     if isinstance(values, Bins):
         return values.low, values.high
-    return float(values.value(0)), float(values.value(coding.size - 1))
+    return float(values.value(0)), float(values.value(values.size - 1))
 
 
 def _objects(values: Any) -> npt.NDArray[Any]:

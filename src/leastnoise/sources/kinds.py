@@ -43,7 +43,7 @@ def check_id(column: str, kind: Kind) -> None:
 
 def texts(coding: Coding) -> list[tuple[str, int]]:
     """The values that are texts, with their codes."""
-    values = coding.attribute.values
+    values = coding.values
     return (
         [(item, code) for item, code in values.written if isinstance(item, str)] if isinstance(values, Values) else []
     )
@@ -51,7 +51,7 @@ def texts(coding: Coding) -> list[tuple[str, int]]:
 
 def numbers(coding: Coding) -> bool:
     """Whether some values are numbers."""
-    values = coding.attribute.values
+    values = coding.values
     return not isinstance(values, Values) or any(not isinstance(item, str) for item, _ in values.written)
 
 

@@ -51,7 +51,7 @@ class Query:
     def __post_init__(self) -> None:
         for coding in self.codings:
             check_kind(coding, self._field(coding.column).kind)
-            branches = _branches(coding.attribute.values)
+            branches = _branches(coding.values)
             if branches > MOST_BRANCHES:
                 raise LeastnoiseError(
                     f"{coding.attribute.name!r} has {branches:,} values, more than {MOST_BRANCHES:,} in a database; "
@@ -187,7 +187,7 @@ class Query:
 
     def _forms(self, coding: Coding, kind: Kind, raw: Expression) -> dict[str, Expression]:
         """`t`, the text, and `x`, the number, where they are needed."""
-        values = coding.attribute.values
+        values = coding.values
         if isinstance(values, Values):
             forms: dict[str, Expression] = {"t": self._text(raw, kind)} if kind in _TEXTS else {}
             return forms | ({"x": _as_number(raw, kind)} if kind in _NUMBERS else {})
@@ -203,7 +203,7 @@ class Query:
 
     def _ways(self, coding: Coding, kind: Kind, k: int) -> list[Expression]:
         """Ways to find the code, each of them NULL where it fails."""
-        values, x = coding.attribute.values, _column(f"x{k}")
+        values, x = coding.values, _column(f"x{k}")
         if isinstance(values, Values):
             if kind == "boolean":
                 yes, no = (_code_or_null(truth(coding, value)) for value in (True, False))
@@ -215,7 +215,7 @@ class Query:
         if isinstance(values, Bins):
             ways = [_bin(x, values)]
         else:
-            ways = [_offset(x, int(values.value(0)), coding.size, whole=kind in ("integer", "boolean"))]
+            ways = [_offset(x, int(values.value(0)), values.size, whole=kind in ("integer", "boolean"))]
         return [*ways, *([_clamped(x, coding)] if coding.clamp else [])]
 
     def _is_nan(self, x: Expression) -> Expression:
@@ -381,4 +381,4 @@ def _offset(x: Expression, low: int, size: int, whole: bool) -> Expression:
 def _clamped(x: Expression, coding: Coding) -> Expression:
     low, high = ends(coding)
     below, above = x.copy() < _double(repr(low)), x.copy() > _double(repr(high))
-    return exp.Case().when(below, _whole(0)).when(above, _whole(coding.size - 1))
+    return exp.Case().when(below, _whole(0)).when(above, _whole(coding.values.size - 1))

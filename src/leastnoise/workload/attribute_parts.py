@@ -5,7 +5,18 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from leastnoise.domain.attributes import Encoding, Integers, Values, bins, hierarchy, labelled, sized
+from leastnoise.domain.attributes import (
+    UNKNOWN,
+    Attribute,
+    Encoding,
+    Integers,
+    Values,
+    bins,
+    hierarchy,
+    labelled,
+    or_unknown,
+    sized,
+)
 from leastnoise.domain.label_files import labels_from
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.fields import Missing, Names, NonEmpty, Number, Repeat, Text, TreeForm, Value, Whole, word
@@ -56,6 +67,16 @@ class AttributeBase(Part):
     column: NonEmpty | None = None
     outside: Outside = "error"
     missing: Missing = "error"
+
+    def encoding(self, files: NamedFiles) -> Encoding:
+        """The values meant."""
+        raise NotImplementedError
+
+    def values_of(self, files: NamedFiles) -> Encoding:
+        """The values meant, with `unknown` where missing values are so called and nothing else is."""
+        values = self.encoding(files)
+        listed = Attribute("a", values).has(UNKNOWN)
+        return or_unknown(values) if self.missing == UNKNOWN and not listed else values
 
     def rules(self) -> dict[str, Any]:
         """The rules that differ from the usual ones."""

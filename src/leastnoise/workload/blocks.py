@@ -120,6 +120,11 @@ class Block:
                     f"{needs.name} needs an order but attribute {name!r} has none; "
                     "declare it ordered or use 'marginal' on it"
                 )
+            if needs.needs_order and isinstance(needs, TensorFamily) and domain.attributes[i].known < domain.shape[i]:
+                raise LeastnoiseError(
+                    f"{needs.name} compares values, and those of {domain.attributes[i].name!r} may be unknown; "
+                    "use 'missing: drop' there, or other queries"
+                )
         self._check_sizes(domain)
 
     def _check_amount(self, domain: Domain) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Scalar, Sized
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Encoding, Integers, Scalar, Sized
 from leastnoise.errors import DataError, LeastnoiseError
 
 Outside = Literal["error", "other", "clamp", "drop"]
@@ -45,6 +45,11 @@ class Coding:
     def size(self) -> int:
         """Number of codes."""
         return self.attribute.size
+
+    @property
+    def values(self) -> Encoding:
+        """The known values, which are looked for in the data."""
+        return self.attribute.values.base
 
     @property
     def drops(self) -> bool:
@@ -154,4 +159,5 @@ def _value(attribute: Attribute, value: object, rule: str) -> int:
 
 
 def _clampable(attribute: Attribute) -> bool:
-    return isinstance(attribute.values, Integers | Bins) or (isinstance(attribute.values, Sized) and attribute.ordered)
+    values = attribute.values.base
+    return isinstance(values, Integers | Bins) or (isinstance(values, Sized) and values.ordered)

@@ -230,7 +230,7 @@ def _domain(
     for name, part in parts.items():
         with document.at("attributes", name):
             try:
-                values = part.encoding(files)
+                values = part.values_of(files)
             except LeastnoiseError as error:
                 raise LeastnoiseError(f"attribute {name!r}: {error}") from None
             copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]

@@ -10,6 +10,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import Block
 from leastnoise.workload.families import Family
 from leastnoise.workload.hierarchy import Nodes, nodes_from_json
+from leastnoise.workload.known import on_known
 from leastnoise.workload.tensors import (
     TENSORS,
     MatrixTensor,
@@ -28,7 +29,7 @@ def stored_family(form: Any, attribute: Attribute) -> Family:
         return nodes_from_json(attribute, form)
     if isinstance(form, Mapping) and "of" in form:
         return Weighted(stored_family(form["of"], attribute), positive_weights(form["weights"]))
-    return family_of(form)
+    return on_known(family_of(form), attribute)
 
 
 def tensor_of(form: Any, attributes: Sequence[Attribute]) -> TensorFamily:

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.blocks import WEIGHTS, Block, total_block
 from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Threshold
 from leastnoise.workload.hierarchy import Nodes, nodes_of
+from leastnoise.workload.known import on_known
 from leastnoise.workload.tensors import TENSORS, MatrixTensor, ProductTensor, RandomTensor, TensorFamily, WeightedTensor
 from leastnoise.workload.weighted import Weighted
 
@@ -248,7 +249,7 @@ class Workload:
         if tensor is not None:
             return Block(on, ways, tensor, weight, tensor.name, target)
         if isinstance(queries, str) and queries in BY_ORDER:
-            mix = tuple(BY_ORDER[queries] if self.domain.attributes[i].ordered else Marginal() for i in on)
+            mix = tuple(on_known(BY_ORDER[queries] if a.ordered else Marginal(), a) for a in self._at(on))
             return Block(on, ways, mix, weight, queries, target)
         if isinstance(queries, Mapping) and not _is_family_form(queries):
             return self._mixed(queries, on, ways, weight, target)
@@ -264,7 +265,10 @@ class Workload:
             return nodes_of(self.domain.attributes[attribute])
         if isinstance(queries, Mapping) and _is_nodes_form(queries):
             return nodes_of(self.domain.attributes[attribute], queries[Nodes.name])
-        return family_of(queries)
+        return on_known(family_of(queries), self.domain.attributes[attribute])
+
+    def _at(self, on: Sequence[int]) -> list[Attribute]:
+        return [self.domain.attributes[i] for i in on]
 
     def _mixed(
         self, queries: Mapping[str, Any], on: tuple[int, ...], ways: int, weight: float, target: float | None

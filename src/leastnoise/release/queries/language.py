@@ -313,10 +313,10 @@ class Parser:
         if sign in _MIRRORED:
             self._check_order(name, sign)
             with at(value.token):
-                holds = np.arange(name.attribute.size) < below(name.attribute, sign, value.value)
+                holds = _beyond(name.attribute, sign, value.value)
         else:
-            holds = _members(name.attribute, [value])
-        return Condition.of(self.domain, name.position, holds if sign in ("=", "==", "<", "<=") else ~holds)
+            holds = _members(name.attribute, [value]) == (sign in ("=", "=="))
+        return Condition.of(self.domain, name.position, holds)
 
     def _between(self, name: _Name) -> Condition:
         low = self._value()
@@ -352,6 +352,12 @@ class Parser:
     def _check_order(self, name: _Name, sign: str) -> None:
         if not name.attribute.ordered:
             raise error_at(name.token, f"{name.attribute.name!r} has no order, so {sign} means nothing; use = or in")
+
+
+def _beyond(attribute: Attribute, sign: str, value: Scalar) -> npt.NDArray[np.bool_]:
+    """Which codes lie on one side of a value; an unknown one lies on none."""
+    codes, cut = np.arange(attribute.size), below(attribute, sign, value)
+    return codes < cut if sign in ("<", "<=") else (codes >= cut) & (codes < attribute.known)
 
 
 def _members(attribute: Attribute, values: Sequence[_Value]) -> npt.NDArray[np.bool_]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Scalar, Values
+from leastnoise.domain.attributes import UNKNOWN, Attribute, Bins, Domain, Scalar, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.workload import finite
 
@@ -317,7 +317,9 @@ def quoted_name(name: str) -> str:
 
 def code_of(attribute: Attribute, value: Scalar) -> int:
     """The code of one value; bins go by their label only, since no single number fills one."""
-    bins = attribute.values
+    bins = attribute.values.base
+    if value == UNKNOWN and attribute.known < attribute.size:
+        return attribute.known
     if isinstance(bins, Bins) and isinstance(value, str):
         return _labelled(attribute, bins, value)
     _check_kind(attribute, value)
@@ -342,7 +344,7 @@ def _labelled(attribute: Attribute, bins: Bins, label: str) -> int:
 
 def below(attribute: Attribute, sign: str, value: Scalar) -> int:
     """How many codes lie on the lower side of `attribute sign value`."""
-    values, including = attribute.values, sign in ("<=", ">")
+    values, including = attribute.values.base, sign in ("<=", ">")
     number = _as_number(attribute, value)
     if number is None:
         return attribute.code(value) + including
@@ -354,7 +356,7 @@ def below(attribute: Attribute, sign: str, value: Scalar) -> int:
             raise LeastnoiseError(f"the order of {attribute.name!r} is not that of its numbers; use = or in")
         return (bisect_right if including else bisect_left)(numbers, number)
     whole = math.floor(number) + 1 if including else math.ceil(number)
-    return min(max(whole - int(attribute.value(0)), 0), attribute.size)
+    return min(max(whole - int(values.value(0)), 0), values.size)
 
 
 def _bins_below(attribute: Attribute, bins: Bins, sign: str, number: float) -> int:
@@ -371,7 +373,7 @@ def _bins_below(attribute: Attribute, bins: Bins, sign: str, number: float) -> i
 
 def through(attribute: Attribute, low: Scalar, high: Scalar, start: int) -> int:
     """Where `between low and high` stops; `start` is where it starts."""
-    bins, first, last = attribute.values, _as_number(attribute, low), _as_number(attribute, high)
+    bins, first, last = attribute.values.base, _as_number(attribute, low), _as_number(attribute, high)
     in_order = first is None or last is None or first <= last
     if isinstance(bins, Bins) and in_order and last is not None and bins.low <= last < bins.high:
         code, left = _bin_of(bins, last), f"{quoted(low)} <= {quoted_name(attribute.name)}"
@@ -406,13 +408,14 @@ def _inside(attribute: Attribute, value: Scalar, code: int) -> str:
 def _as_number(attribute: Attribute, value: Scalar) -> float | None:
     """The value where an attribute is ordered by number, None where it is ordered by its list."""
     _check_kind(attribute, value)
-    values = attribute.values
+    values = attribute.values.base
     listed = isinstance(values, Values) and any(_kind(item) != "number" for item in values.items)
     return None if listed or isinstance(value, str) else value
 
 
 def _check_kind(attribute: Attribute, value: Scalar) -> None:
-    items = attribute.values.askable if isinstance(attribute.values, Values) else (0,)
+    values = attribute.values.base
+    items = values.askable if isinstance(values, Values) else (0,)
     if any(_kind(item) == _kind(value) for item in items):
         return
     kinds = {_kind(item) for item in items}

@@ -36,18 +36,19 @@ class Group:
         return attributes, cells.astype(np.float64)
 
     def weighted(self, weights: Array) -> LinearQuery:
-        """Rows of the group, each weighted by its value of the attribute."""
+        """Rows of the group, each weighted by its value of the attribute; by 0 where that is unknown."""
         position = self.domain.index(self.name)
+        weights = np.append(weights, np.zeros(self.attribute.size - len(weights)))
         attributes, cells = joined(self.domain, [self._condition, ((position,), weights)])
         return LinearQuery(self.domain, (Term(attributes, cells),))
 
     @cached_property
     def possible(self) -> IntArray:
-        """Codes that rows of the group can have."""
+        """Codes that rows of the group can have; unknown ones have no place in a distribution."""
         position = self.domain.index(self.name)
         attributes, cells = self._condition
         axes = tuple(axis for axis, a in enumerate(attributes) if a != position)
-        seen = np.broadcast_to(cells.max(axis=axes, initial=0.0), self.attribute.size)
+        seen = np.broadcast_to(cells.max(axis=axes, initial=0.0), self.attribute.size)[: self.attribute.known]
         if not seen.any():
             stated = isinstance(self.where, str)
             raise EmptyGroupError(f"nobody can satisfy {self.where!r}") if stated else EmptyGroupError
@@ -74,8 +75,8 @@ def ordered_group(domain: Domain, name: str, where: str | Condition | None, what
 
 
 def numbers_of(attribute: Attribute) -> tuple[Array, str]:
-    """The number behind each code, and a note where it stands for others."""
-    encoding = attribute.values
+    """The number behind each known value, and a note where it stands for others."""
+    encoding = attribute.values.base
     if isinstance(encoding, Bins):
         half = encoding.widest / 2
         return (encoding.edges[:-1] + encoding.edges[1:]) / 2, (
@@ -85,4 +86,4 @@ def numbers_of(attribute: Attribute) -> tuple[Array, str]:
         raise LeastnoiseError(f"{attribute.name!r} holds values that are no numbers, so it has no mean; use share()")
     if isinstance(encoding, Sized) and not encoding.ordered:
         raise LeastnoiseError(f"the codes of {attribute.name!r} are no numbers, so it has no mean; use share()")
-    return np.array([float(encoding.shown(code)) for code in range(attribute.size)]), ""
+    return np.array([float(encoding.shown(code)) for code in range(attribute.known)]), ""

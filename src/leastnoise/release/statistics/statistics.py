@@ -207,7 +207,7 @@ def _between(
     group: Group, above: float, counts: Array, positions: tuple[int, int, int], confidence: float, note: str
 ) -> Statistic:
     """A quantile in the values of the attribute; inside a bin by the share of its rows."""
-    encoding = group.attribute.values
+    encoding = group.attribute.values.base
     low, at, high = (int(group.possible[p]) for p in positions)
     method = "two tests at each value"
     if isinstance(encoding, Bins):

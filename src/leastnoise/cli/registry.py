@@ -84,6 +84,12 @@ COMMANDS = (
         """leastnoise ask out "mean(age) where sex = 'M'" "percent(age < 35)" --by region""",
     ),
     Entry(
+        "sql",
+        "leastnoise.cli.commands.sql:sql",
+        "Answer a SELECT from a release, with standard errors where it is linear. Costs no privacy, needs no data.",
+        """leastnoise sql out "select region, sum(count) from release where age < 35 group by region\"""",
+    ),
+    Entry(
         "table",
         "leastnoise.cli.commands.table:table",
         "Show a table of a release, or without attributes the tables in reach. Costs no privacy, needs no data.",

@@ -229,7 +229,7 @@ class _Asking:
 
     def _rows(self, text: str, confidence: float) -> tuple[list[Row], str]:
         read = [
-            _read(release, list(self._readings(release, text, slices)), self.progress)
+            read_all(release, list(self._readings(release, text, slices)), self.progress)
             for release, slices in self._sides
         ]
         rows: list[Row] = []
@@ -256,7 +256,7 @@ def question_of(release: Release, text: str) -> Question:
     return counted(release.query(text)) if is_plain(text) else read_question(release.domain, text)
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """What was read for one group, and its numbers."""
 
     reading: Reading | Top | None
@@ -264,7 +264,9 @@ class _Part(NamedTuple):
     coordinates: Array
 
 
-def _read(release: Release, readings: Sequence[Reading | Top | None], progress: Progress | None) -> Iterator[_Part]:
+def read_all(
+    release: Release, readings: Sequence[Reading | Top | None], progress: Progress | None = None
+) -> Iterator[Part]:
     """The numbers of all readings, some at a time."""
     done = 0
     while done < len(readings):
@@ -277,7 +279,7 @@ def _read(release: Release, readings: Sequence[Reading | Top | None], progress: 
         start = 0
         for reading in some:
             stop = start + _width(reading)
-            yield _Part(reading, values[start:stop], coordinates[start:stop])
+            yield Part(reading, values[start:stop], coordinates[start:stop])
             start = stop
         done += len(some)
         if progress is not None:
@@ -288,7 +290,7 @@ def _width(reading: Reading | Top | None) -> int:
     return 0 if reading is None else len(reading.queries)
 
 
-def _answers(labels: dict[str, Any], parts: Sequence[_Part], confidence: float) -> tuple[list[Row], str]:
+def _answers(labels: dict[str, Any], parts: Sequence[Part], confidence: float) -> tuple[list[Row], str]:
     """The rows of one group, from one release or as the difference of two."""
     one = parts[0] if len(parts) == 1 else _apart(*parts)
     if one.reading is None:
@@ -308,7 +310,7 @@ def _answers(labels: dict[str, Any], parts: Sequence[_Part], confidence: float) 
     return rows, ranking.note
 
 
-def _apart(one: _Part, other: _Part) -> _Part:
+def _apart(one: Part, other: Part) -> Part:
     """The difference of what two releases say, whose noise is independent."""
     if one.reading is None or other.reading is None:
         return one._replace(reading=None)
@@ -317,7 +319,7 @@ def _apart(one: _Part, other: _Part) -> _Part:
     (rows, left), (more, right) = one.coordinates.shape, other.coordinates.shape
     coordinates = np.zeros((rows + more, left + right))
     coordinates[:rows, :left], coordinates[rows:, left:] = one.coordinates, other.coordinates
-    return _Part(Difference(one.reading, other.reading), np.concatenate([one.values, other.values]), coordinates)
+    return Part(Difference(one.reading, other.reading), np.concatenate([one.values, other.values]), coordinates)
 
 
 def _stated(row: Row, confidence: float) -> Row:

@@ -238,6 +238,12 @@ class Release(ABC):
     mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
     ask_all = asking.ask_all
 
+    def sql(self, query: str) -> pd.DataFrame:
+        """The answer to a SELECT over the table `release`, with standard errors where it is linear (docs/sql.md)."""
+        from leastnoise.release.sql.query import sql
+
+        return sql(self, query)
+
     @property
     def independent_parts(self) -> Sequence[Sequence[npt.NDArray[Any]]]:
         """The noisy integers of each measurement that was made by itself."""

@@ -140,11 +140,15 @@ class Parser:
         return self._linear(self._whole(), self.tokens[0])
 
     def predicate(self) -> Part[np.bool_]:
+        condition = self.condition()
+        with at(self.tokens[0]):
+            return condition.cells()
+
+    def condition(self) -> Condition:
         whole = self._whole()
         if isinstance(whole, LinearQuery):
             raise error_at(self.tokens[0], "expected a condition, found a sum")
-        with at(self.tokens[0]):
-            return whole.cells()
+        return whole
 
     def _whole(self) -> Parsed:
         if self._ahead().kind == "end" or (self._ahead(1).kind == "end" and self._take("*")):

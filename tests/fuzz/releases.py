@@ -15,6 +15,7 @@ from leastnoise.local.state import State
 from leastnoise.mechanisms.tree import TreeRelease
 from leastnoise.noise import SeededRandomSource
 from leastnoise.release.files.folders import ARRAYS, HEADER
+from leastnoise.release.postprocessing.readers import AdjustedTables
 from leastnoise.storage.records import NAMES
 from tests.fuzz import mutate, samples
 from tests.fuzz.law import Kind, Trial
@@ -33,9 +34,18 @@ def attempt(trial: Trial) -> None:
         path = trial.folder / name
         path.write_bytes((_estimate if name == "estimate" else _state)(trial))
         _read_estimate(Estimate.load(path), trial.rng) if name == "estimate" else _read_state(State.load(path))
+    elif name == "adjusted":
+        put(trial.folder, changed(trial, sample(name)))
+        _read_adjusted(AdjustedTables.load(trial.folder), trial)
     else:
         put(trial.folder, changed(trial, sample(name)))
         read(ln.load(trial.folder), trial.rng)
+
+
+def _read_adjusted(tables: AdjustedTables, trial: Trial) -> None:
+    names = trial.rng.choice(list(tables.tables()))
+    tables.table(*names)
+    tables.export(trial.folder / "exported", [names], format=trial.rng.choice(["csv", "json-stat", "sdmx-csv"]))
 
 
 def put(folder: Path, files: Files) -> None:

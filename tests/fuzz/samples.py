@@ -51,7 +51,7 @@ def _dated(files: Files) -> Files:
     if HEADER not in files:
         return files
     data = json.loads(files[HEADER])
-    for part in data.get("parts", [data]):
+    for part in data.get("parts", [data] if "created" in data else []):
         part["created"] = CREATED
     return resealed(files, data)
 
@@ -69,6 +69,11 @@ def _merged() -> ln.Release:
     work = ln.Workload(DOMAIN)
     one, other = _plan(work.marginals(ways=2).prefix("a")), _plan(work.marginals("b"))
     return TableRelease(one.parts + other.parts, "people", one.origins + other.origins)
+
+
+def _adjusted() -> Any:
+    adjusted = _plan(ln.Workload(DOMAIN).marginals(ways=2)).adjust(nonnegative=True)
+    return adjusted.finish(base=5, suppress_below=20)
 
 
 def _along_a_tree() -> ln.Release:
@@ -128,6 +133,7 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "totals": lambda: _saved(_totals()),
     "cascade": lambda: _saved(_cascade()),
     "replaced": lambda: _saved(_cascade(neighbours="replace")),
+    "adjusted": lambda: _saved(_adjusted()),
     "estimate": lambda: _saved(_estimate()),
     "stream": _stream,
     "state": lambda: {"state": state()},

@@ -96,6 +96,13 @@ COMMANDS = (
         "leastnoise table out age sex --csv age-sex.csv",
     ),
     Entry(
+        "adjust",
+        "leastnoise.cli.commands.adjust:adjust",
+        "Make tables for readers: no negative counts, rounded so that they add up, unreliable cells left out. "
+        "Costs no privacy, needs no data.",
+        "leastnoise adjust out --base 5 --suppress-below 10 --out printed",
+    ),
+    Entry(
         "export",
         "leastnoise.cli.commands.export:export",
         "Write the tables of a release for other programs: CSV, Parquet, Excel, SDMX, CSV on the Web or JSON-stat. "

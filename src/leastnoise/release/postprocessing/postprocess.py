@@ -5,8 +5,8 @@ Every step says what it does to bias and intervals. Only known totals keep both;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from leastnoise._types import Array, Progress
 from leastnoise.algebra.residual import powerset
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.release.postprocessing.controlled import SECONDS, Rounded, controlled
 from leastnoise.release.postprocessing.nonnegative import Certificate, nonnegative
+from leastnoise.release.postprocessing.readers import AdjustedTables, Cells, StepRecord, suppress
 from leastnoise.release.postprocessing.totals import Fact, Totals, conditioned, read_facts
 from leastnoise.release.state import Members, State
 
@@ -80,6 +82,68 @@ class Adjusted:
         frame = frame.rename(columns={"count": UNBIASED})
         frame.insert(len(names), "count", self.counts(*names).ravel())
         return frame
+
+    def finish(
+        self,
+        *,
+        base: int | None = None,
+        suppress_below: float | None = None,
+        suppress_cv: float | None = None,
+        tables: Iterable[str | Sequence[str]] | None = None,
+        seconds: float = SECONDS,
+        progress: Progress | None = None,
+    ) -> AdjustedTables:
+        """Tables to print, to save and to export: some (all in reach, unless given) with all their margins.
+
+        `base` rounds them to multiples (1: whole numbers) that add up to each other exactly. Cells with a count below
+        `suppress_below`, or with a standard error above `suppress_cv` times their count, are left out.
+        """
+        for name, value in {"suppress_below": suppress_below, "suppress_cv": suppress_cv, "seconds": seconds}.items():
+            if value is not None:
+                check_number(name, value, LEAST_TOLERANCE)
+        contents = self._contents(tables)
+        steps = [StepRecord(label=step.label, effect=step.effect) for step in self.steps]
+        if base is not None:
+            contents, step = self._rounded_to(base, contents, seconds, progress)
+            steps.append(step)
+        suppression = None
+        if suppress_below is not None or suppress_cv is not None:
+            contents, suppression = suppress(contents, suppress_below, suppress_cv)
+        source = self.release
+        return AdjustedTables(
+            source.domain, source.privacy, source.insecure, source.dataset, contents, tuple(steps), suppression
+        )
+
+    def _contents(self, tables: Iterable[str | Sequence[str]] | None) -> dict[tuple[str, ...], Cells]:
+        """The chosen tables and all their margins, small ones first."""
+        domain = self.release.domain
+        sets = named_sets(domain, self.release.tables() if tables is None else tables)
+        closure = sorted({some for s in sets for some in powerset(s)}, key=lambda s: (len(s), s))
+        contents = {}
+        for members in closure:
+            names = tuple(domain.names[a] for a in members)
+            count = self.counts(*names)
+            contents[names] = Cells(
+                count, self.release.counts(*names), self.release.std_errors(*names), np.ones_like(count)
+            )
+        return contents
+
+    def _rounded_to(
+        self, base: int, contents: Mapping[tuple[str, ...], Cells], seconds: float, progress: Progress | None
+    ) -> tuple[dict[tuple[str, ...], Cells], StepRecord]:
+        if not isinstance(base, int) or base < 1:
+            raise LeastnoiseError(f"base is {base!r}; use a whole number from 1 on")
+        if self.rounded:
+            raise LeastnoiseError("the tables are rounded one by one already; leave round out to round them together")
+        index = self.release.domain.index
+        values = {tuple(index(n) for n in names): cells.count for names, cells in contents.items()}
+        positive = all(table.min() >= 0 for table in values.values())
+        found = controlled(values, base, nonnegative=positive, seconds=seconds, progress=progress)
+        rounded_cells = {
+            names: replace(cells, count=found.tables[tuple(index(n) for n in names)].astype(np.float64))
+            for names, cells in contents.items()
+        }
+        return rounded_cells, _base_step(base, found)
 
     def to_json(self) -> dict[str, Any]:
         """What was done, as plain data."""
@@ -192,6 +256,16 @@ ROUNDING = Step(
     "contains); counts move by less than 1, and their squared change is at most 1/4 per cell on average (plus "
     "1/2 per table whose total is no whole number); tables no longer add up to each other exactly",
 )
+
+
+def _base_step(base: int, found: Rounded) -> StepRecord:
+    unit = "whole numbers" if base == 1 else f"multiples of {base}"
+    near = "every count, in every table, is one of the two next to where it was"
+    if found.wider:
+        near = f"counts are at most {found.wider} further than the next ones, as nothing closer adds up"
+    best = "" if found.proven else "; the time was not enough to prove that nothing closer adds up"
+    effect = f"rounded so that all tables add up to each other exactly; {near}{best}"
+    return StepRecord(label=unit, effect=effect)
 
 
 def _totals_step(count: int) -> Step:

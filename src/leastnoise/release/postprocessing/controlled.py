@@ -1,0 +1,177 @@
+"""Controlled rounding: tables in multiples of a base that add up to each other, each count beside where it was.
+
+Unknown are the multiples of all cells of all tables, with every margin among them: each is one of the two neighbouring
+multiples of its count, a table sums to its margins, and the sum of all changes is least. Where tables are nested in
+each other like a tree, or are one table of two attributes with its margins, this is a network flow: the constraints
+are totally unimodular, so that a rounding exists and the linear program finds it (Cox 1987; Causey, Cox and Ernst
+1985). For other sets of tables it is NP-hard, and there may be none: then the integer program is solved within a time
+limit, counts may move to the next multiples but one, two or four, and what moved further is told. Whatever is found is
+checked in integers before anybody sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from leastnoise._types import Array, IntArray, Progress
+from leastnoise.errors import LeastnoiseError
+from leastnoise.release.state import Members
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+WIDER = (0, 1, 2, 4)  # how many multiples beyond the neighbouring ones are tried
+MOST_CELLS = 250_000
+SECONDS = 60.0  # for each try
+SAME = 1e-6  # of a base: what is this close to a multiple is one
+OPTIMAL, TIME_LIMIT = 0, 1  # of SciPy's `milp`
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    """Tables in multiples of a base: by attributes (ascending), and how many multiples beyond the next were allowed."""
+
+    tables: dict[Members, IntArray]
+    wider: int
+    proven: bool  # nothing that adds up is closer
+
+
+def controlled(
+    tables: Mapping[Members, Array],
+    base: int,
+    *,
+    nonnegative: bool = True,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+) -> Rounded:
+    """Round tables (with all their margins, axes in ascending order of attributes) to multiples that add up.
+
+    >>> half = {(): np.array(2.0), (0,): np.ones(2), (1,): np.ones(2), (0, 1): np.full((2, 2), 0.5)}
+    >>> controlled(half, 1).tables[0, 1].sum(axis=0).tolist()
+    [1, 1]
+
+    Guarantees: rounded_tables_add_up; rounding_equals_brute_force; no_count_leaves_its_neighbouring_multiples.
+    """
+    problem = Problem(dict(tables), base, nonnegative)
+    for done, wider in enumerate(WIDER):
+        if progress is not None:
+            progress(done, len(WIDER), "rounding")
+        found = problem.solved(wider, seconds)
+        if found is not None:
+            return found
+    raise LeastnoiseError(
+        f"no rounding to {base} that adds up was found within {seconds:g} s for {len(tables):,} tables; choose fewer "
+        "tables, or tables of one or two attributes"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The cells of all tables in one vector."""
+
+    tables: dict[Members, Array]
+    base: int
+    nonnegative: bool
+
+    def __post_init__(self) -> None:
+        if self.size > MOST_CELLS:
+            raise LeastnoiseError(
+                f"{self.size:,} cells are too many to round so that all of them add up (at most {MOST_CELLS:,}); "
+                "choose fewer tables"
+            )
+
+    @cached_property
+    def size(self) -> int:
+        """Cells of all tables."""
+        return sum(table.size for table in self.tables.values())
+
+    @cached_property
+    def starts(self) -> dict[Members, int]:
+        """Where the cells of each table begin."""
+        ends = np.cumsum([0] + [table.size for table in self.tables.values()]).tolist()
+        return dict(zip(self.tables, ends[:-1], strict=True))
+
+    @cached_property
+    def values(self) -> Array:
+        """All counts, in multiples of the base; what is nearly whole is whole."""
+        values = np.concatenate([np.asarray(t, dtype=np.float64).ravel() for t in self.tables.values()]) / self.base
+        whole = np.rint(values)
+        return np.where(np.abs(values - whole) <= SAME, whole, values)
+
+    @cached_property
+    def sums(self) -> sparse.csr_array:
+        """One row per cell of a margin: minus that cell, plus the cells that it is the sum of."""
+        from scipy import sparse
+
+        rows, columns, signs, count = [], [], [], 0
+        for members, margin, into in self._nested():
+            cells, size = self.tables[members].size, self.tables[margin].size
+            rows += [count + into, count + np.arange(size)]
+            columns += [self.starts[members] + np.arange(cells), self.starts[margin] + np.arange(size)]
+            signs += [np.ones(cells), -np.ones(size)]
+            count += size
+        parts = [np.concatenate(p) if p else np.zeros(0) for p in (signs, rows, columns)]
+        return sparse.csr_array((parts[0], (parts[1], parts[2])), shape=(count, self.size))
+
+    def _nested(self) -> Iterator[tuple[Members, Members, IntArray]]:
+        """Tables, their margins with one attribute less, and the cell of the margin that each cell belongs to."""
+        for members, table in self.tables.items():
+            for axis in range(len(members)):
+                margin = members[:axis] + members[axis + 1 :]
+                shape = np.asarray(table).shape
+                smaller = np.arange(prod(shape[:axis] + shape[axis + 1 :])).reshape(shape[:axis] + shape[axis + 1 :])
+                yield members, margin, np.broadcast_to(np.expand_dims(smaller, axis), shape).ravel()
+
+    def solved(self, wider: int, seconds: float) -> Rounded | None:
+        """The closest tables that add up, or None where there are none (or none was found in time)."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        down = np.floor(self.values)
+        low, high = down - wider, np.where(self.values == down, down, down + 1) + wider
+        if self.nonnegative:
+            low, high = np.maximum(low, 0), np.maximum(high, 0)
+        cost, rules = self._costs(wider, down)
+        more = len(cost) - self.size
+        result = milp(
+            cost,
+            constraints=[LinearConstraint(*rule) for rule in rules],
+            bounds=Bounds(np.concatenate([low, np.zeros(more)]), np.concatenate([high, np.full(more, np.inf)])),
+            integrality=np.concatenate([np.ones(self.size), np.zeros(more)]),
+            options={"time_limit": seconds},
+        )
+        if result.status not in (OPTIMAL, TIME_LIMIT) or result.x is None:
+            return None
+        return self._checked(np.rint(result.x[: self.size]).astype(np.int64), wider, result.status == OPTIMAL)
+
+    def _costs(self, wider: int, down: Array) -> tuple[Array, list[tuple[sparse.csr_array, Array, Array]]]:
+        """What a multiple costs. Between two neighbours that is linear; further away, distances are variables."""
+        from scipy import sparse
+
+        zeros = np.zeros(self.sums.shape[0])
+        if not wider:
+            return 1 - 2 * (self.values - down), [(self.sums, zeros, zeros)] if len(zeros) else []
+        eye, none = sparse.eye_array(self.size, format="csr"), sparse.csr_array(self.sums.shape)
+        adding = sparse.hstack([self.sums, none], format="csr")
+        above, below = (sparse.hstack([sign * eye, -eye], format="csr") for sign in (1, -1))
+        free = np.full(self.size, -np.inf)
+        rules = [(adding, zeros, zeros), (above, free, self.values), (below, free, -self.values)]
+        return np.concatenate([np.zeros(self.size), np.ones(self.size)]), rules
+
+    def _checked(self, multiples: IntArray, wider: int, proven: bool) -> Rounded | None:
+        """The result as tables, if its sums are right in integers."""
+        tables = {
+            members: self.base
+            * multiples[start : start + self.tables[members].size].reshape(self.tables[members].shape)
+            for members, start in self.starts.items()
+        }
+        for members, margin, _ in self._nested():
+            (axis,) = (k for k, a in enumerate(members) if a not in margin)
+            if not np.array_equal(tables[members].sum(axis=axis), tables[margin]):
+                return None
+        return Rounded(tables, wider, proven)

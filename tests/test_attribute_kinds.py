@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
-from leastnoise.domain.attributes import Values
+from leastnoise.domain.attributes import Attribute, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.release.queries.language import parse
 from leastnoise.workload.families import FAMILIES
 from leastnoise.workload.known import Known
 from leastnoise.workload.spec import load_spec, parse_spec
@@ -242,3 +243,137 @@ def test_workloads_on_unknown_values_are_stored():
     again = workload_from_json(json.loads(json.dumps(workload_to_json(workload))))
     assert again == workload
     assert again.queries == workload.queries
+
+
+# --- dates ------------------------------------------------------------------------------------------------------------
+
+WITH_DATES = """
+attributes:
+  date: {dates: {from: 2015-01-01, to: 2016-12-31, by: day}, format: "%d.%m.%Y", missing: unknown}
+  hour: {dates: {by: hour of day}, column: time, missing: drop}
+  town: {values: [Oslo, Bergen], trim: true, fold: true, missing_values: ["", n/a], missing: unknown}
+workload:
+  - {queries: nodes, on: date}
+  - {queries: marginal, on: [hour, town]}
+privacy: {mu: 4000}
+"""
+
+
+@pytest.fixture(scope="module")
+def dated():
+    rng = np.random.default_rng(7)
+    rows = 3000
+    days = pd.to_datetime("2015-01-01") + pd.to_timedelta(rng.integers(0, 731, rows), unit="D")
+    frame = pd.DataFrame(
+        {
+            "date": pd.Series(days).dt.strftime("%d.%m.%Y").where(rng.random(rows) < 0.9, None),
+            "time": days + pd.to_timedelta(rng.integers(0, 86_400, rows), unit="s"),
+            "town": rng.choice(["Oslo", " OSLO", "bergen ", "", "N/A"], rows),
+        }
+    )
+    spec = parse_spec(WITH_DATES)
+    release = plan_spec(spec).run(frame, rules=spec.rules)
+    return frame.assign(day=pd.Series(days).where(frame.date.notna())), release
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("question", "condition"),
+    [
+        ("date between '2015-03-01' and '2015-03-31'", lambda f: f.day.dt.strftime("%Y-%m") == "2015-03"),
+        ("date between '2015-03' and '2015-Q2'", lambda f: (f.day >= "2015-03-01") & (f.day < "2015-07-01")),
+        ("date = '2015-03'", lambda f: f.day.dt.strftime("%Y-%m") == "2015-03"),
+        ("date = '2015-03-04'", lambda f: f.day == "2015-03-04"),
+        ("date = 2016", lambda f: f.day.dt.year == 2016),
+        ("date.year = 2016", lambda f: f.day.dt.year == 2016),
+        ("2015 < date.year", lambda f: f.day.dt.year == 2016),
+        ("date.quarter in ('2015-Q4', '2016-Q1')", lambda f: (f.day >= "2015-10-01") & (f.day < "2016-04-01")),
+        ("date.year != 2016", lambda f: f.day.dt.year != 2016),
+        ("date > '2016-06'", lambda f: f.day >= "2016-07-01"),
+        ("date >= '1999-01-01'", lambda f: f.day.notna()),
+        ("date <= '2015-12-31'", lambda f: f.day.dt.year == 2015),
+        ("date = 'unknown'", lambda f: f.day.isna()),
+        ("date under '2015-Q1'", lambda f: f.day < "2015-04-01"),
+        ("hour >= 22 and town = 'Oslo'", lambda f: (f.time.dt.hour >= 22) & f.town.isin(["Oslo", " OSLO"])),
+        ("town = 'unknown'", lambda f: f.town.isin(["", "N/A"])),
+    ],
+)
+def test_questions_about_dates(dated, question, condition):
+    frame, release = dated
+    assert round(release.ask(question).value) == int(condition(frame).sum())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("date = '2015-02-30'", "'2015-02-30' is no date; write '2015-01-01', '2015-01', '2015-Q1', '2015'"),
+        ("date = '2017'", "'2017' is not among the dates of 'date', 2015-01-01 to 2016-12-31"),
+        ("date.month = 3", "3 is no month; write for example '2015-01'"),
+        ("date.yeer = 2015", "no level 'yeer' in this hierarchy; its levels are all, year, quarter, month, day"),
+        ("hour.year = 2015", "'hour' has no hierarchy, so it has no levels; leave the dot out"),
+        ("date.year = '2015-Q1'", "'2015-Q1' is no year; write for example '2015'"),
+    ],
+)
+def test_what_is_no_date_is_refused(dated, question, line):
+    with pytest.raises(LeastnoiseError) as error:
+        dated[1].ask(question)
+    assert line in str(error.value)
+
+
+def test_days_within_months_are_refused():
+    domain = ln.Domain.of(date=ln.dates("2015-01-01", "2015-12-31", by="month"))
+    with pytest.raises(LeastnoiseError, match="'2015-03-05' lies inside 2015-03; ask for whole ones of these"):
+        parse(domain, "date < '2015-03-05'")
+    assert parse(domain, "date < '2015-03-01'").domain == domain
+
+
+@pytest.mark.long
+def test_tables_by_level_of_dates(dated, tmp_path):
+    frame, release = dated
+    table = release.table("date", levels={"date": "year"})
+    assert table["date"].tolist() == ["2015", "2016", "unknown"]
+    years = frame.day.dt.year
+    assert np.rint(table["count"]).tolist() == [(years == 2015).sum(), (years == 2016).sum(), years.isna().sum()]
+    assert len(release.table("date", levels={"date": "month"})) == 25
+    release.save(tmp_path / "release")
+    again = ln.load(tmp_path / "release")
+    assert again.domain == release.domain
+    assert again.ask("date.year = 2016") == release.ask("date = '2016'")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "{dates: {from: 2015-01-01}}",
+            "dates needs 'to'; write for example {from: 2015-01-01, to: 2025-12-31, by: month}",
+        ),
+        (
+            "{dates: {from: 2015-01-32, to: 2016-01-01}}",
+            "attribute 'a': the first day '2015-01-32' is no date; write it as",
+        ),
+        ("{dates: {from: 2016-01-01, to: 2015-01-01}}", "attribute 'a': no day lies from 2016-01-01 to 2015-01-01"),
+        ("{dates: {from: 2015-01-01, to: 2016-01-01, by: weak}}", "unknown by 'weak'; did you mean 'week'?"),
+        ("{dates: {frm: 2015-01-01, to: 2016-01-01}}", "unknown key 'frm' in dates; did you mean 'from'?"),
+        ("{dates: {by: hour of day}, zone: Mars}", "attribute 'a': 'Mars' is no time zone"),
+        ("{range: [0, 9], fold: true}", "unknown key 'fold' in an attribute with 'range'"),
+        ("{values: [a, A], fold: true}", "two values of 'a' are 'a' when trimmed or folded; keep one"),
+        ("{values: [a], trim: maybe}", "trim is 'maybe'; write for example trim: true"),
+        ("{values: [a], missing_values: []}", "missing_values is empty; write for example ['', NA, -99]"),
+    ],
+)
+def test_bad_dates_and_readings_are_refused(text, line):
+    assert message(one_attribute(text)).startswith(f"s.yaml line 2: {line}")
+
+
+@pytest.mark.parametrize("by", ["day", "week", "month", "quarter", "year", "hour of day", "day of week"])
+def test_dates_are_stored_and_their_values_are_found(by):
+    days = {} if "of" in by.split() else {"first": "2015-12-20", "last": "2017-01-05"}
+    for values in (ln.dates(**days, by=by), ln.or_unknown(ln.dates(**days, by=by))):
+        attribute = Attribute("a", values)
+        assert Attribute.from_json(json.loads(json.dumps(attribute.to_json()))) == attribute
+        known = range(attribute.known)
+        assert [attribute.code(attribute.value(code)) for code in known] == list(known)
+        assert [attribute.code(values.shown(code)) for code in known] == list(known)
+        assert [int(values.read([attribute.value(code)])[0]) for code in known] == list(known)

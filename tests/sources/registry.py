@@ -95,6 +95,7 @@ def postgres_table(given: pa.Table) -> str:
     name = f"people{next(_NUMBERS)}"
     kinds = {"string": "text", "int64": "bigint", "int32": "int", "int16": "smallint", "double": "double precision"}
     kinds |= {"float": "real", "decimal128(12, 2)": "numeric(12, 2)", "date32[day]": "date", "bool": "boolean"}
+    kinds |= {"timestamp[us]": "timestamp", "timestamp[us, tz=UTC]": "timestamptz"}
     columns = ", ".join(f"{sql_name(field.name)} {kinds[str(field.type)]}" for field in given.schema)
     with psycopg.connect(**postgres.server().login) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {name} ({columns})")

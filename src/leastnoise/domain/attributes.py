@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.domain.bins import Bins, bins
+from leastnoise.domain.dates import Dates, Timed, dates
 from leastnoise.domain.encoding import Encoding, Scalar, plain
 from leastnoise.domain.forms import Spec, encoding_of, or_unknown, read_values
 from leastnoise.domain.hierarchies import Hierarchy, hierarchy
@@ -24,6 +25,7 @@ __all__ = [
     "UNKNOWN",
     "Attribute",
     "Bins",
+    "Dates",
     "Domain",
     "Encoding",
     "Hierarchy",
@@ -33,8 +35,10 @@ __all__ = [
     "Scalar",
     "Sized",
     "Spec",
+    "Timed",
     "Values",
     "bins",
+    "dates",
     "hierarchy",
     "labelled",
     "or_unknown",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from leastnoise.domain.bins import Bins, UnequalBins
+from leastnoise.domain.dates import dates
 from leastnoise.domain.encoding import Encoding, Scalar
 from leastnoise.domain.hierarchies import Hierarchy, with_leaf
 from leastnoise.domain.listed import Labelled, Values, labelled
@@ -60,6 +61,11 @@ def read_values(data: Mapping[str, Any]) -> Encoding:
             return UnequalBins(tuple(data["edges"]), tuple(data["labels"]), bool(data["open_ended"]))
         case "labelled":
             return Labelled(tuple(data["labels"]), bool(data["ordered"]), tuple(map(tuple, data["keys"])))
+        case "dates":
+            result = dates(data["from"], data["to"], data["by"])
+            return or_unknown(result) if data.get("unknown") is True else result
+        case "cycle":
+            return dates(by=data["by"])
         case "or_unknown":
             return or_unknown(read_values(data["base"]))
         case "sized":

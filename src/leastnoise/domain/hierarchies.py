@@ -173,8 +173,8 @@ def hierarchy(source: Source, *, digits: Sequence[int] | None = None, levels: Se
     if digits is not None:
         return _from_codes(list(source), digits, named)
     if isinstance(source, Mapping):
-        return _from_paths(list(_nested(source)), named)
-    return _from_paths(list(source), named)
+        return from_paths(list(_nested(source)), named)
+    return from_paths(list(source), named)
 
 
 def _from_codes(codes: Sequence[Any], digits: Sequence[int], levels: Sequence[str]) -> Hierarchy:
@@ -195,7 +195,8 @@ def _nested(below: Mapping[Any, Any], above: tuple[Any, ...] = ()) -> Iterator[t
             raise LeastnoiseError(f"below {label!r} stands {inside!r}; write a list of leaves, such as [a, b]")
 
 
-def _from_paths(paths: Sequence[Any], levels: Sequence[str]) -> Hierarchy:
+def from_paths(paths: Sequence[Any], levels: Sequence[str]) -> Hierarchy:
+    """From labels from the top down to each leaf, and the names of the levels with the root's, or none."""
     for path in paths:
         if isinstance(path, str) or not isinstance(path, Sequence):
             raise LeastnoiseError(f"{path!r} is no path; write labels from the top down to a leaf, such as [north, a]")
@@ -256,7 +257,7 @@ def _from_file(path: Path, digits: Sequence[int] | None, levels: Sequence[str] |
             return _from_parents(header, rows, () if levels is None else [ROOT, *levels])
         paths = [_path(row) for row in rows]
         names = header if levels is None else list(levels)
-        return _from_paths(paths, [ROOT, *names[: max(map(len, paths), default=0)]])
+        return from_paths(paths, [ROOT, *names[: max(map(len, paths), default=0)]])
     except LeastnoiseError as error:
         raise LeastnoiseError(f"{path.name}: {error}") from None
 

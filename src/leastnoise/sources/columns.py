@@ -12,11 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leastnoise._types import IntArray
-from leastnoise.domain.attributes import Bins
+from leastnoise._types import Array, IntArray
+from leastnoise.domain.attributes import Bins, Timed
 from leastnoise.domain.encoding import as_floats
 from leastnoise.errors import DataError
-from leastnoise.sources.kinds import Kind, check_id, check_kind, truth
+from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, truth
+from leastnoise.sources.moments import numbers_of_objects, numbers_of_times
 from leastnoise.sources.source import as_array
 from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
 
@@ -37,7 +38,7 @@ def as_column(values: Any, name: str) -> Column:
         array = as_array(values, f"the column {name!r}")
         if array.ndim != 1:
             raise DataError(f"the column {name!r} must have one axis, the rows")
-        return array
+        return pa.array(array) if array.dtype.kind == "M" else array
     return _objects(values)
 
 
@@ -50,6 +51,8 @@ def declared_kind(values: Any) -> Kind | None:
     if hasattr(values, "to_arrow"):  # Polars
         return kind_of(values[:0].to_arrow().type)
     if isinstance(values, np.ndarray):
+        if values.dtype.kind == "M":
+            return kind_of(pa.array(values[:0]).type)
         return None if values.dtype == object else _KINDS.get(values.dtype.kind, "unknown")
     return None
 
@@ -140,6 +143,8 @@ def kind_of(kind: pa.DataType) -> Kind:
         ("decimal", types.is_decimal),
         ("text", lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t)),
         ("date", types.is_date),
+        ("instant", lambda t: types.is_timestamp(t) and t.tz is not None),
+        ("timestamp", types.is_timestamp),
         ("nothing", types.is_null),
     ]
     return next((name for name, test in tests if test(kind)), "unknown")
@@ -166,6 +171,9 @@ def _find_arrow(coding: Coding, chunk: pa.Array) -> tuple[IntArray, npt.NDArray[
         return values, missing | chunk.is_null().to_numpy(False), x
     if kind == "nothing":
         return np.full(len(chunk), OUTSIDE), np.ones(len(chunk), dtype=bool), np.zeros(len(chunk))
+    if kind in TIMES and not pa.types.is_dictionary(chunk.type) and isinstance(coding.values, Timed):
+        x = numbers_of_times(coding.values, coding.reading, chunk)
+        return coding.values.at(x), chunk.is_null().to_numpy(False), x
     if kind == "text" and pa.types.is_string_view(chunk.type):
         chunk = chunk.cast(pa.large_string())
     words = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
@@ -175,22 +183,44 @@ def _find_arrow(coding: Coding, chunk: pa.Array) -> tuple[IntArray, npt.NDArray[
 
 
 def _find(coding: Coding, array: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[np.bool_], Any]:
+    if array.dtype.kind == "U":
+        array = array.astype(object)
     missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), dtype=bool)
+    if array.dtype.kind in "iuf":
+        for number in coding.reading.absent_numbers:
+            missing |= array == number
     if array.dtype == object:
-        missing = np.array([_is_missing(item) for item in array.tolist()], dtype=bool)
-        array = _objects([None if gap else _plain(item) for item, gap in zip(array.tolist(), missing, strict=True)])
+        array = _objects([None if _is_missing(item) else _clean(coding, item) for item in array.tolist()])
+        missing = np.array([item is None or coding.reading.is_absent(item) for item in array.tolist()], dtype=bool)
+        if isinstance(coding.values, Timed):
+            x = _times(coding, coding.values, array)
+            return coding.values.at(x), missing, x
         values = _find_objects(coding, array)
         x = as_floats(array)
     elif array.dtype.kind == "b":
         values, x = np.array([truth(coding, False), truth(coding, True)])[array.astype(np.int64)], as_floats(array)
     else:
-        values = coding.values.read(array)
+        values = coding.read_all(array)
         x = as_floats(array) if coding.clamp else array
     return values, missing, x
 
 
+def _clean(coding: Coding, item: Any) -> Any:
+    """An item of a list as it is looked up; dates stay dates where they are wanted."""
+    if isinstance(item, str):
+        return coding.reading.clean(item)
+    return item if isinstance(coding.values, Timed) else _plain(item)
+
+
+def _times(coding: Coding, values: Timed, array: npt.NDArray[Any]) -> Array:
+    for item in array.tolist():
+        if isinstance(item, datetime.datetime) and item.tzinfo is not None:
+            check_kind(coding, "instant")
+    return numbers_of_objects(values, coding.reading, array)
+
+
 def _find_objects(coding: Coding, array: npt.NDArray[Any]) -> IntArray:
-    values = coding.values.read(array)
+    values = coding.read_all(array)
     for k, item in enumerate(array.tolist()):
         if isinstance(item, bool):
             values[k] = truth(coding, item)
@@ -218,6 +248,8 @@ def ends(coding: Coding) -> tuple[float, float]:
     values = coding.values
     if isinstance(values, Bins):
         return values.low, values.high
+    if isinstance(values, Timed):
+        return float(values.edges[0]), float(values.edges[-1] - 1)
     return float(values.value(0)), float(values.value(values.size - 1))
 
 

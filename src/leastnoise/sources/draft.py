@@ -93,6 +93,8 @@ def _open(field: Field) -> tuple[str | None, str]:
     """What the type of a column says, and what is left to declare."""
     if field.kind == "unknown":
         return None, "it is neither number, text, date nor truth value"
+    if field.kind in ("timestamp", "instant"):
+        return None, "it has dates or times; write dates: {from: 2015-01-01, to: 2025-12-31, by: month} for it"
     if field.kind == "boolean":
         return "values: [false, true]", ""
     forms: dict[Kind, str] = {
@@ -106,7 +108,7 @@ def _open(field: Field) -> tuple[str | None, str]:
 
 def _looked(engine: Engine, field: Field, rows: str) -> tuple[str | None, str]:
     """What is in a column."""
-    if field.kind in ("unknown", "boolean"):
+    if field.kind in ("unknown", "boolean", "timestamp", "instant"):
         return _open(field)
     column = exp.to_identifier(field.identifier, quoted=True).sql(dialect="duckdb")
     if _is_number(engine, field.kind, column, rows):

@@ -32,6 +32,8 @@ _KINDS: dict[str, Kind] = {
     "DECIMAL": "decimal",
     "BOOLEAN": "boolean",
     "DATE": "date",
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp"),
+    "TIMESTAMP WITH TIME ZONE": "instant",
     '"NULL"': "nothing",
 }
 

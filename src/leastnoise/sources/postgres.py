@@ -21,6 +21,8 @@ _KINDS: dict[str, Kind] = {
     "numeric": "decimal",
     "bool": "boolean",
     "date": "date",
+    "timestamp": "timestamp",
+    "timestamptz": "instant",
 }
 
 

@@ -20,6 +20,8 @@ _KINDS: dict[str, Kind] = {
     "decimal": "decimal",
     "boolean": "boolean",
     "date": "date",
+    "timestamp": "instant",
+    "timestamp_ntz": "timestamp",
     "void": "nothing",
 }
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.attributes import Bins, Encoding, Values
+from leastnoise.domain.attributes import Bins, Encoding, Timed, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import ends
-from leastnoise.sources.kinds import Kind, check_id, check_kind, missing_column, texts, truth
+from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes
+from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of_parts, number_of_time
 from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
 
 Expression = Any  # the types within SQLGlot change between its versions
@@ -130,19 +131,32 @@ class Query:
     def _read(self, items: Iterable[int]) -> exp.Subquery:
         """Columns as they are, and as the text or the number that codes are found by."""
         columns: list[Expression] = []
+        computed: list[Expression] = []
         for k in items:
             field = self._field(self.codings[k].column)
             raw = _column(field.identifier)
             forms = {"r": raw, **self._forms(self.codings[k], field.kind, raw)}
             columns += [_named(form.copy(), f"{letter}{k}") for letter, form in forms.items()]
+            computed += self._computed(k, forms)
         if self.unit is not None:
             columns.append(_named(self._person(self.unit), _PERSON))
         rows = _plain_select(columns or [_named(_whole(0), "nothing")]).from_(self.table.copy(), copy=False)
+        if computed:
+            names = [_column(column.alias) for column in columns]
+            rows = _plain_select([*names, *computed]).from_(rows.subquery("parts", copy=False), copy=False)
         return rows.subquery("read", copy=False)
 
     def _person(self, unit: PrivacyUnit) -> Expression:
         field = self._field(unit.id)
         return self._text(_column(field.identifier), field.kind)
+
+    def _computed(self, k: int, forms: Mapping[str, Expression]) -> list[Expression]:
+        """What follows from the forms of a column."""
+        values = self.codings[k].values
+        if not isinstance(values, Timed) or "y" not in forms:
+            return []
+        parts = {name: _column(f"{name}{k}") for name in PARTS.values() if name in forms}
+        return [_named(number_of_parts(self.dialect, values, parts), f"x{k}")]
 
     def _coded(self, items: Sequence[int]) -> Expression:
         """Rows as codes."""
@@ -186,31 +200,52 @@ class Query:
         return exp.Anonymous(this="SHA256", expressions=[text])
 
     def _forms(self, coding: Coding, kind: Kind, raw: Expression) -> dict[str, Expression]:
-        """`t`, the text, and `x`, the number, where they are needed."""
-        values = coding.values
-        if isinstance(values, Values):
-            forms: dict[str, Expression] = {"t": self._text(raw, kind)} if kind in _TEXTS else {}
-            return forms | ({"x": _as_number(raw, kind)} if kind in _NUMBERS else {})
-        return {"x": _as_double(raw, kind) if isinstance(values, Bins) else _as_number(raw, kind)}
+        """`t`, the text, and `x`, the number, where they are needed; of dates in texts the parts."""
+        values, reading = coding.values, coding.reading
+        text = cleaned(self.dialect, reading, self._text(raw, kind))
+        if isinstance(values, Timed):
+            if kind in TIMES:
+                return {"x": number_of_time(self.dialect, values, reading, kind, raw)}
+            return {"t": text, **date_parts(self.dialect, reading, text)}
+        forms: dict[str, Expression] = {}
+        if kind in _TEXTS and (isinstance(values, Values) or reading.absent_texts):
+            forms["t"] = text
+        if not isinstance(values, Values):
+            forms["x"] = _as_double(raw, kind) if isinstance(values, Bins) else _as_number(raw, kind)
+        elif kind in _NUMBERS:
+            forms["x"] = _as_number(raw, kind)
+        return forms
 
     def _code_of(self, k: int, coding: Coding) -> Expression:
         kind = self._field(coding.column).kind
-        missing: Expression = _column(f"r{k}").is_(exp.null())
-        if kind in ("float", "decimal"):
-            missing = exp.or_(missing, self._is_nan(_column(f"x{k}")))
+        missing = exp.or_(*self._missing(k, coding, kind))
         coalesce = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), _whole(coding.outside)])
         return _cast(_case(missing, _whole(coding.missing), coalesce), "smallint" if coding.size < 2**15 else "bigint")
+
+    def _missing(self, k: int, coding: Coding, kind: Kind) -> list[Expression]:
+        """Conditions under which a value is missing."""
+        results: list[Expression] = [_column(f"r{k}").is_(exp.null())]
+        if kind in ("float", "decimal"):
+            results.append(self._is_nan(_column(f"x{k}")))
+        reading, timed = coding.reading, isinstance(coding.values, Timed)
+        if reading.absent_texts and kind in _TEXTS and not (timed and kind in TIMES):
+            results.append(_column(f"t{k}").isin(*map(self._literal, filter(_writable, sorted(reading.absent_texts)))))
+        if reading.absent_numbers and kind in _NUMBERS and not timed:
+            results.append(_column(f"x{k}").isin(*map(_number, reading.absent_numbers)))
+        return results
 
     def _ways(self, coding: Coding, kind: Kind, k: int) -> list[Expression]:
         """Ways to find the code, each of them NULL where it fails."""
         values, x = coding.values, _column(f"x{k}")
+        if isinstance(values, Timed):
+            return [_period(x, values), *([_clamped(x, coding)] if coding.clamp else [])]
         if isinstance(values, Values):
             if kind == "boolean":
                 yes, no = (_code_or_null(truth(coding, value)) for value in (True, False))
                 return [_case(_column(f"r{k}"), yes, no)]
             words = [(t.encode(), self._literal(t), c) for t, c in texts(coding) if _writable(t)]
             ways = [_one_of(_column(f"t{k}"), words)] if kind in _TEXTS else []
-            ways += [_one_of(x, _numbers(values, whole=kind == "integer"))] if kind in _NUMBERS else []
+            ways += [_one_of(x, _numbers(coding, whole=kind == "integer"))] if kind in _NUMBERS else []
             return [way for way in ways if way is not None]
         if isinstance(values, Bins):
             ways = [_bin(x, values)]
@@ -245,7 +280,7 @@ class Query:
 
 
 def _branches(values: Encoding) -> int:
-    if isinstance(values, Values):
+    if isinstance(values, Values) and not isinstance(values, Timed):
         return len(values.written)
     return values.size if isinstance(values, Bins) else 0
 
@@ -298,6 +333,10 @@ def _double(text: str) -> Expression:
     return _cast(exp.Literal.string(text), "double")
 
 
+def _number(number: float) -> Expression:
+    return _whole(number) if isinstance(number, int) else _double(repr(number))
+
+
 def _any(condition: Expression) -> Expression:
     return exp.func("COALESCE", exp.Max(this=_case(condition, _whole(1), _whole(0))), _whole(0))
 
@@ -334,10 +373,10 @@ def _writable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _numbers(values: Values, whole: bool) -> list[tuple[float, Expression, int]]:
+def _numbers(coding: Coding, whole: bool) -> list[tuple[float, Expression, int]]:
     """Listed numbers that a column of whole numbers, or of floats, can hold exactly."""
     results: list[tuple[float, Expression, int]] = []
-    for item, code in values.written:
+    for item, code in coding.written:
         if isinstance(item, str):
             continue
         if whole and abs(item) < 2**64 and item == int(item):  # no type of whole numbers goes further
@@ -358,6 +397,15 @@ def _bin(x: Expression, values: Bins) -> Expression:
     edges = [_double(repr(float(edge))) for edge in values.edges]
     inside = exp.and_(x.copy() >= edges[0], x.copy() <= edges[-1])
     return _case(inside, _search(x, edges[1:-1], _whole))
+
+
+def _period(x: Expression, values: Timed) -> Expression:
+    """The period that a number of days, hours or weekdays lies in."""
+    edges = values.edges.tolist()
+    if edges[-1] - edges[0] == len(edges) - 1:
+        return _offset(x, edges[0], len(edges) - 1, whole=True)
+    inside = exp.and_(x.copy() >= _whole(edges[0]), x.copy() < _whole(edges[-1]))
+    return _case(inside, _search(x, [_whole(edge) for edge in edges[1:-1]], _whole))
 
 
 def _search(x: Expression, cuts: Sequence[Expression], leaf: Callable[[int], Expression], first: int = 0) -> Expression:

@@ -12,11 +12,13 @@ from leastnoise.domain.attributes import (
     Integers,
     Values,
     bins,
+    dates,
     hierarchy,
     labelled,
     or_unknown,
     sized,
 )
+from leastnoise.domain.dates import CYCLES
 from leastnoise.domain.label_files import labels_from
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.fields import Missing, Names, NonEmpty, Number, Repeat, Text, TreeForm, Value, Whole, word
@@ -55,8 +57,12 @@ ListOrLabels = Annotated[
     | Annotated[dict[Value, Value], Field(min_length=1), Tag("#labels")],
     Discriminator(lambda data: "#labels" if isinstance(data, Mapping) else "#list"),
 ]
+PeriodName = Literal["day", "week", "month", "quarter", "year", "hour of day", "day of week"]
 OutsideName = Literal["error", "other", "clamp", "drop"]
 Outside = Annotated[OutsideName, word(*get_args(OutsideName))]
+
+
+RULES = {"column", "outside", "missing", "trim", "fold", "missing_values", "format", "zone"}
 
 
 class AttributeBase(Part):
@@ -67,6 +73,8 @@ class AttributeBase(Part):
     column: NonEmpty | None = None
     outside: Outside = "error"
     missing: Missing = "error"
+    trim: bool = False
+    missing_values: Annotated[list[Value], Field(min_length=1)] | None = None
 
     def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
@@ -80,7 +88,7 @@ class AttributeBase(Part):
 
     def rules(self) -> dict[str, Any]:
         """The rules that differ from the usual ones."""
-        return self.model_dump(include={"column", "outside", "missing"}, exclude_unset=True, exclude_none=True)
+        return self.model_dump(include=RULES, exclude_unset=True, exclude_none=True)
 
 
 class RangeAttribute(AttributeBase):
@@ -116,6 +124,7 @@ class ValuesAttribute(AttributeBase):
     example = "{values: [F, M]} or {values: {1: Male, 2: Female}}"
     values: ListOrLabels
     ordered: bool = False
+    fold: bool = False
 
     def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
@@ -131,6 +140,7 @@ class LabelsAttribute(AttributeBase):
     example = "{labels: codes.csv}"
     labels: NonEmpty
     ordered: bool = False
+    fold: bool = False
 
     def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
@@ -158,6 +168,7 @@ class HierarchyAttribute(AttributeBase):
     hierarchy: TreeForm
     digits: Annotated[list[Whole], Field(min_length=1)] | None = None
     levels: Names | None = None
+    fold: bool = False
 
     def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
@@ -167,13 +178,54 @@ class HierarchyAttribute(AttributeBase):
         return hierarchy(source, digits=self.digits, levels=self.levels)
 
 
-AttributePart = RangeAttribute | BinsAttribute | ValuesAttribute | LabelsAttribute | HierarchyAttribute | SizeAttribute
+class DatesPart(Part):
+    """The first and the last day, and the periods between them; or parts of every day or week, which need no days."""
+
+    called = "dates"
+    example = "{from: 2015-01-01, to: 2025-12-31, by: month}"
+    first: Annotated[Text | None, Field(alias="from")] = None
+    to: Text | None = None
+    by: Annotated[PeriodName, word(*get_args(PeriodName))] = "day"
+
+    @model_validator(mode="after")
+    def check_days(self) -> "DatesPart":
+        """Refuse periods without days."""
+        for key, value in {"from": self.first, "to": self.to}.items():
+            if value is None and self.by not in CYCLES:
+                raise LeastnoiseError(f"dates needs {key!r}; write for example {self.example}")
+        return self
+
+
+class DatesAttribute(AttributeBase):
+    """Dates by day, week, month, quarter or year, with the levels above; or hours of the day, days of the week."""
+
+    kind = "dates"
+    example = "{dates: {from: 2015-01-01, to: 2025-12-31, by: month}}"
+    dates: DatesPart
+    format: Text | None = None
+    zone: Text | None = None
+
+    def encoding(self, files: NamedFiles) -> Encoding:
+        """The values meant."""
+        return dates(self.dates.first, self.dates.to, self.dates.by)
+
+
+AttributePart = (
+    RangeAttribute
+    | BinsAttribute
+    | ValuesAttribute
+    | LabelsAttribute
+    | DatesAttribute
+    | HierarchyAttribute
+    | SizeAttribute
+)
 AnyAttribute = Annotated[
     Annotated[RangeAttribute, Tag("#range")]
     | Annotated[BinsAttribute, Tag("#bins")]
     | Annotated[ValuesAttribute, Tag("#values")]
     | Annotated[LabelsAttribute, Tag("#labels")]
+    | Annotated[DatesAttribute, Tag("#dates")]
     | Annotated[HierarchyAttribute, Tag("#hierarchy")]
     | Annotated[SizeAttribute, Tag("#size")],
-    key_kind("range", "bins", "values", "labels", "hierarchy", "size"),
+    key_kind("range", "bins", "values", "labels", "dates", "hierarchy", "size"),
 ]

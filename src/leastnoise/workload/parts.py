@@ -18,6 +18,11 @@ class Part(BaseModel):
     kind: ClassVar[str] = ""  # the key that tells this part from its siblings
     example: ClassVar[str] = ""
 
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """The keys that a user may write."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
     @model_validator(mode="before")
     @classmethod
     def check_keys(cls, data: object) -> object:
@@ -26,8 +31,8 @@ class Part(BaseModel):
             raise LeastnoiseError(f"{cls.called} is {shown(data)}; write for example {cls.example}")
         where = f"{cls.called} with {cls.kind!r}" if cls.kind in data else cls.called
         for key in data:
-            if key not in cls.model_fields:
-                raise UnknownKeyError(key, f"unknown key {shown(key)} in {where}; {hint(key, cls.model_fields)}")
+            if key not in cls.known_keys():
+                raise UnknownKeyError(key, f"unknown key {shown(key)} in {where}; {hint(key, cls.known_keys())}")
         return data
 
 

@@ -1,18 +1,36 @@
 """Where attributes are found in the data, and what becomes of values outside the domain and of missing ones."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Encoding, Integers, Scalar, Sized
+from leastnoise._types import IntArray
+from leastnoise.domain.attributes import (
+    Attribute,
+    Bins,
+    Dates,
+    Domain,
+    Encoding,
+    Integers,
+    Scalar,
+    Sized,
+    Timed,
+    Values,
+)
+from leastnoise.domain.listed import look_up
+from leastnoise.domain.reading import Reading
 from leastnoise.errors import DataError, LeastnoiseError
 
 Outside = Literal["error", "other", "clamp", "drop"]
 # What a value is coded as where it has no code. Rows with `DROPPED` are left out, the others are refused.
 OUTSIDE, MISSING, DROPPED = -1, -2, -3
+
+
+AS_IT_IS = Reading()
 
 
 @dataclass(frozen=True)
@@ -22,6 +40,10 @@ class Rules:
     `outside` is error, drop (the row), other (the value "other", which the domain must list) or clamp (the nearest end
     of an ordered number). `missing` is error, drop, or the value of the domain that stands for it.
 
+    Before values are looked up, `trim` takes spaces off the ends of texts, `fold` makes their letters small, and
+    `missing_values` are values that count as missing, such as "NA" or -99. `format` says how dates are written, and
+    `zone` in which time zone moments have their date.
+
     >>> Rules(column="AGE", outside="clamp", missing="drop")
     Rules(column='AGE', outside='clamp', missing='drop')
     """
@@ -29,6 +51,11 @@ class Rules:
     column: str | None = None
     outside: Outside = "error"
     missing: Scalar = "error"
+    trim: bool = field(default=False, repr=False)
+    fold: bool = field(default=False, repr=False)
+    missing_values: Sequence[Scalar] = field(default=(), repr=False)
+    format: str | None = field(default=None, repr=False)
+    zone: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -40,6 +67,7 @@ class Coding:
     outside: int = OUTSIDE
     missing: int = MISSING
     clamp: bool = False
+    reading: Reading = AS_IT_IS
 
     @property
     def size(self) -> int:
@@ -77,7 +105,26 @@ class Coding:
 
     def read(self, value: object) -> int:
         """The code of one value as it stands in the data, -1 where there is none."""
-        return int(self.attribute.values.read(_box(value))[0])
+        return int(self.read_all(_box(value))[0])
+
+    def read_all(self, values: npt.NDArray[Any]) -> IntArray:
+        """Codes of values of the data whose texts are clean, -1 where there is none."""
+        if self.reading.cleans and isinstance(self.values, Values):
+            return look_up(self._clean, values)
+        return self.values.read(values)
+
+    @cached_property
+    def _clean(self) -> dict[Scalar, int]:
+        return dict(self.written)
+
+    @property
+    def written(self) -> list[tuple[Scalar, int]]:
+        """Listed values as they are looked up, with their codes; none where values are not listed."""
+        values = self.values
+        if not isinstance(values, Values) or isinstance(values, Timed):
+            return []
+        clean = self.reading.clean
+        return [(clean(item) if isinstance(item, str) else item, code) for item, code in values.written]
 
     def check(self, outside: bool, missing: bool) -> None:
         """Refuse what no rule covers; says nothing of the values or how many there are."""
@@ -136,13 +183,43 @@ def coding(attribute: Attribute, rules: Rules) -> Coding:
     if rules.outside not in get_args(Outside):
         raise LeastnoiseError(f"outside {rules.outside!r} of {name!r} is no rule; use error, other, clamp or drop")
     if rules.outside == "clamp" and not _clampable(attribute):
-        raise LeastnoiseError(f"{name!r} cannot be clamped; only ranges, bins and ordered codes can, use other or drop")
+        raise LeastnoiseError(
+            f"{name!r} cannot be clamped; only ranges, bins, dates and ordered codes can, use other or drop"
+        )
     words = {"error": OUTSIDE, "clamp": OUTSIDE, "drop": DROPPED}
     outside = words[rules.outside] if rules.outside in words else _value(attribute, "other", "outside: other")
     words = {"error": MISSING, "drop": DROPPED}
     word = rules.missing if isinstance(rules.missing, str) else None
     missing = words[word] if word in words else _value(attribute, rules.missing, f"missing: {rules.missing}")
-    return Coding(attribute, column, outside, missing, rules.outside == "clamp")
+    result = Coding(attribute, column, outside, missing, rules.outside == "clamp", _reading(attribute, rules))
+    if result.reading.cleans:
+        _check_clean(result)
+    return result
+
+
+def _reading(attribute: Attribute, rules: Rules) -> Reading:
+    """How the column is read, if that fits the attribute."""
+    name, values = attribute.name, attribute.values.base
+    if rules.fold and (not isinstance(values, Values) or isinstance(values, Timed)):
+        raise LeastnoiseError(f"{name!r} has no listed texts to fold; leave 'fold' out")
+    if not isinstance(values, Timed) and (rules.format is not None or rules.zone is not None):
+        raise LeastnoiseError(f"{name!r} has no dates; leave 'format' and 'zone' out")
+    if isinstance(rules.missing_values, str) or not isinstance(rules.missing_values, Sequence):
+        raise LeastnoiseError(f"missing_values of {name!r} are a list, such as ['', NA, -99]")
+    try:
+        return Reading(rules.trim, rules.fold, tuple(rules.missing_values), rules.format, rules.zone)
+    except LeastnoiseError as error:
+        raise LeastnoiseError(f"attribute {name!r}: {error}") from None
+
+
+def _check_clean(coding: Coding) -> None:
+    """Refuse values that are the same once they are trimmed and folded."""
+    first: dict[Scalar, int] = {}
+    for text, code in coding.written:
+        if first.setdefault(text, code) != code:
+            raise LeastnoiseError(
+                f"two values of {coding.attribute.name!r} are {text!r} when trimmed or folded; keep one"
+            )
 
 
 def _box(value: object) -> npt.NDArray[np.object_]:
@@ -160,4 +237,4 @@ def _value(attribute: Attribute, value: object, rule: str) -> int:
 
 def _clampable(attribute: Attribute) -> bool:
     values = attribute.values.base
-    return isinstance(values, Integers | Bins) or (isinstance(values, Sized) and values.ordered)
+    return isinstance(values, Integers | Bins | Dates) or (isinstance(values, Sized) and values.ordered)

@@ -5,7 +5,7 @@
     condition := all { or all }
     all       := single { and single }
     single    := { not } ( "(" query ")" | true | false | comparison )
-    comparison:= name compare value
+    comparison:= name [. level] compare value                 date.year = 2016
                | value compare name [compare value]           such as 18 <= age < 30
                | name [not] between value and value           both ends included
                | name [not] in "(" value { , value } ")"
@@ -32,8 +32,9 @@ from leastnoise.release.queries.linear import (
     LinearQuery,
     Part,
     below,
-    code_of,
+    codes_of,
     fits,
+    on_level,
     quoted,
     quoted_name,
     through,
@@ -96,6 +97,7 @@ class _Name(NamedTuple):
     position: int
     attribute: Attribute
     token: Token
+    level: str | None = None  # of its hierarchy
 
 
 class Parser:
@@ -232,7 +234,7 @@ class Parser:
         if self._take("("):
             return self._inside(token)
         if token.kind in ("word", "name"):
-            return self._after(self._name())
+            return self._after(self._levelled())
         if self._ahead(1).text not in COMPARE and self._take("true", "false"):
             always = Condition(self.domain)
             return always if token.text == "true" else always.negated()
@@ -261,6 +263,21 @@ class Parser:
             position = self.domain.index(token.text if token.kind == "word" else unquoted(token.text))
             fits(self.domain, [position])
         return _Name(position, self.domain.attributes[position], token)
+
+    def _levelled(self) -> _Name:
+        """An attribute, maybe with a level of its hierarchy behind a dot, such as date.year."""
+        name = self._name()
+        if not self._take("."):
+            return name
+        token, values = self._ahead(), name.attribute.values
+        self.here += 1
+        if not isinstance(values, Hierarchy):
+            raise error_at(
+                name.token, f"{name.attribute.name!r} has no hierarchy, so it has no levels; leave the dot out"
+            )
+        with at(token):
+            values.level(token.text if token.kind != "name" else unquoted(token.text))
+        return name._replace(level=token.text if token.kind != "name" else unquoted(token.text))
 
     def _value(self) -> _Value:
         token = self._ahead()
@@ -304,7 +321,7 @@ class Parser:
         if first is None:
             factor = self._ahead(-1).kind == "number" and self._ahead().text != "*"
             raise self._expected("a comparison or *" if factor else "a comparison")
-        name = self._name()
+        name = self._levelled()
         compare = self._compare(name, _MIRRORED.get(first.text, first.text), value)
         second = self._take(*COMPARE)
         if second is None:
@@ -317,9 +334,9 @@ class Parser:
         if sign in _MIRRORED:
             self._check_order(name, sign)
             with at(value.token):
-                holds = _beyond(name.attribute, sign, value.value)
+                holds = _beyond(name.attribute, sign, on_level(name.attribute, name.level, value.value))
         else:
-            holds = _members(name.attribute, [value]) == (sign in ("=", "=="))
+            holds = _members(name, [value]) == (sign in ("=", "=="))
         return Condition.of(self.domain, name.position, holds)
 
     def _between(self, name: _Name) -> Condition:
@@ -328,10 +345,11 @@ class Parser:
         high = self._value()
         self._check_order(name, "between")
         with at(low.token):
-            start = below(name.attribute, ">=", low.value)
+            first = on_level(name.attribute, name.level, low.value)
+            start = below(name.attribute, ">=", first)
         with at(high.token):
             codes = np.arange(name.attribute.size)
-            stop = through(name.attribute, low.value, high.value, start)
+            stop = through(name.attribute, first, on_level(name.attribute, name.level, high.value), start)
         return Condition.of(self.domain, name.position, (codes >= start) & (codes < stop))
 
     def _in(self, name: _Name) -> Condition:
@@ -341,7 +359,7 @@ class Parser:
             values.append(self._value())
         if not self._take(")"):
             raise self._expected("',' or ')'")
-        return Condition.of(self.domain, name.position, _members(name.attribute, values))
+        return Condition.of(self.domain, name.position, _members(name, values))
 
     def _under(self, name: _Name) -> Condition:
         self.here += 1
@@ -364,9 +382,9 @@ def _beyond(attribute: Attribute, sign: str, value: Scalar) -> npt.NDArray[np.bo
     return codes < cut if sign in ("<", "<=") else (codes >= cut) & (codes < attribute.known)
 
 
-def _members(attribute: Attribute, values: Sequence[_Value]) -> npt.NDArray[np.bool_]:
-    holds = np.zeros(attribute.size, dtype=np.bool_)
+def _members(name: _Name, values: Sequence[_Value]) -> npt.NDArray[np.bool_]:
+    holds = np.zeros(name.attribute.size, dtype=np.bool_)
     for value, token in values:
         with at(token):
-            holds[code_of(attribute, value)] = True
+            holds[codes_of(name.attribute, value, name.level)] = True
     return holds

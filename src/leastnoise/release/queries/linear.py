@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.domain.attributes import UNKNOWN, Attribute, Bins, Domain, Scalar, Values
+from leastnoise.domain.attributes import UNKNOWN, Attribute, Bins, Dates, Domain, Hierarchy, Scalar, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.workload import finite
 
@@ -332,6 +332,34 @@ def code_of(attribute: Attribute, value: Scalar) -> int:
     return code
 
 
+def on_level(attribute: Attribute, level: str | None, value: Scalar) -> Scalar:
+    """A value as it is meant on a level of a hierarchy; refused where it is none of that level."""
+    values = attribute.values
+    if level is None or not isinstance(values, Hierarchy):
+        return value
+    if isinstance(values, Dates):
+        values.check_level(value, level)
+    elif values.node(value) not in values.across(level):
+        raise LeastnoiseError(f"{_shown(value)} is not on the level {level!r} of {attribute.name!r}")
+    return str(value)
+
+
+def codes_of(attribute: Attribute, value: Scalar, level: str | None = None) -> slice:
+    """The codes of one value; of a month, say, where days are counted, or of a node on a level of a hierarchy."""
+    values, value = attribute.values, on_level(attribute, level, value)
+    if level is not None and isinstance(values, Hierarchy) and not isinstance(values, Dates):
+        return slice(*values.under(value))
+    if not isinstance(values, Dates) or value == UNKNOWN:
+        code = code_of(attribute, value)
+        return slice(code, code + 1)
+    start, stop = values.span(value)
+    if start == stop:
+        raise LeastnoiseError(
+            f"{_shown(value)} is not among the dates of {attribute.name!r}, {values.first} to {values.last}"
+        )
+    return slice(start, stop)
+
+
 def _labelled(attribute: Attribute, bins: Bins, label: str) -> int:
     code = bins.labelled(label)
     if code is None:
@@ -345,6 +373,8 @@ def _labelled(attribute: Attribute, bins: Bins, label: str) -> int:
 def below(attribute: Attribute, sign: str, value: Scalar) -> int:
     """How many codes lie on the lower side of `attribute sign value`."""
     values, including = attribute.values.base, sign in ("<=", ">")
+    if isinstance(values, Dates):
+        return values.cut(value, including)
     number = _as_number(attribute, value)
     if number is None:
         return attribute.code(value) + including
@@ -373,7 +403,8 @@ def _bins_below(attribute: Attribute, bins: Bins, sign: str, number: float) -> i
 
 def through(attribute: Attribute, low: Scalar, high: Scalar, start: int) -> int:
     """Where `between low and high` stops; `start` is where it starts."""
-    bins, first, last = attribute.values.base, _as_number(attribute, low), _as_number(attribute, high)
+    bins = attribute.values.base
+    first, last = (None if isinstance(bins, Dates) else _as_number(attribute, end) for end in (low, high))
     in_order = first is None or last is None or first <= last
     if isinstance(bins, Bins) and in_order and last is not None and bins.low <= last < bins.high:
         code, left = _bin_of(bins, last), f"{quoted(low)} <= {quoted_name(attribute.name)}"

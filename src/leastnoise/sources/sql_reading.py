@@ -1,0 +1,114 @@
+"""Texts cleaned and dates read in SQL: the twin of `domain/reading.py` and `moments`."""
+
+from typing import Any
+
+from sqlglot import exp
+
+from leastnoise.domain.dates import Timed
+from leastnoise.domain.reading import CAPITALS, SMALL, SPACES, Reading
+from leastnoise.sources.kinds import Kind
+
+Expression = Any  # the types within SQLGlot change between its versions
+PARTS = {"Y": "y", "m": "m", "d": "d", "H": "h"}  # of a date in a text, and the columns that hold them
+_END = {"duckdb": "$", "postgres": "$", "spark": r"\z"}  # of the whole text; Java's $ stands before a line end, too
+
+
+def cleaned(dialect: str, reading: Reading, text: Expression) -> Expression:
+    """A text as it is looked up."""
+    if reading.trim:
+        text = exp.Trim(this=text, expression=literal(dialect, SPACES), position="BOTH")
+    if reading.fold:
+        text = exp.Anonymous(this="TRANSLATE", expressions=[text, *(literal(dialect, x) for x in (CAPITALS, SMALL))])
+    return text
+
+
+def literal(dialect: str, text: str) -> Expression:
+    """A text in a query."""
+    if dialect == "spark":  # which puts variables into the text of a query, and has escapes of its own
+        return _cast(exp.HexString(this=text.encode().hex()), "text")
+    return exp.Literal.string(text)
+
+
+def date_parts(dialect: str, reading: Reading, text: Expression) -> dict[str, Expression]:
+    """Year, month, day and hour of a text as whole numbers, NULL where it is no date or has none."""
+    letters = PARTS if reading.has_hours else {k: v for k, v in PARTS.items() if k != "H"}
+    return {name: _part(dialect, reading.pattern(letter), text.copy()) for letter, name in letters.items()}
+
+
+def _part(dialect: str, pattern: str, text: Expression) -> Expression:
+    whole = literal(dialect, f"^{pattern}{_END[dialect]}")
+    if dialect == "postgres":  # the first part in parentheses; others capture nothing
+        return _cast(exp.Anonymous(this="SUBSTRING", expressions=[text, whole]), "int")
+    found = exp.Anonymous(this="REGEXP_EXTRACT", expressions=[text, whole, exp.Literal.number(1)])
+    return _cast(exp.Anonymous(this="NULLIF", expressions=[found, exp.Literal.string("")]), "int")
+
+
+def number_of_parts(dialect: str, values: Timed, parts: dict[str, Expression]) -> Expression:
+    """The number that a date in parts is looked up by."""
+    y, m, d = (parts[name] for name in "ymd")
+    zero = exp.Literal.number(0)
+    leap = exp.or_(
+        exp.and_(_mod(y, 4).eq(zero), _mod(y, 100).neq(zero)),
+        _mod(y, 400).eq(zero),
+    )
+    february = exp.Case(ifs=[exp.If(this=leap, true=exp.Literal.number(29))], default=exp.Literal.number(28))
+    longest = exp.Case(
+        ifs=[
+            exp.If(this=m.copy().eq(2), true=february),
+            exp.If(this=m.copy().isin(4, 6, 9, 11), true=exp.Literal.number(30)),
+        ],
+        default=exp.Literal.number(31),
+    )
+    exists = exp.and_(y.copy() >= 1, exp.LTE(this=d.copy(), expression=longest))
+    if values.unit == "hour":
+        number: Expression = parts["h"].copy() if "h" in parts else exp.null()
+    else:
+        day = exp.Anonymous(this="MAKE_DATE", expressions=[y.copy(), m.copy(), d.copy()])
+        number = _of_day(dialect, values, day)
+    return exp.Case(ifs=[exp.If(this=exists, true=number)])
+
+
+def number_of_time(dialect: str, values: Timed, reading: Reading, kind: Kind, raw: Expression) -> Expression:
+    """The number that a date or a time is looked up by; NULL for those that are not finite."""
+    time = _local(dialect, reading.zone or "UTC", raw) if kind == "instant" else raw
+    if values.unit == "hour":
+        number: Expression = _cast(exp.Extract(this=exp.var("HOUR"), expression=time.copy()), "int")
+    else:
+        number = _of_day(dialect, values, time.copy() if kind == "date" else _cast(time.copy(), "date"))
+    if dialect == "spark":
+        return number
+    return exp.Case(ifs=[exp.If(this=exp.Anonymous(this="ISFINITE", expressions=[raw.copy()]), true=number)])
+
+
+def _local(dialect: str, zone: str, raw: Expression) -> Expression:
+    """The time on the clocks of a zone, at a moment."""
+    place = literal(dialect, zone)
+    if dialect != "spark":
+        return exp.AtTimeZone(this=exp.paren(raw.copy()), zone=place)
+    seconds = exp.Anonymous(this="UNIX_SECONDS", expressions=[raw.copy()])
+    span = exp.Anonymous(this="MAKE_DT_INTERVAL", expressions=[*[exp.Literal.number(0)] * 3, seconds])
+    start = _cast(exp.Literal.string("1970-01-01 00:00:00"), "timestamp_ntz")
+    utc = exp.Add(this=start, expression=span)
+    return exp.Anonymous(this="CONVERT_TIMEZONE", expressions=[exp.Literal.string("UTC"), place, utc])
+
+
+def _of_day(dialect: str, values: Timed, day: Expression) -> Expression:
+    start = _cast(exp.Literal.string("1970-01-01"), "date")
+    if dialect == "spark":
+        number: Expression = exp.Anonymous(this="DATEDIFF", expressions=[day, start])
+    else:
+        number = exp.paren(exp.Sub(this=day, expression=start))
+    return _weekday(number) if values.unit == "weekday" else number
+
+
+def _weekday(day: Expression) -> Expression:
+    """From 0, Monday; days before 1970 are negative."""
+    return _mod(_mod(exp.Add(this=day, expression=exp.Literal.number(3)), 7) + 7, 7)
+
+
+def _mod(x: Expression, by: int) -> Expression:
+    return exp.Mod(this=exp.paren(x.copy()), expression=exp.Literal.number(by))
+
+
+def _cast(expression: Expression, kind: str) -> Expression:
+    return exp.Cast(this=expression, to=exp.DataType.build(kind))

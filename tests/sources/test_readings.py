@@ -1,0 +1,270 @@
+"""Dates, trimmed and folded texts and missing values: every engine reads them alike, and as plain Python does."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from leastnoise.domain.attributes import Domain, bins, dates, or_unknown
+from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.sources import Rules, source_of
+from tests.engines import postgres, spark
+from tests.sources.registry import MARKS, postgres_table
+
+FIRST, LAST = date(1969, 12, 15), date(1972, 3, 10)
+TEXTS = ["1970-01-31", "1971-02-29", "1972-02-29", "1970-01-31 23:59", "1971-06-30T05:07:09.5", "1970-1-31", "", "no"]
+TEXTS += ["1970-01-31\n", "1970-01-31 24:00", "1970-13-01", "0000-01-01", "1969-12-14", "1972-03-11", "1970-06-31"]
+SLASHES = [
+    "31/1/1970",
+    "29/02/1971",
+    "29/2/1972",
+    "1/12/1970",
+    "01/12/1970",
+    "32/1/1970",
+    "1970/1/1",
+    "1/1/70",
+    "0/1/1970",
+]
+COLOURS = [
+    "Red",
+    " red",
+    "RED\t",
+    "grün",
+    "GRÜN ",
+    "ΩΜΈΓΑ",
+    "ωμέγα",
+    "Ждать",
+    "NA",
+    " na ",
+    "straße",
+    "STRASSE",
+    "x\u00a0",
+]
+BERLIN = ZoneInfo("Europe/Berlin")
+
+DOMAIN = Domain.of(
+    day=dates(FIRST, LAST),
+    week=or_unknown(dates(FIRST, LAST, by="week")),
+    month=dates(FIRST, LAST, by="month"),
+    quarter=dates(FIRST, LAST, by="quarter"),
+    hour=dates(by="hour of day"),
+    weekday=dates(by="day of week"),
+    local=dates(FIRST, LAST, by="year"),
+    local_hour=dates(by="hour of day"),
+    slashed=dates(FIRST, LAST, by="month"),
+    colour=or_unknown(["red", "GRÜN", "ωμέγα", "ЖДАТЬ", "straße"]),
+    pay=or_unknown(bins(-100, 100, count=4)),
+)
+RULES = {
+    "day": Rules(column="text", outside="drop", missing="drop", trim=True, missing_values=[""]),
+    "week": Rules(column="text", outside="drop", missing="unknown"),
+    "month": Rules(column="date", outside="clamp", missing="drop"),
+    "quarter": Rules(column="time", outside="drop", missing="drop"),
+    "hour": Rules(column="time", missing="drop"),
+    "weekday": Rules(column="date", missing="drop"),
+    "local": Rules(column="moment", outside="drop", missing="drop", zone="Europe/Berlin"),
+    "local_hour": Rules(column="moment", missing="drop", zone="Europe/Berlin"),
+    "slashed": Rules(column="slashes", outside="drop", missing="drop", format="%d/%m/%Y"),
+    "colour": Rules(outside="drop", missing="unknown", trim=True, fold=True, missing_values=["NA"]),
+    "pay": Rules(outside="drop", missing="unknown", missing_values=[-99, 7]),
+}
+
+
+def rows(rng: np.random.Generator, size: int = 400) -> pa.Table:
+    def pick(values, type_, nothing=0.1):
+        results = [values[k] for k in rng.integers(0, len(values), size)]
+        gaps = rng.random(size) < nothing
+        return pa.array([None if gap else value for value, gap in zip(results, gaps, strict=True)], type_)
+
+    days = [FIRST + timedelta(days=int(k)) for k in rng.integers(-40, 900, 60)]
+    times = [datetime(1970, 1, 1) + timedelta(seconds=int(k)) for k in rng.integers(-2_000_000, 70_000_000, 80)]
+    moments = [time.replace(tzinfo=UTC) for time in times]
+    moments += [datetime(1971, 12, 31, 23, k, tzinfo=UTC) for k in (0, 59)]  # another year in Berlin
+    return pa.table(
+        {
+            "text": pick(TEXTS, pa.string()),
+            "date": pick(days, pa.date32()),
+            "time": pick(times, pa.timestamp("us")),
+            "moment": pick(moments, pa.timestamp("us", "UTC")),
+            "slashes": pick(SLASHES, pa.string()),
+            "colour": pick(COLOURS, pa.string()),
+            "pay": pick([-100.0, -99.0, 0.0, 7.0, 99.5, 100.0, 101.0], pa.float64()),
+        }
+    )
+
+
+# --- a plain reading, value by value ----------------------------------------------------------------------------------
+
+
+def iso(text: str) -> datetime | None:
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?", text):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def in_days(day: date, name: Callable[[date], str], rule: str) -> str | None:
+    if FIRST <= day <= LAST:
+        return name(day)
+    return None if rule == "drop" else name(FIRST if day < FIRST else LAST)
+
+
+def month(day: date) -> str:
+    return f"{day:%Y-%m}"
+
+
+def plain(name: str, value: object) -> str | int | None:
+    """What the value is shown as; None where the row is dropped."""
+    match name:
+        case "day":
+            time = iso(value.strip()) if value is not None else None
+            return None if time is None else in_days(time.date(), date.isoformat, "drop")
+        case "week":
+            time = iso(value) if value is not None else None
+            week = lambda day: "{}-W{:02}".format(*day.isocalendar())  # noqa: E731
+            return "unknown" if value is None else None if time is None else in_days(time.date(), week, "drop")
+        case "colour":
+            text = None if value is None else value.strip(" \t\n\r\f\v").lower()
+            known = {"red": "red", "grün": "GRÜN", "ωμέγα": "ωμέγα", "ждать": "ЖДАТЬ", "straße": "straße"}
+            return "unknown" if text in (None, "na") else known.get(text)
+        case "pay":
+            shown = ["[-100, -50)", "[-50, 0)", "[0, 50)", "[50, 100]"]
+            outside = value is not None and abs(value) > 100
+            return "unknown" if value in (None, -99, 7) else None if outside else shown[min(int(value + 100) // 50, 3)]
+    if value is None:
+        return None
+    match name:
+        case "month":
+            return in_days(value, month, "clamp")
+        case "quarter":
+            quarter = lambda day: f"{day.year}-Q{(day.month + 2) // 3}"  # noqa: E731
+            return in_days(value.date(), quarter, "drop")
+        case "hour":
+            return value.hour
+        case "weekday":
+            return f"{value:%A}"
+        case "local":
+            return in_days(value.astimezone(BERLIN).date(), lambda day: str(day.year), "drop")
+        case "local_hour":
+            return value.astimezone(BERLIN).hour
+    try:
+        day = datetime.strptime(value, "%d/%m/%Y").date()
+    except ValueError:
+        return None
+    return in_days(day, month, "drop")
+
+
+def expected(table: pa.Table, name: str) -> list[int]:
+    values = DOMAIN[name].values
+    column = table.column(RULES[name].column or name).to_pylist()
+    shown = [plain(name, value) for value in column]
+    return [shown.count(values.shown(code)) for code in range(values.size)]
+
+
+def check(table: pa.Table, data: object, names: list[str]) -> None:
+    for name in names:
+        source = source_of(data, DOMAIN.project(name), rules={name: RULES[name]})
+        assert next(source.count([(0,)])).tolist() == expected(table, name), name
+
+
+# --- the engines ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(rng):
+    return rows(rng)
+
+
+def test_memory_reads_as_plain_python_does(table):
+    check(table, table, list(DOMAIN.names))
+    check(table, {name: table.column(name).to_pylist() for name in table.column_names}, list(DOMAIN.names))
+    check(table, table.to_pandas(), list(DOMAIN.names))
+
+
+def test_duckdb_reads_as_plain_python_does(table, tmp_path):
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    check(table, tmp_path / "rows.parquet", list(DOMAIN.names))
+
+
+def test_csv_files_read_as_plain_python_does(table, tmp_path):
+    texts = table.select(["text", "slashes", "colour", "pay"])
+    texts = texts.set_column(0, "text", pa.array([None if t == "" else t for t in texts["text"].to_pylist()]))
+    csv.write_csv(texts, tmp_path / "rows.csv")
+    check(texts, tmp_path / "rows.csv", ["day", "week", "slashed", "colour", "pay"])
+
+
+@pytest.mark.postgres
+@MARKS["PostgreSQL"][1]
+def test_postgresql_reads_as_plain_python_does(table):
+    check(table, postgres.server().uri(postgres_table(table)), list(DOMAIN.names))
+
+
+@pytest.mark.spark
+@MARKS["Spark"][1]
+@MARKS["Spark"][2]
+def test_spark_reads_as_plain_python_does(table):
+    from pyspark.sql.functions import col
+
+    frame = spark.session().createDataFrame(
+        table.drop_columns(["time"]).append_column("time", table["time"].cast("string"))
+    )
+    frame = frame.withColumn("time", col("time").cast("timestamp_ntz"))
+    check(table, frame, list(DOMAIN.names))
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "line"),
+    [
+        (
+            "local",
+            {"column": "moment"},
+            "the column 'moment' holds moments, whose date depends on the time zone; state it",
+        ),
+        ("hour", {"column": "date"}, "the column 'date' holds dates without a time, but 'hour' needs hours"),
+        (
+            "day",
+            {"column": "pay"},
+            "the column 'pay' holds no dates, but the values of 'day' are; cast it to date or text",
+        ),
+    ],
+)
+def test_columns_that_cannot_match_are_refused_before_they_are_read(table, tmp_path, name, rules, line):
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    for data in (table, tmp_path / "rows.parquet", {k: table.column(k) for k in table.column_names}):
+        with pytest.raises(DataError) as error:
+            source_of(data, DOMAIN.project(name), rules={name: rules})
+        assert line in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "rules", "line"),
+    [
+        (dates(FIRST, LAST), {"format": "%d/%m/%y"}, "'%y' in a format is not read; use %Y, %m, %d, %H, %M and %S"),
+        (dates(FIRST, LAST), {"format": "%m/%Y"}, "the format '%m/%Y' needs %Y, %m and %d, each once"),
+        (dates(FIRST, LAST), {"format": "%d(%m)%Y"}, "'(' in a format is not read"),
+        (
+            dates(FIRST, LAST),
+            {"zone": "Berlin"},
+            "'Berlin' is no time zone; write for example zone: Europe/Berlin, or UTC",
+        ),
+        (dates(FIRST, LAST), {"fold": True}, "'a' has no listed texts to fold; leave 'fold' out"),
+        (range(3), {"zone": "UTC"}, "'a' has no dates; leave 'format' and 'zone' out"),
+        (["F", "f"], {"fold": True}, "two values of 'a' are 'f' when trimmed or folded; keep one"),
+        (["F"], {"missing_values": "NA"}, "missing_values of 'a' are a list, such as ['', NA, -99]"),
+        (["F"], {"missing_values": [None]}, "missing_values has None; give texts or numbers"),
+    ],
+)
+def test_rules_that_mean_nothing_are_refused(spec, rules, line):
+    with pytest.raises(LeastnoiseError) as error:
+        source_of({"a": []}, Domain.of(a=spec), rules={"a": rules})
+    assert line in str(error.value)

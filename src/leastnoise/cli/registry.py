@@ -123,6 +123,13 @@ COMMANDS = (
         "leastnoise report out --out report.html",
     ),
     Entry(
+        "register",
+        "leastnoise.cli.commands.register:register",
+        "Write an entry for the OpenDP deployments registry and a dossier for NIST SP 800-226. "
+        "Costs no privacy, needs no data.",
+        "leastnoise register out --out registration",
+    ),
+    Entry(
         "synth",
         "leastnoise.cli.commands.synth:synth",
         "Write synthetic rows from a distribution fitted to a release. Costs no privacy, needs no data.",

@@ -154,10 +154,11 @@ class Model:
 
     def reweighted(self, factors: Sequence[tuple[int, Array]]) -> Model:
         """The model times factors, each spread over the axes of its clique."""
-        nodes = list(self.conditionals)
+        nodes, changed = list(self.conditionals), set[int]()
         for i, factor in factors:
-            nodes[i] = nodes[i] * factor
-        return self._normalized(nodes, {i for i, _ in factors})
+            nodes[i] = np.multiply(nodes[i], factor, out=nodes[i] if i in changed else None)
+            changed.add(i)
+        return self._normalized(nodes, changed)
 
     def _normalized(self, nodes: list[Array], changed: set[int]) -> Model:
         """Sum up from the leaves; what has not changed sums up to 1."""

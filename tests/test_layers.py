@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "leastnoise"
 FILES = sorted(SOURCE.rglob("*.py"))
 OTHERS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 LAYERS = (
-    "errors _types _lazy storage domain workload algebra strategies privacy noise planning "
+    "errors _types _lazy _progress storage domain workload algebra strategies privacy noise planning "
     "sources release estimate mechanisms local theory audit report cli"
 ).split()
 LONGEST_FILE = 500

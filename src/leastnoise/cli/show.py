@@ -9,6 +9,7 @@ from rich.text import Text
 
 from leastnoise.privacy.neighbours import Neighbours
 
+SHOWN = 20  # groups of a plan, unless all are asked for
 PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
 
@@ -39,14 +40,17 @@ def adaptive_summary(fields: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def show_plan(plan: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print the summary and the groups of a plan given as `Plan.to_json` gives it."""
+def show_plan(plan: Mapping[str, Any], console: Console | None = None, every: bool = False) -> None:
+    """Print the summary and the first groups, or every group, of a plan given as `Plan.to_json` gives it."""
     console = console or Console()
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     for line in summary(plan):
         console.print(Text(line), soft_wrap=True)
-    console.print(groups_table(plan["groups"]))
+    groups = plan["groups"] if every else plan["groups"][:SHOWN]
+    console.print(groups_table(groups))
+    if more := len(plan["groups"]) - len(groups):
+        console.print(Text(f"and {more:,} more groups; --groups shows all"), soft_wrap=True)
     console.print(Text(footer(plan)), soft_wrap=True)
 
 

@@ -6,12 +6,14 @@ Plans of every kind are mechanisms. A run checks, debits, measures, and only the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
 
+from leastnoise._progress import shown
 from leastnoise._types import Progress
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
@@ -110,6 +112,23 @@ class Mechanism(ABC, Generic[Published]):
     def to_json(self) -> dict[str, Any]:
         """The mechanism in numbers, as `leastnoise plan --json` prints it."""
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {shortened(self.domain.names)}; {self.cost}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: its text, which is short. All of it is escaped."""
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def shortened(names: Sequence[str], most: int = 6) -> str:
+    """Names, of which the first few stand for many.
+
+    >>> shortened("abcdefgh")
+    'a, b, c, d, e, f and 2 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
 
 def run_once(
     mechanism: Mechanism[Published],
@@ -139,7 +158,7 @@ def run_once(
     """
     from leastnoise.sources.convert import prepare
 
-    domain, cost = mechanism.domain, mechanism.cost
+    domain, cost, progress = mechanism.domain, mechanism.cost, shown(progress)
     mechanism.check()
     if tables is not None:
         _check_tables(tables, out, domain.names)

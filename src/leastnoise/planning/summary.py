@@ -12,6 +12,7 @@ from leastnoise.strategies import CirculantStrategy
 if TYPE_CHECKING:
     from leastnoise.mechanisms.tables.plan import Plan
 
+SHOWN = 12  # groups that a plan shows of itself
 ROUNDED_VALUES = 1_000  # of an attribute: up to here, rounding is quick
 
 
@@ -41,13 +42,16 @@ def percent_above(ratio: float) -> str:
     return f"{100 * (ratio - 1):.2g}%" if ratio - 1 >= 1e-6 else "0%"
 
 
-def summary(plan: Plan) -> str:
-    """A short table: error per group, floor, gap."""
+def summary(plan: Plan, most: int | None = None) -> str:
+    """A short table: error per group, of which at most so many are listed; floor, gap."""
+    groups = plan.groups()
+    left = 0 if most is None else max(len(groups) - most, 0)
     lines = [f"{'queries':>14}  {'rmse':>10}  {'max s.e.':>10}  what"]
     lines += [
         f"{g['queries']:>14,}  {number(g['rmse']):>10}  {number(g['max_std_error']):>10}  {g['family']} on {where(g)}"
-        for g in plan.groups()
+        for g in groups[: len(groups) - left]
     ]
+    lines += [f"{'':>14}  {'':>10}  {'':>10}  and {left:,} more groups, which details() lists"] if left else []
     lines.append(f"{plan.queries:>14,}  {number(plan.rmse):>10}  {number(plan.max_std_error):>10}  all")
     lines.append(
         f"{plan.unit}: {number(plan.value)}; "

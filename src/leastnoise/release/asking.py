@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from leastnoise._progress import shown
 from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import Answer, quantile
@@ -169,7 +170,7 @@ def ask_all(
     """
     texts, names = ([x] if isinstance(x, str) else list(x) for x in (questions, by))
     quantile(confidence)
-    asking = _Asking(release, minus, names, confidence, progress)
+    asking = _Asking(release, minus, names, confidence, shown(progress))
     alone = simultaneous and asking.plain and all(map(is_plain, texts))
     together = max(len(texts), 1) * len(asking.slices) if simultaneous and not alone else 1
     items = asking.all_at_once(texts) if alone else [asking.answered(text, together) for text in texts]

@@ -1,7 +1,8 @@
 """`leastnoise plan` and `leastnoise schema`."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,12 @@ from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.from_spec import method_of, plan_spec
+from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.tables.plan import Plan
+from leastnoise.privacy import Budget
+from leastnoise.release.release import Release
 from leastnoise.workload.schema import json_schema
-from leastnoise.workload.spec import Objective, load_spec
+from leastnoise.workload.spec import Objective, Spec, load_spec
 
 
 def plan(
@@ -24,6 +28,11 @@ def plan(
     baseline: Annotated[str | None, typer.Option(help="Baseline: search or uniform.")] = None,
     prior: Annotated[str | None, typer.Option("--prior", hidden=True, callback=renamed("--baseline"))] = None,
     objective: Annotated[str | None, typer.Option(help="Objective: sum, max or lr=4.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Epsilon, instead of the spec's budget; with --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta, instead of the one in the spec.")] = None,
+    mu: Annotated[float | None, typer.Option(help="Gaussian privacy mu, instead of the spec's budget.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Zero-concentrated privacy, instead of the spec's budget.")] = None,
+    groups: Annotated[bool, typer.Option("--groups", help="Show every group of queries, however many.")] = False,
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
     progress: Shown = None,
     files_from: FilesFrom = None,
@@ -34,7 +43,9 @@ def plan(
     """
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")
-    stated = load_spec(spec, files_from=files_from)
+    given_budget = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
+    budget = {name: value for name, value in given_budget.items() if value is not None}
+    stated = _with_budget(load_spec(spec, budgeted=not budget, files_from=files_from), budget)
     goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         method, reason = method_of(stated, progress=bar)
@@ -49,11 +60,32 @@ def plan(
     if as_json:
         typer.echo(json.dumps(fields, indent=2))
     else:
-        show = SHOWN.get(method)
-        show(fields) if show is not None else typer.echo(str(mechanism))
+        _show(mechanism, method, fields, groups)
 
 
-SHOWN: dict[str, Callable[[Mapping[str, Any]], None]] = {"plan": show_plan, "adaptive": show_adaptive}
+def _show(mechanism: Mechanism[Release], method: str, fields: Mapping[str, Any], groups: bool) -> None:
+    if method == "plan":
+        show_plan(fields, every=groups)
+    elif method == "adaptive":
+        show_adaptive(fields)
+    else:
+        typer.echo(str(mechanism))
+
+
+def _with_budget(spec: Spec, budget: Mapping[str, float]) -> Spec:
+    """The spec with another budget; what it protects stays, and so does its delta unless there is another."""
+    if not budget:
+        return spec
+    ways = [name for name in ("epsilon", "mu", "rho") if name in budget]
+    if len(ways) > 1:
+        raise LeastnoiseError(f"--{ways[0]} and --{ways[1]} state the budget twice; use one")
+    replaced = {"epsilon", "mu", "rho"} if ways else set()
+    replaced |= {"delta"} if ways and ways[0] != "epsilon" else set()
+    fields = {name: value for name, value in spec.budget_fields.items() if name not in replaced} | dict(budget)
+    if "epsilon" in fields and "delta" not in fields:
+        raise LeastnoiseError("--epsilon needs a delta; add --delta, for example --delta 1e-9")
+    Budget(**fields)  # refuses what is no budget
+    return replace(spec, budget_fields=fields)
 
 
 def parse_objective(text: str) -> Objective:

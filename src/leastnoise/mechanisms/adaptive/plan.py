@@ -37,7 +37,7 @@ from leastnoise.workload.store import workload_to_json
 FINEST = 10_000  # an even share of the budget divided by this must still be enough to measure with
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdaptivePlan(Mechanism[TableRelease]):
     """What an adaptive release is to do; `run` makes it.
 

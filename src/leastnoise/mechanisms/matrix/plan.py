@@ -311,7 +311,7 @@ class MatrixPlan(Mechanism[MatrixRelease]):
         )
 
     def __repr__(self) -> str:
-        return f"<MatrixPlan of {self.queries:,} queries on {self.items:,} items; {self.cost}>"
+        return f"<{type(self).__name__} of {self.queries:,} queries on {self.items:,} items; {self.cost}>"
 
 
 def matrix_plan(

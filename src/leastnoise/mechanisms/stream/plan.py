@@ -14,7 +14,7 @@ from leastnoise.privacy.budget import Budget
 from leastnoise.strategies.norms_checks import Weights
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StreamPlan(MatrixPlan):
     """A matrix of queries of which each is answered as soon as its item has come.
 

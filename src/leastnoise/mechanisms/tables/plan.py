@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from leastnoise._progress import shown
 from leastnoise._types import Array, Progress
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
-from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism
+from leastnoise.mechanisms.mechanism import CELL_BYTES, FILE_BYTES, Mechanism, shortened
 from leastnoise.noise import RandomSource
 from leastnoise.planning import covariance, store, summary
 from leastnoise.planning.certificate import POLAR_VALUES, Floor
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Mechanism[TableRelease]):
     """A certified plan. `print(plan)` shows it; nothing in it depends on data.
 
@@ -250,7 +251,14 @@ class Plan(Mechanism[TableRelease]):
         return {**summary.document(self), "peak_memory_mb": peak_memory_mb()}
 
     def __str__(self) -> str:
+        return summary.summary(self, summary.SHOWN)
+
+    def details(self) -> str:
+        """The same as `print(plan)` shows, with every group of queries."""
         return summary.summary(self)
+
+    def __repr__(self) -> str:
+        return f"<Plan: {self.queries:,} queries on {shortened(self.domain.names)}; {self.budget}>"
 
     def explain(self) -> str:
         """The plan in words."""
@@ -343,7 +351,7 @@ def plan(
     solved = "fourier" if name == "embedding" else name
     request = Request(inner, solved, baseline, goal, bases or {}, gap, construct)
     with one_blas_thread():
-        _, outcome, floor = request.run(progress or no_progress)
+        _, outcome, floor = request.run(shown(progress) or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
         proof = "optimal" if max(workload.domain.shape) <= POLAR_VALUES else "fourier"  # floors by closed forms alone
         _, _, floor = replace(request, workload=workload, solver=proof, baseline="uniform").run(no_progress)

@@ -73,7 +73,7 @@ class SavedTree(Record):
     targets: list[Text | None] | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreePlan(Mechanism[TreeRelease]):
     """Noise for the leaves of trees, and the privacy it costs. It needs no data.
 

@@ -268,3 +268,61 @@ def test_rules_that_mean_nothing_are_refused(spec, rules, line):
     with pytest.raises(LeastnoiseError) as error:
         source_of({"a": []}, Domain.of(a=spec), rules={"a": rules})
     assert line in str(error.value)
+
+
+# --- more values than a query holds -----------------------------------------------------------------------------------
+
+CODES = 7_000
+MANY = Domain.of(
+    postcode={f"P{k:05}": f"district {k % 6_000}" for k in range(CODES)},
+    number=or_unknown([3 * k for k in range(CODES)]),
+    share=[k / 8 for k in range(CODES)],
+)
+MANY_RULES = {
+    "postcode": Rules(outside="drop", missing="drop", trim=True, fold=True),
+    "number": Rules(outside="drop", missing="unknown"),
+    "share": Rules(outside="drop", missing="drop"),
+}
+
+
+def many(rng: np.random.Generator, size: int = 300) -> pa.Table:
+    k = rng.integers(0, CODES + 100, (3, size))
+
+    def column(values: list[object]) -> pa.Array:
+        gaps = rng.random(size) < 0.1
+        return pa.array([None if gap else value for value, gap in zip(values, gaps, strict=True)])
+
+    postcodes = [f" p{x:05}" for x in k[0].tolist()]
+    numbers = (3 * k[1] + (k[1] % 9 == 0)).tolist()
+    return pa.table({"postcode": column(postcodes), "number": column(numbers), "share": column((k[2] / 8).tolist())})
+
+
+def check_many(data: object, table: pa.Table) -> None:
+    for name in MANY.names:
+        source, memory = (source_of(d, MANY.project(name), rules={name: MANY_RULES[name]}) for d in (data, table))
+        expected = next(memory.count([(0,)]))
+        assert next(source.count([(0,)])).tolist() == expected.tolist(), name
+        assert expected.sum() > 200
+
+
+def test_long_lists_are_joined_in_duckdb(rng, tmp_path):
+    table = many(rng)
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    csv.write_csv(table, tmp_path / "rows.csv")
+    check_many(tmp_path / "rows.parquet", table)
+    check_many(tmp_path / "rows.csv", table)
+
+
+@pytest.mark.postgres
+@MARKS["PostgreSQL"][1]
+def test_long_lists_are_joined_in_postgresql(rng):
+    table = many(rng)
+    check_many(postgres.server().uri(postgres_table(table)), table)
+
+
+@pytest.mark.spark
+@MARKS["Spark"][1]
+@MARKS["Spark"][2]
+def test_long_lists_are_joined_in_spark(rng):
+    table = many(rng)
+    check_many(spark.session().createDataFrame(table), table)

@@ -141,7 +141,8 @@ class _Table(_Held):
         self.engine, self.names = engine, list(engine.fields)
 
     def _query(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> Query:
-        return Query(self.engine.dialect, self.engine.table, self.engine.fields, tuple(how), unit)
+        engine = self.engine
+        return Query(engine.dialect, engine.table, engine.fields, tuple(how), unit, engine.mapping)
 
     def refuse(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> None:
         self._query(how, unit)

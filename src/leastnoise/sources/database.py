@@ -53,7 +53,7 @@ class Database:
         weakref.finalize(self, engine.close)
         checked_name(self.name)
         kind = Staged if engine.embedded and unit is not None else Query
-        query = kind(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit)
+        query = kind(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit, engine.mapping)
         object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
         object.__setattr__(self, "drops", may_drop(query.codings, unit))
         object.__setattr__(self, "_engine", engine)

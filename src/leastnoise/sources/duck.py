@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +16,9 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.sources.engine import Columns, failed, named_table, no_table
+from leastnoise.sources.engine import Columns, failed, mapped, named_table, no_table
 from leastnoise.sources.interruptible import stoppable
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
@@ -174,6 +176,12 @@ class DuckDB:
             if self._written and isinstance(error, duckdb.InvalidInputException):
                 raise DataError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
             raise failed(self.title, error, "check that the data is whole, and that memory and disk suffice")
+
+    def mapping(self, keys: Sequence[Scalar], codes: Sequence[int]) -> exp.Table:
+        """A table, seen by this connection alone, with the columns `key` and `code`."""
+        name = f"leastnoise_{uuid.uuid4().hex}"
+        self._connection.register(name, mapped(keys, codes))
+        return exp.table_(name, quoted=True)
 
     def close(self) -> None:
         """Let go of the connection, and of what it wrote aside."""

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
+import pyarrow as pa
 from sqlglot import exp
 
+from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.sql import Field
 
@@ -42,6 +44,9 @@ class Engine(Protocol):
     def run(self, sql: str) -> Iterator[Columns]:
         """Rows of whole numbers, some at a time, as columns."""
 
+    def mapping(self, keys: Sequence[Scalar], codes: Sequence[int]) -> exp.Table:
+        """A table, seen by this connection alone, with the columns `key` and `code`."""
+
     def close(self) -> None:
         """Let go of the connection."""
 
@@ -57,6 +62,14 @@ class Embedded(Engine, Protocol):
 
     def forget(self, *tables: str) -> None:
         """Remove temporary tables."""
+
+
+def mapped(keys: Sequence[Scalar], codes: Sequence[int]) -> pa.Table:
+    """Values and their codes, in the types that columns are compared in."""
+    kind = pa.string() if not keys or isinstance(keys[0], str) else pa.float64()
+    if keys and isinstance(keys[0], int):
+        kind = pa.int64() if all(abs(key) < 2**63 for key in keys if isinstance(key, int)) else pa.decimal128(20)
+    return pa.table({"key": pa.array(list(keys), kind), "code": pa.array(list(codes), pa.int64())})
 
 
 def failed(engine: str, error: BaseException, hint: str = "look for the cause in its own log") -> LeastnoiseError:

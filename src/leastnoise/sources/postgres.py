@@ -1,6 +1,7 @@
 """PostgreSQL, through psycopg."""
 
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from sqlglot import exp
 
 from leastnoise._lazy import optional
+from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
 from leastnoise.sources.kinds import Kind
@@ -70,6 +72,34 @@ class PostgreSQL:
             error = result
         if error is not None:
             raise failed(self.title, error)
+
+    def mapping(self, keys: Sequence[Scalar], codes: Sequence[int]) -> exp.Table:
+        """A temporary table with the columns `key` and `code`, made before the transaction that reads."""
+        name, failure = f"leastnoise_{uuid.uuid4().hex}", False
+        try:
+            self._connection.rollback()
+            self._connection.read_only = False
+            self._copy(name, keys, codes)
+            self._connection.commit()
+        except self._driver.Error:
+            self._connection.rollback()
+            failure = True
+        self._connection.read_only = True
+        if failure:  # outside of the handler, so that nothing of the server's message comes along
+            raise LeastnoiseError(
+                "PostgreSQL makes no temporary table for this user, which lists of more than 5,000 values need; "
+                "grant TEMPORARY on the database, or use fewer values"
+            )
+        return exp.table_(name, quoted=True)
+
+    def _copy(self, name: str, keys: Sequence[Scalar], codes: Sequence[int]) -> None:
+        kind = {str: "text", int: "numeric", float: "double precision"}[type(keys[0]) if keys else str]
+        with self._connection.cursor() as cursor:
+            cursor.execute(f'CREATE TEMPORARY TABLE {name} ("key" {kind}, "code" bigint)')
+            with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                for row in zip(keys, codes, strict=True):
+                    copy.write_row(row)
+            cursor.execute(f"ANALYZE {name}")
 
     def close(self) -> None:
         """Let go of the connection."""

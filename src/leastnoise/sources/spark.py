@@ -1,15 +1,16 @@
 """Apache Spark: a table, or a data frame of a running session."""
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
 
 from leastnoise._lazy import optional
+from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError
-from leastnoise.sources.engine import Columns, failed, named_table, no_table
+from leastnoise.sources.engine import Columns, failed, mapped, named_table, no_table
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
 
@@ -36,6 +37,7 @@ class Spark:
 
     def __init__(self, frame: Any) -> None:
         self._view = f"leastnoise_{uuid.uuid4().hex}"
+        self._maps: list[str] = []
         self._schema = frame.schema
         # Columns get plain names, because Spark would put variables into quoted ones.
         self._session = frame.sparkSession
@@ -72,10 +74,17 @@ class Spark:
         if error is not None:
             raise failed(self.title, error)
 
+    def mapping(self, keys: Sequence[Scalar], codes: Sequence[int]) -> exp.Table:
+        """A view of this session with the columns `key` and `code`."""
+        self._maps.append(f"leastnoise_{uuid.uuid4().hex}")
+        self._session.createDataFrame(mapped(keys, codes)).createOrReplaceTempView(self._maps[-1])
+        return exp.table_(self._maps[-1], quoted=True)
+
     def close(self) -> None:
-        """Forget the view; the session belongs to the user."""
+        """Forget the views; the session belongs to the user."""
         try:
-            self._session.catalog.dropTempView(self._view)
+            for view in (self._view, *self._maps):
+                self._session.catalog.dropTempView(view)
         except Exception:  # the session is gone, and its views with it
             return
 

@@ -4,13 +4,13 @@ Every expression here has a twin in memory (`columns`, `contribution_bounding`),
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.attributes import Bins, Encoding, Timed, Values
+from leastnoise.domain.attributes import Bins, Scalar, Timed, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
@@ -20,7 +20,7 @@ from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of
 from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
 
 Expression = Any  # the types within SQLGlot change between its versions
-MOST_BRANCHES = 5_000  # values or bins of an attribute in SQL
+MOST_BRANCHES = 5_000  # values of an attribute in a query; more are joined from a table
 _NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _TEXTS = ("text", "date", "written", "nothing")
 _NUMBERS = ("integer", "float", "decimal", "written")
@@ -48,15 +48,16 @@ class Query:
     fields: Mapping[str, Field]
     codings: tuple[Coding, ...]
     unit: PrivacyUnit | None = None
+    mapping: Callable[[Sequence[Scalar], Sequence[int]], exp.Table] | None = None  # makes a table to join
+    _maps: dict[str, exp.Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for coding in self.codings:
             check_kind(coding, self._field(coding.column).kind)
-            branches = _branches(coding.values)
-            if branches > MOST_BRANCHES:
+            if isinstance(coding.values, Bins) and coding.values.size > MOST_BRANCHES:
                 raise LeastnoiseError(
-                    f"{coding.attribute.name!r} has {branches:,} values, more than {MOST_BRANCHES:,} in a database; "
-                    "use fewer, or count in memory"
+                    f"{coding.attribute.name!r} has {coding.values.size:,} bins, more than {MOST_BRANCHES:,} in a "
+                    "database; use fewer, or count in memory"
                 )
         if self.unit is not None:
             check_id(self.unit.id, self._field(self.unit.id).kind)
@@ -133,22 +134,46 @@ class Query:
         columns: list[Expression] = []
         computed: list[Expression] = []
         for k in items:
-            field = self._field(self.codings[k].column)
-            raw = _column(field.identifier)
-            forms = {"r": raw, **self._forms(self.codings[k], field.kind, raw)}
+            place = self._field(self.codings[k].column)
+            raw = _column(place.identifier)
+            forms = {"r": raw, **self._forms(self.codings[k], place.kind, raw)}
             columns += [_named(form.copy(), f"{letter}{k}") for letter, form in forms.items()]
             computed += self._computed(k, forms)
         if self.unit is not None:
             columns.append(_named(self._person(self.unit), _PERSON))
         rows = _plain_select(columns or [_named(_whole(0), "nothing")]).from_(self.table.copy(), copy=False)
-        if computed:
+        joins = {name: self._map(k, name[0]) for k in items for name in self._joined(k)}
+        if computed or joins:
             names = [_column(column.alias) for column in columns]
+            computed += [_named(exp.column("code", table=f"m{name}", quoted=True), f"j{name}") for name in joins]
             rows = _plain_select([*names, *computed]).from_(rows.subquery("parts", copy=False), copy=False)
+        for name, table in joins.items():
+            same = exp.column(name, table="parts", quoted=True).eq(exp.column("key", table=f"m{name}", quoted=True))
+            aliased = exp.alias_(table.copy(), f"m{name}", table=True, quoted=True)
+            rows = rows.join(aliased, on=same, join_type="left", copy=False)
         return rows.subquery("read", copy=False)
 
+    def _joined(self, k: int) -> list[str]:
+        """Forms of a column whose values are too many to be written into a query, and are looked up in a table."""
+        coding, kind = self.codings[k], self._field(self.codings[k].column).kind
+        if self.mapping is None or kind == "boolean" or len(coding.written) <= MOST_BRANCHES:
+            return []
+        return [f"t{k}"] * (kind in _TEXTS) + [f"x{k}"] * (kind in _NUMBERS)
+
+    def _map(self, k: int, form: str) -> exp.Table:
+        """A table of values and codes in the database, made once."""
+        if f"{form}{k}" not in self._maps:
+            assert self.mapping is not None
+            coding, whole = self.codings[k], self._field(self.codings[k].column).kind == "integer"
+            texts_of = [(text, code) for text, code in texts(coding) if _writable(text)]
+            numbers = [(int(n) if whole else float(n), code) for n, _, code in _numbers(coding, whole)]
+            pairs: list[tuple[Scalar, int]] = [*texts_of] if form == "t" else [*numbers]
+            self._maps[f"{form}{k}"] = self.mapping([key for key, _ in pairs], [code for _, code in pairs])
+        return self._maps[f"{form}{k}"]
+
     def _person(self, unit: PrivacyUnit) -> Expression:
-        field = self._field(unit.id)
-        return self._text(_column(field.identifier), field.kind)
+        place = self._field(unit.id)
+        return self._text(_column(place.identifier), place.kind)
 
     def _computed(self, k: int, forms: Mapping[str, Expression]) -> list[Expression]:
         """What follows from the forms of a column."""
@@ -243,6 +268,8 @@ class Query:
             if kind == "boolean":
                 yes, no = (_code_or_null(truth(coding, value)) for value in (True, False))
                 return [_case(_column(f"r{k}"), yes, no)]
+            if joined := self._joined(k):
+                return [_column(f"j{name}") for name in joined]
             words = [(t.encode(), self._literal(t), c) for t, c in texts(coding) if _writable(t)]
             ways = [_one_of(_column(f"t{k}"), words)] if kind in _TEXTS else []
             ways += [_one_of(x, _numbers(coding, whole=kind == "integer"))] if kind in _NUMBERS else []
@@ -277,12 +304,6 @@ class Query:
 
     def _sql(self, query: exp.Select) -> str:
         return query.sql(dialect=self.dialect, copy=False)
-
-
-def _branches(values: Encoding) -> int:
-    if isinstance(values, Values) and not isinstance(values, Timed):
-        return len(values.written)
-    return values.size if isinstance(values, Bins) else 0
 
 
 def _select(columns: Sequence[Expression]) -> exp.Select:

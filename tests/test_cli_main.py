@@ -49,7 +49,7 @@ def test_a_release_is_saved_paid_for_and_told(capsys):
     assert second.startswith("RMSE ")
     assert third.startswith("spent epsilon ")
     assert third.endswith("for adding or removing one row")
-    assert fourth.startswith("left in the ledger: mu 1773 (entry 1)")
+    assert fourth.startswith("left in the ledger: mu 1773, 75% of the total (entry 1)")
     assert last == "look at it with: leastnoise report out"
     new_release = ln.Release.load("out")
     assert new_release.dataset == "people"
@@ -78,7 +78,8 @@ def test_a_release_as_json(capsys):
     code, out, _ = call(
         capsys, *"release small.yaml --data people.parquet --out two --ledger people.ledger --json".split()
     )
-    assert json.loads(out)["ledger"] == {"path": str(Path("people.ledger").absolute()), "entry": 1, "left": "mu 1773"}
+    book = {"path": str(Path("people.ledger").absolute()), "entry": 1, "left": "mu 1773", "left_percent": "75%"}
+    assert json.loads(out)["ledger"] == book
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
@@ -115,7 +116,7 @@ def test_tables_and_overwriting(capsys, format):
     book = ledger()
     code, out, err = release(capsys, "people.parquet", "--ledger", "people.ledger")
     assert (code, out) == (2, "")
-    assert err.endswith("out exists already; choose another name, or replace it with overwrite=True\n")
+    assert err.endswith("out exists already; choose another name, or replace it with --overwrite\n")
     assert book.entries() == []
     more = ["--ledger", "people.ledger", "--overwrite", "--tables", format]
     assert release(capsys, "people.parquet", *more)[0] == 0

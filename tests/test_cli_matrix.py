@@ -292,7 +292,7 @@ def test_the_ledger_is_debited(capsys):
     out, err = made(capsys, "--ledger", "visits.ledger", "--note", "first")
     assert err == ""
     assert "left in the ledger: mu" in out
-    again = ("release", spec(), "--data", "visits.csv", "--out", "b", "--ledger", "visits.ledger")
+    again = ("release", spec(), "--data", "visits.csv", "--out", "b", "--ledger", "visits.ledger", "--again")
     assert "is left" in fail(capsys, *again)
 
 
@@ -373,11 +373,12 @@ def test_mistakes_with_streams_are_told(capsys):
     call(capsys, "release", spec("prefix", *DAYS), "--out", "days")
     assert fail(capsys, "stream", "days", "x").startswith("a count is a whole number of 0 or more")
     assert fail(capsys, "stream", "days", "--close", "out").startswith("3 of 3 items have not come yet")
-    assert fail(capsys, "stream", "out") == "there is no stream out; open one with Stream(plan, folder=path)"
+    text = "there is no stream out; open one with leastnoise release and 'method: stream'"
+    assert fail(capsys, "stream", "out") == text
     for command in (["show"], ["report"], ["table"], ["ask"]):
         more = ["all"] if command == ["ask"] else []
         assert fail(capsys, *command, "days", *more) == (
-            "days is a stream; add to it with Stream.load(path), or close it to make a release"
+            "days is a stream; add to it with leastnoise stream, or close it to make a release"
         )
 
 

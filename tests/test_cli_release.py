@@ -197,7 +197,7 @@ def test_seeded_noise_is_told_on_stderr(seeded, command):
 @pytest.mark.parametrize("command", ["ask", "table"])
 def test_what_is_no_release_is_refused(command, capsys, tmp_path):
     path = tmp_path / "none"
-    assert fail(capsys, command, path, "age") == f"there is no release {path}; save one with release.save(path)"
+    assert fail(capsys, command, path, "age") == f"there is no release {path}; make one with leastnoise release"
     path.mkdir()
     assert "has no release.json" in fail(capsys, command, path, "age")
     (path / "release.json").write_text("{}")

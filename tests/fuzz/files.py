@@ -84,7 +84,8 @@ def _ledgers() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "people.ledger"
         book = ln.Ledger.create(path, ln.Budget(mu=2), "people")
-        book.finish(book.debit(ln.Budget(mu=1).cost_value, "f" * 64, note="first"), "0123456789abcdef")
+        book.finish(book.debit(ln.Budget(mu=1).cost_value, "f" * 64, note="first", who="ann"), "0123456789abcdef")
+        book.raise_total(ln.Budget(mu=3), "a second wave", who="bob")
         with sqlite3.connect(path) as connection:
             _undate(connection)
         connection.close()
@@ -121,7 +122,7 @@ def _ledger(trial: Trial) -> None:
         _forge(trial, path)
     trial.note(f"ledger {hashlib.sha256(path.read_bytes()).hexdigest()}")
     book = ln.Ledger.open(path, timeout=0.1)
-    book.entries(), book.spent, book.left
+    book.entries(), book.spent, book.left, book.raises(), book.first_total
     if rng.random() < 0.3:
         book.debit(ln.Budget(mu=0.1).cost_value, "e" * 64)
 

@@ -9,13 +9,13 @@ import numpy as np
 import leastnoise as ln
 from leastnoise.domain.tree import Tree
 from leastnoise.mechanisms.tree import tree_plan
-from tests.kills.kinds import COUNTS, DOMAIN, SMALL, Kind, Merge, NewLedger, Overwrite, Run
+from tests.kills.kinds import COUNTS, DOMAIN, SMALL, Kind, Merge, NewLedger, Overwrite, RaiseTotal, Run
 from tests.kills.streams import Close, Open, Steps
 from tests.kills.watch import Watched
 
 RUNS = (
     *("plan", "plan with tables", "survey", "aim", "matrix", "cascade", "cascade with exact counts"),
-    *("overwrite", "merge", "new ledger"),
+    *("overwrite", "merge", "new ledger", "raise"),
 )
 STREAMS = ("stream", "stream steps", "stream close")
 
@@ -37,6 +37,7 @@ def kinds() -> dict[str, Kind]:
         "overwrite": Overwrite(plan),
         "merge": Merge(uniform),
         "new ledger": NewLedger(),
+        "raise": RaiseTotal(),
         "stream": Open(totals),
         "stream steps": Steps(totals),
         "stream close": Close(totals),

@@ -164,6 +164,30 @@ class Merge(Kind):
 
 
 @dataclass(frozen=True)
+class RaiseTotal(Kind):
+    """A raise is in the ledger, whole and with its reason, or it is not; what was returned is."""
+
+    @property
+    def cost(self) -> Cost:
+        return SMALL.cost_value
+
+    def prepare(self, site: Site) -> None:
+        site.counter = len(Ledger.open(site.ledger).raises())
+
+    def act(self, site: Site, tell: Tell) -> None:
+        book = Ledger.open(site.ledger)
+        book.raise_total(Budget(rho=book.total.rho + 1), "a second wave", who="ann")
+
+    def settle(self, site: Site, before: Books, after: Books, new: Books, seen: Seen) -> None:
+        book = laws.opened(site.ledger)
+        raises = book.raises()
+        added = len(raises) - site.counter
+        hold("a raise is there or not", added in (0, 1))
+        hold("what was returned is there", added == 1 or not seen.returned)
+        hold("a ledger has its last total", book.total == (raises[-1].total if raises else LARGE))
+        hold("a raise has its reason", all((item.reason, item.who) == ("a second wave", "ann") for item in raises))
+
+
 class NewLedger(Kind):
     """A ledger that is being made is there with its total, or not at all; then it can be made again."""
 

@@ -61,6 +61,29 @@ def test_releases_of_one_ledger_stay_within_what_it_spent(tmp_path, budget, opti
     assert 0 < shift <= spent <= Fraction(18, 10) ** 2
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("change", ["add-remove", "replace"])
+def test_releases_with_different_bounds_share_a_ledger(tmp_path, change):
+    """Each release counts another number of rows of a person, and the person has more than some of them count."""
+    universe = people_of(["item"], [(0,), (3,), (9,)], {"p": 2, "r": 1, None: 1}, ((),))
+    total = ln.Budget(**LEDGERS, neighbours=change, rows_per_person=1)
+    outputs = []
+    for place, numbers in enumerate(universe.sets):
+        ledger = ln.Ledger.create(tmp_path / f"{place}", total, dataset="people")
+        values: list[int] = []
+        variances: list[Fraction] = []
+        for mechanism, rows in zip(KINDS, (1, 3, 2), strict=True):
+            plan = planned(mechanism, (("mu", 1), ("neighbours", change), ("rows_per_person", rows)))
+            options = {"rules": DROPPING["rules"], "unit": unit(rows, "drop"), "ledger": ledger}
+            with silent(None):
+                published = mechanism.publish(plan, universe.data(numbers), options, None)
+            values += published.values
+            variances += published.variances
+        outputs.append(Output(ledger.spent, tuple(values), tuple(variances)))
+    shift = worst(outputs, universe.pairs(total.neighbours)).shift
+    assert 0 < shift <= outputs[0].cost.mu_squared <= Fraction(18, 10) ** 2
+
+
 @pytest.mark.parametrize("budget", [ADDED, REPLACED, DROPPED])
 def test_exact_counts_are_not_added_to_other_promises(tmp_path, budget):
     """A row that replaces another changes an exact count: no cost covers that."""

@@ -60,6 +60,7 @@ def test_init_creates_the_ledger(path):
     assert result.stdout == (
         f"created {path} for the dataset 'people': "
         "epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row\n"
+        "it protects single rows; where a person can have several, make it with --protects people\n"
     )
     ledger = Ledger.open(path)
     assert (ledger.dataset, ledger.total) == ("people", Budget(epsilon=1, delta=1e-9))
@@ -91,7 +92,7 @@ def test_init_prints_json(path):
         ([], "a budget is epsilon and delta, or mu, or rho; got nothing"),
         (
             ["--epsilon", "1"],
-            "epsilon needs a delta, because Gaussian noise has no delta of zero; try delta=1e-9",
+            "epsilon needs a delta, because Gaussian noise has no delta of zero; try --delta 1e-9",
         ),
         (["--mu", "1", "--rho", "1"], "a budget is epsilon and delta, or mu, or rho; got mu, rho"),
         (["--mu", "0"], "mu must be a positive finite number, got 0.0"),
@@ -139,6 +140,7 @@ def test_show_json_is_the_ledger(ledger, path):
             "fingerprint": entry.fingerprint,
             "note": entry.note,
             "release": entry.release,
+            "who": "",
         }
 
 
@@ -148,19 +150,22 @@ def test_show_prints_a_table(ledger, path):
     assert result.stdout == shown(ledger)
     assert result.stdout.startswith(
         "dataset people: epsilon 1 and delta 1e-09 (mu 0.182, rho 0.01656) for adding or removing one row\n"
-        "spent epsilon 0.7177, left epsilon 0.6738 (at delta 1e-09)\n"
+        "spent epsilon 0.7177 (53.1%), left epsilon 0.6738 (46.9%) (at delta 1e-09); "
+        "shares are of mu^2, which adds up\n"
+        "another release like the last (epsilon 0.5) would leave epsilon 0.4372; 1 of them fit\n"
         "2 releases; 0 runs stopped after a look at the data, 0 further codings could (the limit for both is 10)\n"
     )
-    assert row(result.stdout, "time") == ["", "time (UTC)", "plan", "status", "cost", "left", "note"]
+    assert row(result.stdout, "time") == ["", "time (UTC)", "plan", "status", "cost", "left", "note", "by"]
     first, second = (row(result.stdout, word) for word in ("finished", "debited"))
-    assert first[2:] == ["0123456789ab", "finished", "epsilon 0.5", "epsilon 0.8511", "pilot [bold]"]
-    assert second[2:] == ["fedcba", "debited", "epsilon 0.5", "epsilon 0.6738", ""]
+    assert first[2:] == ["0123456789ab", "finished", "epsilon 0.5", "epsilon 0.8511", "pilot [bold]", ""]
+    assert second[2:] == ["fedcba", "debited", "epsilon 0.5", "epsilon 0.6738", "", ""]
     assert f"{first[1].replace(' ', 'T')}+00:00" == ledger.entries()[0].time
 
 
 def test_show_without_entries_has_no_table(path):
     assert shown(Ledger.create(path, Budget(rho=0.5), "people")) == (
-        "dataset people: rho 0.5 (mu 1) for adding or removing one row\nspent rho 0, left rho 0.5\n"
+        "dataset people: rho 0.5 (mu 1) for adding or removing one row\n"
+        "spent rho 0 (0%), left rho 0.5 (100%); shares are of mu^2, which adds up\n"
         "0 releases; 0 runs stopped after a look at the data, 0 further codings could (the limit for both is 10)\n"
     )
 

@@ -75,4 +75,6 @@ def _one_line(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"out of memory ({error}); use coarser values or fewer ways"
-    return " ".join(str(error).split())
+    from leastnoise.cli.words import in_shell_words
+
+    return in_shell_words(" ".join(str(error).split()))

@@ -1,5 +1,6 @@
 """Arguments that several commands have."""
 
+import getpass
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -38,9 +39,10 @@ DATA = (
 Table = Annotated[str | None, typer.Option(help="The table to read, where the data is a database.")]
 LedgerFile = Annotated[Path | None, typer.Option(help="The dataset's ledger, debited before any noise is drawn.")]
 Dataset = Annotated[str | None, typer.Option(help="The dataset's name.", show_default="the ledger's")]
+Anonymous = Annotated[bool, typer.Option("--anonymous", help="Leave your user name out of the ledger.")]
 Note = Annotated[str, typer.Option(help="A line to remember in the ledger.", show_default=False)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the release that has this name.")]
-Memory = Annotated[str | None, typer.Option(help="The most memory for DuckDB, for example 2GB.")]
+Memory = Annotated[str | None, typer.Option(help="The most memory for counting by DuckDB, for example 2GB.")]
 Hidden = Annotated[str, typer.Option(help="The change that stays hidden: add-remove or replace.")]
 KnownSize = Annotated[
     str | None, typer.Option(help="With replace: the number of rows is known or private.", show_default="known")
@@ -48,6 +50,15 @@ KnownSize = Annotated[
 RowsPerPerson = Annotated[
     int | None, typer.Option(help="Protect people, each with at most this many rows.", show_default="protect rows")
 ]
+
+
+def user_name(anonymous: bool) -> str:
+    """Who runs this, as the ledger keeps it; nothing where the system does not say."""
+    try:
+        name = "" if anonymous else getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+    return name if name.isprintable() else ""
 
 
 def renamed(new: str) -> Callable[[str | None], None]:

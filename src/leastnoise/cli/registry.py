@@ -139,7 +139,7 @@ COMMANDS = (
         "ledger",
         "leastnoise.cli.commands.ledger:ledger",
         "Keep account of the privacy spent on a dataset.",
-        "leastnoise ledger init people.ledger --dataset people --epsilon 1 --delta 1e-9",
+        "leastnoise ledger init people.ledger --dataset people --protects people --epsilon 1 --delta 1e-9",
     ),
     Entry(
         "local",

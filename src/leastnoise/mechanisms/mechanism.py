@@ -88,7 +88,8 @@ class Mechanism(ABC, Generic[Published]):
     def run(self, data: Any, **options: Unpack[Options]) -> Published:
         """Measure data, once: the only private line.
 
-        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`; `out` (a folder to save the
+        Options: `ledger` (its path, debited first), `dataset` (its name there), `note`, `who` (runs it);
+        `out` (a folder to save the
         release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table` and `memory` say how the
         data is read, as in `source_of`; `random_source`, `progress`.
         """
@@ -137,6 +138,7 @@ def run_once(
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
     note: str = "",
+    who: str = "",
     out: str | Path | None = None,
     tables: Format | None = None,
     overwrite: bool = False,
@@ -175,7 +177,7 @@ def run_once(
         assumed = cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
         mark = _fingerprint(mechanism, rules, unit)
         counting = None if isinstance(data, Source) else counting_of(domain, rules, unit)
-        with _paying(book, cost, mark, name, note, random_source.insecure, prepared) as pay:
+        with _paying(book, cost, mark, name, (note, who), random_source.insecure, prepared) as pay:
             if progress is not None:
                 progress(0, 0, "counting")
             counts = Counts(prepared.open(), domain)
@@ -222,7 +224,7 @@ def _paying(
     cost: Cost,
     fingerprint: str,
     name: str | None,
-    note: str,
+    words: tuple[str, str],
     insecure: bool,
     data: Prepared,
 ) -> Iterator[Callable[[], tuple[Entry | None, int | None]]]:
@@ -235,8 +237,9 @@ def _paying(
     )
 
     def pay() -> tuple[Entry, int]:
+        note, who = words
         try:
-            entry = book.debit(cost, fingerprint, note=note, dataset=name, insecure=insecure)
+            entry = book.debit(cost, fingerprint, note=note, dataset=name, insecure=insecure, who=who)
         except BudgetError:  # others were faster, which the data has no part in
             book.complete(attempt)
             raise

@@ -15,6 +15,7 @@ class Options(TypedDict, total=False):
     ledger: Ledger | str | Path | None
     dataset: str | None
     note: str
+    who: str
     out: str | Path | None
     tables: Literal["parquet", "csv"] | None
     overwrite: bool

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -35,11 +36,23 @@ class Entry:
     cost: Cost
     note: str = ""
     release: str | None = None
+    who: str = ""
 
     @property
     def status(self) -> Literal["debited", "finished"]:
         """Whether the release was written; the cost counts in both cases."""
         return "debited" if self.release is None else "finished"
+
+
+@dataclass(frozen=True)
+class Raise:
+    """A total that took the place of a smaller one, and why."""
+
+    id: int
+    time: str
+    total: Budget
+    reason: str
+    who: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +153,7 @@ class Ledger:
         `person` is the column that distinguishes people, which is the same for all runs; `stopping_columns` has
         the columns whose values can stop the run, each with a digest of how it is coded.
         """
-        self._check(cost, dataset, insecure)
+        cost = self._checked(cost, dataset, insecure)
         row = (_now(), _line("fingerprint", fingerprint))
         with self._file.writing() as connection:
             self._check_spendable(cost, connection)
@@ -166,10 +179,20 @@ class Ledger:
             connection.execute("INSERT INTO complete (id, time) VALUES (?, ?)", (attempt.id, _now()))
 
     def debit(
-        self, cost: Cost, fingerprint: str, *, note: str = "", dataset: str | None = None, insecure: bool = False
+        self,
+        cost: Cost,
+        fingerprint: str,
+        *,
+        note: str = "",
+        dataset: str | None = None,
+        insecure: bool = False,
+        who: str = "",
     ) -> Entry:
-        """Spend a cost for the plan with this fingerprint, or raise `BudgetError`; call it before drawing noise."""
-        self._check(cost, dataset, insecure)
+        """Spend a cost for the plan with this fingerprint, or raise `BudgetError`; call it before drawing noise.
+
+        `who` is the name of whoever spends it, if that is to be kept.
+        """
+        cost, who = self._checked(cost, dataset, insecure), _line("who", who, empty=True)
         row = (
             _now(),
             _line("fingerprint", fingerprint),
@@ -182,7 +205,9 @@ class Ledger:
             insert = "INSERT INTO debit (time, fingerprint, mu_squared, note) VALUES (?, ?, ?, ?)"
             connection.execute(insert, row)
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
-        return Entry(number, row[0], fingerprint, cost, note)
+            if who:
+                connection.execute("INSERT INTO ran (id, who) VALUES (?, ?)", (number, who))
+        return Entry(number, row[0], fingerprint, cost, note, who=who)
 
     def finish(self, entry: Entry, release_id: str) -> Entry:
         """Note which release was written for a debit. It changes no cost, and can be done once."""
@@ -194,6 +219,47 @@ class Ledger:
             connection.execute("INSERT INTO finish (id, time, release) VALUES (?, ?, ?)", row)
         return replace(entry, release=release_id)
 
+    def raise_total(self, total: Budget, reason: str, *, who: str = "") -> "Ledger":
+        """The same ledger with a larger total. What was spent stays; the raise and its reason are kept for ever.
+
+        Guarantees: raises_are_kept; totals_are_never_lowered.
+        """
+        cost = total.cost_value
+        if cost.neighbours != self.total_cost.neighbours:
+            raise LeastnoiseError(
+                f"this ledger is for {self.total_cost.change}, not for {cost.change}; its total can be raised, but not "
+                "what it protects"
+            )
+        row = (_now(), json.dumps(total.to_json()), fraction_text(cost.mu_squared))
+        words = (_line("reason", reason), _line("who", who, empty=True))
+        with self._file.writing() as connection:
+            self._check_same(connection)
+            if cost <= self.total_cost:
+                raise LeastnoiseError(
+                    f"the total is {units.stated(self.total)} already; it can be raised, never lowered"
+                )
+            insert = "INSERT INTO raised (time, total, mu_squared, reason, who) VALUES (?, ?, ?, ?, ?)"
+            connection.execute(insert, (*row, *words))
+        return replace(self, total=total, total_cost=cost)
+
+    def raises(self) -> list[Raise]:
+        """All raises of the total, oldest first."""
+        with self._file.reading() as connection:
+            rows = connection.execute("SELECT id, time, total, reason, who FROM raised ORDER BY id").fetchall()
+        return [Raise(number, time, Budget.from_json(json.loads(text)), *words) for number, time, text, *words in rows]
+
+    @property
+    def first_total(self) -> Budget:
+        """The total that the ledger was made with."""
+        with self._file.reading() as connection:
+            (text,) = connection.execute("SELECT total FROM ledger").fetchone()
+        return Budget.from_json(json.loads(text))
+
+    def measured(self, fingerprint: str) -> list[Entry]:
+        """Releases of the plan with this fingerprint that were finished: to be used again, at no cost."""
+        plans = ((entry, entry.fingerprint.partition(COUNTED)[0]) for entry in self.entries())
+        return [entry for entry, plan in plans if plan == fingerprint and entry.status == "finished"]
+
     @property
     def _file(self) -> LedgerFile:
         return LedgerFile(self.path, self.timeout)
@@ -202,17 +268,15 @@ class Ledger:
     def _head(cls, file: LedgerFile, connection: sqlite3.Connection) -> "Ledger":
         rows = connection.execute("SELECT dataset, total, mu_squared FROM ledger").fetchall()
         try:
-            ((dataset, text, mu_squared),) = rows
-            total = Budget.from_json(json.loads(text))
-            cost = replace(total.cost_value, mu_squared=read_fraction(mu_squared))
+            ((dataset, *first),) = rows
+            raises = connection.execute("SELECT total, mu_squared FROM raised ORDER BY id").fetchall()
+            totals = [_total(*row) for row in (first, *raises)]
             ((attempts,),) = connection.execute("SELECT attempts FROM allowed").fetchall()
             attempts = int(attempts)
         except (TypeError, ValueError) as error:
             raise damaged(file.path, error) from None
-        # Written down, because epsilon and delta are converted with floats that may differ in the last bit elsewhere.
-        if abs(cost.mu_squared / total.exact_cost - 1) > Fraction(1, 10**9):
-            raise damaged(file.path, f"its total of {cost} is not its budget of {total}")
-        return cls(file.path, str(dataset), total, cost, attempts, file.timeout)
+        _check_totals(file, totals)
+        return cls(file.path, str(dataset), *totals[-1], attempts, file.timeout)
 
     def _left(self, connection: sqlite3.Connection) -> Cost:
         left = self.total_cost.mu_squared - sum(entry.cost.mu_squared for entry in self._entries(connection))
@@ -221,21 +285,27 @@ class Ledger:
         return self._cost(left)
 
     def _entries(self, connection: sqlite3.Connection) -> Iterator[Entry]:
-        columns = "debit.id, debit.time, fingerprint, mu_squared, note, release"
-        for number, time, fingerprint, mu_squared, note, release in connection.execute(
-            f"SELECT {columns} FROM debit LEFT JOIN finish USING (id) ORDER BY debit.id"
+        columns = "debit.id, debit.time, fingerprint, mu_squared, note, release, COALESCE(who, '')"
+        for number, time, fingerprint, mu_squared, *words in connection.execute(
+            f"SELECT {columns} FROM debit LEFT JOIN finish USING (id) LEFT JOIN ran USING (id) ORDER BY debit.id"
         ):
             try:
-                yield Entry(number, time, fingerprint, self._cost(read_fraction(mu_squared)), note, release)
+                yield Entry(number, time, fingerprint, self._cost(read_fraction(mu_squared)), *words)
             except LeastnoiseError as error:
                 raise damaged(self.path, f"entry {number}: {error}") from None
 
     def _cost(self, mu_squared: Fraction) -> Cost:
         return replace(self.total_cost, mu_squared=mu_squared)
 
+    def _check_same(self, connection: sqlite3.Connection) -> None:
+        head = self._head(self._file, connection)
+        if head != self:
+            raised = connection.execute("SELECT 1 FROM raised").fetchone() is not None
+            what = "raised, or replaced by another one" if raised else "replaced by another one"
+            raise LeastnoiseError(f"the ledger {self.path} was {what}; open it again")
+
     def _check_spendable(self, cost: Cost, connection: sqlite3.Connection) -> None:
-        if self._head(self._file, connection) != self:
-            raise LeastnoiseError(f"the ledger {self.path} was replaced by another one; open it again")
+        self._check_same(connection)
         left = self._left(connection)
         if cost > left:
             raise BudgetError(units.refusal(cost, left, self.total))
@@ -270,8 +340,8 @@ class Ledger:
             "(find problems with `leastnoise check`, and use rules that cover all values)"
         )
 
-    def _check(self, cost: Cost, dataset: str | None, insecure: bool) -> None:
-        """Refuse what can be refused without looking at the file."""
+    def _checked(self, cost: Cost, dataset: str | None, insecure: bool) -> Cost:
+        """The cost as one of the ledger's; refuses what can be refused without looking at the file."""
         if insecure:
             raise BudgetError(
                 "seeded noise must not be spent on a ledger, as whoever knows the seed can remove it; use "
@@ -281,13 +351,31 @@ class Ledger:
             raise BudgetError(
                 f"this ledger is for the dataset {self.dataset!r}, not for {dataset!r}; use its own ledger"
             )
-        if cost.neighbours != self.total_cost.neighbours:
+        if not cost.neighbours.shares_ledger(self.total_cost.neighbours):
             raise BudgetError(
                 f"this release is planned for {cost.change}, the ledger for {self.total_cost.change}; "
                 f"plan with the ledger's, or make a ledger for {_options(cost)}"
             )
         if not cost.mu_squared:
             raise BudgetError("a release of cost 0 cannot be spent; every release that reads data costs something")
+        return self._cost(cost.mu_squared)
+
+
+def _total(text: str, mu_squared: str) -> tuple[Budget, Cost]:
+    total = Budget.from_json(json.loads(text))
+    return total, replace(total.cost_value, mu_squared=read_fraction(mu_squared))
+
+
+def _check_totals(file: LedgerFile, totals: Sequence[tuple[Budget, Cost]]) -> None:
+    """The first total and its raises, each as its budget says, and larger than the one before."""
+    for total, cost in totals:
+        # Written down, because epsilon and delta are converted with floats that may differ in the last bit elsewhere.
+        if abs(cost.mu_squared / total.exact_cost - 1) > Fraction(1, 10**9):
+            raise damaged(file.path, f"its total of {cost} is not its budget of {total}")
+    costs = [cost for _, cost in totals]
+    neighbours = {cost.neighbours for cost in costs}
+    if len(neighbours) > 1 or any(later <= cost for cost, later in pairwise(costs)):
+        raise damaged(file.path, "one of its raises does not raise its total")
 
 
 def _stopped(connection: sqlite3.Connection) -> int:

@@ -14,7 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.storage.files import new_file
 
 APPLICATION = 0x6C6E6C67  # "lnlg", tells a ledger from other SQLite files
-VERSION = 2
+VERSION = 3
 _TABLES = {
     "ledger": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "dataset", "total", "mu_squared"),
     "debit": ("id INTEGER PRIMARY KEY", "time", "fingerprint", "mu_squared", "note"),
@@ -31,6 +31,10 @@ _ATTEMPTS = {  # since version 2: runs that look at data, and those of them that
     ),  # columns that can stop a run, and how they are coded
     "person": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "place"),  # the column that distinguishes people
 }
+_HISTORY = {  # since version 3: raised totals, and who made a debit
+    "raised": ("id INTEGER PRIMARY KEY", "time", "total", "mu_squared", "reason", "who"),
+    "ran": ("id INTEGER PRIMARY KEY REFERENCES debit (id)", "who"),
+}
 ATTEMPTS = 10  # runs that may stop after they looked at the data, unless the ledger was made for another number
 # A row is never changed, removed, or replaced by INSERT OR REPLACE, which fires no trigger on the removal.
 _KEEPERS = {
@@ -43,7 +47,7 @@ _KEEPERS = {
 def schema() -> str:
     """The statements that make an empty ledger."""
     lines = [f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"]
-    return ";\n".join([*lines, *_statements(_TABLES), *_statements(_ATTEMPTS)]) + ";"
+    return ";\n".join([*lines, *_statements(_TABLES | _ATTEMPTS | _HISTORY)]) + ";"
 
 
 def _statements(tables: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -123,7 +127,7 @@ class LedgerFile:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION:
             raise LeastnoiseError(self._foreign())
-        if version == 1:
+        if version in (1, 2):
             _upgrade(connection)
         elif version != VERSION:
             knows = f"(format {version}, this one knows {VERSION})"
@@ -159,15 +163,36 @@ class LedgerFile:
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    """A ledger of version 1 knows of no attempts; what it has stays as it is."""
+    """A ledger of version 1 knows of no attempts, one of version 2 of no raises; what it has stays as it is."""
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == 1:  # nobody was faster
-        for statement in _statements(_ATTEMPTS):
+    if version < VERSION:  # nobody was faster
+        for statement in _statements(_ATTEMPTS | _HISTORY if version == 1 else _HISTORY):
             connection.execute(statement)
-        connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(ATTEMPTS),))
+        if version == 1:
+            connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(ATTEMPTS),))
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
+
+
+def ledger_beside(path: Path, dataset: str) -> Path | None:
+    """A ledger of this dataset among the files of a folder that is to hold a new one, if there is any."""
+    for file in sorted(path.absolute().parent.glob("*")):
+        if file.is_file() and _dataset_of(file) == dataset:
+            return file
+    return None
+
+
+def _dataset_of(file: Path) -> str | None:
+    """By SQLite, which keeps its locks where it opens a file once more; None where it is no ledger."""
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            if application != APPLICATION:
+                return None
+            return str(connection.execute("SELECT dataset FROM ledger").fetchone()[0])
+    except (sqlite3.Error, TypeError, UnicodeDecodeError):
+        return None
 
 
 def damaged(path: Path, why: object) -> LeastnoiseError:

@@ -81,6 +81,18 @@ class Neighbours:
             return difference
         return self.rows**2 * max(difference, square)
 
+    def shares_ledger(self, other: "Neighbours") -> bool:
+        """Whether both hide the same change of the data: people may have any number of rows, of which each release
+        counts as many as it is planned for (docs/privacy.md, Releases with different bounds).
+
+        >>> Neighbours(rows_per_person=3).shares_ledger(Neighbours(rows_per_person=1))
+        True
+
+        Guarantees: releases_with_different_bounds_share_a_ledger.
+        """
+        bounded = None not in (self.rows_per_person, other.rows_per_person) and self.exact is other.exact is None
+        return self == other or (bounded and (self.change, self.size) == (other.change, other.size))
+
     @property
     def arguments(self) -> dict[str, Any]:
         """What says the same to a budget, without what goes without saying."""

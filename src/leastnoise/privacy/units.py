@@ -1,5 +1,6 @@
 """Costs expressed in the units in which a budget was stated."""
 
+import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
@@ -22,6 +23,26 @@ def say(cost: Cost, total: Budget, *, up: bool) -> str:
     value = cost.epsilon_at(total.delta) if total.delta is not None else getattr(cost, unit)
     # Twelve digits first: these floats are rounded up, and 0.30000000000000004 is meant to be 0.3.
     return f"{unit} {_digits(Fraction(f'{value:.12g}'), up)}"
+
+
+def stated(total: Budget) -> str:
+    """A total as it was stated.
+
+    >>> stated(Budget(epsilon=1, delta=1e-9))
+    'epsilon 1 and delta 1e-09'
+    """
+    return " and ".join(f"{name} {value:g}" for name, value in total.stated)
+
+
+def percent(part: Cost, whole: Cost, *, up: bool) -> str:
+    """A share of a total, of mu^2, which is what adds up; rounded up what is spent, down what is left.
+
+    >>> total = Budget(rho=0.3).cost_value
+    >>> percent(Budget(rho=0.1).cost_value, total, up=True), percent(Budget(rho=0.2).cost_value, total, up=False)
+    ('33.4%', '66.6%')
+    """
+    tenths = 1000 * part.mu_squared / whole.mu_squared
+    return f"{(math.ceil(tenths) if up else math.floor(tenths)) / 10:g}%"
 
 
 def refusal(cost: Cost, left: Cost, total: Budget) -> str:

@@ -1,23 +1,31 @@
-"""`leastnoise ledger init` and `leastnoise ledger show`."""
+"""`leastnoise ledger init`, `leastnoise ledger show` and `leastnoise ledger raise`."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leastnoise.cli.options import Hidden, Json, KnownSize, RowsPerPerson
+from leastnoise.cli.options import Anonymous, Hidden, Json, KnownSize, RowsPerPerson, user_name
 from leastnoise.cli.show import PIPE_WIDTH
+from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget, Cost, Entry, Ledger
-from leastnoise.privacy.ledger_file import ATTEMPTS
+from leastnoise.privacy.ledger_file import ATTEMPTS, ledger_beside
 from leastnoise.privacy.neighbours import Neighbours
-from leastnoise.privacy.units import say
+from leastnoise.privacy.units import percent, say, stated
 
-EXAMPLE = "Example: leastnoise ledger init people.ledger --dataset people --epsilon 1 --delta 1e-9"
+EXAMPLE = "Example: leastnoise ledger init people.ledger --dataset people --protects people --epsilon 1 --delta 1e-9"
+RAISE_EXAMPLE = (
+    'Example: leastnoise ledger raise people.ledger --epsilon 2 --delta 1e-9 --reason "second wave, board of 3 May"'
+)
+PROTECTS = {
+    "rows": "it protects single rows; where a person can have several, make it with --protects people",
+    "people": "it protects people: specs say with unit how many rows of each are counted, and may differ in that",
+}
 
 ledger = typer.Typer(no_args_is_help=True, help="Keep account of the privacy spent on a dataset.", epilog=EXAMPLE)
 PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="The ledger's file.", show_default=False)]
@@ -31,6 +39,12 @@ def init(
     delta: Annotated[float | None, typer.Option(help="Delta of the total epsilon.")] = None,
     rho: Annotated[float | None, typer.Option(help="Total rho (zCDP), instead of epsilon.")] = None,
     mu: Annotated[float | None, typer.Option(help="Total mu (Gaussian privacy), instead of epsilon.")] = None,
+    protects: Annotated[
+        Literal["rows", "people"] | None,
+        typer.Option(
+            help="What one change of the data is: a row, or a person with all their rows.", show_default="rows"
+        ),
+    ] = None,
     neighbours: Hidden = "add-remove",
     rows_per_person: RowsPerPerson = None,
     size: KnownSize = None,
@@ -41,16 +55,52 @@ def init(
     attempts: Annotated[
         int, typer.Option(help="How many runs may stop after they looked at the data; then further ones are refused.")
     ] = ATTEMPTS,
+    another: Annotated[
+        bool, typer.Option("--another", help="Although the folder has a ledger of this dataset; their totals add up.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Create the ledger of a dataset, once. Its total can never be changed; a file that exists is refused."""
-    hidden = Neighbours(neighbours, rows_per_person, size, exact)
+    """Create the ledger of a dataset, once. A file that exists is refused, and so is a second ledger of the dataset.
+
+    It protects rows, or people: where a person can have several rows, protect people. Releases then count at most so
+    many rows of each person as their specs say (`unit`), and may differ in it. This cannot be changed later; the
+    total can be raised.
+    """
+    hidden = Neighbours(neighbours, _rows(protects, rows_per_person), size, exact)
     total = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, neighbours=hidden)
+    other = None if another else ledger_beside(path, dataset)
+    if other is not None and other != path.absolute():
+        raise LeastnoiseError(
+            f"{other.name!r} in the same folder is a ledger of the dataset {dataset!r}; use it, raise its total with "
+            "leastnoise ledger raise, or make a second one with --another (what both spend adds up)"
+        )
     result = Ledger.create(path, total, dataset, attempts=attempts)
     if as_json:
         typer.echo(json.dumps(ledger_json(result), indent=2))
     else:
-        typer.echo(f"created {path} for the dataset {dataset!r}: {total}")
+        typer.echo(f"created {path} for the dataset {dataset!r}: {with_people(total)}")
+        typer.echo(PROTECTS["rows" if hidden.rows_per_person is None else "people"])
+
+
+@ledger.command("raise", epilog=RAISE_EXAMPLE)
+def raise_(
+    path: PathArgument,
+    reason: Annotated[str, typer.Option(help="Why, in one line; it is kept.", show_default=False)],
+    epsilon: Annotated[float | None, typer.Option(help="The new total epsilon; needs --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of the new total epsilon.")] = None,
+    rho: Annotated[float | None, typer.Option(help="The new total rho (zCDP), instead of epsilon.")] = None,
+    mu: Annotated[float | None, typer.Option(help="The new total mu (Gaussian privacy), instead of epsilon.")] = None,
+    anonymous: Anonymous = False,
+    as_json: Json = False,
+) -> None:
+    """Raise the total of a ledger, with a reason that is kept. Everybody in the data has less privacy then."""
+    old = Ledger.open(path)
+    total = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, neighbours=old.total.neighbours)
+    result = old.raise_total(total, reason, who=user_name(anonymous))
+    if as_json:
+        typer.echo(json.dumps(ledger_json(result), indent=2))
+    else:
+        typer.echo(f"raised {path} from {stated(old.total)} to {stated(total)}")
 
 
 @ledger.command(epilog="Example: leastnoise ledger show people.ledger --json")
@@ -72,13 +122,16 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "total": ledger.total.to_json(),
         "spent": _cost_json(spent, ledger.total),
         "left": _cost_json(ledger.total_cost - spent, ledger.total),
+        "left_percent": percent(ledger.total_cost - spent, ledger.total_cost, up=False),
+        "further_releases": _further(ledger, entries),
+        "raises": [{**vars(item), "total": item.total.to_json()} for item in ledger.raises()],
         "attempts": {"limit": ledger.attempts, "stopped": ledger.stopped, "asked_again": ledger.repeated_requests},
         "entries": [_entry_json(entry, ledger.total) for entry in entries],
     }
 
 
 def _entry_json(entry: Entry, total: Budget) -> dict[str, Any]:
-    fields = {name: getattr(entry, name) for name in ("id", "time", "status", "fingerprint", "note", "release")}
+    fields = {name: getattr(entry, name) for name in ("id", "time", "status", "fingerprint", "note", "release", "who")}
     return fields | {"cost": _cost_json(entry.cost, total)}
 
 
@@ -100,16 +153,55 @@ def show_ledger(ledger: Ledger, console: Console | None = None) -> None:
 
 
 def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
-    """The ledger as a whole, in three lines."""
+    """The ledger as a whole, in a few lines."""
     spent, total = _spent(ledger, entries), ledger.total
+    left = ledger.total_cost - spent
     at = f" (at delta {total.delta:g})" if total.delta is not None else ""
-    yield f"dataset {ledger.dataset}: {total}"
-    yield f"spent {say(spent, total, up=True)}, left {say(ledger.total_cost - spent, total, up=False)}{at}"
+    yield f"dataset {ledger.dataset}: {with_people(total)}"
+    shares = percent(spent, ledger.total_cost, up=True), percent(left, ledger.total_cost, up=False)
+    amounts = say(spent, total, up=True), say(left, total, up=False)
+    yield f"spent {amounts[0]} ({shares[0]}), left {amounts[1]} ({shares[1]}){at}; shares are of mu^2, which adds up"
+    if entries:
+        yield _next(ledger, entries[-1].cost, left)
+    before = stated(ledger.first_total)
+    for item in ledger.raises():
+        who = f" by {item.who}" if item.who else ""
+        yield f"raised on {item.time[:10]}{who} from {before} to {stated(item.total)}: {item.reason}"
+        before = stated(item.total)
     looks = (
         f"{ledger.stopped:,} runs stopped after a look at the data, {ledger.repeated_requests:,} further codings could"
     )
     releases = "release" if len(entries) == 1 else "releases"
     yield f"{len(entries):,} {releases}; {looks} (the limit for both is {ledger.attempts:,})"
+
+
+def _next(ledger: Ledger, cost: Cost, left: Cost) -> str:
+    """What one more release of the same cost would do."""
+    price = say(cost, ledger.total, up=True)
+    if cost > left:
+        return f"another release like the last ({price}) does not fit"
+    rest, count = say(left - cost, ledger.total, up=False), left.mu_squared // cost.mu_squared
+    return f"another release like the last ({price}) would leave {rest}; {count:,} of them fit"
+
+
+def _further(ledger: Ledger, entries: list[Entry]) -> int | None:
+    """How many more releases of the last one's cost fit; None before the first."""
+    return int(ledger.left.mu_squared // entries[-1].cost.mu_squared) if entries else None
+
+
+def with_people(total: Budget) -> str:
+    """A total and what it protects; of people, of whom each release has its own bound on the rows."""
+    text = str(total)
+    rows = total.neighbours.rows_per_person
+    if rows is None or total.neighbours.exact is not None:
+        return text
+    return text.removesuffix(f" with at most {rows} row{'s' * (rows > 1)}") + " with all their rows"
+
+
+def _rows(protects: str | None, rows: int | None) -> int | None:
+    if protects == "rows" and rows is not None:
+        raise LeastnoiseError("--protects rows does not go with --rows-per-person; leave one of them out")
+    return 1 if protects == "people" and rows is None else rows
 
 
 def entries_table(ledger: Ledger, entries: list[Entry]) -> Table:
@@ -120,13 +212,14 @@ def entries_table(ledger: Ledger, entries: list[Entry]) -> Table:
         table.add_column(title)
     for title in ("cost", "left"):
         table.add_column(title, justify="right")
-    table.add_column("note")
+    for title in ("note", "by"):
+        table.add_column(title)
     left = ledger.total_cost
     for entry in entries:
         left -= entry.cost
         words = (entry.time.removesuffix("+00:00").replace("T", " "), entry.fingerprint[:12], entry.status)
         costs = (say(entry.cost, ledger.total, up=True), say(left, ledger.total, up=False))
-        table.add_row(str(entry.id), *(Text(word) for word in (*words, *costs, entry.note)))
+        table.add_row(str(entry.id), *(Text(word) for word in (*words, *costs, entry.note, entry.who)))
     return table
 
 

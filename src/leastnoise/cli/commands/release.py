@@ -10,6 +10,7 @@ import typer
 
 from leastnoise.cli.options import (
     DATA,
+    Anonymous,
     Dataset,
     FilesFrom,
     Json,
@@ -20,6 +21,7 @@ from leastnoise.cli.options import (
     Shown,
     SpecArgument,
     Table,
+    user_name,
 )
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import figure, privacy
@@ -28,8 +30,8 @@ from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.mechanisms.stream.stream import Stream
-from leastnoise.privacy.ledger import Ledger
-from leastnoise.privacy.units import say
+from leastnoise.privacy.ledger import BudgetError, Ledger
+from leastnoise.privacy.units import percent, say
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.files.folders import HEADER
 from leastnoise.release.rounds import Adaptivity
@@ -54,6 +56,10 @@ def release(
     note: Note = "",
     tables: Annotated[Literal["parquet", "csv"] | None, typer.Option(help="Save all tables in reach as well.")] = None,
     overwrite: Overwrite = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure a plan once more that the ledger has a release of; it costs again.")
+    ] = False,
+    anonymous: Anonymous = False,
     memory: Memory = None,
     as_json: Json = False,
     progress: Shown = None,
@@ -70,6 +76,8 @@ def release(
     name = dataset or (book.dataset if book else None)
     with ProgressBar(progress) as bar, stopping(book):
         mechanism = plan_spec(stated, progress=bar)
+        if book is not None and not again:
+            check_new(book, mechanism)
         if data is None:
             _open(mechanism, out, book, name, note, as_json)
             return
@@ -78,6 +86,7 @@ def release(
             ledger=book,
             dataset=name,
             note=note,
+            who=user_name(anonymous),
             out=out,
             tables=tables,
             overwrite=overwrite,
@@ -89,6 +98,18 @@ def release(
         )
     fields = summary(published, out, book, mechanism)
     typer.echo(json.dumps(fields, indent=2) if as_json else text(fields, mechanism))
+
+
+def check_new(book: Ledger, mechanism: Mechanism[Release]) -> None:
+    """Refuse to pay twice for the same plan: its release answers the same questions, at no further cost."""
+    known = book.measured(mechanism.fingerprint)
+    if known:
+        last = known[-1]
+        note = f", {last.note!r}" if last.note else ""
+        raise BudgetError(
+            f"this plan was measured on {book.dataset!r} before (entry {last.id} of {last.time[:10]}{note}: release "
+            f"{last.release}); use that release, which costs nothing more, or pay for another one with --again"
+        )
 
 
 def _open(
@@ -138,8 +159,9 @@ def summary(
         "ledger": None,
     }
     if ledger is not None:
-        left = say(ledger.left, ledger.total, up=False)
-        fields["ledger"] = {"path": str(ledger.path), "entry": origin.ledger_entry, "left": left}
+        rest = ledger.left
+        left, share = say(rest, ledger.total, up=False), percent(rest, ledger.total_cost, up=False)
+        fields["ledger"] = {"path": str(ledger.path), "entry": origin.ledger_entry, "left": left, "left_percent": share}
     return fields
 
 
@@ -183,7 +205,8 @@ def text(fields: dict[str, Any], mechanism: Mechanism[Release] | None = None) ->
 def closing_text(fields: dict[str, Any]) -> Iterator[str]:
     """What is left, and what to do next."""
     if fields["ledger"]:
-        yield f"left in the ledger: {fields['ledger']['left']} (entry {fields['ledger']['entry']})"
+        book = fields["ledger"]
+        yield f"left in the ledger: {book['left']}, {book['left_percent']} of the total (entry {book['entry']})"
     yield f"look at it with: leastnoise report {fields['release']}"
 
 

@@ -16,7 +16,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from leastnoise.release.postprocessing import controlled as module
 from leastnoise.release.postprocessing.controlled import controlled
-from leastnoise.release.postprocessing.readers import AdjustedTables, Cells, chance_of, suppress
+from leastnoise.release.postprocessing.readers import AdjustedTables, Cells, suppress
 from leastnoise.storage.records import checksum
 from tests.shell import call, fail
 
@@ -163,25 +163,28 @@ def test_suppression_equals_its_rule_cell_by_cell(below, cv, rng):
     assert ("counts below 10" in str(told), "errors above 0.3" in str(told)) == (below is not None, cv is not None)
 
 
-def test_predicted_shares_are_those_that_come_about(rng):
-    """True counts spread evenly, so that knowing nothing is right: 40,000 cells; the shares are off by 0.01 at most."""
-    truth, error = rng.integers(0, 100, 40_000), 8.0
-    noisy = truth + rng.normal(0, error, truth.size)
-    contents, told = suppress({("a",): Cells(noisy, noisy, np.full(noisy.size, error), np.ones(noisy.size))}, 20, None)
+@pytest.mark.long
+@pytest.mark.parametrize("spread", ["even", "sparse", "skewed"])
+def test_predicted_shares_are_those_that_come_about(spread, rng):
+    """8,000 cells, whatever the spread of the true counts; the shares are off by 0.03 at most."""
+    truth = {
+        "even": rng.integers(0, 100, 8_000),
+        "sparse": rng.integers(0, 200, 8_000) * (rng.random(8_000) < 0.1),
+        "skewed": np.rint(rng.lognormal(2, 1.5, 8_000)),
+    }[spread]
+    error = rng.choice([4.0, 8.0], truth.size)
+    noisy = truth + rng.normal(0, error)
+    contents, told = suppress({("a",): Cells(noisy, noisy, error, np.ones(noisy.size))}, 20, None)
     shown = contents["a",].shown > 0
-    assert told.lost == pytest.approx(float((~shown & (truth >= 20)).mean()), abs=0.01)
-    assert told.spurious == pytest.approx(float((shown & (truth < 20)).sum() / shown.sum()), abs=0.01)
+    assert told.lost == pytest.approx(float((~shown & (truth >= 20)).mean()), abs=0.03)
+    assert told.spurious == pytest.approx(float((shown & (truth < 20)).sum() / shown.sum()), abs=0.03)
 
 
-def test_chances_match_simulation(rng):
-    """Uniform true counts from 0 on, seen with noise: of those that look like 6, how many are 5 or more? (Off by 4
-    standard errors once in 16,000 seeds.)
-    """
-    truth = rng.integers(0, 60, 2_000_000)
-    seen = truth + rng.normal(0, 4, truth.size)
-    some = np.abs(seen - 6) < 0.05
-    share = (truth[some] >= 5).mean()
-    assert chance_of(np.array(6.0), np.array(4.0), 5) == pytest.approx(share, abs=4 * 0.5 / np.sqrt(some.sum()))
+def test_shares_are_between_0_and_1_where_all_is_clear():
+    count = np.full((6, 4), 40.0)
+    for below in (1, 10, 1000):
+        _, told = suppress({("a", "b"): Cells(count, count, np.full((6, 4), 0.3), count)}, below, None)
+        assert (round(told.lost, 9), round(told.spurious, 9)) == (0, 0)
 
 
 # --- the whole way ----------------------------------------------------------------------------------------------------
@@ -251,7 +254,9 @@ def test_damaged_adjusted_tables_are_refused(adjusted, tmp_path):
     (folder / "measurements.npz").write_bytes(b"")
     with pytest.raises(LeastnoiseError, match=r"measurements\.npz"):
         AdjustedTables.load(folder)
-    with pytest.raises(LeastnoiseError, match="of another kind of release"):
+    with pytest.raises(
+        LeastnoiseError, match="holds adjusted tables, not a release; leastnoise export writes them as files"
+    ):
         ln.load(folder)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from leastnoise.errors import LeastnoiseError
 from leastnoise.release.files import folders
 from leastnoise.release.files.folders import HEADER, Head, mark_of
 from leastnoise.storage.records import Saved, read_folder, write_folder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from leastnoise.release.release import Release
 
 TABLES = "leastnoise_release"  # the mark of releases of tables
+ADJUSTED = "leastnoise_adjusted"  # and of tables that were adjusted for readers
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def load(path: str | Path) -> Release:
     """
     path = Path(path)
     folders.check_folder(path)
+    if mark_of(path, {ADJUSTED}):
+        raise LeastnoiseError(
+            f"{path} holds adjusted tables, not a release; leastnoise export writes them as files (in Python "
+            "AdjustedTables.load opens them)"
+        )
     files = import_module(BY_MARK[mark_of(path, BY_MARK) or TABLES].files)
     saved: Saved[Head] = read_folder(path, files.Header)
     with saved.header.format.reading(path / HEADER):

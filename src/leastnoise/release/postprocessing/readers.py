@@ -21,6 +21,8 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.release.files import export
 from leastnoise.release.files.folders import HEADER, Head, check_folder, drafted, head_fields, mark_of, release_format
 from leastnoise.release.frames import table_frame
+from leastnoise.release.kinds import ADJUSTED
+from leastnoise.release.postprocessing.prevalence import chance_of
 from leastnoise.release.statement import Privacy
 from leastnoise.storage.archive import Arrays
 from leastnoise.storage.records import Record, Saved, Text, read_folder, write_folder
@@ -65,7 +67,7 @@ class Suppression(Record):
 class Header(Head):
     """release.json of adjusted tables."""
 
-    format = release_format("leastnoise_adjusted")
+    format = release_format(ADJUSTED)
 
     domain: dict[str, Any]
     tables: Annotated[list[list[str]], Field(min_length=1)]
@@ -236,23 +238,6 @@ def suppress(
         spurious += float((1 - enough)[~hidden].sum())
     shares = {"lost": lost / max(cells, 1), "spurious": spurious / max(cells - gone, 1)}
     return results, Suppression(below=below, cv=cv, cells=cells, suppressed=gone, **shares)
-
-
-def chance_of(unbiased: Array, std_error: Array, least: float) -> Array:
-    """How likely each true count is to be at least so many, from its unbiased estimate and its standard error alone.
-
-    The true count is taken to be normal around the estimate with that standard error, cut off at zero: what somebody
-    believes who knows nothing about the table but the release.
-
-    >>> chance_of(np.array([10.0, -3.0, 50.0]), np.array([2.0, 2.0, 0.0]), 10.5).round(2).tolist()
-    [0.5, 0.0, 1.0]
-    """
-    from scipy.special import log_ndtr
-
-    edge = least - 0.5  # counts are whole
-    noise = np.where(std_error > 0, std_error, 1.0)
-    above, zero = log_ndtr((unbiased - edge) / noise), log_ndtr((unbiased + 0.5) / noise)
-    return np.where(std_error > 0, np.exp(np.minimum(above - zero, 0.0)), unbiased >= edge)
 
 
 def is_adjusted(path: Path) -> bool:

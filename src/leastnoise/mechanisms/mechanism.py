@@ -31,6 +31,7 @@ from leastnoise.release.statement import Run
 from leastnoise.sources.rules import AnyRules, PrivacyUnit
 from leastnoise.sources.source import Source
 from leastnoise.storage.files import reserve
+from leastnoise.workload.publication import Publication
 from leastnoise.workload.rules import as_part, codings, rules_of
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class Mechanism(ABC, Generic[Published]):
         Options: `ledger` (its path, debited first), `dataset` (its name there), `note`, `who` (runs it);
         `out` (a folder to save the
         release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table` and `memory` say how the
-        data is read, as in `source_of`; `random_source`, `progress`.
+        data is read, as in `source_of`; `publication` has title, contact and licence for pages; `random_source`,
+        `progress`.
         """
         return run_once(self, data, **options)
 
@@ -148,6 +150,7 @@ def run_once(
     memory: str | None = None,
     random_source: RandomSource | None = None,
     progress: Progress | None = None,
+    publication: Publication | Mapping[str, Any] | None = None,
 ) -> Published:
     """Check, debit, measure, save, in this order: the one way from data to a release.
 
@@ -161,6 +164,7 @@ def run_once(
     from leastnoise.sources.convert import prepare
 
     domain, cost, progress = mechanism.domain, mechanism.cost, shown(progress)
+    words = Publication.of(publication)
     mechanism.check()
     if tables is not None:
         _check_tables(tables, out, domain.names)
@@ -185,7 +189,7 @@ def run_once(
             entry, stopped = pay()
             run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person, counting=counting)
             release = mechanism.measure(counts, random_source, progress)
-            release = release.recorded(name, None if entry is None else entry.id, run)
+            release = release.recorded(name, None if entry is None else entry.id, run, words)
         if folder is not None:
             identity = export.fill(release, folder, tables)
     if book is not None and entry is not None and identity is not None:

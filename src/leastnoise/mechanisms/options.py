@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict
 from leastnoise._types import Progress
 from leastnoise.noise import RandomSource
 from leastnoise.privacy.ledger import Ledger
+from leastnoise.workload.publication import Publication
 
 
 class Options(TypedDict, total=False):
@@ -25,3 +26,4 @@ class Options(TypedDict, total=False):
     memory: str | None
     random_source: RandomSource | None
     progress: Progress | None
+    publication: Publication | Mapping[str, Any] | None

@@ -85,7 +85,7 @@ def level_frame(
         raise LeastnoiseError(f"a level is given for {odd[0]!r}, which is not in the table; name it there too")
     attributes = [domain.index(name) for name in names]
     across = {domain.index(name): hierarchy_of(domain[name]).across(level) for name, level in levels.items()}
-    families = [_nodes(domain.attributes[a], across[a]) if a in across else Marginal() for a in attributes]
+    families = [level_family(domain.attributes[a], across[a]) if a in across else Marginal() for a in attributes]
     counts, variances = release.product_answers(attributes, families)
     shown = {}
     for a, nodes in across.items():
@@ -96,7 +96,8 @@ def level_frame(
     return table_frame(domain, attributes, counts, np.sqrt(variances), confidence, simultaneous, shown)
 
 
-def _nodes(attribute: Attribute, which: IntArray) -> Family:
+def level_family(attribute: Attribute, which: IntArray) -> Family:
+    """The nodes of a level, or any others, as queries."""
     tree = hierarchy_of(attribute).tree
     requested = np.zeros(tree.nodes)
     requested[which] = 1.0

@@ -37,6 +37,7 @@ from leastnoise.release.statistics import statistics
 from leastnoise.release.statistics.simultaneous import Together, half_width
 from leastnoise.workload import Family, Workload
 from leastnoise.workload.families import Marginal
+from leastnoise.workload.publication import Publication
 
 if TYPE_CHECKING:
     import altair as alt
@@ -286,9 +287,23 @@ class Release(ABC):
 
     # --- provenance ---------------------------------------------------------------------------------------------------
 
-    def recorded(self, dataset: str | None, ledger_entry: int | None, run: Run) -> Self:
+    @property
+    def publication(self) -> Publication | None:
+        """What readers are told beside the numbers, where the spec had such words; the latest of several."""
+        return next((o.publication for o in reversed(self.origins) if o.publication is not None), None)
+
+    def published(self, publication: Publication) -> Self:
+        """The same release with other words for its readers."""
+        *others, last = self.origins or (Origin(),)
+        changes: dict[str, Any] = {"origins": (*others, replace(last, publication=publication))}
+        return replace(self, **changes)  # type: ignore[type-var]  # every kind is a dataclass
+
+    def recorded(
+        self, dataset: str | None, ledger_entry: int | None, run: Run, publication: Publication | None = None
+    ) -> Self:
         """The same release with what is known about the run that made it."""
-        origins = tuple(replace(origin, ledger_entry=ledger_entry, run=run) for origin in self.origins)
+        facts: dict[str, Any] = {"ledger_entry": ledger_entry, "run": run, "publication": publication}
+        origins = tuple(replace(origin, **facts) for origin in self.origins)
         changes: dict[str, Any] = {"dataset": dataset, "origins": origins}
         return replace(self, **changes)  # type: ignore[type-var]  # every kind is a dataclass
 

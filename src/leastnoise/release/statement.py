@@ -18,6 +18,7 @@ from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
 from leastnoise.release.counting import Counting
 from leastnoise.storage.records import Record, Text
+from leastnoise.workload.publication import Publication
 
 if TYPE_CHECKING:
     from leastnoise.release.measurements import Measurements
@@ -141,6 +142,7 @@ class Origin:
     plan: Summary | Summarized | None = None
     adaptive: Adaptivity | None = None  # of an adaptive release
     run: Run = field(default_factory=Run.plain)
+    publication: Publication | None = None
 
     @property
     def summary(self) -> Summary | None:

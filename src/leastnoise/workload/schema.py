@@ -26,6 +26,7 @@ from leastnoise.workload.fields import (
 )
 from leastnoise.workload.hierarchy import Nodes
 from leastnoise.workload.parts import Part, key_kind
+from leastnoise.workload.publication import Publication
 from leastnoise.workload.tensors import TENSORS
 
 ONE_NAMES = (*FAMILIES, Nodes.name)
@@ -69,6 +70,7 @@ EXAMPLES = {
     "tree": "tree: {targets: [10, 20, 50]}",
     "targets": "[10, 20, 50] or, with several trees, {geo: [10, 20, 50]}",
     "names": "[all, sales]",
+    "publication": f"publication: {Publication.example}",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
 
@@ -308,6 +310,7 @@ class SpecPart(Part):
     adaptive: AdaptivePart | None = None
     tree: TreePart | None = None
     rows_about: Count | None = None
+    publication: Publication | None = None
 
 
 def json_schema() -> dict[str, Any]:

@@ -14,6 +14,7 @@ from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.named_files import NamedFiles
+from leastnoise.workload.publication import Publication
 from leastnoise.workload.rules import Rules, coding, codings
 from leastnoise.workload.schema import (
     EXAMPLES,
@@ -40,7 +41,7 @@ class Spec:
     They are empty where the spec states accuracy targets and leaves the privacy to be found. `rules` (by attribute) and
     `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected. `method`
     says how the release is made; `select` and `rounds` are for adaptive ones, `rows_about` helps "auto" to decide;
-    `tree` has the options of trees, `bias` is for matrices.
+    `tree` has the options of trees, `bias` is for matrices; `publication` is what readers are told.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -64,6 +65,7 @@ class Spec:
     rows_about: int | None = None
     tree: dict[str, Any] = field(default_factory=dict)
     bias: float = 0.0
+    publication: Publication | None = None
 
 
 def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
@@ -127,6 +129,7 @@ def parse_spec(
         part.rows_about,
         tree,
         part.bias or 0.0,
+        part.publication,
     )
     return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how)
 

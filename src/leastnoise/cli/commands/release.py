@@ -36,6 +36,7 @@ from leastnoise.release import Release, TableRelease
 from leastnoise.release.files.folders import HEADER
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin
+from leastnoise.workload.publication import Publication
 from leastnoise.workload.spec import load_spec
 
 NO_LEDGER = (
@@ -79,7 +80,7 @@ def release(
         if book is not None and not again:
             check_new(book, mechanism)
         if data is None:
-            _open(mechanism, out, book, name, note, as_json)
+            _open(mechanism, out, book, name, note, as_json, stated.publication)
             return
         published = mechanism.run(
             data,
@@ -95,6 +96,7 @@ def release(
             table=table,
             memory=memory,
             progress=bar,
+            publication=stated.publication,
         )
     fields = summary(published, out, book, mechanism)
     typer.echo(json.dumps(fields, indent=2) if as_json else text(fields, mechanism))
@@ -113,10 +115,16 @@ def check_new(book: Ledger, mechanism: Mechanism[Release]) -> None:
 
 
 def _open(
-    mechanism: Mechanism[Release], folder: Path, book: Ledger | None, name: str | None, note: str, as_json: bool
+    mechanism: Mechanism[Release],
+    folder: Path,
+    book: Ledger | None,
+    name: str | None,
+    note: str,
+    as_json: bool,
+    words: Publication | None,
 ) -> None:
     assert isinstance(mechanism, StreamPlan), "the spec says so"
-    with Stream(mechanism, folder=folder, ledger=book, dataset=name, note=note) as stream:
+    with Stream(mechanism, folder=folder, ledger=book, dataset=name, note=note, publication=words) as stream:
         fields = {"method": "stream", "stream": str(folder), "ledger_entry": stream.ledger_entry, **mechanism.to_json()}
     lines = f"{mechanism}\nopened the stream {folder}; add counts with: leastnoise stream {folder} COUNT"
     typer.echo(json.dumps(fields, indent=2) if as_json else lines)

@@ -11,6 +11,7 @@ each step on disk before it is answered, and goes on from there after a crash.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +34,7 @@ from leastnoise.release.files import export, folders
 from leastnoise.release.statement import Origin, Privacy, Run
 from leastnoise.strategies.system import Measured
 from leastnoise.strategies.toeplitz import Toeplitz
+from leastnoise.workload.publication import Publication
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,12 +62,13 @@ class Stream:
         note: str = "",
         random_source: RandomSource | None = None,
         folder: str | Path | None = None,
+        publication: Publication | Mapping[str, Any] | None = None,
     ) -> None:
-        plan = StreamPlan.of(plan)
+        plan, words = StreamPlan.of(plan), Publication.of(publication)
         self._random_source = BoundRandomSource(random_source or SecureRandomSource())
         assumed = plan.budget.neighbours.rows_per_person is not None  # counts come as they are
         run = Run(stopped_runs=None, person=None, rows_assumed=assumed)
-        self._begin(plan, dataset, self._random_source.insecure, _opened(ledger), Origin(run=run))
+        self._begin(plan, dataset, self._random_source.insecure, _opened(ledger), Origin(run=run, publication=words))
         if folder is None:
             self._debit(note)
             return
@@ -120,7 +123,7 @@ class Stream:
         stream._random_source = BoundRandomSource(random_source or SecureRandomSource())
         if stream._random_source.insecure and not header.insecure:
             raise LeastnoiseError("the noise of this stream is secure; go on without random_source")
-        origin = Origin(header.created, header.ledger_entry, run=header.run)
+        origin = Origin(header.created, header.ledger_entry, run=header.run, publication=header.publication)
         stream._begin(plan, header.dataset, header.insecure, _opened(ledger), origin)
         if stream._book is not None:
             stream._entry = _entry(stream._book, header)

@@ -18,6 +18,7 @@ from leastnoise.release.statement import INSECURE, Origin, Privacy, Run, Time
 from leastnoise.storage.files import ASIDE, DRAFT, new_folder
 from leastnoise.storage.formats import Format
 from leastnoise.storage.records import UNSEALED, File, FolderHeader, Sealed, Text, check_whole, software
+from leastnoise.workload.publication import Publication
 
 HEADER, ARRAYS = "release.json", "measurements.npz"
 STREAM = "stream.json"  # of a stream that is not a release yet
@@ -61,6 +62,7 @@ class Once(Head):
     ledger_entry: Annotated[int, Field(gt=0)] | None
     run: Run
     fingerprint: Text
+    publication: Publication | None = None  # releases of earlier versions have none
 
 
 class ReleaseFields(Protocol):
@@ -135,6 +137,7 @@ def run_fields(release: RunFields, fingerprint: str) -> dict[str, Any]:
         "ledger_entry": origin.ledger_entry,
         "run": origin.run,
         "fingerprint": fingerprint,
+        "publication": origin.publication,
     }
 
 
@@ -173,5 +176,5 @@ def mark_of(path: Path, known: Container[str]) -> str | None:
 def once(header: Once) -> dict[str, Any]:
     """The fields of a release that was measured in one go which its header has."""
     header.run.check(header.privacy)
-    origin = Origin(header.created, header.ledger_entry, run=header.run)
+    origin = Origin(header.created, header.ledger_entry, run=header.run, publication=header.publication)
     return {"dataset": header.dataset, "insecure": header.insecure, "origins": (origin,)}

@@ -25,6 +25,7 @@ from leastnoise.release.table_release import TableRelease
 from leastnoise.storage.archive import Arrays, digest_of
 from leastnoise.storage.records import Record, Saved, Text
 from leastnoise.strategies.circulant import Circulant
+from leastnoise.workload.publication import Publication
 
 
 class Part(Record):
@@ -35,6 +36,7 @@ class Part(Record):
     run: Run
     plan: Summary | None
     adaptive: Adaptivity | None = None
+    publication: Publication | None = None  # releases of earlier versions have none
     insecure: bool
     privacy: Privacy
     fingerprint: Text
@@ -93,6 +95,7 @@ def _header(release: TableRelease, integer_plans: list[tuple[dict[str, Any], Arr
             adaptive=origin.adaptive,
             insecure=part.insecure,
             run=origin.run,
+            publication=origin.publication,
             privacy=Privacy.of_parts([part], origin.run),
             fingerprint=digest_of(*integer_plan),
             recipe=integer_plan[0],
@@ -118,7 +121,7 @@ def from_record(saved: Saved[Header]) -> TableRelease:
         raise LeastnoiseError("its parts are on different domains")
     if header.insecure != any(p.insecure for p in parts):
         raise LeastnoiseError("its marks for insecure noise contradict each other")
-    origins = tuple(Origin(p.created, p.ledger_entry, p.plan, p.adaptive, p.run) for p in header.parts)
+    origins = tuple(Origin(p.created, p.ledger_entry, p.plan, p.adaptive, p.run, p.publication) for p in header.parts)
     return TableRelease(parts, header.dataset, origins)
 
 

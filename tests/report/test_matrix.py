@@ -35,7 +35,7 @@ def test_pages_are_whole(queries):
     result = parsed(page)
     assert not [tag for tag, given in result.seen if tag in ("script", "link", "img") or "style" in given]
     sections = [given["id"] for tag, given in result.seen if tag == "section"]
-    assert sections == ["privacy", "counting", "answers", "errors", "notes"]
+    assert sections == ["about", "answers", "counting", "privacy", "errors", "notes"]
     assert ("whisker" in page.split("</style>")[1]) == (not isinstance(queries, type(ln.running_totals(1))))
     assert "NaN" not in page
     assert not re.search(r"\{\{\w+\}\}", page)

@@ -19,12 +19,14 @@ from leastnoise.release.answers import quantile
 from leastnoise.release.files.publication import file_names
 from leastnoise.release.statement import INSECURE, Summary
 from leastnoise.report.allocation import allocation
+from leastnoise.report.levels import Errors, levels
 from leastnoise.report.rounds import adaptive
 from leastnoise.report.selection import fitting, short
 from leastnoise.workload.families import Prefix
 from leastnoise.workload.known import on_known
 
-CELLS = 10_000  # of all tables in the page together
+CELLS = 1_000_000  # of all tables in the page together
+COMPLETED = 100_000  # of those that are completed
 VALUES = 1_000  # of all ordered attributes together whose distributions are in the page
 DIGITS = 4  # counts are rounded to this many digits below their standard error
 POINTS = 80  # of the curve of errors, on each side of the release
@@ -42,7 +44,7 @@ def document(
     head = opening(release, confidence)
     privacy = head["privacy"]
     shown = tables(release, cells) | distributions(release)
-    rounds = adaptive(release, cells)
+    rounds = adaptive(release, min(cells, COMPLETED))
     all_tables = shown["tables"] + (rounds["completed"] if rounds else [])
     named = {a for t in all_tables for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}
     return {
@@ -65,6 +67,7 @@ def opening(release: Release, confidence: float) -> dict[str, Any]:
     return {
         "software": f"leastnoise {version('leastnoise')}",
         "dataset": release.dataset,
+        "publication": None if release.publication is None else release.publication.model_dump(),
         "warning": INSECURE if release.insecure else None,
         "made": [{"created": run.created, "ledger_entry": run.ledger_entry} for run in release.origins],
         "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
@@ -133,16 +136,19 @@ def tables(release: TableRelease, cells: int = CELLS) -> dict[str, Any]:
     """Tables in reach, those of few attributes and few cells first, as far as the limits go; how many are left out."""
     listed = [names for names in release.tables() if names]
     shown = fitting(release.domain, listed, cells)
+    known, domain = Errors(release), release.domain
+    sums = known.above([[domain.index(n) for n in names] for names in shown])
     return {
-        "tables": [_table(release, names, f) for names, f in zip(shown, file_names(shown), strict=True)],
+        "tables": [_table(release, known, names, f) for names, f in zip(shown, file_names(shown), strict=True)],
+        "sums": {key: _alike(errors) for key, errors in sums.items()},
         "left_out": len(listed) - len(shown),
     }
 
 
-def _table(release: TableRelease, names: tuple[str, ...], file: str) -> dict[str, Any]:
-    counts, std_errors = release.counts(*names), release.std_errors(*names)
+def _table(release: TableRelease, known: Errors, names: tuple[str, ...], file: str) -> dict[str, Any]:
     attributes = [release.domain.index(n) for n in names]
-    return {"attributes": attributes, "file": f"{file}.csv", **_numbers(counts, std_errors)}
+    own = known.at(known.cells(attributes))
+    return {"attributes": attributes, "file": f"{file}.csv", **_numbers(release.counts(*names), own)}
 
 
 def distributions(release: TableRelease, values: int = VALUES) -> dict[str, Any]:
@@ -177,12 +183,17 @@ def _numbers(values: Array, std_errors: Array) -> dict[str, Any]:
     least = float(std_errors.min(initial=inf, where=std_errors > 0))
     decimals = DIGITS - floor(log10(least)) if least < inf else DIGITS
     rounded = np.round(values.ravel(), decimals) + 0.0  # no negative zeros
-    results = [short(e) for e in std_errors.ravel().tolist()]
-    alike = len(set(results)) == 1
     return {
         "counts": [int(x) if x == int(x) else x for x in rounded.tolist()],
-        "std_errors": results[0] if alike else results,
+        "std_errors": _alike(std_errors),
     }
+
+
+def _alike(std_errors: Array) -> float | list[float]:
+    """Standard errors, or the one that all of them are."""
+    values, places = np.unique(std_errors, return_inverse=True)
+    few = [short(e) for e in values.tolist()]
+    return few[0] if len(set(few)) == 1 else [few[k] for k in places.ravel().tolist()]
 
 
 def _total(release: TableRelease) -> list[float] | None:
@@ -201,6 +212,7 @@ def _attribute(attribute: Attribute, named: bool) -> dict[str, Any]:
         "ordered": attribute.ordered,
         "size": attribute.size,
         "labels": [attribute.label(code) for code in codes],
+        **(levels(attribute) if named else {}),
         "ticks": [_tick(attribute.value(code)) for code in codes] if bins else None,
     }
 

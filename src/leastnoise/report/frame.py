@@ -17,9 +17,10 @@ from typing import Any
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.counting import counting_text
 from leastnoise.report.documents import FALSE_ALARMS
+from leastnoise.report.words import facts, introduction, linked, title_of, words_of
 from leastnoise.storage.files import check_target, write_file
 
-OPTIONAL = {"rounds", "distributions", "whatif"}  # sections that a script removes where they are empty
+OPTIONAL = {"distributions"}  # sections that a script removes where they are empty
 BUTTON = '<button id="theme" type="button" aria-pressed="false">Dark mode</button>'
 NOSCRIPT = (
     '<noscript><p class="banner">The tables and charts of this page are drawn by its own script, '
@@ -53,28 +54,35 @@ def framed(
     glance: Iterable[tuple[str, str]],
     sections: Mapping[str, str],
     body: str,
+    review: str,
     notes: Iterable[str],
     styles: Sequence[str],
     scripts: Sequence[str] = (),
+    data: str = "",
+    example: tuple[float, float] | None = None,
 ) -> str:
-    """A whole page around a body: `content` has what every document has; a page with scripts gets it as data.
+    """A whole page around a body for everybody, and a part for reviewers, which is closed at first.
+
+    `content` has what every document has, `data` what scripts read; `example` is a number with its "±" to explain.
 
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """
     style, script = "\n".join(map(part, styles)), "\n".join(map(part, scripts))
-    data = f'<script id="data" type="application/json">{script_json(content)}</script>\n' if scripts else ""
     fields = {
         "policy": policy(style, script if scripts else None),
-        "kind": kind,
-        "title": escape(content["dataset"] or name),
+        "kind": escape(words_of(content).get("publisher") or kind),
+        "title": escape(title_of(content, name)),
         "button": BUTTON if scripts else "",
         "made": escape(created_text(content)),
         "banner": f'<p class="banner" role="alert">{escape(content["warning"])}</p>' if content["warning"] else "",
         "glance": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in glance),
         "sections": "\n".join(_link(place, title) for place, title in sections.items()),
+        "introduction": "".join(f"<p>{linked(text)}</p>" for text in introduction(content, example)),
+        "facts": facts(content),
         "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_text(content)),
         "counting": _counting(content),
         "body": body,
+        "review": review,
         "notes": "".join(f"<li>{escape(text)}</li>" for text in notes),
         "software": escape(content["software"]),
         "style": style,
@@ -124,7 +132,8 @@ def policy(style: str, script: str | None = None) -> str:
     """Nothing may be loaded, and nothing may run but the page's own script, if it has one."""
     own = {"style-src": style} | ({} if script is None else {"script-src": script})
     hashes = {kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for kind, text in own.items()}
-    return "; ".join(["default-src 'none'", *(f"{kind} 'sha256-{code}'" for kind, code in hashes.items())])
+    rest = ["base-uri 'none'", "form-action 'none'"]
+    return "; ".join(["default-src 'none'", *(f"{kind} 'sha256-{code}'" for kind, code in hashes.items()), *rest])
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

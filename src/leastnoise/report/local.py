@@ -99,7 +99,6 @@ def render(fields: dict[str, Any]) -> str:
     Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
     """
     body = {
-        "reports": _table(["reports", "number"], _reports(fields)),
         "confidence": f"{100 * fields['confidence']:.4g}%",
         "answers": "".join(_answers(table, fields["reports"]) for table in fields["tables"]),
     }
@@ -108,8 +107,9 @@ def render(fields: dict[str, Any]) -> str:
         kind="Local collection report",
         name="Counts from devices that trust nobody",
         glance=_glance(fields),
-        sections={"reports": "Reports", "answers": "Answers"},
+        sections={"answers": "Answers"},
         body=filled("local.html", body),
+        review=filled("local_review.html", {"reports": _table(["reports", "number"], _reports(fields))}),
         notes=_notes(fields),
         styles=("style.css",),
     )

@@ -87,15 +87,15 @@ def render(fields: dict[str, Any]) -> str:
         "lead": f"Each answer with its {percent} interval. {_unbiased(fields)}",
         "chart": _chart(fields),
         "rows": _answers(fields, percent),
-        "errors": _errors(fields),
     }
     return framed(
         fields,
         kind="Matrix release report",
         name="Differentially private answers",
         glance=_glance(fields),
-        sections={"answers": "Answers", "errors": "Accuracy"},
+        sections={"answers": "Answers"},
         body=filled("matrix.html", body),
+        review=filled("matrix_review.html", {"errors": _errors(fields)}),
         notes=_notes(fields),
         styles=("style.css", "matrix.css"),
     )

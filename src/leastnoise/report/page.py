@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import floor, log10
 from pathlib import Path
@@ -12,17 +12,23 @@ from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.planning.summary import number, percent_above
 from leastnoise.release import TableRelease
 from leastnoise.report.documents import CELLS, document
-from leastnoise.report.frame import filled, framed, spent, write_page
+from leastnoise.report.frame import filled, framed, script_json, spent, write_page
 
-SECTIONS = {  # those of a page without such numbers are hidden by its script
-    "rounds": "Rounds",
-    "errors": "Accuracy",
-    "tables": "Tables",
-    "distributions": "Distributions",
-    "allocation": "Budget",
-    "whatif": "What if",
-}
-SCRIPTS = ("draw.js", "charts.js", "rounds.js", "page.js")
+SECTIONS = {"tables": "Tables", "distributions": "Distributions"}  # the script removes one that is empty
+SCRIPTS = (
+    "draw.js",
+    "charts.js",
+    "model.js",
+    "lists.js",
+    "rounds.js",
+    "cross.js",
+    "pictures.js",
+    "files.js",
+    "catalogue.js",
+    "review.js",
+    "page.js",
+)
+NUMBERS = ("counts", "std_errors")  # of a table; the page reads them when the table is opened
 
 
 def write(
@@ -47,18 +53,40 @@ def render(fields: Mapping[str, Any]) -> str:
 
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """
-    body = {"verb": "measured" if fields["adaptive"] else "asked", "lines": escape(_lines(fields))}
+    words = {"verb": "measured" if fields["adaptive"] else "asked", "lines": escape(_lines(fields))}
+    total = fields["total"]
     return framed(
         fields,
         kind="Release report",
         name="Differentially private release",
         glance=glance(fields),
         sections=SECTIONS,
-        body=filled("page.html", body),
+        body=filled("page.html", {}),
+        review=filled("page_review.html", words),
         notes=notes(fields),
-        styles=("style.css",),
+        styles=("style.css", "tables.css"),
         scripts=SCRIPTS,
+        data=scripts_of(fields),
+        example=None if total is None else (total[0], fields["width"] * total[1]),
     )
+
+
+def scripts_of(fields: Mapping[str, Any]) -> str:
+    """The document for the script: all but the cells, and a line of cells for each table, completed ones last."""
+    rounds = fields["adaptive"]
+    shown = [*fields["tables"], *(rounds["completed"] if rounds else [])]
+    rest = {**fields, "tables": _without_numbers(fields["tables"])}
+    if rounds:
+        rest["adaptive"] = {**rounds, "completed": _without_numbers(rounds["completed"])}
+    lines = "\n".join(script_json([table[name] for name in NUMBERS]) for table in shown)
+    return (
+        f'<script id="data" type="application/json">{script_json(rest)}</script>\n'
+        f'<script id="cells" type="text/plain">{lines}</script>\n'
+    )
+
+
+def _without_numbers(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in table.items() if key not in NUMBERS} for table in tables]
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ def _completed(release: TableRelease, errors: pd.DataFrame, cells: int) -> dict[
             {
                 "attributes": [release.domain.index(n) for n in names],
                 "file": f"{file}-completed.csv",
+                "kind": "completed",
                 "counts": np.round(completion.counts(*names).ravel(), 2).tolist(),
                 "std_errors": None,
             }

@@ -7,7 +7,7 @@ from math import prod
 
 from leastnoise.domain.attributes import Domain
 
-TABLES = 300  # in the page, of each kind
+TABLES = 2_000  # in the page, of each kind
 
 
 def fitting(domain: Domain, listed: Sequence[tuple[str, ...]], cells: int) -> list[tuple[str, ...]]:

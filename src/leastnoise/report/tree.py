@@ -84,8 +84,8 @@ def render(fields: dict[str, Any]) -> str:
 
     Guarantees: text_is_escaped; loads_nothing_and_has_no_script; same_document_same_page.
     """
+    first = fields["trees"][0]
     body = {
-        "levels": _levels(fields),
         "confidence": f"{100 * fields['confidence']:.4g}%",
         "trees": "".join(_tree_html(tree) for tree in fields["trees"]),
     }
@@ -94,10 +94,12 @@ def render(fields: dict[str, Any]) -> str:
         kind="Tree release report",
         name="Differentially private counts",
         glance=_glance(fields),
-        sections={"levels": "Accuracy", "trees": "Counts"},
+        sections={"trees": "Counts"},
         body=filled("tree.html", body),
+        review=filled("tree_review.html", {"levels": _levels(fields)}),
         notes=_notes(fields),
         styles=("style.css", "tree.css"),
+        example=(first["counts"][0], first["reach"][0]),
     )
 
 

@@ -8,7 +8,10 @@ import typer
 
 from leastnoise.cli.commands.ask import opened
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument
+from leastnoise.errors import LeastnoiseError
 from leastnoise.report.pages import count, write
+from leastnoise.workload.publication import Publication
+from leastnoise.workload.spec import load_spec
 
 OTHERS = {"tables": "larger", "nodes": "lower", "queries": "other"}
 
@@ -16,15 +19,33 @@ OTHERS = {"tables": "larger", "nodes": "lower", "queries": "other"}
 def report(
     path: ReleaseArgument,
     out: Annotated[Path, typer.Option(help="The page to write; one that exists is replaced.")] = Path("report.html"),
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SPEC",
+            help="Take title, publisher, contact, licence and citation from the publication of this spec, "
+            "instead of those kept in the release.",
+            show_default=False,
+        ),
+    ] = None,
     confidence: Confidence = 0.95,
     as_json: Json = False,
 ) -> None:
     """Write a page to look at: tables, errors, budget. Costs no privacy, needs no data and no network."""
     release = opened(path)
-    what, many, left_out = count(release, write(release, out, confidence=confidence))
+    words = None if spec is None else publication_of(spec)
+    what, many, left_out = count(release, write(release, out, confidence=confidence, publication=words))
     if as_json:
         page = {"page": str(out), "bytes": out.stat().st_size, what: many, "left_out": left_out}
         typer.echo(json.dumps(page | {"insecure": release.insecure}, indent=2))
     else:
         left = f", {left_out:,} {OTHERS[what]} ones left out" if left_out else ""
         typer.echo(f"wrote {out}: {many:,} {what}{left}; open it in a browser")
+
+
+def publication_of(spec: Path) -> Publication:
+    """What a spec says to readers."""
+    words = load_spec(spec, budgeted=False).publication
+    if words is None:
+        raise LeastnoiseError(f"{spec.name} has no 'publication'; add for example publication: {Publication.example}")
+    return words

@@ -79,7 +79,7 @@ function workloadTable({ listed, tables }) {
   const more = tables > listed.length ? ` The ${fixed(listed.length, 0)} with the largest errors are listed.` : "";
   const note = `Expected error: errors of all statistics of the table together, in rows; an estimate.${more}`;
   return [
-    html("h3", {}, "The tables that were asked for"),
+    html("h4", {}, "The tables that were asked for"),
     sortable("Tables asked for", columns, rows, { wide: true, most: 10 }),
     html("p", { class: "note" }, note),
   ];

@@ -32,6 +32,9 @@ def counts(data, domain=DOMAIN, **options):
     return [table.tolist() for table in source_of(data, domain, **options).count([(k,) for k in range(len(domain))])]
 
 
+FIELDS = "column, outside, missing, trim, fold, missing_values, format, zone"
+
+
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
@@ -47,10 +50,16 @@ def counts(data, domain=DOMAIN, **options):
         ),
         (
             {"sex": Rules(outside="clamp")},
-            "'sex' cannot be clamped; only ranges, bins and ordered codes can, use other or drop",
+            "'sex' cannot be clamped; only ranges, bins, dates and ordered codes can, use other or drop",
         ),
-        ({"sex": "drop"}, "the rules of 'sex' are Rules(...) or a mapping with some of column, outside, missing"),
-        ({"sex": {"out": 1}}, "the rules of 'sex' are Rules(...) or a mapping with some of column, outside, missing"),
+        (
+            {"sex": "drop"},
+            f"the rules of 'sex' are Rules(...) or a mapping with some of {FIELDS}",
+        ),
+        (
+            {"sex": {"out": 1}},
+            f"the rules of 'sex' are Rules(...) or a mapping with some of {FIELDS}",
+        ),
     ],
 )
 def test_bad_rules(rules, message):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.mechanisms import side_counts as side
 from leastnoise.mechanisms.adaptive import select, survey
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.stream.stream import Stream
@@ -18,7 +19,8 @@ from leastnoise.mechanisms.tree import Tree, TreePlan, tree_plan
 from leastnoise.mechanisms.tree import integer as cascade_integer
 from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededRandomSource, rounded_gaussian
-from leastnoise.sources import Codes, Marginals, Table, source
+from leastnoise.sources import Codes, Marginals, Table, codes, source
+from leastnoise.sources import side_counts as source_side
 from leastnoise.strategies.circulant import LISTED, Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
@@ -47,6 +49,8 @@ WATCHED = [
     *[select.Selection.choose, select.Distances.refresh, select.distance, select.difference, select.draw],
     *[select._decide, select._weights, select._product, select._exponential],
     *[survey.Gauge.distance, survey._distances],
+    *[side.measured, side.WithSideCounts.measure, side.WithSideCounts._exact, source_side],
+    *[Codes.side_counts, codes._Values.side_counts],
     *[Table.count, Marginals.count, source.project, Codes._stream, Codes._table, Codes._cells],
 ]
 # Read the counts of made-up data, or draw them: none is published.

@@ -19,6 +19,7 @@ from leastnoise.sources import Table
 from leastnoise.workload.spec import Spec, parse_spec
 
 PEOPLE = "attributes: {age: {range: [0, 4]}, sex: {values: [F, M]}, job: {size: 3}}\n"
+RULED = PEOPLE.replace("[0, 4]", "[0, 4], outside: clamp, missing: drop")
 PAIRS = "workload: [{queries: marginal, ways: 2}, {queries: prefix, on: age}]\n"
 EXTENDED = "workload: [{queries: extended, ways: 2}]\n"
 DAYS = "attributes: {day: {range: [0, 6]}}\n"
@@ -60,18 +61,43 @@ class Kind:
         shape = self.parsed().workload.domain.shape
         return np.random.default_rng(7).integers(0, 60, shape)
 
-    def data(self) -> Table:
+    def data(self) -> Any:
         """The same as a source."""
         return Table(self.parsed().workload.domain, self.counts(), "people")
 
     def run(self, seed: int = 1, **options: Any) -> Release:
         """A release of those counts."""
-        return self.mechanism().run(self.data(), random_source=SeededRandomSource(seed), **options)
+        return self.mechanism().run(self.data(), random_source=SeededRandomSource(seed), **self.options, **options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a run needs beside the data."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Beside(Kind):
+    """Rows of values with rules, and what is measured beside their tables."""
+
+    def data(self) -> Any:
+        """The same rows, as columns of values."""
+        domain, counts = self.parsed().workload.domain, self.counts()
+        cells = np.repeat(np.argwhere(counts >= 0), counts.reshape(-1), axis=0)
+        return {a.name: [a.value(int(code)) for code in cells[:, k]] for k, a in enumerate(domain)}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The rules of the spec."""
+        return {"rules": self.parsed().rules}
 
 
 AGES = ("age = 2 and sex = 'F'", ("age", "sex"))
 KINDS = {
     "plan": Kind("plan", PEOPLE + PAIRS, *AGES),
+    "plan with side counts": Beside("plan", RULED + PAIRS, *AGES, "quality: 0.1\n"),
+    "tree with side counts": Beside(
+        "tree", PLACES.replace("]}}", "], missing: drop}}"), "c", ("geo",), "quality: 0.2\n"
+    ),
     "plan of hierarchies": Kind(
         "plan", f"attributes: {{{GEO}, sex: {{size: 2}}}}\nworkload: [{{queries: {{geo: nodes, sex: marginal}}}}]\n",
         "geo under 'north'", ("geo",),

@@ -8,6 +8,7 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise.domain.tree import Tree
+from leastnoise.mechanisms.side_counts import with_side_counts
 from leastnoise.mechanisms.tree import tree_plan
 from tests.kills.kinds import COUNTS, DOMAIN, SMALL, Kind, Merge, NewLedger, Overwrite, RaiseTotal, Run
 from tests.kills.streams import Close, Open, Steps
@@ -15,7 +16,7 @@ from tests.kills.watch import Watched
 
 RUNS = (
     *("plan", "plan with tables", "survey", "aim", "matrix", "cascade", "cascade with exact counts"),
-    *("overwrite", "merge", "new ledger", "raise"),
+    *("plan with side counts", "overwrite", "merge", "new ledger", "raise"),
 )
 STREAMS = ("stream", "stream steps", "stream close")
 
@@ -34,6 +35,7 @@ def kinds() -> dict[str, Kind]:
         "matrix": _places(ln.matrix_plan(np.tri(8), SMALL, items={"place": range(8)})),
         "cascade": _places(tree_plan(tree, budget=SMALL)),
         "cascade with exact counts": _places(tree_plan(tree, targets=[900, 1000, 1100, 1200], exact_level=1)),
+        "plan with side counts": _beside(uniform),
         "overwrite": Overwrite(plan),
         "merge": Merge(uniform),
         "new ledger": NewLedger(),
@@ -42,6 +44,13 @@ def kinds() -> dict[str, Kind]:
         "stream steps": Steps(totals),
         "stream close": Close(totals),
     }
+
+
+def _beside(plan: ln.Plan) -> Run:
+    """Rows with a rule that drops some of them."""
+    rules = {"a": {"missing": "drop"}}
+    data = {"a": [0, None, 3], "b": ["x", "y", "y"], "c": [0, 1, 2]}
+    return Run(with_side_counts(plan, quality=0.1, rules=rules), data, {"rules": rules, "dataset": "people"})
 
 
 def _places(plan: Any) -> Run:

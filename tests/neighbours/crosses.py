@@ -109,6 +109,9 @@ def _subjects() -> Iterator[Subject]:
     words, pages, days = ("x", "other"), ("home", "shop", "other"), {"item": (0, 1, 2, 3)}
     mixed = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).marginals(ways=2).prefix("a")
     yield Subject(kinds.tables("plan", mixed), {"a": (0, 1, 2)}, {"b": words})
+    for name, alone in (("plan with side counts", False), ("side counts alone", True)):
+        by = ("a", ("a", "b"))
+        yield Subject(kinds.with_side(name, mixed, by, alone), {"a": (0, 1, 2)}, {"b": words}, rows=1)
     cycles = ln.Workload(ln.Domain.of(a=range(4), b=list(words))).circular("a").prefix("a").marginals(ways=2)
     yield Subject(kinds.tables("plan on cycles", cycles, solver="fourier"), {"a": (0, 1, 2, 3)}, {"b": words}, rows=1)
     doubled = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).extended(ways=2)

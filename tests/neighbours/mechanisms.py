@@ -16,11 +16,14 @@ import leastnoise as ln
 from leastnoise.mechanisms.adaptive.plan import AdaptivePlan, adaptive_plan
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
+from leastnoise.mechanisms.side_counts import with_side_counts
 from leastnoise.mechanisms.tree import Tree, tree_plan
 from leastnoise.mechanisms.tree.plan import TreePlan
 from leastnoise.mechanisms.tree.release import TreeRelease
 from leastnoise.mechanisms.tree.targets import Cascade
 from leastnoise.noise import SeededRandomSource
+from leastnoise.privacy import Cost
+from leastnoise.release.side_counts import side_counts_of
 from leastnoise.sources import source_of
 from tests.neighbours.shifts import Output
 from tests.neighbours.tape import Tape, replaced
@@ -89,6 +92,31 @@ def of_tables(release: ln.Release, noisy: bool = True) -> Output:
                     values += [int(x) for x in message.reshape(-1).tolist()]
                     variances += [noisy_query.variance] * message.size
     return Output(release.cost, tuple(values), tuple(variances))
+
+
+# --- counts beside tables ---------------------------------------------------------------------------------------------
+
+
+def with_side(name: str, work: ln.Workload, by: tuple[Any, ...], alone: bool) -> Mechanism:
+    """A plan with what rules touch, and people where there is a unit; `alone`: these against their own cost."""
+
+    def make(budget: ln.Budget) -> Any:
+        return ln.plan(work, budget.part(Fraction(1, 2)))
+
+    def publish(plan: Any, data: Any, options: Options, tape: Tape | None) -> Output:
+        people = {"people": Fraction(1, 4), "by": by} if "unit" in options else {}
+        how = {key: options.get(key) for key in ("rules", "unit")}
+        release = with_side_counts(plan, quality=Fraction(1, 4), **people, **how).run(data, **options)
+        side = side_counts_of(release)
+        values = tuple(count for each in side for count in each.counts)
+        variances = tuple(Fraction(each.variance) for each in side for _ in each.counts)
+        if alone and side:
+            cost = Cost(sum(each.mu_squared for each in side), release.cost.neighbours)
+            return Output(cost, values, variances)
+        tables = of_tables(release)
+        return Output(release.cost, tables.values + values, tables.variances + variances)
+
+    return Mechanism(name, make, publish)
 
 
 # --- adaptive releases ------------------------------------------------------------------------------------------------

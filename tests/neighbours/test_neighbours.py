@@ -25,6 +25,8 @@ from tests.neighbours.suite import Case, Verdict, examine
 # Pairs that are compared at least, by kind: together more than 100,000.
 FLOORS = {
     "plan": 50_000,
+    "plan with side counts": 10_000,
+    "side counts alone": 10_000,
     "plan on cycles": 10_000,
     "extended marginals": 10_000,
     "running totals": 25_000,

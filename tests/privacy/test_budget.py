@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -219,3 +220,22 @@ def test_bad_questions_are_refused():
     for bad in (0, 1, 2, math.nan):
         with pytest.raises(LeastnoiseError, match="delta must be"):
             budget.epsilon_at(bad)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"mu": 0.7}, {"rho": 0.1}, {"epsilon": 1, "delta": 1e-9}, {"epsilon": 30, "delta": 1e-3}]
+)
+def test_parts_add_up_to_no_more(fields):
+    budget = Budget(**fields, neighbours="replace", rows_per_person=3)
+    for share in (0.02, 0.5, 0.98, Fraction(1, 3), 1):
+        part, rest = budget.part(share), budget.part(1 - Fraction(str(share))) if share != 1 else None
+        most = budget.exact_cost * Fraction(str(share))
+        assert most * (1 - Fraction(1, 10**6)) <= part.exact_cost <= most
+        assert part.exact_cost + (rest.exact_cost if rest else 0) <= budget.exact_cost
+        assert (part.neighbours, part.delta, [*dict(part.stated)]) == (budget.neighbours, budget.delta, [*fields])
+
+
+def test_a_part_is_a_share():
+    for share in (0, -1, 1.5):
+        with pytest.raises(LeastnoiseError, match="a share above 0 and at most 1"):
+            Budget(mu=1).part(share)

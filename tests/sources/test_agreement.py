@@ -28,8 +28,11 @@ from leastnoise.domain.attributes import (
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Database, PrivacyUnit, Rules, source_of
 from leastnoise.sources.duck import DuckDB
+from leastnoise.sources.side_counts import touching
+from leastnoise.workload.rules import codings
 from tests.covering import examples
 from tests.engines import postgres, spark
+from tests.sources.beside import plain_side_counts, side_counts
 from tests.sources.registry import MARKS, brute_force, postgres_table
 
 SECRET = b"a secret"
@@ -305,6 +308,10 @@ def check(shared, domain, rules, table, unit, way):
         rows = plain_rows(domain, rules, table, unit)
         assert rows is not None
         assert memory == [brute_force(domain, rows, axes).tolist() for axes in sets]
+        if touching(codings(domain, rules)) or unit is not None:
+            plain = plain_side_counts(domain, rules, table, unit, sets)
+            assert side_counts(source_of(table, domain, rules=rules, unit=unit), unit, sets) == plain
+            assert side_counts(Database(domain, shared.of(table, way), None, rules, unit), unit, sets) == plain
     elif "holds missing" in memory or "holds values" in memory or "lacks some ids" in memory:
         assert plain_rows(domain, rules, table, unit) is None
 
@@ -313,6 +320,7 @@ def check(shared, domain, rules, table, unit, way):
 @settings(max_examples=examples(150))
 @given(problem=problems())
 def test_engines_code_alike(shared, problem):
+    """And agree on what each rule touches and on distinct people."""
     check(shared, *problem)
 
 
@@ -395,17 +403,16 @@ SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2), (8,)
 def check_mixed(make, table, ways):
     for unit in UNITS:
         expected = answers(source_of(table, MIXED, rules=MIXED_RULES, unit=unit), SETS)
-        rows = plain_rows(
-            MIXED,
-            MIXED_RULES,
-            table.rename_columns([MIXED.names[4] if "$" in n else n for n in table.column_names]),
-            unit,
-        )
+        renamed = table.rename_columns([MIXED.names[4] if "$" in n else n for n in table.column_names])
+        rows = plain_rows(MIXED, MIXED_RULES, renamed, unit)
+        beside = side_counts(source_of(table, MIXED, rules=MIXED_RULES, unit=unit), unit, SETS)
+        assert beside == plain_side_counts(MIXED, MIXED_RULES, renamed, unit, SETS)
         assert expected == [brute_force(MIXED, rows, axes).tolist() for axes in SETS]
         assert expected[0] > 50
         for way in ways:
             source = make(unit)
             source._engine.embedded, source._engine.most_bytes = WAYS[way]
+            assert side_counts(source, unit, SETS) == beside
             assert answers(source, SETS) == expected
             source.close()
 

@@ -13,15 +13,19 @@ from typing import Any
 from leastnoise._lazy import resolve
 from leastnoise._types import Progress
 from leastnoise.audit.judge import Audit, Subject, examine
+from leastnoise.audit.side_counts import beside
 from leastnoise.errors import LeastnoiseError
 from leastnoise.local import files as local_files
 from leastnoise.local.state import State
 from leastnoise.mechanisms.from_spec import plan_spec
+from leastnoise.mechanisms.side_counts import WithSideCounts
 from leastnoise.mechanisms.stream import files as stream_files
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.planning import store
 from leastnoise.release.files.folders import STREAM
 from leastnoise.release.kinds import KINDS, class_names, load
+from leastnoise.release.release import Release
+from leastnoise.release.side_counts import side_counts_of
 from leastnoise.storage.archive import mark_of
 from leastnoise.workload.spec import Spec, load_spec
 
@@ -67,10 +71,12 @@ def subject_of(thing: Any, *, progress: Progress | None = None) -> Subject:
         thing = opened(Path(thing))
     if isinstance(thing, Spec):
         thing = plan_spec(thing, progress=progress)
+    if isinstance(thing, WithSideCounts):
+        return beside(subject_of(thing.inner), thing.queries, thing.cost)
     for name in class_names(thing):
         if name in SUBJECTS:
             subject: Subject = resolve(SUBJECTS[name])(thing)
-            return subject
+            return subject if not isinstance(thing, Release) else beside(subject, side_counts_of(thing), thing.cost)
     known = ", ".join(name.partition(":")[2] for name in SUBJECTS)
     raise LeastnoiseError(
         f"a {type(thing).__name__} cannot be audited; give a spec, a file, a folder, or one of {known}"

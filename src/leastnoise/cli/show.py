@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from leastnoise.mechanisms.side_counts import side_lines
 from leastnoise.privacy.neighbours import Neighbours
 
 SHOWN = 20  # groups of a plan, unless all are asked for
@@ -16,7 +17,7 @@ PIPE_WIDTH = 120  # columns where there is no terminal to ask
 def show_adaptive(fields: Mapping[str, Any]) -> None:
     """Print what an adaptive release will do, given as `AdaptivePlan.to_json` gives it."""
     console = Console()
-    for line in adaptive_summary(fields):
+    for line in [*adaptive_summary(fields), *side_lines(fields)]:
         console.print(Text(line), soft_wrap=True)
 
 
@@ -51,6 +52,8 @@ def show_plan(plan: Mapping[str, Any], console: Console | None = None, every: bo
     console.print(groups_table(groups))
     if more := len(plan["groups"]) - len(groups):
         console.print(Text(f"and {more:,} more groups; --groups shows all"), soft_wrap=True)
+    for line in side_lines(plan):
+        console.print(Text(line), soft_wrap=True)
     console.print(Text(footer(plan)), soft_wrap=True)
 
 

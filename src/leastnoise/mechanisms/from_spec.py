@@ -6,8 +6,10 @@ Everything here is public: the spec, the noise that a plan would have, and about
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from math import pi, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,13 +17,14 @@ from leastnoise._types import Array, Progress
 from leastnoise.domain.attributes import Attribute
 from leastnoise.domain.hierarchies import Hierarchy
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.mechanism import Mechanism
+from leastnoise.mechanisms.mechanism import Mechanism, counting_of
 from leastnoise.mechanisms.tables.plan import Plan, plan
 from leastnoise.planning.structure import Table
 from leastnoise.privacy import Budget
 from leastnoise.release.release import Release
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.families import Matrix, Prefix
+from leastnoise.workload.schema import MethodName
 from leastnoise.workload.spec import Objective, Spec
 from leastnoise.workload.weighted import Weighted
 
@@ -50,6 +53,11 @@ def plan_spec(
     Guarantees: uses_no_data; spec_round_trip.
     """
     method, reason = method_of(spec, progress=progress)
+    share = side_share(spec)
+    if share:  # the method is that of the whole budget
+        return _with_side_counts(
+            replace(spec, method=cast(MethodName, method)), share, solver, baseline, objective, progress
+        )
     if method == "plan":
         return plan(
             spec.workload,
@@ -63,6 +71,36 @@ def plan_spec(
         if given is not None:
             raise LeastnoiseError(f"{name} is for plans, but this spec has method {method!r}, as {reason}")
     return PLANNERS[method](spec)
+
+
+def side_share(spec: Spec) -> Fraction:
+    """The part of the budget that is spent beside the tables; rules that touch no row need none."""
+    touching = counting_of(spec.workload.domain, spec.rules, spec.unit_fields).counters()
+    shares = (spec.quality if touching else None, spec.people)
+    return sum((Fraction(str(share)) for share in shares if share is not None), Fraction(0))
+
+
+def _with_side_counts(spec: Spec, share: Fraction, *options: Any) -> Mechanism[Release]:
+    from leastnoise.mechanisms.side_counts import with_side_counts
+
+    names = ("solver", "baseline", "objective", "progress")
+    rest = replace(spec, budget_fields=_rest(spec.budget_fields, share), quality=None, people=None, people_by=())
+    return with_side_counts(
+        plan_spec(rest, **dict(zip(names, options, strict=True))),
+        quality=spec.quality,
+        people=spec.people,
+        by=spec.people_by,
+        rules=spec.rules,
+        unit=spec.unit_fields,
+    )
+
+
+def _rest(fields: dict[str, Any], share: Fraction) -> dict[str, Any]:
+    """The budget of the tables; where accuracy targets decide it, what is beside them comes on top."""
+    if not fields:
+        return fields
+    smaller = Budget(**fields).part(1 - share)
+    return dict(smaller.stated) | smaller.neighbours.arguments
 
 
 def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[str, str]:

@@ -41,6 +41,7 @@ class Counts:
         """Of a source that counts the attributes of `domain`."""
         self._source = source
         self._total: int | None = None
+        self._side: dict[tuple[int, tuple[Axes, ...]], list[IntArray]] = {}
         self._quiet = not type(source).__module__.startswith("leastnoise.")  # ours neither warn nor log
         with self._barrier():
             self.domain, self.name = source.domain, source.name
@@ -67,6 +68,19 @@ class Counts:
             if exact_sum(table) != self._total:
                 raise DataError("the source gives tables that do not add up to the same number of rows; repair it")
             yield table
+
+    def side_counts(self, rules: int, people: Sequence[Axes]) -> list[IntArray]:
+        """So many numbers of what rules touched, if any, and distinct people by some attributes.
+
+        They are asked for before any table, and kept: a source may then let go of its rows.
+        """
+        key = rules, tuple(people)
+        if key not in self._side:
+            with self._barrier():
+                given = self._source.side_counts(bool(rules), people)  # type: ignore[attr-defined]  # of those with rules
+            shapes = [*([(rules,)] if rules else []), *(tuple(self.domain.shape[k] for k in axes) for axes in people)]
+            self._side[key] = [_checked(table, shape) for table, shape in zip(_arrays(given), shapes, strict=True)]
+        return self._side[key]
 
     def _read(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         with self._barrier():

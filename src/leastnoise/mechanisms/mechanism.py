@@ -86,6 +86,12 @@ class Mechanism(ABC, Generic[Published]):
     def check(self) -> None:
         """Refuse before the debit what would fail after it."""
 
+    def check_counting(self, counting: Counting | None) -> None:
+        """Refuse rules, or data without any, that it was not planned for."""
+
+    def look(self, counts: Counts) -> None:
+        """Read what is not a table, before the debit and before any table is counted."""
+
     def run(self, data: Any, **options: Unpack[Options]) -> Published:
         """Measure data, once: the only private line.
 
@@ -181,10 +187,12 @@ def run_once(
         assumed = cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
         mark = _fingerprint(mechanism, rules, unit)
         counting = None if isinstance(data, Source) else counting_of(domain, rules, unit)
+        mechanism.check_counting(counting)
         with _paying(book, cost, mark, name, (note, who), random_source.insecure, prepared) as pay:
             if progress is not None:
                 progress(0, 0, "counting")
             counts = Counts(prepared.open(), domain)
+            mechanism.look(counts)
             _ = counts.total  # a source that cannot count fails here
             entry, stopped = pay()
             run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person, counting=counting)
@@ -211,14 +219,14 @@ def _fingerprint(
 
 def counting_of(domain: Domain, rules: AnyRules | None, unit: PrivacyUnit | Mapping[str, Any] | None) -> Counting:
     """By which rules rows are counted, as a release keeps it."""
-    whose = None if unit is None else as_part(PrivacyUnit, unit, "the fields of the unit")
+    whose = {} if unit is None else {"missing": "error"} | dict(unit if isinstance(unit, Mapping) else vars(unit))
     return Counting(
         rules=[
             RowRule(attribute=name, column=r.column or name, outside=r.outside, missing=str(r.missing))
             for name, r in rules_of(domain, rules).items()
         ],
-        max_rows=None if whose is None else whose.max_rows,
-        ids=None if whose is None else whose.missing,
+        max_rows=None if unit is None else int(whose["max_rows"]),
+        ids=whose.get("missing"),
     )
 
 

@@ -81,6 +81,25 @@ class Budget:
         """The whole budget as a cost, which can be added to others and compared."""
         return Cost(self.exact_cost, self.neighbours)
 
+    def part(self, share: float | Fraction) -> "Budget":
+        """At most this share of mu^2, stated in the same way: as epsilon with the same delta, mu or rho.
+
+        >>> Budget(rho=0.5).part(0.98)
+        Budget(rho=0.49, neighbours='add-remove')
+
+        Guarantees: parts_add_up_to_no_more.
+        """
+        exact = Fraction(str(share))
+        if not 0 < exact <= 1:
+            raise LeastnoiseError(f"a part of a budget is a share above 0 and at most 1, got {share}")
+        most, stated, scale = self.exact_cost * exact, dict(self.stated), 1.0
+        while True:
+            fields: dict[str, Any] = _scaled(stated, math.sqrt(most), scale)
+            smaller = Budget(**fields, neighbours=self.neighbours)
+            if smaller.exact_cost <= most:
+                return smaller
+            scale *= 1 - 1e-12
+
     @property
     def epsilon(self) -> float | None:
         """Epsilon, if the budget was stated so."""
@@ -148,6 +167,15 @@ def _mu(stated: Mapping[str, float]) -> float:
     if not LEAST < mu < MOST:
         raise LeastnoiseError(f"a budget of mu {mu:g} is out of range; use one between {LEAST} and {MOST}")
     return mu
+
+
+def _scaled(stated: Mapping[str, float], mu: float, scale: float) -> dict[str, float]:
+    """A budget of this mu as it was stated, by a scale that is 1 or a little less."""
+    if "rho" in stated:
+        return {"rho": float(f"{mu**2 / 2:.15g}") * scale}
+    if "delta" in stated and (epsilon := gaussian.epsilon_for(mu, stated["delta"])) >= LEAST:
+        return {"epsilon": epsilon * scale, "delta": stated["delta"]}
+    return {"mu": float(f"{mu:.15g}") * scale}
 
 
 def _positive(name: str, value: object) -> float:

@@ -6,10 +6,14 @@ Rules come from a spec, so they are public, and every release has them. How many
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from leastnoise.privacy.neighbours import Neighbours
+from leastnoise.release.answers import Answer
+from leastnoise.release.side_counts import SideCounts, people_fields
 from leastnoise.storage.records import Record, Text
 
 if TYPE_CHECKING:
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 NAMED = 6  # attributes that a sentence names
 BY_RULE = "0, by rule"
 NOT_MEASURED = "not measured"
+NO_BOUND = "not measured, as nothing bounds how many such rows one person has"
+ADVICE = "to measure what was not, add 'quality: 0.02' to the spec: the share of the budget that it may cost"
 UNKNOWN = "the rules of this source are not known here: it was made before the run, or by an earlier version"
 Event = Literal["missing", "outside"]
 EVENTS: tuple[Event, ...] = get_args(Event)
@@ -53,7 +59,51 @@ class Counting(Record):
         """Rules that may have touched rows, in the order of the attributes."""
         return ((rule, event) for rule in self.rules for event in EVENTS if rule.of(event) != "error")
 
-    def sentences(self) -> list[str]:
+    @property
+    def several_drop(self) -> bool:
+        """Whether several rules drop rows."""
+        return sum(rule.of(event) == "drop" for rule, event in self.touching()) > 1
+
+    def counters(self) -> list[tuple[str | None, str, str]]:
+        """What is measured of the rules, in the order of the numbers: attribute, rule, what it does."""
+        entries: list[tuple[str | None, str, str]] = [
+            (rule.attribute, f"{event}: {rule.of(event)}", _does(rule, event)) for rule, event in self.touching()
+        ]
+        if self.several_drop:
+            entries.append((None, "drop", "rows are left out by any of these rules"))
+        if self.max_rows is not None:
+            entries.append(
+                (None, f"max_rows: {self.max_rows}", f"of each person at most {_rows(self.max_rows)} counted")
+            )
+        return entries
+
+    def sensitivity(self, neighbours: Neighbours) -> int:
+        """The largest squared distance of the numbers of two neighbours (docs/privacy.md, Side counts).
+
+        Of people each number has at most one per person. Of rows, a row has one event per attribute at most.
+        """
+        if self.max_rows is not None:
+            return len(self.counters())
+        square, difference = (self._farthest(replaced) for replaced in (False, True))
+        return neighbours.squared_sensitivity(square, difference)
+
+    def _farthest(self, replaced: bool) -> int:
+        """The largest squared distance of two rows, or of a row and none: over the events of one attribute after the
+        other, remembering whether each row is dropped.
+        """
+        best = {(False, False): 0}
+        for rule in self.rules:
+            events: list[Event | None] = [None, *(e for e in EVENTS if rule.of(e) != "error")]
+            further: dict[tuple[bool, bool], int] = {}
+            for (one, other), value in best.items():
+                for a, b in product(events, events if replaced else [None]):
+                    key = one or _drops(rule, a), other or _drops(rule, b)
+                    apart = 0 if a == b else (a is not None) + (b is not None)
+                    further[key] = max(further.get(key, 0), value + apart)
+            best = further
+        return max(value + (self.several_drop and one != other) for (one, other), value in best.items())
+
+    def sentences(self, side: SideCounts | None = None) -> list[str]:
         """For the privacy statement; none where every row was counted as it is."""
         if self.strict:
             return []
@@ -65,7 +115,8 @@ class Counting(Record):
             if rule.of(event) != "drop":
                 kept.setdefault(_becomes(rule, event), []).append(f"'{rule.attribute}'")
         texts += [f"In {_listed(names)}, {text}." for text, names in kept.items()]
-        return [*texts, "How many rows that touched was not measured."]
+        how = "was not measured" if side is None else "was measured with noise, at a part of the stated cost"
+        return [*texts, f"How many {'people' if self.max_rows else 'rows'} that touched {how}."]
 
     def _dropped(self) -> Iterator[str]:
         for event, what in (("missing", "missing"), ("outside", "outside its domain")):
@@ -75,25 +126,33 @@ class Counting(Record):
         if self.ids == "drop":
             yield "an id is missing"
 
-    def lines(self) -> list[dict[str, Any]]:
-        """One entry per rule: `rule` as a spec has it, what it does in words, and how many rows it touched."""
-        entries = [
-            _line(rule.attribute, f"{event}: {rule.of(event)}", _does(rule, event), NOT_MEASURED)
-            for rule, event in self.touching()
-        ]
-        if self.max_rows is not None:
-            rows = f"of each person at most {_rows(self.max_rows)} counted"
-            entries.append(_line(None, f"max_rows: {self.max_rows}", rows, NOT_MEASURED))
-            does = "rows without an id are left out" if self.ids == "drop" else "an id that is missing stops the run"
-            entries.append(_line(None, f"missing: {self.ids}", does, NOT_MEASURED if self.ids == "drop" else BY_RULE))
+    def lines(self, side: SideCounts | None = None, confidence: float = 0.95) -> list[dict[str, Any]]:
+        """One entry per rule: `rule` as a spec has it, what it does in words, and how many rows or people it touched,
+        in words and as `number`.
+        """
+        answers: list[Answer | None] = [None] * len(self.counters()) if side is None else [*side.answers(confidence)]
+        what = "people" if self.max_rows else "rows"
+        entries = [_line(*each, answer, what) for each, answer in zip(self.counters(), answers, strict=True)]
+        if side is None:
+            entries = [each for each in entries if each["rule"] != "drop"]
+        if self.ids == "drop":
+            entries.append(_line(None, "missing: drop", "rows without an id are left out", NO_BOUND))
+        if self.ids == "error":
+            entries.append(_line(None, "missing: error", "an id that is missing stops the run", BY_RULE))
         for event in EVENTS:
             if names := [rule.attribute for rule in self.rules if rule.of(event) == "error"]:
                 entries.append(_line(_listed(names), f"{event}: error", f"{A_VALUE[event]} stops the run", BY_RULE))
         return entries
 
 
-def _line(attribute: str | None, rule: str, does: str, number: str) -> dict[str, Any]:
-    return {"attribute": attribute, "rule": rule, "does": does, "touched": number}
+def _drops(rule: RowRule, event: Event | None) -> bool:
+    return event is not None and rule.of(event) == "drop"
+
+
+def _line(attribute: str | None, rule: str, does: str, answer: Answer | str | None, what: str = "") -> dict[str, Any]:
+    touched = f"{answer} {what}" if isinstance(answer, Answer) else answer or NOT_MEASURED
+    number = answer.to_json() if isinstance(answer, Answer) else 0 if answer == BY_RULE else None
+    return {"attribute": attribute, "rule": rule, "does": does, "touched": touched, "number": number}
 
 
 def _rows(most: int | None) -> str:
@@ -127,38 +186,54 @@ def counting(release: Release, confidence: float = 0.95) -> dict[str, Any]:
     """Rows that were counted, and what became of the others, as plain data.
 
     `rows_counted` has the estimate, None where no table is in reach; `rules` one entry per rule, or None where the
-    rules are not known.
+    rules are not known; `people` the counts of distinct people, by their attributes.
     """
     total = release.total(confidence) if release.has_table([]) else None
-    numbers = None if total is None else {name: getattr(total, name) for name in ("value", "std_error", "low", "high")}
-    return {"rows_counted": numbers, "rules": _rules(release), "confidence": confidence}
+    return {
+        "rows_counted": None if total is None else total.to_json(),
+        "rules": _rules(release, confidence),
+        "people": people_fields(release, confidence),
+        "confidence": confidence,
+    }
 
 
-def _rules(release: Release) -> list[dict[str, Any]] | None:
-    known = [origin.run.counting for origin in release.origins]
-    if not known or None in known:
+def _rules(release: Release, confidence: float) -> list[dict[str, Any]] | None:
+    runs = [origin.run for origin in release.origins]
+    if not runs or any(run.counting is None for run in runs):
         return None
-    return [line for one in dict.fromkeys(c.model_dump_json() for c in known if c) for line in _parsed(one)]
-
-
-def _parsed(text: str) -> list[dict[str, Any]]:
-    return Counting.model_validate_json(text).lines()
+    lines = [line for run in runs if run.counting for line in run.counting.lines(run.quality, confidence)]
+    return [line for k, line in enumerate(lines) if line not in lines[:k]]
 
 
 def counting_text(fields: Mapping[str, Any]) -> list[str]:
     """The same for people to read, line by line."""
     numbers, rules = fields["rows_counted"], fields["rules"]
-    first = "rows counted: not in reach" if numbers is None else f"rows counted: {_answer(numbers, fields)}"
+    first = "rows counted: not in reach" if numbers is None else f"rows counted: {_answer(numbers)}"
+    counted = [_people(table, fields["confidence"]) for table in fields["people"]]
     if rules is None:
-        return [first, f"rows not counted: {UNKNOWN}"]
-    return [first, *(f"  {_called(rule)} ({rule['does']}): {rule['touched']}" for rule in rules)]
+        return [first, *counted, f"rows not counted: {UNKNOWN}"]
+    return [
+        first,
+        *counted,
+        *(f"  {_called(rule)} ({rule['does']}): {rule['touched']}" for rule in rules),
+        *_hint(rules),
+    ]
+
+
+def _people(table: Mapping[str, Any], confidence: float) -> str:
+    if table["attributes"]:
+        return f"people counted by {' x '.join(table['attributes'])}: {len(table['rows']):,} cells"
+    (row,) = table["rows"]
+    return f"people counted: {Answer(row['count'], row['std_error'], confidence)}"
+
+
+def _hint(rules: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [ADVICE] if any(rule["touched"] == NOT_MEASURED for rule in rules) else []
 
 
 def _called(rule: Mapping[str, Any]) -> str:
     return f"{rule['attribute'] or 'unit'}, {rule['rule']}"
 
 
-def _answer(numbers: Mapping[str, float], fields: Mapping[str, Any]) -> str:
-    from leastnoise.release.answers import Answer
-
-    return str(Answer(numbers["value"], numbers["std_error"], fields["confidence"]))
+def _answer(numbers: Mapping[str, float]) -> str:
+    return str(Answer(numbers["value"], numbers["std_error"], numbers["confidence"], bias=numbers.get("bias", 0.0)))

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.release import side_counts
 from leastnoise.release.files import folders
 from leastnoise.release.files.folders import HEADER, Head, mark_of
 from leastnoise.storage.records import Saved, read_folder, write_folder
@@ -116,4 +117,5 @@ def load(path: str | Path) -> Release:
     with saved.header.format.reading(path / HEADER):
         release: Release = files.from_record(saved)
         saved.header.privacy.check(release.privacy)
+        side_counts.check(release)
     return release

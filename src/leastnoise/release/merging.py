@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.release.files.releases import origins_of
 from leastnoise.release.measurements import same_numbers
 from leastnoise.release.release import Release
 from leastnoise.release.table_release import TableRelease
@@ -31,7 +32,8 @@ def merge(*releases: Release) -> TableRelease:
         raise LeastnoiseError("a release is given twice, or was made twice with one seed; give each release once")
     name = next((r.dataset for r in tables if r.dataset is not None), None)
     known = all(len(r.origins) == len(r.parts) for r in tables)
-    merged = TableRelease(parts, name, tuple(o for r in tables for o in r.origins) if known else ())
+    known |= any(o.run.side for r in tables for o in r.origins)  # which cost something: none of them may get lost
+    merged = TableRelease(parts, name, tuple(o for r in tables for o in origins_of(r)) if known else ())
     _ = merged.state  # fails here, not at the first question
     return merged
 

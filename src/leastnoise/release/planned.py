@@ -50,7 +50,11 @@ class PlannedRelease(Release):
     @property
     def cost(self) -> Cost:
         """Exact privacy cost."""
-        return self.plan.cost
+        return self._run.with_side_counts(self.plan.cost)
+
+    @property
+    def _run(self) -> Run:
+        return Run.together(origin.run for origin in self.origins)
 
     @property
     def exact_counts(self) -> str:
@@ -65,6 +69,6 @@ class PlannedRelease(Release):
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
-        run = Run.together(origin.run for origin in self.origins)
+        run = self._run
         exact, caveat = self.exact_counts, self.caveat
         return Privacy.of(self.cost, self.plan.delta, insecure=self.insecure, run=run, exact=exact, caveat=caveat)

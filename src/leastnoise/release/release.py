@@ -32,6 +32,7 @@ from leastnoise.release.html import release_html
 from leastnoise.release.measurements import same_numbers
 from leastnoise.release.queries.linear import LinearQuery, Term
 from leastnoise.release.queries.questions import linear_query
+from leastnoise.release.side_counts import people
 from leastnoise.release.statement import Origin, Privacy, Run
 from leastnoise.release.statistics import statistics
 from leastnoise.release.statistics.simultaneous import Together, half_width
@@ -302,11 +303,14 @@ class Release(ABC):
         self, dataset: str | None, ledger_entry: int | None, run: Run, publication: Publication | None = None
     ) -> Self:
         """The same release with what is known about the run that made it."""
-        facts: dict[str, Any] = {"ledger_entry": ledger_entry, "run": run, "publication": publication}
-        origins = tuple(replace(origin, **facts) for origin in self.origins)
+        facts: dict[str, Any] = {"ledger_entry": ledger_entry, "publication": publication}
+        origins = tuple(
+            replace(origin, **facts, run=run.model_copy(update={"side": origin.run.side})) for origin in self.origins
+        )
         changes: dict[str, Any] = {"dataset": dataset, "origins": origins}
         return replace(self, **changes)  # type: ignore[type-var]  # every kind is a dataclass
 
+    people = people  # distinct people, where they were counted
     counting = counting  # rows counted, and by which rules others were not
 
     # --- descriptions -------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from leastnoise.privacy.ledger import MOST_ATTEMPTS
 from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
 from leastnoise.release.counting import Counting
+from leastnoise.release.side_counts import SideCounts
 from leastnoise.storage.records import Record, Text
 from leastnoise.workload.publication import Publication
 
@@ -49,6 +50,7 @@ class Run(Record):
     rows_assumed: bool  # no unit bounds the rows of a person
     person: Text | None  # the column that identifies people
     counting: Counting | None = None  # by which rules rows were counted; None where nobody knows
+    side: list[SideCounts] = Field(default_factory=list)  # measured beside the tables
 
     @staticmethod
     def plain() -> Run:
@@ -64,7 +66,17 @@ class Run(Record):
         person = ", ".join(sorted(persons)) or None
         ruled = some[0].counting if some and all(r.counting == some[0].counting for r in some) else None
         assumed = any(r.rows_assumed for r in some)
-        return Run(stopped_runs=stopped, rows_assumed=assumed, person=person, counting=ruled)
+        side = [each for r in some for each in r.side]
+        return Run(stopped_runs=stopped, rows_assumed=assumed, person=person, counting=ruled, side=side)
+
+    @property
+    def quality(self) -> SideCounts | None:
+        """What each rule touched, where that was measured."""
+        return next((side for side in self.side if side.kind == "quality"), None)
+
+    def with_side_counts(self, cost: Cost) -> Cost:
+        """The cost of tables, together with what is measured beside them."""
+        return Cost(cost.mu_squared + sum(side.mu_squared for side in self.side), cost.neighbours)
 
     def check(self, privacy: Privacy) -> None:
         """Refuse an assumption about people where rows are protected."""
@@ -79,7 +91,7 @@ class Run(Record):
         if self.rows_assumed:
             most = "one row" if rows == 1 else f"{rows:,} rows"
             items.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
-        items += [] if self.counting is None else self.counting.sentences()
+        items += [] if self.counting is None else self.counting.sentences(self.quality)
         if self.stopped_runs:
             runs = "one run" if self.stopped_runs == 1 else f"{self.stopped_runs:,} runs"
             items.append(
@@ -193,6 +205,7 @@ class Privacy(Record):
             Cost.total(p.integer_plan.cost for p in parts),
             common_delta([p.integer_plan.budget for p in parts]),
         )
+        cost = cost if run is None else run.with_side_counts(cost)
         return cls.of(cost, delta, parts=len(parts), insecure=any(p.insecure for p in parts), run=run)
 
     def check(self, true: Privacy) -> None:

@@ -64,12 +64,16 @@ class TableRelease(Release):
     @property
     def cost(self) -> Cost:
         """Exact privacy cost of all parts together."""
-        return Cost.total(p.integer_plan.cost for p in self.parts)
+        return self._run.with_side_counts(Cost.total(p.integer_plan.cost for p in self.parts))
 
     @cached_property
     def privacy(self) -> Privacy:
         """The privacy statement, in words and numbers."""
-        return Privacy.of_parts(self.parts, Run.together(o.run for o in self.origins))
+        return Privacy.of_parts(self.parts, self._run)
+
+    @property
+    def _run(self) -> Run:
+        return Run.together(o.run for o in self.origins)
 
     @property
     def insecure(self) -> bool:

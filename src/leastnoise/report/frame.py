@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.summary import number
 from leastnoise.release.counting import counting_text
 from leastnoise.report.documents import FALSE_ALARMS
 from leastnoise.report.words import facts, introduction, linked, title_of, words_of
 from leastnoise.storage.files import check_target, write_file
 
+MOST_PEOPLE = 200  # cells of a table of people
 OPTIONAL = {"distributions"}  # sections that a script removes where they are empty
 BUTTON = '<button id="theme" type="button" aria-pressed="false">Dark mode</button>'
 NOSCRIPT = (
@@ -99,7 +101,26 @@ def _counting(content: Mapping[str, Any]) -> str:
         return ""
     first, *rules = counting_text(content["counting"])
     lines = "".join(f"<li>{escape(line.strip())}</li>" for line in rules)
-    return filled("counting.html", {"first": escape(first.capitalize()), "lines": lines})
+    tables = "".join(_people(table) for table in content["counting"]["people"] if table["attributes"])
+    return filled("counting.html", {"first": escape(first.capitalize()), "lines": lines, "tables": tables})
+
+
+def _people(table: Mapping[str, Any]) -> str:
+    """Distinct people in each cell; the first cells where there are many."""
+    names, numbers = table["attributes"], ("count", "std_error", "low", "high")
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in (*names, "people", *numbers[1:]))
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(str(row[name]))}</td>' for name in names)}"
+        f"{''.join(f'<td>{number(row[name])}</td>' for name in numbers)}</tr>"
+        for row in table["rows"][:MOST_PEOPLE]
+    )
+    left = len(table["rows"]) - MOST_PEOPLE
+    more = f"<p>{left:,} more cells are in the release (leastnoise table --people).</p>" if left > 0 else ""
+    caption = escape(" x ".join(names))
+    return (
+        f"<table><caption>People counted by {caption}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+    )
 
 
 def _link(place: str, title: str) -> str:

@@ -100,6 +100,16 @@ def diagnosed(coding: Coding, column: Column) -> tuple[tuple[int, int, int], Int
     return (numbers[0], numbers[1], numbers[2]), np.concatenate(parts)
 
 
+def with_and_without_rules(coding: Coding, column: Column) -> tuple[IntArray, IntArray]:
+    """Codes by the rules, and codes where what is outside or missing is left as it is."""
+    parts = [
+        (_applied(coding, *found), _ruled(coding.without_rules, *found)) for found in _codes_by_chunk(coding, column)
+    ]
+    empty = np.zeros(0, dtype=np.int64)
+    ruled, raw = zip(*parts, strict=True) if parts else ((empty,), (empty,))
+    return np.concatenate(ruled), np.concatenate(raw)
+
+
 def id_texts(column: Column, name: str) -> npt.NDArray[Any]:
     """Ids as texts, None where there is none; the same text in every engine."""
     if isinstance(column, np.ndarray):

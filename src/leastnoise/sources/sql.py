@@ -15,9 +15,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
 from leastnoise.sources.rules import PrivacyUnit
+from leastnoise.sources.side_counts import several_drop, touching
 from leastnoise.sources.source import Axes
 from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of_parts, number_of_time
-from leastnoise.workload.rules import MISSING, OUTSIDE, Coding
+from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
 Expression = Any  # the types within SQLGlot change between its versions
 MOST_BRANCHES = 5_000  # values of an attribute in a query; more are joined from a table
@@ -91,6 +92,25 @@ class Query:
         queries = [exp.Count(this=exp.Star()), _how_many(over), exp.func("COALESCE", _cast(more, "bigint"), _whole(0))]
         return self._sql(_select(queries).from_(each.subquery("each", copy=False), copy=False))
 
+    def touched(self) -> str:
+        """Rows that each rule touches and rows that several drop; with a unit, people who have such rows, and those
+        who have more rows than are counted.
+        """
+        touches: list[Expression] = [_column(f"u{k}").eq(_whole(flag)) for k, flag in touching(self.codings)]
+        if several_drop(self.codings):
+            dropped = [_column(_code(k)).eq(_whole(DROPPED)) for k, c in enumerate(self.codings) if c.drops]
+            touches.append(exp.or_(*dropped))
+        if self.unit is None:
+            return self._sql(_select([_how_many(each) for each in touches]).from_(self._diagnosed(), copy=False))
+        numbers = [_named(_any(each), f"f{k}") for k, each in enumerate(touches)]
+        numbers.append(_named(_how_many(self._countable()), COUNT))
+        people = _plain_select(numbers).from_(self._diagnosed(), copy=False)
+        people = people.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
+        people = people.group_by(_column(_PERSON), copy=False)
+        queries = [_how_many(_column(f"f{k}").eq(_whole(1))) for k in range(len(touches))]
+        queries.append(_how_many(_column(COUNT) > _whole(self.unit.max_rows)))
+        return self._sql(_select(queries).from_(people.subquery("each", copy=False), copy=False))
+
     def _diagnosed(self) -> exp.Subquery:
         """Rows as codes by the rules, without any, and clamped where that is possible."""
         columns: list[Expression] = []
@@ -120,11 +140,14 @@ class Query:
         """Codes of every row that is counted."""
         return self._sql(_select([_column(_code(k)) for k in items]).from_(self._kept(items), copy=False))
 
-    def tables(self, sets: Sequence[Axes]) -> str:
-        """Several tables at once: codes, -1 for attributes outside of a table, and counts."""
+    def tables(self, sets: Sequence[Axes], people: bool = False) -> str:
+        """Several tables at once: codes, -1 for attributes outside of a table, and counts; of distinct people if
+        asked for.
+        """
         used = sorted({k for axes in sets for k in axes})
         codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
-        query = _select([*codes, exp.Count(this=exp.Star())]).from_(self._kept(used), copy=False)
+        counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
+        query = _select([*codes, exp.Count(this=counted)]).from_(self._kept(used, people), copy=False)
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)
@@ -191,7 +214,7 @@ class Query:
         rows = _plain_select(columns or [exp.Star()]).from_(self._read(items), copy=False)
         return rows.subquery("coded", copy=False)
 
-    def _kept(self, items: Iterable[int]) -> Expression:
+    def _kept(self, items: Iterable[int], people: bool = False) -> Expression:
         """Rows as codes, without those that are dropped and those that a person has too many of."""
         everything = range(len(self.codings))
         needed = [k for k in everything if self.unit is not None or k in items or self.codings[k].drops]
@@ -208,6 +231,9 @@ class Query:
             order=exp.Order(expressions=[exp.Ordered(this=self._digest(self.unit), nulls_first=False)]),
         )
         rows = rows.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
+        if people:
+            columns.append(_column(_PERSON))
+            rows = rows.select(_column(_PERSON), copy=False)
         ranked = rows.select(_named(rank, _RANK), copy=False).subquery("ranked", copy=False)
         most = _column(_RANK) <= _whole(self.unit.max_rows)
         kept = _plain_select([column.copy() for column in columns]).from_(ranked, copy=False).where(most, copy=False)

@@ -61,7 +61,8 @@ class Staged(Query):
     def _coded(self, items: Iterable[int]) -> exp.Table:
         return exp.to_table(CODED)
 
-    def _kept(self, items: Iterable[int]) -> exp.Table:
+    def _kept(self, items: Iterable[int], people: bool = False) -> exp.Table:
+        assert not people, "the ids of what is kept are gone"
         return exp.to_table(KEPT)
 
     def _person(self, unit: PrivacyUnit) -> exp.Expression:

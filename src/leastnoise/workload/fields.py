@@ -17,6 +17,7 @@ from leastnoise.errors import LeastnoiseError
 # Leading zeros, underscores, exponents and colons are left as text in `values`: 01 and 1e5 may be codes.
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _SPECIAL = {".inf": math.inf, "+.inf": math.inf, "-.inf": -math.inf, ".nan": math.nan}
+USUAL_SHARE = 0.02  # of the budget, for what is measured beside the tables
 LEAST, MOST = 1e-100, 1e100  # epsilon, mu and rho; budgets have such limits of their own
 
 
@@ -112,6 +113,18 @@ def _delta(value: object, info: ValidationInfo) -> float:
     return result
 
 
+def _share(value: object, info: ValidationInfo) -> float:
+    if str(value) == "true" and info.field_name == "people":
+        return USUAL_SHARE
+    result = number(value)
+    if result is None or not 0 < result < 1:
+        raise LeastnoiseError(
+            f"{info.field_name} is {shown(value)}, not a share of the budget between 0 and 1; write for example "
+            f"{info.field_name}: {USUAL_SHARE}"
+        )
+    return result
+
+
 def _norm(value: object, info: ValidationInfo) -> float:
     result = _positive(value, info)
     if result < 1:
@@ -199,6 +212,9 @@ Number = Annotated[int | float, BeforeValidator(_number), schema(type="number")]
 # The workload refuses weights that are not positive, with its own words; the schema tells editors.
 AboveZero = Annotated[int | float, BeforeValidator(_number), schema(type="number", exclusiveMinimum=0)]
 Delta = Annotated[float, BeforeValidator(_delta), schema(type="number", exclusiveMinimum=0, exclusiveMaximum=1)]
+_BELOW_ONE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+Share = Annotated[float, BeforeValidator(_share), schema(**_BELOW_ONE)]
+ShareOrTrue = Annotated[float, BeforeValidator(_share), schema(anyOf=[{"const": True}, _BELOW_ONE])]
 Spent = Annotated[int | float, BeforeValidator(_budget), schema(type="number", minimum=LEAST, maximum=MOST)]
 Norm = Annotated[int | float, BeforeValidator(_norm), schema(type="number", minimum=1)]
 Whole = Annotated[int, BeforeValidator(_whole), schema(type="integer")]

@@ -9,6 +9,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.attribute_parts import AnyAttribute
 from leastnoise.workload.families import FAMILIES
 from leastnoise.workload.fields import (
+    USUAL_SHARE,
     AboveZero,
     Delta,
     Names,
@@ -17,6 +18,8 @@ from leastnoise.workload.fields import (
     Number,
     RowsPerPerson,
     Seed,
+    Share,
+    ShareOrTrue,
     Spent,
     Text,
     Ways,
@@ -71,6 +74,10 @@ EXAMPLES = {
     "targets": "[10, 20, 50] or, with several trees, {geo: [10, 20, 50]}",
     "names": "[all, sales]",
     "publication": f"publication: {Publication.example}",
+    "quality": "quality: 0.02",
+    "people": "people: {share: 0.02, by: [sex]}",
+    "share": "{share: 0.02}",
+    "by": "[sex, [region, sex]]",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
 
@@ -294,6 +301,31 @@ class TreePart(Part):
     exact_nodes: Names | None = None
 
 
+class QualityPart(Part):
+    """What each rule touched is measured, for a share of the budget."""
+
+    called = "quality"
+    example = "{share: 0.02}"
+    share: Share
+
+
+class PeoplePart(Part):
+    """Distinct people are counted: in all, and by some attributes, for a share of the budget."""
+
+    called = "people"
+    example = "{share: 0.02, by: [sex, [region, sex]]}"
+    share: Share = USUAL_SHARE
+    by: list[Names] = Field(default_factory=list)
+
+
+def _share_or(part: type[Part], scalar: Any) -> Any:
+    """A share alone, or a part with more."""
+    return Annotated[
+        Annotated[scalar, Tag("#share")] | Annotated[part, Tag("#part")],
+        Discriminator(lambda data: "#part" if isinstance(data, Mapping | Part) else "#share"),
+    ]
+
+
 class SpecPart(Part):
     """What a leastnoise spec file says: the attributes, the statistics that matter, and the privacy to spend."""
 
@@ -311,6 +343,8 @@ class SpecPart(Part):
     tree: TreePart | None = None
     rows_about: Count | None = None
     publication: Publication | None = None
+    quality: _share_or(QualityPart, Share) | None = None  # type: ignore[valid-type]
+    people: _share_or(PeoplePart, ShareOrTrue) | None = None  # type: ignore[valid-type]
 
 
 def json_schema() -> dict[str, Any]:

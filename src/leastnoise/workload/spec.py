@@ -25,6 +25,8 @@ from leastnoise.workload.schema import (
     LrObjective,
     MatrixQueries,
     MethodName,
+    PeoplePart,
+    QualityPart,
     SelectName,
     SpecPart,
 )
@@ -42,6 +44,8 @@ class Spec:
     `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected. `method`
     says how the release is made; `select` and `rounds` are for adaptive ones, `rows_about` helps "auto" to decide;
     `tree` has the options of trees, `bias` is for matrices; `publication` is what readers are told.
+    `quality` and `people` are shares of the budget for what is measured beside the tables, the latter also by the
+    attributes `people_by`.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -66,6 +70,9 @@ class Spec:
     tree: dict[str, Any] = field(default_factory=dict)
     bias: float = 0.0
     publication: Publication | None = None
+    quality: float | None = None
+    people: float | None = None
+    people_by: tuple[tuple[str, ...], ...] = ()
 
 
 def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
@@ -130,8 +137,34 @@ def parse_spec(
         tree,
         part.bias or 0.0,
         part.publication,
+        *_beside(document, part, domain, copies),
     )
     return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how)
+
+
+def _beside(
+    document: Document, part: SpecPart, domain: Domain, copies: dict[str, list[str]]
+) -> tuple[float | None, float | None, tuple[tuple[str, ...], ...]]:
+    """Shares of the budget for what rules touch and for people, and what people are counted by."""
+    for key in ("quality", "people"):
+        if getattr(part, key) is not None and part.method == "stream":
+            raise document.error((key,), f"a stream gets counts, not rows; leave {key!r} out")
+    if part.people is not None and part.unit is None:
+        raise document.error(("people",), f"people are told apart by a unit; write for example {EXAMPLES['unit']}")
+    rows = part.privacy is not None and part.privacy.rows_per_person is not None
+    if part.quality is not None and rows and part.unit is None:
+        needs = f"a rule may touch any number of rows of one person; write for example {EXAMPLES['unit']}"
+        raise document.error(("quality",), needs)
+    asked = (part.quality, part.people)
+    shares = [value.share if isinstance(value, QualityPart | PeoplePart) else value for value in asked]
+    by = part.people.by if isinstance(part.people, PeoplePart) else []
+    with document.at("people"):
+        sets = tuple(tuple(_expanded(names, copies)) for names in by)
+        for name in (name for names in sets for name in names):
+            domain.index(name)
+        if sum(share or 0 for share in shares) >= 1:
+            raise LeastnoiseError("quality and people take the whole budget; their shares must add up to less than 1")
+    return shares[0], shares[1], sets
 
 
 def _check_budget(document: Document, part: SpecPart) -> None:

@@ -12,7 +12,7 @@ from leastnoise.cli.options import FilesFrom, Json, Shown, SpecArgument, renamed
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.from_spec import method_of, plan_spec
+from leastnoise.mechanisms.from_spec import method_of, plan_spec, side_share
 from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.privacy import Budget
@@ -52,6 +52,8 @@ def plan(
         for name, given in {"solver": solver, "baseline": baseline, "objective": objective, "out": out}.items():
             if given is not None and method != "plan":
                 raise LeastnoiseError(f"--{name} is for plans, but this spec has method {method!r}, as {reason}")
+        if out is not None and side_share(stated):
+            raise LeastnoiseError("--out saves a plan alone; leave 'quality' and 'people' out of the spec, or --out")
         bar(0, 0, "planning")
         mechanism = plan_spec(stated, solver=solver, baseline=baseline, objective=goal, progress=bar)
         fields = mechanism.to_json() | {"method": method} | ({} if stated.method == "plan" else {"reason": reason})

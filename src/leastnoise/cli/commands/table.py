@@ -34,6 +34,9 @@ def table(
     queries: Annotated[
         bool, typer.Option("--queries", help="Instead of a table: the answers to all queries that were planned.")
     ] = False,
+    people: Annotated[
+        bool, typer.Option("--people", help="Distinct people instead of rows; without attributes, all of them.")
+    ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write the table to this Parquet file.")] = None,
     complete: Annotated[
@@ -58,8 +61,12 @@ def table(
     release, note = opened(path), None
     fields: dict[str, Any]
     if queries:
-        _check_alone(attributes or level, "--queries shows all queries; leave attributes and levels out")
+        _check_alone(attributes or level or people, "--queries shows all queries; leave the rest out")
         frame, fields = release.answer(confidence=confidence), {"queries": True, "confidence": confidence}
+    elif people:
+        _check_alone(level or complete, "--people shows what was counted; leave --level and --complete out")
+        frame = release.people(*(attributes or []), confidence=confidence)
+        fields = {"people": True, "attributes": attributes or [], "confidence": confidence}
     elif not attributes:
         _check_alone(files, "name the attributes of the table to write, for example: leastnoise table RELEASE age")
         _list_planned(opened_tables(path), as_json) if complete else _list_tables(release, as_json)

@@ -141,7 +141,7 @@ def _part(k: int, part: Part, arrays: Arrays) -> Measurements:
         raise LeastnoiseError("it paid for choosing and does not say what was chosen")
     measured = Measurements(integer_plan, read, part.insecure)
     part.run.check(part.privacy)
-    part.privacy.check(Privacy.of_parts([measured]))
+    part.privacy.check(Privacy.of_parts([measured], part.run))
     return measured
 
 

@@ -1,0 +1,77 @@
+"""Counts beside the tables, from columns in memory: what each rule touched, and distinct people. SQL has a twin.
+
+Without a unit, rows are counted. With one, people: each of them at most once in every number, however many rows they
+have. Rows without an id belong to nobody and are in none of the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leastnoise._types import IntArray
+from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
+
+Mask = npt.NDArray[np.bool_]
+
+
+def touching(how: Sequence[Coding]) -> list[tuple[int, int]]:
+    """(attribute, MISSING or OUTSIDE) of every rule that may touch rows, in the order of the attributes."""
+    return [
+        (k, flag)
+        for k, coding in enumerate(how)
+        for flag, touches in (
+            (MISSING, coding.missing != MISSING),
+            (OUTSIDE, coding.outside != OUTSIDE or coding.clamp),
+        )
+        if touches
+    ]
+
+
+def several_drop(how: Sequence[Coding]) -> bool:
+    """Whether several rules drop rows, so that how many are dropped in all is a number of its own."""
+    return sum((coding.missing == DROPPED) + (coding.outside == DROPPED) for coding in how) > 1
+
+
+def touched_rows(how: Sequence[Coding], raw: Sequence[IntArray], ruled: Sequence[IntArray]) -> list[Mask]:
+    """Which rows each rule touches, then which are dropped by any, where several rules drop.
+
+    `raw` and `ruled` have the codes of each attribute without rules and with them.
+    """
+    masks: list[Mask] = [raw[k] == flag for k, flag in touching(how)]
+    return [*masks, np.any([codes == DROPPED for codes in ruled], axis=0)] if several_drop(how) else masks
+
+
+def count_rows(masks: Sequence[Mask]) -> IntArray:
+    """The number of rows of each."""
+    return np.array([np.count_nonzero(mask) for mask in masks], dtype=np.int64)
+
+
+def count_people(masks: Sequence[Mask], person: IntArray, countable: Mask, max_rows: int) -> IntArray:
+    """The number of people with such a row, and of those with more rows than are counted; person -1 is nobody.
+
+    >>> person = np.array([0, 0, 1, -1])
+    >>> count_people([np.array([True, True, False, True])], person, np.array([True, True, True, True]), 1).tolist()
+    [1, 1]
+    """
+    here = person >= 0
+    each = [np.unique(person[mask & here]).size for mask in masks]
+    rows = np.bincount(person[countable & here], minlength=1)
+    return np.array([*each, np.count_nonzero(rows > max_rows)], dtype=np.int64)
+
+
+def people_table(person: IntArray, columns: Sequence[npt.NDArray[Any]], shape: tuple[int, ...]) -> IntArray:
+    """Distinct people in every cell, of rows that are counted.
+
+    >>> people_table(np.array([0, 0, 1]), [np.array([1, 1, 1])], (2,)).tolist()
+    [0, 2]
+    """
+    cells = np.zeros(len(person), dtype=np.int64)
+    for column, size in zip(columns, shape, strict=True):
+        cells = cells * size + column
+    pairs = np.unique(np.stack([person.astype(np.int64), cells]), axis=1)
+    size = int(np.prod(shape, dtype=np.int64))
+    return np.bincount(pairs[1], minlength=size).astype(np.int64).reshape(shape)

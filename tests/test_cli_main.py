@@ -23,6 +23,7 @@ from leastnoise.cli.survey import SPEC, survey
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import source_of
 from leastnoise.sources.draft import FILL_IN, FROM_DATA, draft
+from leastnoise.sources.files import LISTED
 from tests.shell import SMALL, ZEBRA, call, counted, ledger, people, release
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -213,7 +214,7 @@ def test_init_as_json(capsys):
     ("arguments", "text"),
     [
         (["x.csv"], "there is no file 'x.csv'; check the path"),
-        (["small.yaml"], "cannot tell what kind of file ends in '.yaml'; give one that ends in .csv, .parquet, .pq"),
+        (["small.yaml"], f"cannot tell what kind of file ends in '.yaml'; give one that ends in {LISTED}"),
         (["y.csv", "--sample", "5"], "--sample says how much to look at; add --look, or leave it out"),
         (["y.csv", "--look", "--sample", "0"], "a sample of 0 rows is too small; look at 1 or more"),
         (["y.csv", "--out", "small.yaml"], "small.yaml exists already; choose another name"),

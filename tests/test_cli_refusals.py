@@ -34,7 +34,7 @@ OUTSIDE = (
     "the column 'age' holds values outside the domain of 'age'; "
     "widen the domain, or choose outside: other, drop or clamp"
 )
-NOT_CSV = "cannot be read as CSV in UTF-8 with commas and a line of names; it may be damaged or of another kind"
+NOT_CSV = "cannot be read as text with a line of names; it may be damaged or of another kind"
 BAD_FILES = {
     "missing column": (2, "x.csv", b"age,gender\n1,F\n", "the column 'sex' is missing"),
     "wrong type": (3, "x.parquet", {"age": ["one"], "sex": ["F"]}, "the column 'age' holds text, but the values of"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gzip
 import io
 import uuid
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -24,6 +26,7 @@ from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededRandomSource
 from leastnoise.noise.quantile import quantile_table
 from leastnoise.sources import Codes, Table, source_of
+from leastnoise.sources.check import check
 from leastnoise.workload.spec import Spec, parse_spec
 from tests.fuzz import mutate
 from tests.fuzz.law import Kind, Trial
@@ -142,16 +145,46 @@ def csv_bytes(trial: Trial) -> bytes:
     def quote(value: Any) -> str:
         return "" if value is None else f'"{value}"' if rng.random() < 0.1 else str(value)[:20000]
 
-    lines = [",".join(map(str, fields)), *(",".join(map(quote, row)) for row in zip(*fields.values(), strict=True))]
+    sign = rng.choice(",,,,;\t|")
+    lines = [sign.join(map(str, fields)), *(sign.join(map(quote, row)) for row in zip(*fields.values(), strict=True))]
     if rng.random() < 0.3:
         place = rng.randrange(len(lines))
         lines[place] = rng.choice(
             [f"{lines[place]},{WORD}", WORD, f'"{lines[place]}', "", f'{lines[place]}"{WORD}"', ",,,,,"]
         )
+    if rng.random() < 0.1:
+        lines = [line + rng.choice(["", "\r"]) for line in lines]
     end = rng.choice(["\n", "\n", "\r\n", "\r"])
     encoding = rng.choices(["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"], [12, 2, 1, 1, 1])[0]
     data = end.join(lines).encode(encoding, "replace" if encoding != "utf-8" else "surrogatepass")
     return mutate.in_bytes(rng, data) if rng.random() < 0.4 else data
+
+
+def packed_bytes(trial: Trial) -> bytes:
+    """The same as gzip, broken in some way or not."""
+    data = gzip.compress(csv_bytes(trial))
+    return mutate.in_bytes(trial.rng, data) if trial.rng.random() < 0.4 else data
+
+
+def xlsx_bytes(trial: Trial) -> bytes:
+    """A workbook, broken in some way or not."""
+    fields, stream = _equal(odd_columns(trial)), io.BytesIO()
+    book = openpyxl.Workbook()
+    for row in (tuple(fields), *zip(*fields.values(), strict=True)):
+        texts = [str(cell).encode(errors="replace").decode()[:30000] for cell in row]
+        with suppress(Exception):  # what no cell can hold
+            book.active.append(
+                [cell if type(cell) in (int, float, bool) else text for cell, text in zip(row, texts, strict=True)]
+            )
+    book.save(stream)
+    data = stream.getvalue()
+    return mutate.in_bytes(trial.rng, data) if trial.rng.random() < 0.4 else data
+
+
+FORMATS: tuple[dict[str, Any] | None, ...] = (
+    None, None, None, {"encoding": "windows-1252"}, {"encoding": "utf-16"}, {"encoding": "shift-jis"},
+    {"delimiter": "whitespace"}, {"delimiter": ";", "decimal": ","}, {"names": ["age", "sex", "income", "person"]},
+)  # fmt: skip
 
 
 def parquet_bytes(trial: Trial) -> bytes:
@@ -279,7 +312,8 @@ def array(trial: Trial) -> Any:
 
 
 MAKERS: dict[str, tuple[Callable[[Trial], Any], int]] = {
-    "csv": (csv_bytes, 40), "parquet": (parquet_bytes, 30), "pandas": (pandas, 15), "arrow": (arrow, 4),
+    "csv": (csv_bytes, 36), "csv.gz": (packed_bytes, 3), "xlsx": (xlsx_bytes, 1), "parquet": (parquet_bytes, 30),
+    "pandas": (pandas, 15), "arrow": (arrow, 4),
     "polars": (polars, 3),
     "mapping": (mapping, 6), "array": (array, 2),
 }  # fmt: skip
@@ -320,10 +354,15 @@ def attempt(trial: Trial) -> None:
     rules = (rng.randrange(len(_RULES)), rng.randrange(len(_RULES)), rng.random() < 0.3 and what != "array")
     loaded = spec(*rules)
     options: dict[str, Any] = {} if what == "array" else {"rules": loaded.rules, "unit": loaded.unit_fields}
+    if what in ("csv", "csv.gz"):
+        options["file"] = rng.choice(FORMATS)
+        trial.note(repr(options["file"]))
     domain = loaded.workload.domain
     if what == "array" and rng.random() < 0.5:
         data = rng.choice([Codes, Table])(domain, data)
-    if rng.random() < 0.15:
+    if what in ("csv", "csv.gz", "xlsx") and rng.random() < 0.2:
+        check(data, domain, **options)
+    elif rng.random() < 0.15:
         plan(*rules).run(data, random_source=SeededRandomSource(1), **options)
     else:
         list(source_of(data, domain, **options).count([(0,), (1, 2), ()]))

@@ -10,6 +10,7 @@ from pyarrow import parquet
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources import Codes, Marginals, Table, prepare, source_of
+from leastnoise.sources.files import LISTED
 
 DOMAIN = Domain.of(age=range(18, 21), sex=["F", "M"], job=4)
 PAIR = Domain.of(sex=2, age=3)
@@ -83,7 +84,7 @@ def test_ambiguity_does_not_depend_on_the_rows(rows):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("people", "cannot tell what kind of file ends in ''; give one that ends in .csv, .parquet, .pq"),
+        ("people", f"cannot tell what kind of file ends in ''; give one that ends in {LISTED}"),
         (None, "cannot count data of type 'NoneType'; give a file, a data frame, columns by name or a source"),
         ({1, 2}, "cannot count data of type 'set'; give a file, a data frame, columns by name or a source"),
         (np.zeros((5, 4), dtype=int), "the array is neither codes, rows x 3 attributes, nor counts of shape (3, 2, 4)"),

@@ -37,6 +37,7 @@ from leastnoise.workload.rules import as_part, codings, rules_of
 if TYPE_CHECKING:
     from leastnoise.audit.judge import Audit
     from leastnoise.sources.convert import Prepared
+    from leastnoise.sources.files import AnyFormat
 
 Published = TypeVar("Published", bound=Release, covariant=True)
 CELL_BYTES, FILE_BYTES = 100, 1 << 14  # that a row of a table and a file need on disk, rather too much
@@ -97,9 +98,9 @@ class Mechanism(ABC, Generic[Published]):
 
         Options: `ledger` (its path, debited first), `dataset` (its name there), `note`, `who` (runs it);
         `out` (a folder to save the
-        release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table` and `memory` say how the
-        data is read, as in `source_of`; `publication` has title, contact and licence for pages; `random_source`,
-        `progress`.
+        release in), `tables` and `overwrite` as in `Release.save`; `rules`, `unit`, `table`, `memory` and `file` say
+        how the data is read, as in `source_of`; `publication` has title, contact and licence for pages;
+        `random_source`, `progress`.
         """
         return run_once(self, data, **options)
 
@@ -154,6 +155,7 @@ def run_once(
     unit: PrivacyUnit | Mapping[str, Any] | None = None,
     table: str | None = None,
     memory: str | None = None,
+    file: AnyFormat = None,
     random_source: RandomSource | None = None,
     progress: Progress | None = None,
     publication: Publication | Mapping[str, Any] | None = None,
@@ -180,12 +182,12 @@ def run_once(
     with nullcontext() if out is None else folders.drafted(Path(out), overwrite) as folder:
         if folder is not None:
             _make_room(mechanism.room(tables is not None), folder)
-        prepared = prepare(data, domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory)
+        prepared = prepare(data, domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory, file=file)
         check_promise(cost.neighbours, prepared, mechanism.keeps_size)
         name = dataset or prepared.name
         # without a unit, that nobody has more rows than promised is the caller's word
         assumed = cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
-        mark = _fingerprint(mechanism, rules, unit)
+        mark = _fingerprint(mechanism, rules, unit, file)
         counting = None if isinstance(data, Source) else counting_of(domain, rules, unit)
         mechanism.check_counting(counting)
         with _paying(book, cost, mark, name, (note, who), random_source.insecure, prepared) as pay:
@@ -206,14 +208,16 @@ def run_once(
 
 
 def _fingerprint(
-    mechanism: Mechanism[Published], rules: AnyRules | None, unit: PrivacyUnit | Mapping[str, Any] | None
+    mechanism: Mechanism[Published],
+    rules: AnyRules | None,
+    unit: PrivacyUnit | Mapping[str, Any] | None,
+    file: AnyFormat = None,
 ) -> str:
     """What decides what is measured; of exact counts also how they are counted, as they have no noise to hide it."""
     if not mechanism.keeps_size:
         return mechanism.fingerprint
-    counted = repr(
-        (codings(mechanism.domain, rules), unit and vars(as_part(PrivacyUnit, unit, "the fields of the unit")))
-    )
+    how = (codings(mechanism.domain, rules), unit and vars(as_part(PrivacyUnit, unit, "the fields of the unit")))
+    counted = repr(how if file is None else (*how, file))
     return f"{mechanism.fingerprint}{COUNTED}{sha256(counted.encode(errors='surrogatepass')).hexdigest()}"
 
 

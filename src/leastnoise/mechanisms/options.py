@@ -24,6 +24,7 @@ class Options(TypedDict, total=False):
     unit: Any
     table: str | None
     memory: str | None
+    file: Any
     random_source: RandomSource | None
     progress: Progress | None
     publication: Publication | Mapping[str, Any] | None

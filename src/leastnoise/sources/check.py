@@ -3,7 +3,7 @@
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy as np
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
+from leastnoise.sources.broken_rows import broken_rows
 from leastnoise.sources.codes import check_columns
 from leastnoise.sources.columns import as_column, diagnosed, id_texts
 from leastnoise.sources.convert import columns_of, engine_of
-from leastnoise.sources.engine import Engine
+from leastnoise.sources.engine import BrokenRowsError, Engine
+from leastnoise.sources.files import AnyFormat, Files
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.sql import Query
 from leastnoise.workload.rules import AnyRules, Coding, Rules, as_part, codings, rules_of
@@ -62,6 +64,7 @@ class Check:
     columns: dict[str, ColumnCheck]
     unit: UnitCheck | None
     problems: list[str]
+    file: dict[str, Any] | None = field(default=None, compare=False)  # how files are read
 
     @property
     def ok(self) -> bool:
@@ -70,7 +73,8 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"protected": False} | asdict(self) | {"ok": self.ok}
+        fields = {name: value for name, value in asdict(self).items() if name != "file" or value is not None}
+        return {"protected": False} | fields | {"ok": self.ok}
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -95,6 +99,7 @@ def check(
     unit: PrivacyUnit | Mapping[str, Any] | None = None,
     table: str | None = None,
     memory: str | None = None,
+    file: AnyFormat = None,
 ) -> Check:
     """All problems that some data has with a domain, its rules and its unit. The arguments are those of `source_of`.
 
@@ -110,13 +115,13 @@ def check(
     unit = None if unit is None else as_part(PrivacyUnit, unit, "the fields of the unit")
     how = codings(domain, rules)
     with barrier(title_of(data)):
-        engine = engine_of(data, table, memory)
+        engine = engine_of(data, table, memory, file)
         columns = None if engine is not None else columns_of(data)
         if engine is None and columns is None:
             raise LeastnoiseError("a check needs columns of values; give a file, a table or a data frame")
         holder: _Held = _Columns(columns or {}) if engine is None else _Table(engine)
         try:
-            return _checked(holder, how, unit, rules_of(domain, rules))
+            return replace(_checked(holder, how, unit, rules_of(domain, rules)), file=_stated(engine))
         finally:
             if engine is not None:
                 engine.close()
@@ -130,6 +135,14 @@ class _Held(ABC):
     @abstractmethod
     def refuse(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> None:
         """Raise what is wrong with names and types."""
+
+    def lines(self) -> list[str]:
+        """What is wrong with lines of a file."""
+        return []
+
+    def with_comma(self, how: Sequence[Coding]) -> dict[str, tuple[int, int, int]]:
+        """The numbers of a file as they were if its decimal sign were a comma, where it may be."""
+        return {}
 
     @abstractmethod
     def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
@@ -147,15 +160,28 @@ class _Table(_Held):
     def refuse(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> None:
         self._query(how, unit)
 
+    def lines(self) -> list[str]:
+        return [] if (files := _files(self.engine)) is None else broken_rows(files)
+
+    def with_comma(self, how: Sequence[Coding]) -> dict[str, tuple[int, int, int]]:
+        files = _files(self.engine)
+        if files is None or files.kind == "Parquet" or files.format.decimal == "," or not how:
+            return {}
+        fields = {name: replace(field, decimal=",") for name, field in self.engine.fields.items()}
+        return self._tally(Query(self.engine.dialect, self.engine.table, fields, tuple(how)), how).columns
+
     def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
         query = self._query(how, unit)
-        rows, countable, *numbers, ids = self._row(query.tally())
-        triples = [(numbers[3 * k], numbers[3 * k + 1], numbers[3 * k + 2]) for k in range(len(how))]
-        result = _Tally(rows, countable, {c.attribute.name: t for c, t in zip(how, triples, strict=True)}, ids)
+        result = self._tally(query, how)
         if unit is not None:
             people, over, more = self._row(query.people())
             result.people = people, over, more
         return result
+
+    def _tally(self, query: Query, how: Sequence[Coding]) -> _Tally:
+        rows, countable, *numbers, ids = self._row(query.tally())
+        triples = [(numbers[3 * k], numbers[3 * k + 1], numbers[3 * k + 2]) for k in range(len(how))]
+        return _Tally(rows, countable, {c.attribute.name: t for c, t in zip(how, triples, strict=True)}, ids)
 
     def _row(self, sql: str) -> list[int]:
         parts = list(self.engine.run(sql))
@@ -218,13 +244,17 @@ def _checked(data: _Held, how: Sequence[Coding], unit: PrivacyUnit | None, rules
     problems: list[str] = []
     try:
         tally = data.tally(whole, counted_by)
-    except _LengthError as error:  # then there are no rows
+    except (_LengthError, BrokenRowsError) as error:  # then there are no rows
         tally, whole, counted_by = _Tally(), [], None
-        problems.append(str(error))
+        problems += data.lines() or [str(error)]
+    unsettled = [c for c in whole if _unsettled(rules[c.attribute.name], tally.columns[c.attribute.name])]
+    comma = data.with_comma([c for c in unsettled if c.clampable])
     columns: dict[str, ColumnCheck] = {}
     for coding in how:
         name = coding.attribute.name
         columns[name], results = _column(coding, rules[name], tally.columns.get(name), broken[name], data.names)
+        if name in comma and not _unsettled(rules[name], comma[name]):
+            columns[name].fixes.append('file: {decimal: ","}')
         problems += results
     people = None
     if unit is not None:
@@ -251,7 +281,7 @@ def _column(
         fixes = _other_names(coding.column, names)
         return ColumnCheck(coding.column, None, None, rule, True, fixes), [] if refusal is None else [refusal]
     missing, outside, unclamped = numbers
-    unsettled = {"error": outside, "clamp": unclamped}.get(rules.outside, 0)
+    unsettled = _unsettled(rules, numbers)
     problems, fixes = [], []
     name, column = coding.attribute.name, coding.column
     if unsettled:
@@ -262,6 +292,12 @@ def _column(
         fixes += ["missing: drop", *(["missing: other"] if coding.code(OTHER) >= 0 else [])]
         problems.append(f"the column {column!r} lacks {_many(missing, 'value')}")
     return ColumnCheck(column, missing, outside, rule, bool(problems), fixes), problems
+
+
+def _unsettled(rules: Rules, numbers: tuple[int, int, int]) -> int:
+    """How many values outside stop a release."""
+    _, outside, unclamped = numbers
+    return {"error": outside, "clamp": unclamped}.get(rules.outside, 0)
 
 
 def _unit(
@@ -276,6 +312,20 @@ def _unit(
     fixes = ["missing: drop"] if stops else []
     problems = [f"the column {unit.id!r} lacks {_many(tally.ids_missing, 'id')}"] if stops else []
     return UnitCheck(unit.id, tally.ids_missing, unit.max_rows, *tally.people, rule, stops, fixes), problems
+
+
+def _files(engine: Engine | None) -> Files | None:
+    return getattr(engine, "files", None)
+
+
+def _stated(engine: Engine | None) -> dict[str, Any] | None:
+    """How files are read, for whoever has them: with the names of columns that were named by position."""
+    if (files := _files(engine)) is None:
+        return None
+    return files.to_json() | {
+        "named_by_position": {k: files.names[k - 1] for k in files.by_position},
+        "read": str(files),
+    }
 
 
 def _other_names(column: str, names: Sequence[str], key: str = "column") -> list[str]:
@@ -293,11 +343,18 @@ def _many(number: int, what: str) -> str:
 def _lines(result: Check) -> list[str]:
     head = ("attribute", "column", "missing", "outside", "rules", "a release")
     table = [head, *(_cells(name, column) for name, column in result.columns.items())]
-    lines = [NOTICE, f"{result.rows:,} rows, {result.counted:,} counted", "", *_aligned(table)]
+    lines = [NOTICE, *_read_as(result.file), f"{result.rows:,} rows, {result.counted:,} counted", "", *_aligned(table)]
     if result.unit is not None:
         lines += ["", *_unit_lines(result.unit)]
     lines += ["", *(f"- {problem}" for problem in result.problems)] if result.problems else []
     return [*lines, "", "a release would run" if result.ok else "a release would stop"]
+
+
+def _read_as(file: Mapping[str, Any] | None) -> list[str]:
+    if file is None:
+        return []
+    named = [f"column {place} is called {name!r}" for place, name in file["named_by_position"].items()]
+    return [file["read"], *named]
 
 
 def _cells(name: str, column: ColumnCheck) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -18,6 +18,7 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.codes import Codes, can_stop, check_codes_type, check_columns, may_drop
+from leastnoise.sources.files import AnyFormat, is_file
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Source, as_array, checked_name
 from leastnoise.sources.tables import Table, check_counts_type
@@ -25,8 +26,6 @@ from leastnoise.workload.rules import AnyRules, as_part, codings
 
 if TYPE_CHECKING:
     from leastnoise.sources.engine import Engine
-
-FILES = (".csv", ".parquet", ".pq")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,22 +63,24 @@ def source_of(
     name: str | None = None,
     table: str | None = None,
     memory: str | None = None,
+    file: AnyFormat = None,
 ) -> Source:
     """The source of counts over `domain` that `data` stands for.
 
-    Data is a source, which is taken as it is; a file (.csv, .parquet); a URI (duckdb:///file?table=...,
+    Data is a source, which is taken as it is; a file (.csv, .parquet, .xlsx), a folder or a pattern; a URI (duckdb:///file?table=...,
     postgresql://user:password@host/database?table=..., spark://host:port?table=...); a pandas, Polars, Arrow or Spark
     data frame; a Spark session with `table`; columns of *values* by name; an array of rows x attributes of *codes*; an
     array of *counts* with an axis per attribute. Which of the last two is meant never depends on the number of rows, so
     two attributes of which the second has two values leave it open.
 
-    `rules` say what happens to values outside the domain, `unit` bounds the rows per person, `memory` bounds DuckDB.
+    `rules` say what happens to values outside the domain, `unit` bounds the rows per person, `memory` bounds DuckDB,
+    `file` (a `FileFormat`) says how a file is written, where its line of names does not tell.
 
     >>> domain = Domain.of(age=range(18, 20), sex=["F", "M"])
     >>> next(source_of({"age": [18, 19, 18], "sex": ["F", "F", "M"]}, domain).count([(0,)])).tolist()
     [2, 1]
     """
-    return prepare(data, domain, rules=rules, unit=unit, name=name, table=table, memory=memory).open()
+    return prepare(data, domain, rules=rules, unit=unit, name=name, table=table, memory=memory, file=file).open()
 
 
 def prepare(
@@ -91,6 +92,7 @@ def prepare(
     name: str | None = None,
     table: str | None = None,
     memory: str | None = None,
+    file: AnyFormat = None,
 ) -> Prepared:
     """What `source_of` does before it looks at any value: options, names, types, files and connections are checked.
 
@@ -105,7 +107,7 @@ def prepare(
     checked_name(name)
     title = title_of(data)
     with barrier(title):
-        if (engine := engine_of(data, table, memory)) is not None:
+        if (engine := engine_of(data, table, memory, file)) is not None:
             from leastnoise.sources.database import Database
 
             source: Source = Database(domain, engine, name, rules, unit)
@@ -125,6 +127,8 @@ def prepare(
             return replace(_of_values(domain, name, None, None, opener, title), drops=False)
         most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
         stopping_columns = () if engine is None else can_stop(codings(domain, rules))
+        if (files := getattr(engine, "files", None)) is not None:
+            stopping_columns = files.stopping(stopping_columns)
         return Prepared(
             source.name, most, drops, lambda: source, title, None if unit is None else unit.id, stopping_columns
         )
@@ -152,10 +156,10 @@ def _from_stream(
     return Codes.of_values(domain, columns, name, rules=rules, unit=unit)
 
 
-def engine_of(data: Any, table: str | None, memory: str | None) -> Engine | None:
+def engine_of(data: Any, table: str | None, memory: str | None, file: AnyFormat = None) -> Engine | None:
     """The database that the data is in, if it is in one."""
     if isinstance(data, str | Path):
-        return _located(str(data), table, memory)
+        return _located(str(data), table, memory, file)
     if type(data).__module__.startswith("pyspark.sql"):
         from leastnoise.sources.spark import Spark
 
@@ -192,18 +196,13 @@ def _different(names: list[Any]) -> list[Any]:
     return names
 
 
-def _located(text: str, table: str | None, memory: str | None) -> Engine:
+def _located(text: str, table: str | None, memory: str | None, file: AnyFormat) -> Engine:
     """The engine for a file or a URI. The URI may hold a password, so no message shows it."""
     from leastnoise.sources.duck import DuckDB
 
+    if is_file(text):
+        return DuckDB.of_file(text, memory, file)
     parts = urlsplit(text)
-    if len(parts.scheme) < 2:  # a path, perhaps with the letter of a drive
-        if not text.lower().endswith(FILES):
-            ending = PurePath(text).suffix  # no more: the text may be a value of the data, given in place of a file
-            raise LeastnoiseError(
-                f"cannot tell what kind of file ends in {ending!r}; give one that ends in {', '.join(FILES)}"
-            )
-        return DuckDB.of_file(text, memory)
     if parts.scheme not in SCHEMES:
         raise LeastnoiseError(f"unknown kind of source {parts.scheme!r}; use a file, or {', '.join(SCHEMES)}://...")
     if parts.scheme == "postgresql" and "@" not in parts.netloc and "@" in parts.path + parts.query + parts.fragment:

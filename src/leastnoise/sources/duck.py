@@ -1,16 +1,15 @@
-"""DuckDB: CSV and Parquet files, and its own databases."""
+"""DuckDB: files of text, Parquet and workbooks, and its own databases."""
 
-import csv
 import glob
-import io
 import re
 import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -18,10 +17,12 @@ from sqlglot import exp
 
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.sources.engine import Columns, failed, mapped, named_table, no_table
+from leastnoise.sources.engine import BrokenRowsError, Columns, failed, mapped, named_table, no_table
+from leastnoise.sources.files import AnyFormat, Files, find_files, unreadable
 from leastnoise.sources.interruptible import stoppable
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
+from leastnoise.sources.text_files import utf8_blocks
 
 _VIEW, _MORE = "leastnoise_data", "leastnoise_more"
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B")
@@ -68,19 +69,21 @@ class DuckDB:
             raise DataError(refusal)
         self._connection.execute("SET enable_progress_bar = false")
         self.table = exp.table_(_VIEW, quoted=True)
-        self._written = False
+        self.files: Files | None = None
+        self._streams: str | None = None  # the protocol of a file system of ours
+        self._repeatable = False  # whether rows that cannot be read may be so for their line ends alone
+        self._slow = False  # whether reading is so slow that it should happen once
 
     @classmethod
-    def of_file(cls, path: str | Path, memory: str | None = None) -> "DuckDB":
-        """A CSV or Parquet file, or several of the same columns by a pattern such as people-*.parquet."""
-        path = Path(path)
-        pattern = _existing(path)
+    def of_file(cls, path: str | Path, memory: str | None = None, file: AnyFormat = None) -> "DuckDB":
+        """A file of text or of Parquet, a workbook, or several of the same columns: a folder, or people-*.parquet."""
+        files = find_files(path, file)
         engine = cls(memory=memory)
         error: LeastnoiseError | None = None
         try:
-            engine._open(path, pattern)
+            engine._open(files)
         except duckdb.Error:
-            error = DataError(_unreadable(path))
+            error = DataError(unreadable(files))
         except LeastnoiseError as refusal:
             error = refusal
         if error is not None:  # outside of the handler: the other message may show what is in the file
@@ -105,29 +108,79 @@ class DuckDB:
             raise no_table(table, f"the database {Path(database).name!r}")
         return engine
 
-    def _open(self, path: Path, pattern: str) -> None:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            self._connection.read_parquet(pattern).create_view(_VIEW)
+    def _open(self, files: Files) -> None:
+        self.files = files
+        if files.kind == "Parquet":
+            self._open_parquet(files)
+        elif files.kind == "Excel":
+            from leastnoise.sources.excel import sheet_blocks
+
+            sheet, decimal = files.format.sheet or "", files.format.decimal
+            self._read_streams(files, {path: partial(sheet_blocks, path, sheet, decimal) for path in files.paths}, ",")
+            self._slow = True
+        elif set(files.encodings) == {"utf-8"} and files.format.delimiter != " ":
+            self._read_text(files, [glob.escape(path) for path in files.paths], files.format.delimiter or ",")
+            self._repeatable = True
         else:
-            # Nothing is guessed from the first rows: types and even the lines skipped would differ from file to file.
-            settings: dict[str, Any] = {
-                "header": True,
-                "sep": ",",
-                "quotechar": '"',
-                "escapechar": '"',
-                "auto_detect": False,
-            }
-            columns = dict.fromkeys(_names(path, pattern), "VARCHAR")
-            self._connection.read_csv(pattern, columns=columns, **settings).create_view(_VIEW)
-            self._written = True
+            self._read_converted(files)
+            self._repeatable = files.format.delimiter != " "
+
+    def _open_parquet(self, files: Files) -> None:
+        paths = [glob.escape(path) for path in files.paths]
+        if len(paths) == 1:
+            self._connection.read_parquet(paths[0]).create_view(_VIEW)
+            return
+        first = self._columns_of(paths[0])
+        for path in paths[1:]:
+            _check_alike(files.place, first, self._columns_of(path))
+        # By name: types that differ in width become the wider one, where otherwise the first file would decide.
+        self._connection.read_parquet(paths, union_by_name=True).create_view(_VIEW)
+
+    def _columns_of(self, path: str) -> dict[str, Kind]:
+        relation = self._connection.read_parquet(path)
+        kinds = map(str, relation.types)
+        return {
+            name: _KINDS.get(kind.split("(")[0], "unknown") for name, kind in zip(relation.columns, kinds, strict=True)
+        }
+
+    def _read_converted(self, files: Files, *, line_ends: bool = False) -> None:
+        whitespace = files.format.delimiter == " "
+        streams = {
+            path: partial(utf8_blocks, path, encoding, whitespace=whitespace, line_ends=line_ends)
+            for path, encoding in zip(files.paths, files.encodings, strict=True)
+        }
+        self._read_streams(files, streams, "\t" if whitespace else files.format.delimiter or ",")
+
+    def _read_streams(self, files: Files, streams: Mapping[str, Any], delimiter: str) -> None:
+        from leastnoise.sources.streams import Streams
+
+        self._forget_streams()
+        system = Streams({f"{k}.csv.gz": blocks for k, blocks in enumerate(streams.values())})
+        self._connection.register_filesystem(system)
+        self._streams = system.protocol
+        self._read_text(files, system.addresses, delimiter)
+
+    def _read_text(self, files: Files, paths: list[str], delimiter: str) -> None:
+        # Nothing is guessed from the first rows: types and even the lines skipped would differ from file to file.
+        quote = "" if files.format.delimiter == " " else '"'
+        settings: dict[str, Any] = {
+            "header": files.header,
+            "sep": delimiter,
+            "quotechar": quote,
+            "escapechar": quote,
+            "auto_detect": False,
+        }
+        columns = dict.fromkeys(map(_identifier, range(len(files.names))), "VARCHAR")
+        self._connection.read_csv(cast(Any, paths), columns=columns, **settings).create_view(_VIEW, replace=True)
 
     @cached_property
     def fields(self) -> Mapping[str, Field]:
         """The columns."""
-        return {name: Field(name, self._kind(kind)) for name, kind in self._describe() or []}
-
-    def _kind(self, kind: str) -> Kind:
-        return "written" if self._written else _KINDS.get(kind.split("(")[0], "unknown")
+        if self.files is not None and self.files.names:
+            decimal = self.files.format.decimal
+            return {name: Field(_identifier(k), "written", decimal) for k, name in enumerate(self.files.names)}
+        kinds = ((name, _KINDS.get(kind.split("(")[0], "unknown")) for name, kind in self._describe() or [])
+        return {name: Field(name, kind) for name, kind in kinds}
 
     def _describe(self) -> list[tuple[str, str]] | None:
         """Names and types of the columns; None where there is no such table."""
@@ -168,13 +221,23 @@ class DuckDB:
     def _stoppable(self, items: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """What DuckDB makes; its errors may show data, and are told by their type."""
         error: BaseException | None = None
+        some = False
         try:
-            yield from stoppable(items, self._connection.interrupt)
+            self._hold()
+            for item in stoppable(items, self._connection.interrupt):
+                some = True
+                yield item
         except (duckdb.Error, OSError) as result:
             error = result
-        if error is not None:
-            if self._written and isinstance(error, duckdb.InvalidInputException):
-                raise DataError("the CSV file is not in UTF-8, or its rows differ in length; save it anew")
+        if error is None:
+            return
+        if self._repeatable and not some and self.files is not None and _is_broken(error):
+            self._repeatable = False
+            self._read_converted(self.files, line_ends=True)
+            yield from self._stoppable(items)
+        elif self.files is not None and self.files.kind != "Parquet" and _is_broken(error):
+            raise BrokenRowsError(_broken(self.files))
+        else:
             raise failed(self.title, error, "check that the data is whole, and that memory and disk suffice")
 
     def mapping(self, keys: Sequence[Scalar], codes: Sequence[int]) -> exp.Table:
@@ -183,10 +246,51 @@ class DuckDB:
         self._connection.register(name, mapped(keys, codes))
         return exp.table_(name, quoted=True)
 
+    def _hold(self) -> None:
+        """Keep rows that take long to read, in memory or where DuckDB puts what is too much for it."""
+        if self._slow:
+            self._slow = False
+            view = self.table.sql(dialect="duckdb")
+            self._connection.execute(f"CREATE TABLE {_VIEW}_held AS SELECT * FROM {view}")
+            self._connection.execute(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {_VIEW}_held")
+
     def close(self) -> None:
         """Let go of the connection, and of what it wrote aside."""
+        self._forget_streams()
         self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
+
+    def _forget_streams(self) -> None:
+        if self._streams is not None:
+            with suppress(duckdb.Error):  # a connection may be closed already
+                self._connection.unregister_filesystem(self._streams)
+            self._streams = None
+
+
+def _identifier(place: int) -> str:
+    """Columns of files are called by their place: names may differ in case alone, which DuckDB does not see."""
+    return f"f{place}"
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Whether rows could not be read, or bytes not be decoded: an error in our streams has a type of its own there."""
+    return isinstance(error, duckdb.InvalidInputException) or type(error) is duckdb.Error
+
+
+def _broken(files: Files) -> str:
+    encodings = "/".join(dict.fromkeys(encoding.upper() for encoding in files.encodings)) or "text"
+    return (
+        f"the file is not in {encodings}, its quotes do not match, or its rows differ in length; "
+        "a check (leastnoise check) tells the lines"
+    )
+
+
+def _check_alike(place: str, first: Mapping[str, Kind], other: Mapping[str, Kind]) -> None:
+    if set(first) != set(other):
+        raise DataError(f"the files {place!r} differ in their columns; give them the same")
+    for name, kind in first.items():
+        if len({kind, other[name]} - {"nothing"}) > 1:
+            raise DataError(f"the files {place!r} differ in the type of the column {name!r}; cast it to one type")
 
 
 def size_in_bytes(memory: str) -> int:
@@ -197,50 +301,3 @@ def size_in_bytes(memory: str) -> int:
     """
     number, unit = re.findall(r"[0-9.]+|[KMGT]", memory)
     return int(float(number) * 1000 ** (1 + "KMGT".index(unit)))
-
-
-def _existing(path: Path) -> str:
-    """The path as a pattern that means this file only, or a pattern that means some files."""
-    if path.is_file():
-        if path.stat().st_size == 0:
-            raise DataError(f"the file {str(path)!r} is empty; it needs at least the names of its columns")
-        return glob.escape(str(path))
-    if path.is_dir():
-        raise LeastnoiseError(f"{str(path)!r} is a folder; name the files in it, such as {str(path / '*.parquet')!r}")
-    if not glob.glob(str(path)):
-        raise LeastnoiseError(f"there is no file {str(path)!r}; check the path")
-    return str(path)
-
-
-def _names(path: Path, pattern: str) -> list[str]:
-    """The first line of a CSV file, which all files of a pattern share."""
-    results: list[list[str]] = []
-    for file in glob.glob(pattern):
-        try:
-            results.append(next(csv.reader(io.StringIO(_head(file), newline=""), strict=True), []))
-        except (csv.Error, UnicodeDecodeError):
-            results.append([])
-    names = results[0]
-    if not all(names) or not names:
-        raise DataError(_unreadable(path))
-    if any(others != names for others in results):
-        raise DataError(f"the files {str(path)!r} differ in their columns; give them the same, in the same order")
-    if len(set(names)) < len(names):  # which may be a row of values, so they are not shown
-        raise DataError(f"the file {str(path)!r} has two columns of the same name; rename one, or add a line of names")
-    return names
-
-
-def _head(file: str) -> str:
-    """The line of names, and nothing of the rows below it: quoted names may hold line ends."""
-    head = b""
-    with open(file, "rb") as content:
-        for line in content:
-            head += line
-            if head.count(b'"') % 2 == 0:
-                break
-    return head.decode("utf-8-sig")
-
-
-def _unreadable(path: Path) -> str:
-    kind = "Parquet" if path.suffix.lower() in (".parquet", ".pq") else "CSV in UTF-8 with commas and a line of names"
-    return f"the file {str(path)!r} cannot be read as {kind}; it may be damaged or of another kind"

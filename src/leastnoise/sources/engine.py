@@ -72,6 +72,10 @@ def mapped(keys: Sequence[Scalar], codes: Sequence[int]) -> pa.Table:
     return pa.table({"key": pa.array(list(keys), kind), "code": pa.array(list(codes), pa.int64())})
 
 
+class BrokenRowsError(DataError):
+    """Some row of a file cannot be read."""
+
+
 def failed(engine: str, error: BaseException, hint: str = "look for the cause in its own log") -> LeastnoiseError:
     """Tells the type of an engine's error; its text may hold values of the data."""
     return DataError(f"{engine} could not count the table ({type(error).__name__}); {hint}")

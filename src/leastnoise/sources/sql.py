@@ -35,6 +35,13 @@ class Field:
 
     identifier: str
     kind: Kind
+    decimal: str = "."  # the decimal sign of written numbers
+
+    def number(self, raw: "Expression") -> "Expression":
+        """What a number is read from. Points and commas change places, so that a point is no decimal sign any more."""
+        if self.decimal == ".":
+            return raw
+        return exp.Anonymous(this="TRANSLATE", expressions=[raw, exp.Literal.string(",."), exp.Literal.string(".,")])
 
 
 @dataclass(frozen=True)
@@ -159,7 +166,7 @@ class Query:
         for k in items:
             place = self._field(self.codings[k].column)
             raw = _column(place.identifier)
-            forms = {"r": raw, **self._forms(self.codings[k], place.kind, raw)}
+            forms = {"r": raw, **self._forms(self.codings[k], place, raw)}
             columns += [_named(form.copy(), f"{letter}{k}") for letter, form in forms.items()]
             computed += self._computed(k, forms)
         if self.unit is not None:
@@ -250,9 +257,9 @@ class Query:
             text = exp.Anonymous(this="CONVERT_TO", expressions=[text, exp.Literal.string("UTF8")])
         return exp.Anonymous(this="SHA256", expressions=[text])
 
-    def _forms(self, coding: Coding, kind: Kind, raw: Expression) -> dict[str, Expression]:
+    def _forms(self, coding: Coding, field: Field, raw: Expression) -> dict[str, Expression]:
         """`t`, the text, and `x`, the number, where they are needed; of dates in texts the parts."""
-        values, reading = coding.values, coding.reading
+        values, reading, kind, number = coding.values, coding.reading, field.kind, field.number(raw)
         text = cleaned(self.dialect, reading, self._text(raw, kind))
         if isinstance(values, Timed):
             if kind in TIMES:
@@ -262,9 +269,9 @@ class Query:
         if kind in _TEXTS and (isinstance(values, Values) or reading.absent_texts):
             forms["t"] = text
         if not isinstance(values, Values):
-            forms["x"] = _as_double(raw, kind) if isinstance(values, Bins) else _as_number(raw, kind)
+            forms["x"] = _as_double(number, kind) if isinstance(values, Bins) else _as_number(number, kind)
         elif kind in _NUMBERS:
-            forms["x"] = _as_number(raw, kind)
+            forms["x"] = _as_number(number, kind)
         return forms
 
     def _code_of(self, k: int, coding: Coding) -> Expression:

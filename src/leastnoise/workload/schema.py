@@ -245,6 +245,18 @@ class UnitPart(Part):
     secret: NonEmpty | None = None
 
 
+class FilePart(Part):
+    """How a file of rows is written, where its name and its line of names do not tell."""
+
+    called = "file"
+    example = '{delimiter: ";", encoding: windows-1252, decimal: ","}'
+    delimiter: Text | None = None
+    encoding: Text | None = None
+    decimal: Text = "."
+    sheet: NonEmpty | None = None
+    names: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
+
+
 class LrObjective(Part):
     """A norm between the sum and the largest standard error."""
 
@@ -333,6 +345,7 @@ class SpecPart(Part):
     attributes: Annotated[dict[str, AnyAttribute], Field(min_length=1)]
     workload: Annotated[list[Line], Field(min_length=1)] | None = None  # None: all nodes of trees
     unit: UnitPart | None = None
+    file: FilePart | None = None
     privacy: Privacy | None = None  # None: the least that meets every `within`
     objective: Objective = "sum"
     baseline: Baseline = "search"

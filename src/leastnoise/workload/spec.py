@@ -12,6 +12,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.attribute_parts import AttributePart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
+from leastnoise.workload.file_format import FileFormat
 from leastnoise.workload.matrix_file import read_matrix
 from leastnoise.workload.named_files import NamedFiles
 from leastnoise.workload.publication import Publication
@@ -41,11 +42,11 @@ class Spec:
     """What a spec file asks for; `budget_fields` are the arguments of a `Budget`.
 
     They are empty where the spec states accuracy targets and leaves the privacy to be found. `rules` (by attribute) and
-    `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected. `method`
-    says how the release is made; `select` and `rounds` are for adaptive ones, `rows_about` helps "auto" to decide;
-    `tree` has the options of trees, `bias` is for matrices; `publication` is what readers are told.
-    `quality` and `people` are shares of the budget for what is measured beside the tables, the latter also by the
-    attributes `people_by`.
+    `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected; so is
+    `file`, how a file is written. `method` says how the release is made; `select` and `rounds` are for adaptive ones,
+    `rows_about` helps "auto" to decide; `tree` has the options of trees, `bias` is for matrices; `publication` is what
+    readers are told. `quality` and `people` are shares of the budget for what is measured beside the tables, the latter
+    also by the attributes `people_by`.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -73,6 +74,7 @@ class Spec:
     quality: float | None = None
     people: float | None = None
     people_by: tuple[tuple[str, ...], ...] = ()
+    file: FileFormat | None = None
 
 
 def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
@@ -139,7 +141,9 @@ def parse_spec(
         part.publication,
         *_beside(document, part, domain, copies),
     )
-    return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how)
+    with document.at("file"):
+        file = FileFormat(**part.file.model_dump(exclude_unset=True)) if part.file else None
+    return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how, file)
 
 
 def _beside(

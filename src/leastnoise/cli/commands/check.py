@@ -25,7 +25,7 @@ def check(
     ledger. Exits with 0 where a release would run, with 1 where it would stop.
     """
     loaded = load_spec(spec, budgeted=False, files_from=files_from)
-    options: dict[str, Any] = {"rules": loaded.rules or None, "unit": loaded.unit_fields}
+    options: dict[str, Any] = {"rules": loaded.rules or None, "unit": loaded.unit_fields, "file": loaded.file}
     result = check_data(data, loaded.workload.domain, table=table, memory=memory, **options)
     if as_json:
         typer.echo(NOTICE, err=True)

@@ -36,6 +36,7 @@ from leastnoise.release import Release, TableRelease
 from leastnoise.release.files.folders import HEADER
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin
+from leastnoise.sources.files import files_of
 from leastnoise.workload.publication import Publication
 from leastnoise.workload.spec import load_spec
 
@@ -75,6 +76,9 @@ def release(
         raise LeastnoiseError("say where the data is, with --data; only 'method: stream' does without")
     book = ledger_at(ledger)
     name = dataset or (book.dataset if book else None)
+    files = None if data is None else files_of(data, stated.file)
+    if files is not None and not files.plain:
+        typer.echo(str(files), err=True)
     with ProgressBar(progress) as bar, stopping(book):
         mechanism = plan_spec(stated, progress=bar)
         if book is not None and not again:
@@ -95,10 +99,12 @@ def release(
             unit=stated.unit_fields,
             table=table,
             memory=memory,
+            file=stated.file,
             progress=bar,
             publication=stated.publication,
         )
     fields = summary(published, out, book, mechanism)
+    fields["file"] = None if files is None else files.to_json()
     typer.echo(json.dumps(fields, indent=2) if as_json else text(fields, mechanism))
 
 

@@ -1,0 +1,78 @@
+"""The lines of a file that cannot be read, for whoever has the data: exact, and without anything that is in them."""
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import suppress
+
+from leastnoise.sources.files import Files
+from leastnoise.sources.text_files import opened
+
+_MOST = 10  # lines that are listed
+_ESCAPED = frozenset(map(chr, range(0xDC80, 0xDD00)))  # what stands for bytes that are not valid
+
+
+def broken_rows(files: Files) -> list[str]:
+    """One problem for each line that cannot be read, as far as there are few; line 1 has the names."""
+    found: list[str] = []
+    more = 0
+    for path in files.paths:
+        where = "" if len(files.paths) == 1 else f" of {path!r}"
+        for line, problem in _in_file(files, path):
+            if len(found) < _MOST:
+                found.append(f"line {line}{where} {problem}")
+            else:
+                more += 1
+    return [*found, *([f"and {more:,} more such lines"] if more else [])]
+
+
+def _in_file(files: Files, path: str) -> Iterator[tuple[int, str]]:
+    if files.kind == "Excel":
+        from leastnoise.sources.excel import wide_rows
+
+        for line in wide_rows(path, files.format.sheet or "", len(files.names)):
+            yield line, "has cells beyond the last column that has a name"
+        return
+    encoding, width = files.encodings[files.paths.index(path)], len(files.names)
+    for line, fields in _records(path, encoding, files.format.delimiter or ","):
+        if line == 1 and files.header:
+            continue
+        if fields is None:
+            yield (
+                line,
+                "has a quote that is not closed, or text after a closing quote; lines below it were not looked at",
+            )
+        elif any(_invalid(field) for field in fields):
+            yield line, f"has bytes that are not {encoding.upper()}{_hint(path, encoding)}"
+        elif fields and (len(fields) < width or any(fields[width:])):
+            yield line, f"has {len(fields)} fields, the file has {width} columns"
+
+
+def _records(path: str, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str] | None]]:
+    """The first line and the fields of every record; None, and no more, where quotes do not match."""
+    errors = "replace" if encoding.startswith("utf-16") else "surrogateescape"
+    line = 1
+    with opened(path) as content, io.TextIOWrapper(content, encoding, errors, newline="") as text:
+        if delimiter == " ":
+            yield from ((k, one.split()) for k, one in enumerate(text, 1))
+            return
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        try:
+            for fields in reader:
+                yield line, fields
+                line = reader.line_num + 1
+        except csv.Error:
+            yield line, None
+
+
+def _invalid(field: str) -> bool:
+    return not field.isascii() and ("\ufffd" in field or not _ESCAPED.isdisjoint(field))
+
+
+def _hint(path: str, encoding: str) -> str:
+    """Which encoding to try, where the file is not in UTF-8."""
+    with suppress(UnicodeDecodeError, OSError, EOFError), opened(path) as content:
+        for block in iter(lambda: content.read(1 << 20), b""):
+            block.decode("windows-1252")
+        return "; settled by file: {encoding: windows-1252}" if encoding == "utf-8" else ""
+    return ""

@@ -71,8 +71,17 @@ def _invalid(field: str) -> bool:
 
 def _hint(path: str, encoding: str) -> str:
     """Which encoding to try, where the file is not in UTF-8."""
+    return "; settled by file: {encoding: windows-1252}" if encoding == "utf-8" and _decodes(path) else ""
+
+
+def is_windows_1252(files: Files) -> bool:
+    """Whether files that are not valid UTF-8 could be in Windows-1252."""
+    return set(files.encodings) == {"utf-8"} and all(map(_decodes, files.paths))
+
+
+def _decodes(path: str) -> bool:
     with suppress(UnicodeDecodeError, OSError, EOFError), opened(path) as content:
         for block in iter(lambda: content.read(1 << 20), b""):
             block.decode("windows-1252")
-        return "; settled by file: {encoding: windows-1252}" if encoding == "utf-8" else ""
-    return ""
+        return True
+    return False

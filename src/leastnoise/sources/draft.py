@@ -2,23 +2,23 @@
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from sqlglot import exp
-
-from leastnoise.errors import LeastnoiseError
+from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
+from leastnoise.sources.broken_rows import broken_rows, is_windows_1252
 from leastnoise.sources.convert import engine_of
-from leastnoise.sources.engine import Engine
-from leastnoise.sources.kinds import NUMBERS, Kind
+from leastnoise.sources.engine import BrokenRowsError, Engine
+from leastnoise.sources.files import Files, word_of
+from leastnoise.sources.kinds import TIMES, Kind
+from leastnoise.sources.profile import MOST_VALUES, Profile, profiles
 from leastnoise.sources.sql import Field
 
 FROM_DATA = "# from the data: keep only if public"
 FILL_IN = "# FILL IN"
-MOST_VALUES = 50  # of a text that may be listed; with more it is rather a name or an id
+FEW = 12  # different whole numbers that are rather codes than a range
 MOST_WHOLE = 200  # whole numbers that are kept apart
 LARGEST = 2.0**53  # beyond which floats skip whole numbers
 BINS = 20  # about so many
@@ -37,9 +37,15 @@ HEAD = {
 """,
 }
 TAIL = """
-# unit: {id: person, max_rows: 3}     # where a person may have several rows: the column with their id
-privacy: {epsilon: 1, delta: 1e-9}
+{file}# unit: {{id: {id}, max_rows: 3}}  # {whose}
+privacy: {{epsilon: 1, delta: 1e-9}}
 """
+MARKS = frozenset("NA N/A n/a na NULL null None none NaN nan ? - -- . #N/A".split())  # of missing values
+PERSON = "where a person may have several rows: the column with their id"
+FOUND = "its values repeat, as those of people with several rows do; if so, say so here"
+ID = re.compile(
+    r"(.*[^a-z])?(id|ids|nr|no|number|key|code|uid|guid|person|user|customer|patient|client)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -54,28 +60,65 @@ class Draft:
 def draft(data: str | Path, *, look: bool = False, sample: int | None = None, table: str | None = None) -> Draft:
     """A spec to edit. Unless it may `look`, it reads no row: what must be declared is left open and refused as it is.
 
-    Guarantees: init_reads_no_rows_unless_asked; init_marks_what_it_read_and_what_it_looked_up_plans.
+    Guarantees: init_reads_no_rows_unless_asked; init_marks_what_it_read_and_what_it_looked_up_plans;
+    drafts_pass_the_check_as_they_are.
     """
     with barrier(title_of(data)):
-        entries = _entries(data, look, sample, table)
-    return _written(entries, look)
-
-
-def _entries(data: str | Path, look: bool, sample: int | None, table: str | None) -> dict[str, tuple[str | None, str]]:
-    """What to write for each column, or None, and a remark."""
-    engine = engine_of(data, table, None)
-    if engine is None:
-        raise LeastnoiseError("a spec is drafted from a file or a table; give its path or URI")
-    try:
-        if look and engine.dialect != "duckdb":
+        engine = engine_of(data, table, None)
+        if engine is None:
+            raise LeastnoiseError("a spec is drafted from a file or a table; give its path or URI")
+        if not look:
+            return _closing(engine, lambda: _opened(engine))
+        if engine.dialect != "duckdb":
+            engine.close()
             raise LeastnoiseError("only files and DuckDB databases can be looked at; leave out --look, and fill it in")
-        rows = _limited(engine, sample) if look else ""
-        return {name: _looked(engine, field, rows) if look else _open(field) for name, field in engine.fields.items()}
+        try:
+            return _closing(engine, lambda: _drafted(engine, sample))
+        except BrokenRowsError as error:
+            refusal, files = error, getattr(engine, "files", None)
+        if files is None or not is_windows_1252(files):
+            raise DataError("; ".join(broken_rows(files)[:3]) if files is not None else str(refusal))
+        again = engine_of(data, table, None, replace(files.format, encoding="windows-1252"))
+        assert again is not None, "it was a file before"
+        return _closing(again, lambda: _drafted(again, sample))
+
+
+def _closing(engine: Engine, make: Callable[[], Draft]) -> Draft:
+    try:
+        return make()
     finally:
         engine.close()
 
 
-def _written(entries: dict[str, tuple[str | None, str]], look: bool) -> Draft:
+def _opened(engine: Engine) -> Draft:
+    return _written({name: _open(field) for name, field in engine.fields.items()}, False, engine)
+
+
+def _drafted(engine: Engine, sample: int | None) -> Draft:
+    rows, fields = _limited(engine, sample), dict(engine.fields)
+    found = profiles(engine, fields, rows)
+    if any(profile.commas and profile.commas >= profile.count - profile.numbers for profile in found.values()):
+        fields = {name: replace(field, decimal=",") for name, field in fields.items()}
+        found = profiles(engine, fields, rows)
+    entries = {name: _looked(field, found[name], sample is not None) for name, field in fields.items()}
+    ids = [name for name, profile in found.items() if _repeats(name, profile)]
+    entries |= dict.fromkeys(ids, (None, "its values repeat; is it the id of people with several rows?"))
+    return _written(entries, True, engine, ids, ["decimal"] if any(f.decimal == "," for f in fields.values()) else [])
+
+
+def _repeats(name: str, profile: Profile) -> bool:
+    """Whether a column may hold the ids of people with several rows."""
+    many = profile.different > MOST_VALUES and not profile.unique
+    return many and bool(ID.fullmatch(name)) and (profile.whole or not profile.numeric)
+
+
+def _written(
+    entries: dict[str, tuple[str | None, str]],
+    look: bool,
+    engine: Engine,
+    ids: Sequence[str] = (),
+    comma: Sequence[str] = (),
+) -> Draft:
     """The spec; `entries` has what to write for each column, or None, and a remark."""
     kept = [name for name, (values, _) in entries.items() if values is not None]
     width = max((len(_scalar(name)) for name in kept), default=0) + 1
@@ -85,7 +128,9 @@ def _written(entries: dict[str, tuple[str | None, str]], look: bool) -> Draft:
         lines.append(f"  # {key} left out, {remark}" if values is None else f"  {key:{width}} {{{values}}}  {remark}")
     ways = "[1, 2]" if len(kept) > 1 else "1"
     lines += ["", "workload:", f"  - {{queries: hybrid, ways: {ways}}}  # every table of up to two attributes"]
-    text = "\n".join(line.rstrip() for line in lines) + "\n" + TAIL
+    person = {"id": _scalar(ids[0]), "whose": FOUND} if ids else {"id": "person", "whose": PERSON}
+    tail = TAIL.format(file=_file(getattr(engine, "files", None), bool(comma)), **person)
+    text = "\n".join(line.rstrip() for line in lines) + "\n" + tail
     return Draft(text, kept, [name for name in entries if name not in kept])
 
 
@@ -93,10 +138,10 @@ def _open(field: Field) -> tuple[str | None, str]:
     """What the type of a column says, and what is left to declare."""
     if field.kind == "unknown":
         return None, "it is neither number, text, date nor truth value"
-    if field.kind in ("timestamp", "instant"):
-        return None, "it has dates or times; write dates: {from: 2015-01-01, to: 2025-12-31, by: month} for it"
     if field.kind == "boolean":
         return "values: [false, true]", ""
+    if field.kind in ("timestamp", "instant"):
+        return None, "it has dates or times; write dates: {from: 2015-01-01, to: 2025-12-31, by: month} for it"
     forms: dict[Kind, str] = {
         "integer": "range: [LOW, HIGH]",
         **dict.fromkeys(("float", "decimal"), _bins("LOW", "HIGH", BINS)),
@@ -106,50 +151,104 @@ def _open(field: Field) -> tuple[str | None, str]:
     return forms.get(field.kind, "values: []"), FILL_IN
 
 
-def _looked(engine: Engine, field: Field, rows: str) -> tuple[str | None, str]:
+def _file(files: Files | None, comma: bool) -> str:
+    """The section on how the file is written, where something has to be said."""
+    if files is None or (files.plain and not comma):
+        return ""
+    form = files.format
+    keys = {
+        "delimiter": None if form.delimiter in (None, ",") else _scalar(word_of(form.delimiter)),
+        "encoding": None if set(files.encodings) <= {"utf-8"} or len(set(files.encodings)) > 1 else files.encodings[0],
+        "decimal": '","' if comma or form.decimal == "," else None,
+        "sheet": None if form.sheet is None else _scalar(form.sheet),
+        "names": None if files.header else f"[{', '.join(map(_scalar, files.names))}]",
+    }
+    said = ", ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
+    return f"file: {{{said}}}  # how the file is written\n" if said else ""
+
+
+def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, str]:
     """What is in a column."""
-    if field.kind in ("unknown", "boolean", "timestamp", "instant"):
+    if field.kind in ("unknown", "boolean"):
+        values, remark = _open(field)
+        return _ruled(values, profile, ""), remark
+    if not profile.count:
+        return None, "it is empty"
+    if profile.dates is not None:
+        return _dated(profile, sampled)
+    if field.kind in TIMES:
         return _open(field)
-    column = exp.to_identifier(field.identifier, quoted=True).sql(dialect="duckdb")
-    if _is_number(engine, field.kind, column, rows):
-        return _numbers(engine, f"TRY_CAST({column} AS DOUBLE)", rows)
-    text = f"CAST({column} AS VARCHAR)"
-    results = _fetch(
-        engine, f"SELECT DISTINCT {text} AS g0 FROM {rows} WHERE {column} IS NOT NULL LIMIT {MOST_VALUES + 1}"
-    )
-    values = sorted(str(value) for (value,) in results)
-    if not values:
-        return None, "it is empty"
-    if len(values) > MOST_VALUES:
-        return None, f"it has more than {MOST_VALUES} values; is it a name or an id?"
-    return f"values: [{', '.join(map(_scalar, values))}]", FROM_DATA
+    if profile.numeric:
+        return _numbers(profile, sampled)
+    return _texts(profile, sampled)
 
 
-def _is_number(engine: Engine, kind: Kind, column: str, rows: str) -> bool:
-    """Whether a column holds numbers; texts such as 007 are codes rather than numbers."""
-    if kind != "written":
-        return kind in NUMBERS
-    code = f"REGEXP_MATCHES({column}, '^-?0[0-9]')"
-    number = f"CASE WHEN {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL OR {code} THEN 1 ELSE 0 END"
-    ((texts, some),) = _fetch(engine, f"SELECT COALESCE(MAX({number}), 1) AS g0, COUNT({column}) AS g1 FROM {rows}")
-    return not texts and bool(some)
+def _dated(profile: Profile, sampled: bool) -> tuple[str | None, str]:
+    """Whole years around the dates, by month."""
+    first, last = profile.years
+    form = f', format: "{profile.dates}"' if profile.dates else ""
+    values = f"dates: {{from: {first}-01-01, to: {last}-12-31, by: month}}{form}"
+    return _ruled(values, profile, "outside: drop" if sampled else ""), FROM_DATA
 
 
-def _numbers(engine: Engine, x: str, rows: str) -> tuple[str | None, str]:
-    whole_ones = f"MIN(CASE WHEN {x} = FLOOR({x}) THEN 1 ELSE 0 END)"
-    parts = (f"MIN({x})", f"MAX({x})", whole_ones, f"COUNT({x})", f"COUNT(DISTINCT {x})")
-    named = ", ".join(f"{part} AS g{k}" for k, part in enumerate(parts))
-    ((low, high, whole, count, different),) = _fetch(engine, f"SELECT {named} FROM {rows} WHERE ISFINITE({x})")
-    if not count:
-        return None, "it is empty"
-    if whole and high - low < MOST_WHOLE and max(-low, high) < LARGEST:
-        return f"range: [{int(low)}, {int(high)}]", FROM_DATA
-    if whole and different == count:
-        return None, "every row has another number; is it an id?"
-    results = _nice(low, high) if max(-low, high) < LARGEST else None
+def _texts(profile: Profile, sampled: bool) -> tuple[str | None, str]:
+    if profile.values is not None:
+        return _listed(profile, profile.values, sampled)
+    if profile.others and set(profile.others) <= MARKS:
+        values, remark = _numbers(profile, sampled)
+        return None if values is None else _ruled(values, profile, _marked(profile.others)), remark
+    if profile.unique:
+        return None, "nearly every row has another value; is it a name or an id?"
+    return None, f"it has more than {MOST_VALUES} values; is it a name or an id?"
+
+
+def _listed(profile: Profile, values: Sequence[str], sampled: bool) -> tuple[str | None, str]:
+    """A list of values. Those that a sample may have missed count as other."""
+    clean = profile.written and not profile.numeric
+    marks = [value for value in values if clean and value.strip() in MARKS]
+    known = [value for value in values if value not in marks]
+    trim = clean and bool(profile.padded)
+    known = sorted({value.strip() for value in known}) if trim else known
+    fold = clean and len({value.lower() for value in known}) < len(known)
+    known = sorted({value.lower() for value in known}) if fold else known
+    if not known:
+        return None, "it has nothing but marks of missing values"
+    more = ["other"] if sampled and "other" not in known else []
+    listed = ", ".join([*(known if profile.numeric else map(_scalar, known)), *more])
+    rules = ["trim: true"] * trim + ["fold: true"] * fold
+    rules += ["outside: other"] * sampled + ([_marked(marks)] if marks else [])
+    return _ruled(f"values: [{listed}]", profile, ", ".join(rules), bool(marks)), FROM_DATA
+
+
+def _marked(marks: Sequence[str]) -> str:
+    return f"missing_values: [{', '.join(map(_scalar, sorted({mark.strip() for mark in marks})))}]"
+
+
+def _ruled(values: str | None, profile: Profile, outside: str, marked: bool = False) -> str | None:
+    if values is None:
+        return None
+    gaps = profile.missing or marked or profile.others
+    missing = "missing: unknown" if gaps and "missing: unknown" not in values else ""
+    return ", ".join(part for part in (values, outside, missing) if part)
+
+
+def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
+    low, high, outside = profile.low, profile.high, "outside: clamp" if sampled else ""
+    large = max(-low, high) >= LARGEST
+    few = profile.values is not None and len(profile.values) <= FEW and profile.count >= 3 * len(profile.values)
+    if profile.whole and profile.numeric and few and not large:
+        whole = sorted({int(float(value.replace(",", "."))) for value in profile.values or ()})
+        return _listed(profile, [str(value) for value in whole], sampled)
+    if profile.whole and high - low < MOST_WHOLE and not large:
+        return _ruled(f"range: [{int(low)}, {int(high)}]", profile, outside), FROM_DATA
+    if profile.whole and profile.unique:
+        return None, "nearly every row has another number; is it an id?"
+    if profile.ends is not None and high - low > 3 * (profile.ends[1] - profile.ends[0]) > 0:
+        (low, high), outside = profile.ends, "outside: clamp"
+    results = _nice(low, high) if not large else None
     if results is None:
         return None, "its numbers are very large or very close to each other; write bins for it"
-    return _bins(*results), FROM_DATA
+    return _ruled(_bins(*results), profile, outside), FROM_DATA
 
 
 def _nice(low: float, high: float) -> tuple[str, str, int] | None:
@@ -190,11 +289,3 @@ def _limited(engine: Engine, sample: int | None) -> str:
         raise LeastnoiseError(f"a sample of {sample} rows is too small; look at 1 or more")
     table = engine.table.sql(dialect="duckdb")
     return table if sample is None else f"(SELECT * FROM {table} LIMIT {sample})"
-
-
-def _fetch(engine: Engine, sql: str) -> list[tuple[Any, ...]]:
-    return [row for columns in engine.run(sql) for row in _rows(columns)]
-
-
-def _rows(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.tolist() for column in columns), strict=True)

@@ -70,7 +70,7 @@ class Files:
         """How the files are read, in plain data: nothing of what is in them."""
         fields: dict[str, Any] = {"kind": self.kind, "files": len(self.paths)}
         if self.kind == "text":
-            fields |= {"delimiter": _word(self.format.delimiter), "encoding": _one(self.encodings)}
+            fields |= {"delimiter": word_of(self.format.delimiter), "encoding": _one(self.encodings)}
         if self.kind == "Excel":
             fields |= {"sheet": self.format.sheet}
         if self.kind != "Parquet":
@@ -80,7 +80,7 @@ class Files:
     def __str__(self) -> str:
         parts = [self.kind if len(self.paths) == 1 else f"{len(self.paths):,} files of {self.kind}"]
         if self.kind == "text":
-            parts += [f"delimiter {_word(self.format.delimiter)}", f"encoding {_one(self.encodings)}"]
+            parts += [f"delimiter {word_of(self.format.delimiter)}", f"encoding {_one(self.encodings)}"]
         if self.kind == "Excel":
             parts.append(f"sheet {self.format.sheet!r}")
         if self.kind != "Parquet":
@@ -238,7 +238,8 @@ def _ending(path: str) -> str:
     return PurePath(name.removesuffix(packed)).suffix + packed
 
 
-def _word(delimiter: str | None) -> str:
+def word_of(delimiter: str | None) -> str:
+    """What a delimiter is called."""
     return next((word for word, sign in DELIMITERS.items() if sign == delimiter), "comma")
 
 

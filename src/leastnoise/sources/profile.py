@@ -1,0 +1,205 @@
+"""What is in the columns of a table, all of them in a few passes: for drafts, never for releases."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from leastnoise.sources.engine import Engine
+from leastnoise.sources.kinds import NUMBERS, TIMES
+from leastnoise.sources.sql import Field
+
+MOST_VALUES = 50  # of a text that may be listed; with more it is rather a name or an id
+_TOGETHER = 64  # columns in one query
+
+
+@dataclass
+class Profile:
+    """What a column holds. `different` is about how many values; `values` are all of them, where they are few."""
+
+    written: bool = False  # a text that may need cleaning, rather than a column with a type
+    rows: int = 0
+    count: int = 0
+    numbers: int = 0
+    low: float = 0.0
+    high: float = 0.0
+    whole: bool = False
+    codes: int = 0  # such as 007
+    padded: int = 0
+    commas: int = 0  # numbers with a decimal comma
+    different: int = 0
+    values: list[str] | None = None
+    ends: tuple[float, float] | None = None  # of all but the outermost hundredth of the numbers
+    others: list[str] | None = None  # values that are no numbers, where most are
+    dates: str | None = None  # how dates are written, "" for the usual way
+    years: tuple[int, int] = (0, 0)  # the first and the last
+
+    @property
+    def missing(self) -> int:
+        """How many rows have no value."""
+        return self.rows - self.count
+
+    @property
+    def numeric(self) -> bool:
+        """Whether all values are numbers; texts such as 007 are codes rather than numbers."""
+        return self.count > 0 and self.numbers == self.count and not self.codes
+
+    @property
+    def unique(self) -> bool:
+        """Whether nearly every row has another value."""
+        return self.different >= 0.9 * self.count
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column: `r` is as it is, `t` a text, `x` a number or NULL."""
+
+    name: str
+    place: int
+    field: Field
+    profile: Profile
+
+    @property
+    def forms(self) -> str:
+        """These three as SQL, each of them computed once."""
+        k, kind, raw = self.place, self.field.kind, _quoted(self.field.identifier)
+        text = f"CAST({raw} AS VARCHAR)" if kind != "written" else raw
+        # Not the column alone: DuckDB would read it as a number in the first place, and stop where it is none.
+        signs = f"TRANSLATE({raw}, ',.', '.,')" if self.field.decimal == "," else f"TRIM({raw})"
+        signs = signs if kind == "written" else raw
+        number = f"TRY_CAST({signs} AS DOUBLE)" if kind in (*NUMBERS, "written") else "CAST(NULL AS DOUBLE)"
+        return f"{raw} AS r{k}, {text} AS t{k}, {number} AS y{k}"
+
+    @property
+    def finite(self) -> str:
+        """The number, unless it is infinite or none."""
+        return (
+            f"r{self.place}, t{self.place}, CASE WHEN ISFINITE(y{self.place}) THEN y{self.place} END AS x{self.place}"
+        )
+
+
+def profiles(engine: Engine, fields: Mapping[str, Field], rows: str) -> dict[str, Profile]:
+    """What each of the columns holds, in the rows of a query or table."""
+    columns = [
+        _Column(name, k, field, Profile(field.kind == "written")) for k, (name, field) in enumerate(fields.items())
+    ]
+    _fill(engine, rows, columns, _FIRST)
+    _fill(engine, rows, [c for c in columns if 0 < c.profile.different <= 3 * MOST_VALUES], _VALUES)
+    many = [c for c in columns if c.profile.count and c.profile.values is None]
+    _fill(engine, rows, [c for c in many if c.profile.numbers], _ENDS)
+    _fill(engine, rows, [c for c in many if _mostly_numbers(c.profile)], _OTHERS)
+    _fill(engine, rows, [c for c in many if not c.profile.numeric and c.field.kind == "written"], _COMMAS)
+    for form in _FORMS:
+        _fill(engine, rows, [c for c in columns if _may_be_dates(c, form)], _dated(form))
+    return {column.name: column.profile for column in columns}
+
+
+Query = tuple[Callable[[_Column], str], Callable[[Profile, Any], None]]
+
+
+def _set(name: str, kind: Callable[[Any], Any]) -> Callable[[Profile, Any], None]:
+    return lambda profile, value: setattr(profile, name, kind(0 if value is None else value))
+
+
+def _codes(column: _Column) -> str:
+    k = column.place
+    return f"COUNT(*) FILTER (WHERE t{k} >= '00' AND t{k} < '0:')" if column.field.kind == "written" else "0"
+
+
+_FIRST: list[Query] = [
+    (lambda c: "COUNT(*)", _set("rows", int)),
+    (lambda c: f"COUNT({'x' if c.field.kind in NUMBERS else 'r'}{c.place})", _set("count", int)),
+    (lambda c: f"COUNT(x{c.place})", _set("numbers", int)),
+    (lambda c: f"MIN(x{c.place})", _set("low", float)),
+    (lambda c: f"MAX(x{c.place})", _set("high", float)),
+    (lambda c: f"BOOL_AND(x{c.place} = FLOOR(x{c.place}))", _set("whole", bool)),
+    (_codes, _set("codes", int)),
+    (lambda c: f"APPROX_COUNT_DISTINCT(r{c.place})", _set("different", int)),
+]
+
+
+def _keep_values(profile: Profile, values: Any) -> None:
+    texts = [] if values is None else sorted(map(str, values))
+    profile.different = len(texts)
+    profile.padded = sum(text != text.strip() for text in texts)
+    if len(texts) <= MOST_VALUES:
+        profile.values = texts
+
+
+def _keep_ends(profile: Profile, ends: Any) -> None:
+    if ends is not None:
+        profile.ends = float(ends[0]), float(ends[1])
+
+
+def _mostly_numbers(profile: Profile) -> bool:
+    return profile.count > profile.numbers >= 0.5 * profile.count and not profile.codes
+
+
+def _keep_others(profile: Profile, values: Any) -> None:
+    profile.others = [] if values is None else sorted(map(str, values))
+
+
+def _may_be_dates(column: _Column, form: str) -> bool:
+    """Whether it is worth a look: of texts, or of numbers such as 20240131."""
+    profile, kind = column.profile, column.field.kind
+    if profile.dates is not None or not profile.count or kind not in ("written", "text", *TIMES):
+        return False
+    if form == "%Y%m%d":
+        return profile.numeric and profile.whole and 1e7 <= profile.low <= profile.high < 1e8
+    return not profile.numbers and (profile.values is None or _dated_text(profile.values[0]))
+
+
+def _dated_text(text: str) -> bool:
+    return sum(letter.isdigit() for letter in text) >= 6
+
+
+def _dated(form: str) -> list[Query]:
+    """Whether all values are dates in this form, and their first and last years."""
+
+    def query(column: _Column) -> str:
+        text = f"t{column.place}"
+        day = f"TRY_STRPTIME({text}, '{form}')" if form else f"TRY_CAST({text} AS TIMESTAMP)"
+        ends = (
+            f"COALESCE(YEAR(MIN({day})), 0)",
+            f"COALESCE(YEAR(MAX({day})), 0)",
+            f"COUNT({day}) FILTER (WHERE LENGTH({text}) > 7)",
+        )
+        return f"LIST_VALUE({', '.join((*ends, f'COUNT({text})'))})"
+
+    def keep(profile: Profile, found: Any) -> None:
+        first, last, dates, values = map(int, found)
+        if dates == values and 1000 <= first <= last <= 9999:
+            profile.dates, profile.years = form, (first, last)
+
+    return [(query, keep)]
+
+
+def _commas(column: _Column) -> str:
+    text = f"t{column.place}"
+    return f"COUNT(TRY_CAST(TRANSLATE({text}, ',.', '.,') AS DOUBLE)) FILTER (WHERE CONTAINS({text}, ','))"
+
+
+_VALUES: list[Query] = [(lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE t{c.place} IS NOT NULL)", _keep_values)]
+_ENDS: list[Query] = [(lambda c: f"APPROX_QUANTILE(x{c.place}, [0.01, 0.99])", _keep_ends)]
+_COMMAS: list[Query] = [(_commas, _set("commas", int))]
+_OTHERS: list[Query] = [
+    (lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE x{c.place} IS NULL AND t{c.place} IS NOT NULL)", _keep_others)
+]
+_FORMS = ("", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")  # the first that fits is taken
+
+
+def _fill(engine: Engine, rows: str, columns: Sequence[_Column], queries: Sequence[Query]) -> None:
+    for start in range(0, len(columns), _TOGETHER):
+        wanted = [(column, query) for column in columns[start : start + _TOGETHER] for query in queries]
+        named = ", ".join(f"{query[0](column)} AS g{k}" for k, (column, query) in enumerate(wanted))
+        part = columns[start : start + _TOGETHER]
+        read = f"SELECT {', '.join(column.forms for column in part)} FROM {rows}"
+        finite = f"SELECT {', '.join(column.finite for column in part)} FROM ({read}) AS read"
+        for batch in engine.run(f"SELECT {named} FROM ({finite}) AS finite"):
+            for (column, query), value in zip(wanted, batch, strict=True):
+                query[1](column.profile, value[0])
+
+
+def _quoted(identifier: str) -> str:
+    return exp.to_identifier(identifier, quoted=True).sql(dialect="duckdb")

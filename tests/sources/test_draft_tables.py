@@ -1,0 +1,192 @@
+"""Drafts of tables as offices have them, made here in the shapes of well-known ones: each passes the check as it is."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leastnoise.sources.check import check
+from leastnoise.sources.draft import draft
+from leastnoise.sources.duck import DuckDB
+from leastnoise.workload.spec import parse_spec
+from tests.every import for_every
+from tests.shell import call
+
+N = 1500
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Maker:
+    """Columns of made-up values."""
+
+    def __init__(self, rng) -> None:
+        self.rng = rng
+        self.days = [str(np.datetime64("2015-01-02") + int(k)) for k in rng.integers(0, 2700, N)]
+
+    def pick(self, *values):
+        return [values[k] for k in self.rng.integers(0, len(values), N)]
+
+    def whole(self, low, high):
+        return self.rng.integers(low, high, N).tolist()
+
+    def gaps(self, values, mark="", share=0.05):
+        return [mark if self.rng.random() < share else value for value in values]
+
+    def money(self, sigma=1.0):
+        return np.round(self.rng.lognormal(6, sigma, N), 2).tolist()
+
+
+def write(name, columns, delimiter=",", encoding="utf-8", quoting=csv.QUOTE_MINIMAL):
+    with open(name, "w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file, delimiter=delimiter, quoting=quoting)
+        writer.writerow([column for column, _ in columns])
+        writer.writerows(zip(*(values for _, values in columns), strict=True))
+    return name
+
+
+def bank(m):
+    """Semicolons, quotes around texts, "unknown" and 999 for what is not known."""
+    pdays = [999 if m.rng.random() < 0.96 else int(m.rng.integers(0, 27)) for _ in range(N)]
+    columns = [
+        ("age", m.whole(18, 95)), ("job", m.pick("admin.", "blue-collar", "unknown")), ("default", m.pick("no", "yes")),
+        ("balance", m.whole(-8000, 90000)), ("pdays", pdays), ("poutcome", m.pick("nonexistent", "failure")),
+        ("emp.var.rate", m.pick(1.1, -0.1, -1.8)), ("y", m.pick("yes", "no")),
+    ]  # fmt: skip
+    return write("bank.csv", columns, ";", quoting=csv.QUOTE_NONNUMERIC)
+
+
+def police(m):
+    """Dates, gaps, names, truth values as texts, places."""
+    columns = [
+        ("id", list(range(3, N + 3))), ("name", m.gaps([f"A B{k}" for k in range(N)])), ("date", m.days),
+        ("manner_of_death", m.pick("shot", "shot and Tasered")), ("armed", m.pick("gun", "", "knife")),
+        ("age", m.gaps(m.whole(6, 91))), ("gender", m.pick("M", "F", "")), ("race", m.pick("W", "B", "N", "")),
+        ("city", [f"City {k}" for k in m.whole(0, 700)]), ("body_camera", m.pick("True", "False")),
+        ("longitude", m.gaps(np.round(m.rng.normal(-97, 15, N), 3).tolist())),
+    ]  # fmt: skip
+    return write("police.csv", columns)
+
+
+def force(m):
+    """Timestamps, American dates, padded and mixed texts, NULL and NA."""
+    columns = [
+        ("occurred", [f"{day} {hour:02d}:15:00" for day, hour in zip(m.days, m.whole(0, 24), strict=True)]),
+        ("reported", m.gaps([f"{d[5:7]}/{d[8:]}/{d[:4]}" for d in m.days])),
+        ("race", m.pick("White ", "white", "Black", "NULL")), ("minutes", m.gaps(m.whole(0, 80), "NA")),
+        ("officer_id", m.whole(0, 300)),
+    ]  # fmt: skip
+    return write("force.csv", columns)
+
+
+def earnings(m):
+    """Codes as numbers, weights and incomes with a long tail."""
+    columns = [
+        ("A_SEX", m.pick(1, 2)), ("PRDTRACE", m.whole(1, 27)), ("A_HGA", m.whole(31, 47)), ("PTOTVAL", m.money(2.5)),
+        ("A_ERNLWT", np.round(m.rng.random(N) * 9000, 2).tolist()), ("HRSWK", m.pick(-1, 0, 20, 40, 99)),
+    ]  # fmt: skip
+    return write("cps.csv", columns)
+
+
+def purchases(m):
+    """White space, no names, ids of people with several rows, days as numbers, amounts of zero."""
+    amounts = [0.0 if m.rng.random() < 0.01 else amount for amount in m.money()]
+    rows = zip(m.whole(1, 500), m.days, m.whole(1, 40), amounts, strict=True)
+    lines = [f" {user:05d} {day.replace('-', '')}  {number}   {amount}" for user, day, number, amount in rows]
+    Path("cdnow.txt").write_text("\n".join(lines) + "\n")
+    return "cdnow.txt?delimiter=whitespace&names=user_id,date,quantity,amount"
+
+
+def compas(m):
+    """Empty columns, the same name twice, dates and timestamps with gaps."""
+    columns = [
+        ("id", list(range(N))), ("first", [f"n{k}" for k in range(N)]), ("dob", m.days), ("age", m.whole(18, 96)),
+        ("age_cat", m.pick("25 - 45", "Greater than 45", "Less than 25")), ("decile_score", m.whole(1, 11)),
+        ("c_jail_in", m.gaps([f"{day} 06:03:42" for day in m.days])), ("violent_recid", [""] * N),
+        ("decile_score", m.whole(1, 11)), ("is_recid", m.pick(0, 1, -1)), ("score_text", m.pick("Low", "High", "N/A")),
+    ]  # fmt: skip
+    return write("compas.csv", columns)
+
+
+def census(m):
+    """Codes of nine letters, -9 for no code."""
+    columns = [
+        ("Person ID", list(range(7394483, 7394483 + N))), ("Region", m.pick("E12000001", "E12000002", "W92000004")),
+        ("Sex", m.pick(1, 2)), ("Age", m.whole(1, 9)), ("Industry", m.pick(-9, *range(1, 13))),
+        ("Hours", m.pick(-9, 1, 2)),
+    ]  # fmt: skip
+    return write("census.csv", columns)
+
+
+def office(m):
+    """Semicolons, Windows-1252 below names in ASCII, decimal commas."""
+    heights = [f"{x:.2f}".replace(".", ",") for x in m.rng.normal(1.7, 0.1, N)]
+    return write("office.csv", [("height", heights), ("region", m.pick("Süd", "Nord"))], ";", "windows-1252")
+
+
+TABLES = {make.__name__: make for make in (bank, police, force, earnings, purchases, compas, census, office)}
+
+
+@pytest.mark.long
+@for_every(name=TABLES)
+def test_drafts_pass_the_check_as_they_are(name, rng):
+    data = TABLES[name](Maker(rng))
+    spec = parse_spec(draft(data, look=True).text)
+    place = data.partition("?")[0]
+    result = check(place, spec.workload.domain, rules=spec.rules, file=spec.file)
+    assert (result.rows, result.counted, result.problems) == (N, N, []), name
+
+
+WORDS = {
+    "bank": ["age: * {range: [18, 94]}", "file: {delimiter: semicolon}"],
+    "police": [
+        "# id: left out, nearly every row has another number",
+        "date: * {dates: {from: 2015-01-01, to: 2022-12-31, by: month}}",
+        "gender: * {values: [F, M], missing: unknown}", "age: * {range: [6, 90], missing: unknown}",
+    ],
+    "force": [
+        "occurred: * {dates: {from: 2015-01-01", 'by: month}, format: "%m/%d/%Y", missing: unknown}',
+        'race: * {values: [black, white], trim: true, fold: true, missing_values: ["NULL"], missing: unknown}',
+        "minutes: * {range: [0, 79], missing: unknown, missing_values: [NA]}", "# unit: {id: officer_id, max_rows: 3}",
+    ],
+    "earnings": ["A_SEX: * {values: [1, 2]}", "outside: clamp}"],
+    "purchases": [
+        'format: "%Y%m%d"}', "# unit: {id: user_id, max_rows: 3}", "delimiter: whitespace, names: [user_id, date",
+    ],
+    "compas": ["decile_score_2: * {values: [1, 2", "# violent_recid: left out, it is empty", 'missing_values: ["N/A"]'],
+    "census": ["Region: * {values: [E12000001, E12000002, W92000004]}", "Hours: * {values: [-9, 1, 2]}"],
+    "office": ['file: {delimiter: semicolon, encoding: windows-1252, decimal: ","}', "height: {bins"],
+}  # fmt: skip
+
+
+@pytest.mark.long
+@for_every(name=WORDS)
+def test_drafts_say_what_is_there(name, rng):
+    text = " ".join(draft(TABLES[name](Maker(rng)), look=True).text.split())
+    for words in WORDS[name]:
+        assert words.replace(" * ", " ") in text, (name, words)
+
+
+@pytest.mark.long
+def test_columns_are_looked_at_together(rng, monkeypatch):
+    """200 columns in a number of queries that does not grow with each of them."""
+    columns = [(f"c{k}", rng.integers(0, 10 ** (k % 6 + 1), 300).tolist()) for k in range(200)]
+    write("wide.csv", columns)
+    queries = []
+    run = DuckDB.run
+    monkeypatch.setattr(DuckDB, "run", lambda self, sql: queries.append(sql) or run(self, sql))
+    draft("wide.csv", look=True)
+    assert len(queries) <= 16
+
+
+def test_samples_leave_room_for_what_they_missed(rng, capsys):
+    write("x.csv", [("town", ["a"] * 50 + ["b"] * 50), ("n", [*range(50), *range(500, 550)])])
+    code, out, _ = call(capsys, "init", "x.csv", "--look", "--sample", "50", "--json")
+    spec = parse_spec(json.loads(out)["text"])
+    assert (code, check("x.csv", spec.workload.domain, rules=spec.rules).problems) == (0, [])

@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refusal.show()
         code = refusal.exit_code
     except (LeastnoiseError, OSError, MemoryError) as error:
-        sys.exit(_print(_one_line(error), CODES.get(type(error), 2)))
+        code = next((code for kind, code in CODES.items() if isinstance(error, kind)), 2)
+        sys.exit(_print(_one_line(error), code))
     sys.exit(_print("stopped", code) if code == STOPPED else code)
 
 

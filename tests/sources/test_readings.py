@@ -274,7 +274,7 @@ def test_rules_that_mean_nothing_are_refused(spec, rules, line):
 
 CODES = 7_000
 MANY = Domain.of(
-    postcode={f"P{k:05}": f"district {k % 6_000}" for k in range(CODES)},
+    postcode={f"{p}{k:05}": f"district {k % 6_000}" for k in range(CODES) for p in ("P", "p", "p ")},  # one when clean
     number=or_unknown([3 * k for k in range(CODES)]),
     share=[k / 8 for k in range(CODES)],
 )
@@ -301,8 +301,10 @@ def check_many(data: object, table: pa.Table) -> None:
     for name in MANY.names:
         source, memory = (source_of(d, MANY.project(name), rules={name: MANY_RULES[name]}) for d in (data, table))
         expected = next(memory.count([(0,)]))
+        beside, numbers = (each.side_counts(True, [])[0].tolist() for each in (source, memory))
         assert next(source.count([(0,)])).tolist() == expected.tolist(), name
         assert expected.sum() > 200
+        assert beside == numbers, name
 
 
 def test_long_lists_are_joined_in_duckdb(rng, tmp_path):

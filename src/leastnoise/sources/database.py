@@ -88,8 +88,7 @@ class Database:
 
     def _side_counts(self, rules: bool, people: list[Axes]) -> list[IntArray]:
         _ = self._rows  # which refuses what no rule covers
-        query = self._query
-        query, results = Query(query.dialect, query.table, query.fields, query.codings, query.unit), []
+        query, results = self._query.unstaged(), []
         if rules:
             columns = self._whole(query.touched())
             results.append(np.array([int(column[0]) for column in columns], dtype=np.int64))

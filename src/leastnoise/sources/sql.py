@@ -70,6 +70,12 @@ class Query:
         if self.unit is not None:
             check_id(self.unit.id, self._field(self.unit.id).kind)
 
+    def unstaged(self) -> "Query":
+        """The same from the rows of the table itself, with the tables of values that were made before."""
+        query = Query(self.dialect, self.table, self.fields, self.codings, self.unit, self.mapping)
+        query._maps.update(self._maps)
+        return query
+
     def problems(self) -> str:
         """Number of rows, then per attribute whether values are outside or missing, then whether ids are missing."""
         queries: list[Expression] = [exp.Count(this=exp.Star())]
@@ -197,8 +203,9 @@ class Query:
             coding, whole = self.codings[k], self._field(self.codings[k].column).kind == "integer"
             texts_of = [(text, code) for text, code in texts(coding) if _writable(text)]
             numbers = [(int(n) if whole else float(n), code) for n, _, code in _numbers(coding, whole)]
-            pairs: list[tuple[Scalar, int]] = [*texts_of] if form == "t" else [*numbers]
-            self._maps[f"{form}{k}"] = self.mapping([key for key, _ in pairs], [code for _, code in pairs])
+            # Each key once, or a join would count rows twice: values may be the same when trimmed and folded.
+            pairs: dict[Scalar, int] = dict(texts_of) if form == "t" else dict(numbers)
+            self._maps[f"{form}{k}"] = self.mapping([*pairs], [*pairs.values()])
         return self._maps[f"{form}{k}"]
 
     def _person(self, unit: PrivacyUnit) -> Expression:

@@ -18,6 +18,7 @@ from leastnoise.domain.attributes import Attribute
 from leastnoise.domain.hierarchies import Hierarchy
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.mechanism import Mechanism, counting_of
+from leastnoise.mechanisms.questions import check_questions, read_questions
 from leastnoise.mechanisms.tables.plan import Plan, plan
 from leastnoise.planning.structure import Table
 from leastnoise.privacy import Budget
@@ -52,6 +53,19 @@ def plan_spec(
 
     Guarantees: uses_no_data; spec_round_trip.
     """
+    read_questions(spec.workload.domain, spec.method, spec.publication)
+    mechanism = _mechanism(spec, solver, baseline, objective, progress)
+    check_questions(mechanism, spec.publication)
+    return mechanism
+
+
+def _mechanism(
+    spec: Spec,
+    solver: str | None,
+    baseline: str | None,
+    objective: Objective | None,
+    progress: Progress | None,
+) -> Mechanism[Release]:
     method, reason = method_of(spec, progress=progress)
     share = side_share(spec)
     if share:  # the method is that of the whole budget
@@ -83,10 +97,9 @@ def side_share(spec: Spec) -> Fraction:
 def _with_side_counts(spec: Spec, share: Fraction, *options: Any) -> Mechanism[Release]:
     from leastnoise.mechanisms.side_counts import with_side_counts
 
-    names = ("solver", "baseline", "objective", "progress")
     rest = replace(spec, budget_fields=_rest(spec.budget_fields, share), quality=None, people=None, people_by=())
     return with_side_counts(
-        plan_spec(rest, **dict(zip(names, options, strict=True))),
+        _mechanism(rest, *options),
         quality=spec.quality,
         people=spec.people,
         by=spec.people_by,

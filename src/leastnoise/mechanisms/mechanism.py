@@ -19,6 +19,7 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts, check_promise
 from leastnoise.mechanisms.options import Options
+from leastnoise.mechanisms.questions import read_questions
 from leastnoise.noise import BoundRandomSource, RandomSource, SecureRandomSource
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
@@ -174,6 +175,7 @@ def run_once(
     domain, cost, progress = mechanism.domain, mechanism.cost, shown(progress)
     words = Publication.of(publication)
     mechanism.check()
+    read_questions(domain, mechanism.method, words)
     if tables is not None:
         _check_tables(tables, out, domain.names)
     random_source = BoundRandomSource(random_source or SecureRandomSource())

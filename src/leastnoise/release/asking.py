@@ -177,6 +177,33 @@ def ask_all(
     return Answers(tuple(items), release.insecure or bool(minus and minus.insecure), simultaneous, bool(names))
 
 
+def published_answers(release: Release, confidence: float = 0.95) -> Answers:
+    """Answers to the questions that its spec asks for readers; the same each time, as they follow from the release.
+
+    Guarantees: published_answers_are_those_of_ask_all.
+    """
+    quantile(confidence)
+    words = release.publication
+    items = [_published(release, text, by, confidence) for text, by in (words.asked if words else ())]
+    return Answers(tuple(items), release.insecure, False, False)
+
+
+def _published(release: Release, text: str, by: Sequence[str], confidence: float) -> Answered:
+    name = f"{text} by {', '.join(by)}" if by else text
+    try:
+        (item,) = ask_all(release, text, by, confidence=confidence)
+    except LeastnoiseError as error:
+        return Answered(name, error=str(error))
+    return replace(item, question=name)
+
+
+def check_answers(release: Release, text: str, by: Sequence[str]) -> None:
+    """Refuse a question that is out of reach of a release, whatever its numbers are."""
+    asking = _Asking(release, None, by, 0.95, None)
+    for _ in read_all(release, list(readings_of(question_of(release, text), asking.slices, by))):
+        pass
+
+
 @dataclass(frozen=True, eq=False)
 class _Asking:
     """Who is asked, about which groups."""
@@ -242,14 +269,18 @@ class _Asking:
 
     def _readings(self, release: Release, text: str, slices: Sequence[Slice]) -> Iterator[Reading | Top | None]:
         """What must be read for each group; None where nobody can be in it."""
-        question = question_of(release, text)
-        for one in slices:
-            try:
-                yield question(one.condition)
-            except EmptyGroupError:
-                if not self.by:
-                    raise
-                yield None
+        return readings_of(question_of(release, text), slices, self.by)
+
+
+def readings_of(question: Question, slices: Sequence[Slice], by: Sequence[str]) -> Iterator[Reading | Top | None]:
+    """What a question needs for each group; None where nobody can be in it."""
+    for one in slices:
+        try:
+            yield question(one.condition)
+        except EmptyGroupError:
+            if not by:
+                raise
+            yield None
 
 
 def question_of(release: Release, text: str) -> Question:

@@ -238,7 +238,7 @@ class Release(ABC):
     # --- statistics that are not linear (docs/statistics.md) ----------------------------------------------------------
 
     mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
-    ask_all = asking.ask_all
+    ask_all, published_answers = asking.ask_all, asking.published_answers
 
     def sql(self, query: str) -> pd.DataFrame:
         """The answer to a SELECT over the table `release`, with standard errors where it is linear (docs/sql.md)."""

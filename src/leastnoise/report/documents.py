@@ -72,9 +72,23 @@ def opening(release: Release, confidence: float) -> dict[str, Any]:
         "made": [{"created": run.created, "ledger_entry": run.ledger_entry} for run in release.origins],
         "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
         "counting": release.counting(confidence),
+        "answers": answers(release, confidence),
         "confidence": confidence,
         "width": quantile(confidence),
     }
+
+
+def answers(release: Release, confidence: float) -> list[dict[str, Any]]:
+    """The questions that are answered for readers: each with its rows, or why it has no answer."""
+    return [
+        {
+            "question": item.question,
+            "error": item.error,
+            "note": item.note,
+            "rows": [row.to_json() for row in item.rows],
+        }
+        for item in release.published_answers(confidence)
+    ]
 
 
 def caught(mu: float) -> float:

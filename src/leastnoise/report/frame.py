@@ -17,6 +17,7 @@ from typing import Any
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.summary import number
 from leastnoise.release.counting import counting_text
+from leastnoise.report.answers import answers_text
 from leastnoise.report.documents import FALSE_ALARMS
 from leastnoise.report.words import facts, introduction, linked, title_of, words_of
 from leastnoise.storage.files import check_target, write_file
@@ -70,6 +71,7 @@ def framed(
     Guarantees: text_is_escaped; no_network; same_document_same_page.
     """
     style, script = "\n".join(map(part, styles)), "\n".join(map(part, scripts))
+    sections = {**({"questions": "Questions"} if content.get("answers") else {}), **sections}
     fields = {
         "policy": policy(style, script if scripts else None),
         "kind": escape(words_of(content).get("publisher") or kind),
@@ -83,6 +85,7 @@ def framed(
         "facts": facts(content),
         "privacy": "".join(f"<p>{escape(text)}</p>" for text in privacy_text(content)),
         "counting": _counting(content),
+        "answers": _answers(content),
         "body": body,
         "review": review,
         "notes": "".join(f"<li>{escape(text)}</li>" for text in notes),
@@ -93,6 +96,12 @@ def framed(
         "scripts": f"{data}<script>{script}</script>" if scripts else "",
     }
     return filled("frame.html", fields)
+
+
+def _answers(content: Mapping[str, Any]) -> str:
+    """Questions with their answers; nothing where none are asked."""
+    answers = content.get("answers")
+    return filled("answers.html", {"tables": answers_text(answers)}) if answers else ""
 
 
 def _counting(content: Mapping[str, Any]) -> str:

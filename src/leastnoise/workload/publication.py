@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ValidationError, ValidationInfo
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, ValidationInfo
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.fields import schema, shown
+from leastnoise.workload.fields import Names, schema, shown
 from leastnoise.workload.parts import Part
 
 LONGEST_LINE, LONGEST_TEXT = 300, 10_000  # characters
+MOST_QUESTIONS = 1_000
 
 
 def _text(most: int) -> BeforeValidator:
@@ -29,10 +30,27 @@ Line = Annotated[str, _text(LONGEST_LINE), schema(type="string", minLength=1, ma
 Paragraphs = Annotated[str, _text(LONGEST_TEXT), schema(type="string", minLength=1, maxLength=LONGEST_TEXT)]
 
 
+class QuestionPart(Part):
+    """A question that is answered for each value of some attributes."""
+
+    called = "a question"
+    example = "{ask: mean(age), by: [sex]}"
+    ask: Paragraphs
+    by: Names = Field(default_factory=list)
+
+
+AnyQuestion = Annotated[
+    Annotated[Paragraphs, Tag("#text")] | Annotated[QuestionPart, Tag("#part")],
+    Discriminator(lambda data: "#part" if isinstance(data, Mapping | Part) else "#text"),
+]
+Questions = Annotated[list[AnyQuestion], Field(min_length=1, max_length=MOST_QUESTIONS)]
+
+
 class Publication(Part):
     """What readers of a release are told beside its numbers; nothing of it has a part in what is measured or spent.
 
     `counted` says what rows stand for, such as people; paragraphs of `introduction` are apart by an empty line.
+    `questions` are answered wherever the release is shown.
 
     >>> Publication.of({"title": "Labour survey 2026", "licence": "CC BY 4.0"}).title
     'Labour survey 2026'
@@ -49,6 +67,13 @@ class Publication(Part):
     citation: Paragraphs | None = None
     introduction: Paragraphs | None = None
     counted: Line | None = None
+    questions: Questions | None = None
+
+    @property
+    def asked(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Each question with the attributes by which it is answered."""
+        parts = self.questions or []
+        return [(q.ask, tuple(q.by)) if isinstance(q, QuestionPart) else (q, ()) for q in parts]
 
     @classmethod
     def of(cls, words: Publication | Mapping[str, Any] | None) -> Publication | None:

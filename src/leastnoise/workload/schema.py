@@ -29,7 +29,7 @@ from leastnoise.workload.fields import (
 )
 from leastnoise.workload.hierarchy import Nodes
 from leastnoise.workload.parts import Part, key_kind
-from leastnoise.workload.publication import Publication
+from leastnoise.workload.publication import Publication, QuestionPart, Questions
 from leastnoise.workload.tensors import TENSORS
 
 ONE_NAMES = (*FAMILIES, Nodes.name)
@@ -74,6 +74,8 @@ EXAMPLES = {
     "targets": "[10, 20, 50] or, with several trees, {geo: [10, 20, 50]}",
     "names": "[all, sales]",
     "publication": f"publication: {Publication.example}",
+    "questions": f"questions: [mean(age), {QuestionPart.example}]",
+    "ask": QuestionPart.example,
     "quality": "quality: 0.02",
     "people": "people: {share: 0.02, by: [sex]}",
     "share": "{share: 0.02}",
@@ -356,6 +358,7 @@ class SpecPart(Part):
     tree: TreePart | None = None
     rows_about: Count | None = None
     publication: Publication | None = None
+    questions: Questions | None = None
     quality: _share_or(QualityPart, Share) | None = None  # type: ignore[valid-type]
     people: _share_or(PeoplePart, ShareOrTrue) | None = None  # type: ignore[valid-type]
 

@@ -45,8 +45,8 @@ class Spec:
     `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected; so is
     `file`, how a file is written. `method` says how the release is made; `select` and `rounds` are for adaptive ones,
     `rows_about` helps "auto" to decide; `tree` has the options of trees, `bias` is for matrices; `publication` is what
-    readers are told. `quality` and `people` are shares of the budget for what is measured beside the tables, the latter
-    also by the attributes `people_by`.
+    readers are told, with the questions that are answered for them. `quality` and `people` are shares of the budget for
+    what is measured beside the tables, the latter also by the attributes `people_by`.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -138,12 +138,22 @@ def parse_spec(
         part.rows_about,
         tree,
         part.bias or 0.0,
-        part.publication,
+        _publication(document, part),
         *_beside(document, part, domain, copies),
     )
     with document.at("file"):
         file = FileFormat(**part.file.model_dump(exclude_unset=True)) if part.file else None
     return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how, file)
+
+
+def _publication(document: Document, part: SpecPart) -> Publication | None:
+    """What readers are told; the questions that are answered for them are a part of it."""
+    if part.questions is None:
+        return part.publication
+    words = part.publication or Publication()
+    if words.questions is not None:
+        raise document.error(("questions",), "questions are in 'publication', too; leave them out there")
+    return words.model_copy(update={"questions": part.questions})
 
 
 def _beside(

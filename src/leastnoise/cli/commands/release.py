@@ -105,7 +105,11 @@ def release(
         )
     fields = summary(published, out, book, mechanism)
     fields["file"] = None if files is None else files.to_json()
+    answers = published.published_answers()
+    fields["answers"] = answers.to_json()["answers"]
     typer.echo(json.dumps(fields, indent=2) if as_json else text(fields, mechanism))
+    if len(answers) and not as_json:
+        typer.echo(str(answers))
 
 
 def check_new(book: Ledger, mechanism: Mechanism[Release]) -> None:

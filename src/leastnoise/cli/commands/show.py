@@ -16,8 +16,12 @@ def about(path: ReleaseArgument, as_json: Json = False) -> None:
     if as_json:
         known = {"release": str(path), "kind": release.kind, "dataset": release.dataset, "created": created, **fields}
         known |= {"counting": release.counting(), "privacy": release.privacy.model_dump(), "insecure": release.insecure}
+        known["answers"] = release.published_answers().to_json()["answers"]
         typer.echo(json.dumps(known, indent=2))
         return
     whose = f" of {release.dataset}" if release.dataset else ""
     first = f"{release.kind}{whose}, measured {', '.join(created)}"
     typer.echo("\n".join([first, fields["holds"], *counting_text(release.counting()), release.privacy.statement]))
+    answers = release.published_answers()
+    if len(answers):
+        typer.echo(str(answers))

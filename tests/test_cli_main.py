@@ -293,7 +293,7 @@ def test_shells_complete_commands():
     process = subprocess.run(
         [script], env=os.environ | requests, capture_output=True, text=True, check=False, timeout=60
     )
-    assert set(process.stdout.split()) == {"release", "report"}
+    assert set(process.stdout.split()) == {"release", "register", "report"}
 
 
 def test_long_work_has_a_rate(capsys):

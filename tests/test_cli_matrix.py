@@ -236,9 +236,14 @@ def test_show_tells_what_a_folder_holds(capsys):
     made(capsys, "--dataset", "visits")
     code, out, _ = call(capsys, "show", "out")
     assert code == 0
-    kind, holds, privacy = out.splitlines()
+    kind, holds, counted, *rules, privacy = out.splitlines()
     assert kind.startswith("matrix release of visits, measured 20")
     assert holds.startswith("3 queries on 4 values of page: rmse ")
+    assert counted.startswith("rows counted: ")
+    assert [rule.strip() for rule in rules] == [
+        "page, missing: error (a missing value stops the run): 0, by rule",
+        "page, outside: error (a value outside the domain stops the run): 0, by rule",
+    ]
     assert privacy == ln.load("out").privacy.statement
     message = json.loads(call(capsys, "show", "out", "--json")[1])
     assert (message["kind"], message["names"], message["insecure"]) == ("matrix release", NAMES, False)

@@ -18,7 +18,7 @@ ALSO_SHELL = ("lr=4", "geo=state", "?table=name")  # how options and URIs are wr
 ONLY_PYTHON = {
     *(
         "domain/attributes.py",
-        "domain/bins.py",
+        "domain/binned.py",
         "estimate/estimate.py",
         "estimate/store.py",
         "planning/factorization.py",

@@ -46,6 +46,8 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Point links at the site, indent lists for the builder, and leave nothing but the language on fences."""
     place = page.file.src_uri
+    if place.startswith("decisions/"):
+        page.meta["search"] = {"boost": 0.1}  # why things are as they are comes after how they are used
     source = SOURCES.get(place, f"docs/{place}")
     parts, end = [], 0
     for fence in FENCE.finditer(markdown):

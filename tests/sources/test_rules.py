@@ -125,11 +125,13 @@ def test_secrets(tmp_path, monkeypatch):
     (tmp_path / "secret").write_bytes(b"abc")
     monkeypatch.setenv("A_SECRET", "abc")
     keys = {PrivacyUnit("p", 2, secret=s).key for s in (b"abc", "env:A_SECRET", f"file:{tmp_path / 'secret'}")}
-    assert keys == {b"abc".hex()}
+    (key,) = keys
+    assert len(key) == 22
+    assert key != PrivacyUnit("p", 2, secret=b"abd").key
     fresh = [PrivacyUnit("p", 2) for _ in range(2)]
     assert fresh[0].key != fresh[1].key
     assert "abc" not in repr(PrivacyUnit("p", 2, secret=b"abc"))
-    assert b"abc".hex() not in repr(PrivacyUnit("p", 2, secret=b"abc"))
+    assert key not in repr(PrivacyUnit("p", 2, secret=b"abc"))
 
 
 def test_mixed_objects_are_judged_one_by_one():

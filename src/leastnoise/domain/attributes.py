@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain.bins import Bins, bins
-from leastnoise.domain.dates import Dates, Timed, dates
+from leastnoise.domain.binned import Bins, bins
+from leastnoise.domain.periods import Dates, Timed, dates
 from leastnoise.domain.encoding import Encoding, Scalar, plain
 from leastnoise.domain.forms import Spec, encoding_of, or_unknown, read_values
 from leastnoise.domain.hierarchies import Hierarchy, hierarchy

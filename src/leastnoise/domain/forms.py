@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from leastnoise.domain.bins import Bins, UnequalBins
-from leastnoise.domain.dates import dates
+from leastnoise.domain.binned import Bins, UnequalBins
+from leastnoise.domain.periods import dates
 from leastnoise.domain.encoding import Encoding, Scalar
 from leastnoise.domain.hierarchies import Hierarchy, with_leaf
 from leastnoise.domain.listed import Labelled, Values, labelled

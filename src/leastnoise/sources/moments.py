@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leastnoise._types import Array
-from leastnoise.domain.dates import Timed
+from leastnoise.domain.periods import Timed
 from leastnoise.domain.reading import Reading, number_of
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.dates import Timed
+from leastnoise.domain.periods import Timed
 from leastnoise.domain.reading import CAPITALS, SMALL, SPACES, Reading
 from leastnoise.sources.kinds import Kind
 

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.domain.binned import Bins, bins
-from leastnoise.domain.periods import Dates, Timed, dates
 from leastnoise.domain.encoding import Encoding, Scalar, plain
 from leastnoise.domain.forms import Spec, encoding_of, or_unknown, read_values
 from leastnoise.domain.hierarchies import Hierarchy, hierarchy
 from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized, sized
+from leastnoise.domain.periods import Dates, Timed, dates
 from leastnoise.domain.unknown import UNKNOWN, OrUnknown
 from leastnoise.errors import LeastnoiseError
 

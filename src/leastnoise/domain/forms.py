@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from leastnoise.domain.binned import Bins, UnequalBins
-from leastnoise.domain.periods import dates
 from leastnoise.domain.encoding import Encoding, Scalar
 from leastnoise.domain.hierarchies import Hierarchy, with_leaf
 from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized
+from leastnoise.domain.periods import dates
 from leastnoise.domain.tree import Tree
 from leastnoise.domain.unknown import UNKNOWN, OrUnknown
 from leastnoise.errors import LeastnoiseError

@@ -18,8 +18,8 @@ from leastnoise.domain.attributes import (
     or_unknown,
     sized,
 )
-from leastnoise.domain.periods import CYCLES
 from leastnoise.domain.label_files import labels_from
+from leastnoise.domain.periods import CYCLES
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.fields import Missing, Names, NonEmpty, Number, Repeat, Text, TreeForm, Value, Whole, word
 from leastnoise.workload.named_files import NamedFiles

@@ -189,6 +189,32 @@ def test_cells_are_texts_as_csv_has_them():
     assert result[:3] == [[2, 1], [1, 2], [1, 2]]
 
 
+@pytest.mark.parametrize("kind", ["packed", "symlink", "hard link"])
+@pytest.mark.parametrize("place", ["parts", "parts/*"])
+def test_no_file_is_read_twice(kind, place, rng, folder):
+    content = text(rows(rng)).encode()
+    Path("parts").mkdir()
+    Path("parts/a.csv").write_bytes(content)
+    if kind == "packed":
+        Path("parts/a.csv.gz").write_bytes(gzip.compress(content))
+    elif kind == "symlink":
+        Path("parts/b.csv").symlink_to("a.csv")
+    else:
+        Path("parts/b.csv").hardlink_to("parts/a.csv")
+    second = "a.csv.gz" if kind == "packed" else "b.csv"
+    message = f"{place!r} means the file 'parts/{second}' twice: packed and unpacked, or a link; remove one"
+    with pytest.raises(LeastnoiseError, match=f"^{re.escape(message)}$"):
+        counts(place)
+
+
+def test_names_of_folders_are_no_columns(folder):
+    """DuckDB would take f0=y for a value of the first column in all rows."""
+    Path("f0=y").mkdir()
+    Path("f0=y/a.csv").write_text("a,b\nx,1\n")
+    for place in ("f0=y/a.csv", "f0=y"):
+        assert next(source_of(place, Domain.of(a=["x", "y"])).count([(0,)])).tolist() == [1, 0]
+
+
 def test_folders_and_patterns(rng, folder):
     lines = rows(rng)
     Path("plain.csv").write_text(text(lines), encoding="utf-8", newline="")

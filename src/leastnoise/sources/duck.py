@@ -128,16 +128,16 @@ class DuckDB:
     def _open_parquet(self, files: Files) -> None:
         paths = [glob.escape(path) for path in files.paths]
         if len(paths) == 1:
-            self._connection.read_parquet(paths[0]).create_view(_VIEW)
+            self._connection.read_parquet(paths[0], hive_partitioning=False).create_view(_VIEW)
             return
         first = self._columns_of(paths[0])
         for path in paths[1:]:
             _check_alike(files.place, first, self._columns_of(path))
         # By name: types that differ in width become the wider one, where otherwise the first file would decide.
-        self._connection.read_parquet(paths, union_by_name=True).create_view(_VIEW)
+        self._connection.read_parquet(paths, union_by_name=True, hive_partitioning=False).create_view(_VIEW)
 
     def _columns_of(self, path: str) -> dict[str, Kind]:
-        relation = self._connection.read_parquet(path)
+        relation = self._connection.read_parquet(path, hive_partitioning=False)
         kinds = map(str, relation.types)
         return {
             name: _KINDS.get(kind.split("(")[0], "unknown") for name, kind in zip(relation.columns, kinds, strict=True)
@@ -169,6 +169,7 @@ class DuckDB:
             "quotechar": quote,
             "escapechar": quote,
             "auto_detect": False,
+            "hive_partitioning": False,  # a folder called f0=x would take the place of a column
         }
         columns = dict.fromkeys(map(_identifier, range(len(files.names))), "VARCHAR")
         self._connection.read_csv(cast(Any, paths), columns=columns, **settings).create_view(_VIEW, replace=True)

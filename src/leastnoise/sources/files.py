@@ -103,6 +103,7 @@ def find_files(place: str | Path, file: AnyFormat = None) -> Files:
     kinds = {_kind(path) for path in paths}
     if len(kinds) > 1:
         raise LeastnoiseError(f"{place!r} means files of several kinds; use a pattern such as {_pattern(place)!r}")
+    _check_once(place, paths)
     found = Files(place, kinds.pop(), paths, stated)
     if found.kind == "Parquet":
         return found
@@ -217,6 +218,19 @@ def _in_folder(folder: Path) -> tuple[str, ...]:
     if not known:
         raise LeastnoiseError(f"the folder {str(folder)!r} has no files that end in {LISTED}; name others by a pattern")
     return tuple(str(folder / name) for name in known)
+
+
+def _check_once(place: str, paths: Iterable[str]) -> None:
+    """Refuse to count rows twice: a link to another of the files, or the same file packed and unpacked."""
+    seen: set[object] = set()
+    for path in paths:
+        status, packed = os.stat(path), PurePath(path).suffix.lower() in PACKED[1:]
+        keys = {(status.st_dev, status.st_ino), path[: -len(PurePath(path).suffix)] if packed else path}
+        if keys & seen:
+            raise LeastnoiseError(
+                f"{place!r} means the file {path!r} twice: packed and unpacked, or a link; remove one"
+            )
+        seen |= keys
 
 
 def _pattern(place: str) -> str:

@@ -323,7 +323,9 @@ def test_what_is_no_date_is_refused(dated, question, line):
 
 def test_days_within_months_are_refused():
     domain = ln.Domain.of(date=ln.dates("2015-01-01", "2015-12-31", by="month"))
-    with pytest.raises(LeastnoiseError, match="'2015-03-05' lies inside 2015-03; ask for whole ones of these"):
+    with pytest.raises(
+        LeastnoiseError, match="'2015-03-05' lies inside '2015-03', and whole months are counted; write '2015-03'"
+    ):
         parse(domain, "date < '2015-03-05'")
     assert parse(domain, "date < '2015-03-01'").domain == domain
 

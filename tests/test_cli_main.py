@@ -189,7 +189,9 @@ def test_init_marks_what_it_read_and_what_it_looked_up_plans(capsys, kind):
     getattr(frame, f"to_{kind}")(f"x.{kind}", index=False)
     code, out, err = call(capsys, "init", f"x.{kind}", "--look", "--out", "x.yaml")
     assert (code, err) == (0, "")
-    assert out == "wrote x.yaml: 4 attributes; check what was taken from the data, then: leastnoise plan x.yaml\n"
+    assert (
+        out == f"wrote x.yaml: 4 attributes; keep only what is public, then: leastnoise check x.yaml --data x.{kind}\n"
+    )
     text = Path("x.yaml").read_text()
     assert text.count(FROM_DATA) == (3 if kind == "parquet" else 4)
     assert ZEBRA not in text

@@ -188,8 +188,8 @@ def test_costs_with_very_many_digits(path):
         (
             {"cost": Cost(Fraction(1, 100), Neighbours("add-remove", 3))},
             "this release is planned for adding or removing one person with at most 3 rows, the ledger for "
-            "adding or removing one row; plan with the ledger's, or make a ledger for neighbours 'add-remove', "
-            "rows_per_person 3",
+            "adding or removing one row; make a ledger with `leastnoise ledger init --protects people`, or plan "
+            "without a unit",
         ),
         (
             {"cost": Cost(Fraction(0))},
@@ -202,6 +202,12 @@ def test_refusals(ledger, arguments, text):
     first = ledger.debit(SMALL, "first")
     assert refused(BudgetError, ledger.debit, **({"cost": SMALL, "fingerprint": "f"} | arguments)) == text
     assert ledger.entries() == [first]
+
+
+def test_a_ledger_of_people_asks_whose_rows_they_are(path):
+    ledger = Ledger.create(path, Budget(epsilon=1, delta=1e-9, rows_per_person=3), "people")
+    text = refused(BudgetError, ledger.debit, SMALL, "f")
+    assert text.endswith("say whose rows they are, in a spec by unit: {id: COLUMN, max_rows: 1}")
 
 
 @pytest.mark.parametrize("bad", ["", " ", "two\nlines", "x" * 1001, "\ud800", None, 7])

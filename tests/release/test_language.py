@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Sized, Values, bins
+from leastnoise.domain.attributes import Attribute, Bins, Domain, Integers, Sized, Values, bins, or_unknown
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.language import MAX_TEXT, parse, predicate
 from leastnoise.release.queries.linear import LinearQuery, quoted, quoted_name
@@ -403,6 +403,20 @@ def test_errors_of_odd_attributes(text, message):
     with pytest.raises(LeastnoiseError) as caught:
         parse(ODD, text)
     assert str(caught.value) == f"position {message}"
+
+
+def test_listed_numbers_are_compared_though_no_order_was_declared():
+    assert parse(ODD, "`net pay` >= 2") == parse(ODD, "`net pay` in (2, 3)")
+    assert parse(ODD, "`net pay` between 0 and 1.5") == parse(ODD, "`net pay` = 1")
+    for values in ([3, 1, 2], [1, "2+"], [False, True]):
+        with pytest.raises(LeastnoiseError, match="'a' has no order, so < means nothing; use = or in"):
+            parse(Domain.of(a=values), "a < 2")
+
+
+def test_whoever_asks_for_missing_values_in_sql_learns_their_name():
+    domain = Domain.of({"net pay": or_unknown(range(3))})
+    with pytest.raises(LeastnoiseError, match="11: missing values are asked for by `net pay` = 'unknown'"):
+        parse(domain, "`net pay` is null")
 
 
 WIDE = Domain.of(a=range(5000), b=range(5000), c=range(3))

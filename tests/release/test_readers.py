@@ -255,7 +255,7 @@ def test_damaged_adjusted_tables_are_refused(adjusted, tmp_path):
     with pytest.raises(LeastnoiseError, match=r"measurements\.npz"):
         AdjustedTables.load(folder)
     with pytest.raises(
-        LeastnoiseError, match="holds adjusted tables, not a release; leastnoise export writes them as files"
+        LeastnoiseError, match="holds adjusted tables, not a release; give the release that they were made from, or"
     ):
         ln.load(folder)
 

@@ -253,7 +253,7 @@ def test_statistics_print_and_serialise(release):
     assert "delta-method" in result.method
 
 
-NO_ORDER = "declare it ordered, or use table('sex')"
+NO_ORDER = "ask for the count of each value"
 NOBODY = "ask for a group that can have members"
 
 

@@ -2,9 +2,10 @@
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,12 @@ class Attribute:
     def ordered(self) -> bool:
         """Whether prefixes and ranges of the values mean something."""
         return self.values.ordered
+
+    @property
+    def comparable(self) -> bool:
+        """Whether values can be compared: they are ordered, or numbers that are listed in their order."""
+        values = self.values.base
+        return self.ordered or (type(values) is Values and _ascending(values.items))
 
     def code(self, value: object) -> int:
         """The code of one value.
@@ -244,3 +251,9 @@ class Domain:
         if not isinstance(data, Mapping) or not isinstance(data.get("attributes"), Iterable):
             raise LeastnoiseError(f"not a domain: {data!r}; expected an object with a list of attributes")
         return cls(tuple(Attribute.from_json(entry) for entry in data["attributes"]))
+
+
+def _ascending(items: Sequence[Scalar]) -> bool:
+    """Whether all are numbers, from the least to the largest."""
+    numbers = [item for item in items if isinstance(item, int | float) and not isinstance(item, bool)]
+    return len(numbers) == len(items) and all(a < b for a, b in pairwise(numbers))

@@ -112,7 +112,10 @@ class Dates(Timed, Hierarchy):
         day = days(results[1]) + 1 if including else days(results[0])
         code = int(np.searchsorted(self.edges, min(max(day, int(self.edges[0])), int(self.edges[-1]))))
         if self.edges[code] > day and day > self.edges[0]:
-            raise LeastnoiseError(f"{text!r} lies inside {self.items[code - 1]}; ask for whole ones of these")
+            period = self.items[code - 1]
+            raise LeastnoiseError(
+                f"{text!r} lies inside {period!r}, and whole {self.by}s are counted; write {period!r}"
+            )
         return min(code, self.known)
 
     def check_level(self, text: object, level: str) -> None:

@@ -15,6 +15,7 @@ from leastnoise.privacy import units
 from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost, fraction_text, read_fraction
 from leastnoise.privacy.ledger_file import ATTEMPTS, LedgerFile, damaged
+from leastnoise.privacy.neighbours import Neighbours
 
 TIMEOUT = 30.0  # seconds to wait for other processes
 MOST_ATTEMPTS = 1000
@@ -354,7 +355,7 @@ class Ledger:
         if not cost.neighbours.shares_ledger(self.total_cost.neighbours):
             raise BudgetError(
                 f"this release is planned for {cost.change}, the ledger for {self.total_cost.change}; "
-                f"plan with the ledger's, or make a ledger for {_options(cost)}"
+                f"{_fix(cost.neighbours, self.total_cost.neighbours)}"
             )
         if not cost.mu_squared:
             raise BudgetError("a release of cost 0 cannot be spent; every release that reads data costs something")
@@ -388,9 +389,14 @@ def _repeated_requests(connection: sqlite3.Connection) -> int:
     return int(count)
 
 
-def _options(cost: Cost) -> str:
-    """What a budget, or `leastnoise ledger init`, has to say for this cost."""
-    return ", ".join(f"{name} {value!r}" for name, value in cost.neighbours.arguments.items())
+def _fix(planned: Neighbours, kept: Neighbours) -> str:
+    """How a plan and a ledger come to protect the same."""
+    if planned.rows_per_person and not kept.rows_per_person:
+        return "make a ledger with `leastnoise ledger init --protects people`, or plan without a unit"
+    if kept.rows_per_person and not planned.rows_per_person:
+        return "say whose rows they are, in a spec by unit: {id: COLUMN, max_rows: 1}"
+    options = ", ".join(f"{name} {value!r}" for name, value in planned.arguments.items())
+    return f"plan with the ledger's, or make a ledger for {options}"
 
 
 def _now() -> str:

@@ -1,6 +1,7 @@
 """`leastnoise init`."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -36,5 +37,15 @@ def init(
     elif out is None:
         typer.echo(result.text, nl=False)
     else:
-        todo = "check what was taken from the data" if look else "fill in what is marked"
-        typer.echo(f"wrote {out}: {len(result.attributes):,} attributes; {todo}, then: leastnoise plan {out}")
+        todo = "keep only what is public" if look else "fill in what is marked"
+        typer.echo(f"wrote {out}: {_many(len(result.attributes))}; {todo}, then: {_next(out, data, table)}")
+
+
+def _many(attributes: int) -> str:
+    return f"{attributes:,} attribute{'' if attributes == 1 else 's'}"
+
+
+def _next(out: Path, data: str, table: str | None) -> str:
+    """The command that says whether a release would run; an address may hold a password."""
+    source = shlex.quote(data) if "://" not in data else "DATA"
+    return f"leastnoise check {shlex.quote(str(out))} --data {source}" + (f" --table {table}" if table else "")

@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from leastnoise.domain.attributes import Attribute, Domain, Hierarchy, Scalar
+from leastnoise.domain.attributes import UNKNOWN, Attribute, Domain, Hierarchy, Scalar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.linear import (
     Condition,
@@ -312,8 +312,14 @@ class Parser:
         elif self._ahead().text.lower() == "under":
             condition = self._under(name)
         else:
-            raise self._expected("between or in" if negated else f"=, <, between or in after {name.token}")
+            raise self._unfinished(name, negated)
         return condition.negated() if negated else condition
+
+    def _unfinished(self, name: _Name, negated: Token | None) -> LeastnoiseError:
+        attribute, token = name.attribute, self._ahead()
+        if token.text.lower() == "is" and attribute.known < attribute.size:
+            return error_at(token, f"missing values are asked for by {quoted_name(attribute.name)} = '{UNKNOWN}'")
+        return self._expected("between or in" if negated else f"=, <, between or in after {name.token}")
 
     def _chain(self) -> Condition:
         value = self._value()
@@ -372,7 +378,7 @@ class Parser:
         return Condition.of(self.domain, name.position, (codes >= start) & (codes < stop))
 
     def _check_order(self, name: _Name, sign: str) -> None:
-        if not name.attribute.ordered:
+        if not name.attribute.comparable:
             raise error_at(name.token, f"{name.attribute.name!r} has no order, so {sign} means nothing; use = or in")
 
 

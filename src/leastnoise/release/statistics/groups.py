@@ -69,8 +69,8 @@ class Group:
 def ordered_group(domain: Domain, name: str, where: str | Condition | None, what: str) -> Group:
     """A group by the values of an attribute that has an order."""
     group = Group(domain, name, where)
-    if not group.attribute.ordered:
-        raise LeastnoiseError(f"{name!r} has no order, so it has no {what}; declare it ordered, or use table({name!r})")
+    if not group.attribute.comparable:
+        raise LeastnoiseError(f"{name!r} has no order, so it has no {what}; ask for the count of each value")
     return group
 
 

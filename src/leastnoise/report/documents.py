@@ -17,7 +17,9 @@ from leastnoise.privacy import gaussian
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.release.files.publication import file_names
+from leastnoise.release.postprocessing.readers import AdjustedTables
 from leastnoise.release.statement import INSECURE, Summary
+from leastnoise.report.adjusted import adjusted_tables
 from leastnoise.report.allocation import allocation
 from leastnoise.report.levels import Errors, levels
 from leastnoise.report.rounds import adaptive
@@ -35,16 +37,23 @@ FALSE_ALARMS = 0.05  # of the attacker in the explanation of mu
 
 
 def document(
-    release: TableRelease, *, confidence: float = 0.95, plan: Plan | None = None, cells: int = CELLS
+    release: TableRelease,
+    *,
+    confidence: float = 0.95,
+    plan: Plan | None = None,
+    cells: int = CELLS,
+    adjusted: AdjustedTables | None = None,
 ) -> dict[str, Any]:
     """Everything the page shows. `plan` fills in the floor where the release does not know its plan.
+
+    With `adjusted`, its tables are shown instead of the unbiased ones.
 
     Guarantees: numbers_are_those_of_the_release; same_release_same_document; tables_stay_below_the_cell_limit.
     """
     head = opening(release, confidence)
     privacy = head["privacy"]
-    shown = tables(release, cells) | distributions(release)
-    rounds = adaptive(release, min(cells, COMPLETED))
+    shown = tables(release, cells) | distributions(release) if adjusted is None else adjusted_tables(adjusted, cells)
+    rounds = adaptive(release, min(cells, COMPLETED)) if adjusted is None else None
     all_tables = shown["tables"] + (rounds["completed"] if rounds else [])
     named = {a for t in all_tables for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}
     return {
@@ -57,6 +66,7 @@ def document(
         # With another budget an adaptive release would measure something else.
         "curve": curve(privacy["mu"], 0.0 if rounds else privacy["epsilon"], privacy["delta"]),
         "adaptive": rounds,
+        "adjusted": None,
         **shown,
     }
 

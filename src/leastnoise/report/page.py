@@ -11,6 +11,8 @@ from typing import Any
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.planning.summary import number, percent_above
 from leastnoise.release import TableRelease
+from leastnoise.release.postprocessing.readers import AdjustedTables
+from leastnoise.report.adjusted import adjusted_notes, check_origin
 from leastnoise.report.documents import CELLS, document
 from leastnoise.report.frame import filled, framed, script_json, spent, write_page
 
@@ -38,9 +40,13 @@ def write(
     *,
     confidence: float = 0.95,
     cells: int = CELLS,
+    adjusted: AdjustedTables | None = None,
 ) -> dict[str, Any]:
     """Write the report of a release to an HTML file, complete or not at all; returns the numbers behind it."""
-    return write_page(path, lambda: document(release, confidence=confidence, plan=plan, cells=cells), render)
+    if adjusted is not None:
+        check_origin(release, adjusted)
+    options: dict[str, Any] = {"plan": plan, "cells": cells, "adjusted": adjusted}
+    return write_page(path, lambda: document(release, confidence=confidence, **options), render)
 
 
 def count(numbers: Mapping[str, Any]) -> tuple[str, int, int]:
@@ -154,6 +160,9 @@ def notes(fields: Mapping[str, Any]) -> Iterator[str]:
     )
     if fields["adaptive"]:
         yield from adaptive_notes(fields)
+    if fields["adjusted"]:
+        yield from adjusted_notes(fields)
+        return
     yield (
         "Counts are unbiased estimates, so they may be negative or fractions. Tables agree with each other: a table "
         "summed over an attribute is the table without it."

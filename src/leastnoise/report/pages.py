@@ -23,7 +23,7 @@ def write(
 
     `publication` takes the place of the title, contact and other words that the release knows. Options are those of its
     kind, such as how much is shown: `cells` of tables, `nodes` of a tree, `rows` of a matrix; a release of tables that
-    does not know its plan takes it as `plan`.
+    does not know its plan takes it as `plan`, and `adjusted` tables instead of its own.
     """
     words = Publication.of(publication)
     release = release if words is None else release.published(words)

@@ -99,7 +99,9 @@ function sheetOf(table) {
   download.id = "download";
   const print = moreButton("Print", () => window.print());
   const title = html("h3", { id: "table-title", tabindex: "-1" }, named(captionOf(namesOf(table))));
-  const kind = data.adaptive ? kindOf(!completed(table)) : null;
+  const kind = adjusted(table)
+    ? html("p", { class: "kind-of completed" }, data.adjusted.footnotes[0])
+    : data.adaptive ? kindOf(!completed(table)) : null;
   const cells = () => cellsOf(table);
   const picture = () => (table.attributes.length === 1 ? oneWay(table, cells()) : manyWay(table, cells()));
   const share = () => [
@@ -112,8 +114,8 @@ function sheetOf(table) {
     html("div", { class: "sheet-head" }, title, html("div", { class: "tools" }, download, print)),
     kind,
     crossView(table),
-    folded("Chart", "chart", picture),
-    folded("All cells, with standard errors and intervals", "cells-list", () => cellTable(table, cells())),
+    adjusted(table) ? null : folded("Chart", "chart", picture),
+    folded(adjusted(table) ? "All cells" : "All cells, with standard errors and intervals", "cells-list", () => cellTable(table, cells())),
     folded("Link and embed", "share", share),
   );
 }

@@ -74,6 +74,7 @@ const rounded = (x, step) => fixed(Math.round(x / step) * step, 0);
 const reach = (x, step) => (x < 10 ? fixed(x, x < 1 ? 2 : 1) : rounded(x, step));
 
 function cellOf({ value, error }, step, withErrors) {
+  if (data.adjusted) return html("td", { class: "number" }, printed(value));
   const shown = rounded(value, step);
   const doubtful = error !== null && Math.abs(value) < spreadOf(value, error);
   const far = error > 0 ? `± ${reach(spreadOf(value, error), step)}` : "exact";
@@ -129,6 +130,10 @@ function rowHead(table, state, row, redraw) {
 
 function notesOf(table, shown, step) {
   if (completed(table)) return [KINDS.completed];
+  if (adjusted(table)) {
+    const gone = shown.some(({ value }) => Number.isNaN(value));
+    return [...(gone ? [`${LEFT_OUT}: left out, as the number would be too small or too unreliable.`] : []), ...data.adjusted.footnotes];
+  }
   const known = shown.filter(({ error }) => error !== null).map(({ value, error }) => spreadOf(value, error));
   const ends = [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), 0)];
   const [least, most] = ends.map((spread) => reach(spread, step));
@@ -239,7 +244,7 @@ function controlsOf(table, state, redraw) {
     state.errors = box.checked;
     redraw();
   });
-  const errors = completed(table) ? null : html("label", { class: "tick" }, box, `Show ± (${level})`);
+  const errors = biased(table) ? null : html("label", { class: "tick" }, box, `Show ± (${level})`);
   return html("div", { class: "controls" }, ...picks, ...filters, ...levels, errors);
 }
 

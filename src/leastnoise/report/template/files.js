@@ -7,14 +7,14 @@ const field = (value) => quoted(harmless(value));
 
 function csv(table) {
   const [marks, mark] = data.warning ? [["insecure"], ["True"]] : [[], []];
-  const numbers = [...(completed(table) ? ["count"] : ["count", "std_error", "low", "high"]), ...marks];
+  const numbers = [...(biased(table) ? ["count"] : ["count", "std_error", "low", "high"]), ...marks];
   const rows = [[...namesOf(table).map(field), ...numbers].join(",")];
   const labels = table.attributes.map((attribute) => attribute.labels.map(field));
   table.counts.forEach((count, k) => {
     const names = codesOf(table, k).map((code, axis) => labels[axis][code]);
     const error = errorAt(table, k);
     const ends = [count - spreadOf(count, error), count + spreadOf(count, error)].map((x) => Number(x.toPrecision(12)));
-    rows.push([...names, count, ...(completed(table) ? [] : [error, ...ends]), ...mark].join(","));
+    rows.push([...names, Number.isNaN(count) ? "" : count, ...(biased(table) ? [] : [error, ...ends]), ...mark].join(","));
   });
   return `${rows.join("\n")}\n`;
 }

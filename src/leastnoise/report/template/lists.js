@@ -52,7 +52,7 @@ function sortable(label, columns, rows, { wide = false, last = null, most = ROWS
 }
 
 function cellTable(table, cells) {
-  const digits = completed(table) ? 1 : decimals(cells.reduce((least, cell) => Math.min(least, cell.error), Infinity));
+  const digits = biased(table) ? 1 : decimals(cells.reduce((least, cell) => Math.min(least, cell.error), Infinity));
   const names = table.attributes.map((attribute, axis) => ({
     title: attribute.name,
     key: (cell) => (attribute.ordered ? cell.codes[axis] : labelOf(table, axis, cell.codes[axis])),
@@ -64,12 +64,12 @@ function cellTable(table, cells) {
     ["Low", "low"],
     ["High", "high"],
   ]
-    .slice(0, completed(table) ? 1 : 4)
+    .slice(0, biased(table) ? 1 : 4)
     .map(([title, key]) => ({
       title,
       number: true,
       key: (cell) => cell[key],
-      show: (cell) => fixed(cell[key], key === "error" ? Math.max(1, digits) : digits),
+      show: (cell) => adjusted(table) ? printed(cell.value) : fixed(cell[key], key === "error" ? Math.max(1, digits) : digits),
     }));
   return sortable(`Cells of ${titleOf(table)}`, [...names, ...numbers], cells);
 }

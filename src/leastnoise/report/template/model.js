@@ -21,14 +21,19 @@ const cellCount = (table) => sizesOf(table).reduce((a, b) => a * b, 1);
 function opened(table) {
   if (!table.counts) {
     const [counts, errors] = JSON.parse(lines[table.place]);
-    Object.assign(table, { counts, std_errors: errors, known: new Map() });
+    const numbers = adjusted(table) ? counts.map((count) => count ?? NaN) : counts;
+    Object.assign(table, { counts: numbers, std_errors: errors, known: new Map() });
   }
   return table;
 }
 
 const completed = (table) => table.kind === "completed";
+const adjusted = (table) => table.kind === "adjusted";
+const biased = (table) => completed(table) || adjusted(table); // without errors
+const LEFT_OUT = "x"; // stands for a cell that is left out; its number is NaN
 const errorAt = ({ std_errors: errors }, k) => (Array.isArray(errors) ? errors[k] : errors);
 const ticksOf = (attribute) => attribute.ticks ?? attribute.labels;
+const printed = (value) => (Number.isNaN(value) ? LEFT_OUT : fixed(value, Number.isInteger(value) ? 0 : 1));
 const namesOf = (table) => table.attributes.map((attribute) => attribute.name);
 const titleOf = (table) => namesOf(table).join(" × ");
 
@@ -74,7 +79,7 @@ function summed(values, shape, axis, starts) {
 
 // Errors of sums, which are those of a smaller table where the page has it.
 function errorsOf(table, levels) {
-  if (completed(table)) return null;
+  if (biased(table)) return null;
   const key = levels.flatMap((k, axis) => (k ? [`${table.numbers[axis]}:${k}`] : [])).join(",");
   if (key in data.sums) return data.sums[key];
   const kept = table.numbers.filter((_, axis) => levels[axis]);
@@ -83,9 +88,21 @@ function errorsOf(table, levels) {
   return other ? opened(other).std_errors : null;
 }
 
+// Sums of an adjusted table as a smaller one prints them, with one group where an attribute is added up.
+function printedAt(table, levels) {
+  if (!levels.every((k, axis) => k === 0 || k === depthOf(table.attributes[axis]))) return null;
+  const kept = table.numbers.filter((_, axis) => levels[axis]);
+  const shape = levels.map((k, axis) => (k ? table.attributes[axis].size : 1));
+  if (!kept.length && data.adjusted.total !== null) return { shape, counts: [data.adjusted.total], std_errors: null };
+  const other = kept.length < levels.length && catalogue.find((t) => t.numbers.join() === kept.join());
+  return other ? { shape, counts: opened(other).counts, std_errors: null } : null;
+}
+
 // The table with each attribute at a level: {shape, counts, errors}; errors are null where there are none.
 function tableAt(table, levels) {
   const key = levels.join(",");
+  const printed = adjusted(table) && printedAt(table, levels);
+  if (printed) return printed;
   if (!table.known.has(key)) {
     let [counts, shape] = [table.counts, sizesOf(table)];
     levels.forEach((k, axis) => {
@@ -125,6 +142,7 @@ function spreadOf(value, error) {
 }
 
 function interval(name, value, error) {
+  if (error === null && data.adjusted) return { value, say: `${name}\n${printed(value)}\nadjusted for readers` };
   if (error === null) return { value, say: `${name}\nabout ${fixed(value, 1)}\ncompleted: a biased guess` };
   const digits = decimals(error);
   const spread = spreadOf(value, error);

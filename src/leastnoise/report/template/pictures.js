@@ -45,7 +45,7 @@ function manyWay(table, cells) {
     "div",
     { class: "legend" },
     html("span", {}, "0", ramp, fixed(top, 0)),
-    completed(table) ? null : html("span", {}, "• the interval includes zero"),
+    biased(table) ? null : html("span", {}, "• the interval includes zero"),
   );
   const controls = selects.length ? html("div", { class: "controls" }, ...selects) : null;
   return html("figure", {}, html("figcaption", {}, caption), controls, picture, legend);

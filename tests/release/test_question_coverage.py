@@ -199,6 +199,34 @@ def test_ranks_cover():
         assert 300 * missed <= binom.ppf(1 - ALARM, 300, 0.1)
 
 
+@pytest.mark.long
+def test_intervals_of_a_top_hold_at_once():
+    """The largest of equal counts are the luckiest: alone, their intervals miss too often. 400 draws, alarm at 1e-6."""
+    m, draws, rng = 10, 400, np.random.default_rng(7)
+    top = Top(2, tuple(breakdown(ln.Domain.of(x=m), ["x"])))
+    noise = rng.normal(size=(draws, m))
+    held = {
+        together: sum(
+            all(
+                item.answer.low <= 50.0 <= item.answer.high
+                for item in top.ranking(50.0 + x, np.eye(m), 0.9, together).items
+            )
+            for x in noise
+        )
+        for together in (False, True)
+    }
+    assert held[True] >= binom.ppf(ALARM, draws, 0.9)
+    assert held[False] < binom.ppf(ALARM, draws, 0.9)
+
+
+def test_simultaneous_tops_are_wider():
+    release = released(1)
+    alone, at_once = (release.ask_all("top(2, site)", simultaneous=s).items[0].rows[0].answer for s in (False, True))
+    assert alone.std_error == at_once.std_error
+    assert alone.confidence == at_once.confidence == 0.95
+    assert (at_once.high - at_once.value) / at_once.std_error == pytest.approx(2.4977, abs=1e-3)  # 5% over 4 sites
+
+
 def test_what_is_far_apart_is_certain():
     counts, root = np.array([50.0, 30.0, 0.0, 1.0]), np.eye(4)
     top = Top(2, tuple(breakdown(ln.Domain.of(x=4), ["x"])))

@@ -94,6 +94,7 @@ def test_what_is_not_linear_says_so():
     assert list(frame) == ["sex", "n", "n_std_error", "mean"]
     assert frame.attrs["notes"][0] == "mean is computed from noisy numbers, no standard error"
     assert "chosen by noisy numbers" in frame.attrs["notes"][1]
+    assert frame.attrs["notes"][2].startswith("leastnoise ask has intervals for quotients: mean(age), percent(")
     means = {s: released().mean("age", f"sex = '{s}'").value for s in "FM"}
     assert frame["mean"].item() == pytest.approx(min(means.values()))
 

@@ -170,7 +170,7 @@ def ask_all(
     """
     texts, names = ([x] if isinstance(x, str) else list(x) for x in (questions, by))
     quantile(confidence)
-    asking = _Asking(release, minus, names, confidence, shown(progress))
+    asking = _Asking(release, minus, names, confidence, shown(progress), simultaneous)
     alone = simultaneous and asking.plain and all(map(is_plain, texts))
     together = max(len(texts), 1) * len(asking.slices) if simultaneous and not alone else 1
     items = asking.all_at_once(texts) if alone else [asking.answered(text, together) for text in texts]
@@ -199,7 +199,7 @@ def _published(release: Release, text: str, by: Sequence[str], confidence: float
 
 def check_answers(release: Release, text: str, by: Sequence[str]) -> None:
     """Refuse a question that is out of reach of a release, whatever its numbers are."""
-    asking = _Asking(release, None, by, 0.95, None)
+    asking = _Asking(release, None, by, 0.95)
     for _ in read_all(release, list(readings_of(question_of(release, text), asking.slices, by))):
         pass
 
@@ -212,7 +212,8 @@ class _Asking:
     minus: Release | None
     by: Sequence[str]
     confidence: float
-    progress: Progress | None
+    progress: Progress | None = None
+    simultaneous: bool = False
 
     def __post_init__(self) -> None:
         if self.minus is not None and self.release.shares_noise(self.minus):
@@ -263,7 +264,7 @@ class _Asking:
         rows: list[Row] = []
         notes: list[str] = []
         for one, *parts in zip(self.slices, *read, strict=True):
-            more, note = _answers(one.labels, parts, confidence)
+            more, note = _answers(one.labels, parts, confidence, self.simultaneous)
             rows, notes = rows + more, notes + [note]
         return rows, notes[0] if len(notes) == 1 else ""
 
@@ -322,7 +323,9 @@ def _width(reading: Reading | Top | None) -> int:
     return 0 if reading is None else len(reading.queries)
 
 
-def _answers(labels: dict[str, Any], parts: Sequence[Part], confidence: float) -> tuple[list[Row], str]:
+def _answers(
+    labels: dict[str, Any], parts: Sequence[Part], confidence: float, simultaneous: bool
+) -> tuple[list[Row], str]:
     """The rows of one group, from one release or as the difference of two."""
     one = parts[0] if len(parts) == 1 else _apart(*parts)
     if one.reading is None:
@@ -330,7 +333,7 @@ def _answers(labels: dict[str, Any], parts: Sequence[Part], confidence: float) -
     if not isinstance(one.reading, Top):
         more = {"note": one.reading.note} if isinstance(one.reading, Count) and one.reading.note else {}
         return [Row(labels, one.reading.answer(one.values, one.coordinates, confidence), more)], ""
-    ranking = one.reading.ranking(one.values, one.coordinates, confidence)
+    ranking = one.reading.ranking(one.values, one.coordinates, confidence, simultaneous)
     rows = [
         Row(
             {**labels, "rank": item.place, **item.labels},

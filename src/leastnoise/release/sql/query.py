@@ -37,6 +37,7 @@ MOST_CELLS = 10**7  # of a table that DuckDB reads
 LONGEST = 100_000  # characters
 SECONDS, MEMORY = 60.0, "2GB"
 FROM_NOISY = "{} {} computed from noisy numbers, no standard error"
+QUOTIENTS = "leastnoise ask has intervals for quotients: mean(age), percent(sex = 'F'), ratio(...)"
 CHOSEN = "groups are chosen by noisy numbers (HAVING): others may belong here, too"
 NOTES = "notes"  # of a frame, in its attrs
 
@@ -55,7 +56,8 @@ def sql(release: Release, query: str) -> pd.DataFrame:
         frame, notes = _Linear.of(release, names, tree).run()
     except NotLinearError:
         frame, notes = _from_noisy(release, names, tree)
-    frame.attrs[NOTES] = notes
+    quotients = bool(notes) and tree.find(exp.Div) is not None
+    frame.attrs[NOTES] = notes + [QUOTIENTS] * quotients
     return frame
 
 

@@ -58,7 +58,7 @@ class Ranking:
 class Top:
     """The k largest among the counts of some groups.
 
-    Guarantees: top_is_wrong_at_most_as_often_as_it_says; ranks_cover.
+    Guarantees: top_is_wrong_at_most_as_often_as_it_says; ranks_cover; intervals_of_a_top_hold_at_once.
     """
 
     k: int
@@ -78,12 +78,15 @@ class Top:
         """What must be read."""
         return tuple(group.condition.linear() for group in self.groups)
 
-    def ranking(self, values: Array, coordinates: Array, confidence: float) -> Ranking:
-        """The largest in order."""
+    def ranking(self, values: Array, coordinates: Array, confidence: float, simultaneous: bool = False) -> Ranking:
+        """The largest in order. If `simultaneous`, the intervals of all groups hold at once by Bonferroni's inequality:
+        which groups are among the largest is chosen by the same noise.
+        """
         order = np.argsort(-values, kind="stable")[: self.k]
         apart = _standardized(values, coordinates)
         first, last = _ranks(apart, confidence)
-        errors, width = np.linalg.norm(coordinates, axis=1), quantile(confidence)
+        together = len(self.groups) if simultaneous else 1
+        errors, width = np.linalg.norm(coordinates, axis=1), quantile(1 - (1 - confidence) / together)
         items = tuple(
             Ranked(
                 place,

@@ -22,6 +22,8 @@ from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from leastnoise.release.files import excel, export
 from leastnoise.release.files.one_table import cell
 from leastnoise.release.files.publication import Publication, file_names
+from leastnoise.release.postprocessing.readers import AdjustedTables
+from leastnoise.workload.publication import Publication as Words
 from tests.shell import call, fail
 
 FORMATS = get_args(export.ExportFormat)
@@ -74,6 +76,55 @@ def test_csvw_is_read_back_by_another_library(release, out):
         for row, (key, numbers) in zip(rows, zip_cells(release, names), strict=True):
             assert [str(row[head]) for head in heads[: len(names)]] == [cell(text) for text in key]
             assert [row[head] for head in heads[len(names) :]] == numbers
+
+
+WORDS = {
+    "title": "Labour survey",
+    "publisher": "Statistics Office",
+    "contact": "info@example.org",
+    "licence": "CC BY 4.0",
+    "citation": "Statistics Office (2026).\n  release.json: Labour survey",
+    "counted": "people",
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.long
+def test_exports_have_the_words_of_the_publication(release, out, format):
+    worded = release.published(Words.of(WORDS))
+    worded.export(out, [("age",), ("age", "sex")], format=format)
+    text = (out / "README.txt").read_text("utf-8")
+    assert text.startswith("Labour survey\nPublished by: Statistics Office\nContact: info@example.org\n")
+    assert "Cite as: Statistics Office (2026). release.json: Labour survey\n" in text
+    assert "and counts people:" in text
+    assert check_words(out, format)
+    adjusted = worded.adjust(nonnegative=True).finish(base=5, tables=[("age", "sex")])
+    adjusted.save(out.with_name("adjusted"))
+    loaded = AdjustedTables.load(out.with_name("adjusted"))
+    assert loaded.publication == worded.publication
+    loaded.export(out, format=format, overwrite=True)
+    assert check_words(out, format)
+
+
+def check_words(out: Path, format: str) -> bool:
+    """What each format has a place for, by its own reader."""
+    if format == "csvw":
+        group = TableGroup.from_file(out / "csv-metadata.json")
+        assert CSVW(str(out / "csv-metadata.json"), validate=True).is_valid
+        told = [group.common_props[key] for key in ("dc:title", "dc:publisher", "dc:license", "dcat:contactPoint")]
+        assert told == [WORDS[key] for key in ("title", "publisher", "licence", "contact")]
+        return group.tables[0].common_props["dc:title"].startswith("Number of people")
+    if format == "json-stat":
+        fields = json.loads((out / "2-age_sex.json").read_text("utf-8"))
+        return fields["source"] == "Statistics Office, Labour survey" and "Licence: CC BY 4.0" in fields["note"]
+    if format == "excel":
+        book = openpyxl.load_workbook(out / "tables.xlsx")
+        assert (book.properties.title, book.properties.creator) == ("Labour survey", "Statistics Office")
+        return "Contact: info@example.org" in [row[0].value for row in book["Contents"].iter_rows()]
+    if format == "sdmx-csv":
+        message = sdmx.read_sdmx(io.BytesIO((out / "structure.xml").read_bytes()))
+        return all("Labour survey: Number of people" in str(flow.name) for flow in message.dataflow.values())
+    return (out / f"2-age_sex.{format}").is_file()
 
 
 def zip_cells(release: ln.Release, names: tuple[str, ...]) -> list[tuple[tuple[str, ...], list[float]]]:

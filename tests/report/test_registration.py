@@ -14,6 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededRandomSource
 from leastnoise.report.registration import BLANK, dossier, entry, register
 from leastnoise.sources import Codes
+from leastnoise.workload.publication import Publication
 from tests.shell import call, fail
 
 TEXT = {"type": "string", "minLength": 1}
@@ -109,6 +110,28 @@ def test_the_unit_and_what_is_public_are_told():
     people, replaced = (entry(RELEASES[k]())["deployment"] for k in ("people", "replaced"))
     assert people["privacy_loss"]["privacy_unit"] == "A person with at most 3 rows"
     assert replaced["dp_variant"]["unprotected_quantities"] == "The number of rows is taken to be public."
+
+
+def test_words_of_the_publication_are_filled_in():
+    words = {
+        "title": "Labour survey",
+        "publisher": "Office",
+        "contact": "a@b.org",
+        "licence": "CC0",
+        "citation": "Cite",
+    }
+    release = released().published(Publication.of(words | {"introduction": "A survey\n\nof people."}))
+    data = entry(release)
+    jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER).validate(data)
+    basic, last = data["deployment"]["basic"], data["deployment"]["administrative"]
+    assert (data["url_slug"], basic["name"], basic["data_curators"]) == ("labour_survey", "Labour survey", ["Office"])
+    assert basic["description"].endswith("What the data is: A survey of people.")
+    assert last["sources"] == "Cite"
+    assert last["notes"].endswith("Contact: a@b.org. Licence: CC0.")
+    text = dossier(release)
+    assert text.startswith("# Differential privacy of Labour survey: dossier")
+    assert "**Contact.** Who answers questions: a@b.org" in text
+    assert "- Contact:" not in text
 
 
 def test_adaptive_releases_say_that_tables_were_chosen():

@@ -65,7 +65,7 @@ def _is_ours(path: Path) -> bool:
 
 def slug(release: Release) -> str:
     """The name of the entry: small letters, digits and underscores."""
-    return "_".join(re.findall("[a-z0-9]+", (release.dataset or "").lower())) or "release"
+    return "_".join(re.findall("[a-z0-9]+", name_of(release, "").lower())) or "release"
 
 
 # --- the entry --------------------------------------------------------------------------------------------------------
@@ -78,14 +78,15 @@ def entry(release: Release) -> dict[str, Any]:
 
 def _deployment(release: Release) -> dict[str, Any]:
     privacy, holds = release.privacy, release.describe()["holds"]
+    data = f"What the data is: {told(release, 'introduction')}"
     return {
         "basic": {
-            "name": release.dataset or BLANK,
-            "data_curators": [BLANK],
+            "name": name_of(release),
+            "data_curators": [told(release, "publisher")],
             "intended_use": BLANK,
             "data_product_type": "Summary statistics",
             "data_product_region": BLANK,
-            "description": f"{holds}, with standard errors and intervals. What the data is: {BLANK}",
+            "description": f"{holds}, with standard errors and intervals. {data}",
             "publication_date": release.origins[0].created[:10],
         },
         "dp_variant": {
@@ -113,8 +114,30 @@ def _deployment(release: Release) -> dict[str, Any]:
             "mechanisms": f"{mechanism(release)} {EXACT} {CHANNELS} {SOFTWARE} Security of the data: {BLANK}",
             "justification": BLANK,
         },
-        "administrative": {"sources": BLANK, "notes": privacy.statement, "registry_authors": [BLANK]},
+        "administrative": {
+            "sources": told(release, "citation"),
+            "notes": " ".join([privacy.statement, *published(release)]),
+            "registry_authors": [BLANK],
+        },
     }
+
+
+def told(release: Release, field: str) -> str:
+    """What the office says of its publication, in one line; a blank where it does not."""
+    words = getattr(release.publication, field, None)
+    return " ".join(str(words).split()) if words else BLANK
+
+
+def name_of(release: Release, otherwise: str = BLANK) -> str:
+    """The title of the publication, or the name of the dataset."""
+    return getattr(release.publication, "title", None) or release.dataset or otherwise
+
+
+def published(release: Release) -> Iterator[str]:
+    """Contact and licence, as far as they are told."""
+    for field, name in (("contact", "Contact"), ("licence", "Licence")):
+        if (text := told(release, field)) != BLANK:
+            yield f"{name}: {text}."
 
 
 UNBIASED = "Answers are unbiased: right on average over the noise."
@@ -182,7 +205,7 @@ def dossier(release: Release) -> str:
     sections = list(_sections(release))
     missing = [f"- {title}: {text}" for _, points in sections for title, text in _asked(points)]
     lines = [
-        f"# Differential privacy of {release.dataset or 'this release'}: dossier for NIST SP 800-226",
+        f"# Differential privacy of {name_of(release, 'this release')}: dossier for NIST SP 800-226",
         "",
         f"Written by {software()} from the release itself. What only its office knows is marked **{BLANK}**:",
         "",
@@ -278,5 +301,5 @@ def _deployed(release: Release) -> Points:
         ("Access control", f"Who can read the data, run releases and write the ledger: {BLANK}"),
         ("Data collection", f"How the data was collected, and who saw it before: {BLANK}"),
         ("Deletion", f"When the data is deleted: {BLANK}"),
-        ("Contact", f"Who answers questions: {BLANK}"),
+        ("Contact", f"Who answers questions: {told(release, 'contact')}"),
     ]

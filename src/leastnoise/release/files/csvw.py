@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leastnoise.release.files.one_table import about, cell, put_script, put_table
-from leastnoise.release.files.publication import UNIT, Publication, Sheet, unique
+from leastnoise.release.files.publication import Publication, Sheet, unique
 from leastnoise.release.frames import labels_of
 from leastnoise.storage.files import put_file
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METADATA = "csv-metadata.json"
+TERMS = {  # by the fields of a publication
+    "publisher": "dc:publisher",
+    "contact": "dcat:contactPoint",
+    "licence": "dc:license",
+    "citation": "dc:bibliographicCitation",
+}
 CONTEXT = ["http://www.w3.org/ns/csvw", {"@language": "en"}]
 ESCAPED = "texts that start with = + - @ have an apostrophe in front, so that no spreadsheet takes them for formulas"
 DATATYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "double"}
@@ -37,6 +43,7 @@ def write(publication: Publication, folder: Path) -> Iterator[tuple[str, str]]:
         "@context": CONTEXT,
         "dc:title": publication.title,
         "dc:description": " ".join(publication.notes),
+        **{name: text for key, name in TERMS.items() if (text := getattr(publication.words, key))},
         "dialect": {"header": True, "encoding": "utf-8", "trim": False},
         "tables": tables,
     }
@@ -72,7 +79,7 @@ def _column(publication: Publication, sheet: Sheet, title: str, name: str) -> di
         told = {"dc:description": ESCAPED} if column["datatype"] == "string" else {}
         blank = {"null": "\u0000"} if (sheet.frame[title] == "").any() else {}  # an empty text is a value here
         return column | {"required": True} | told | blank
-    unit = {} if title in ("note", "insecure") else {"schema:unitText": UNIT}
+    unit = {} if title in ("note", "insecure") else {"schema:unitText": publication.unit}
     return column | {"dc:description": publication.columns[title]} | unit
 
 

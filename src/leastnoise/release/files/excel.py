@@ -9,7 +9,7 @@ from typing import Any
 
 from leastnoise._lazy import optional
 from leastnoise.errors import LeastnoiseError
-from leastnoise.release.files.publication import UNIT, Publication, Sheet, unique
+from leastnoise.release.files.publication import Publication, Sheet, unique
 from leastnoise.release.frames import labels_of
 
 FILE = "tables.xlsx"
@@ -27,6 +27,8 @@ def write(publication: Publication, folder: Path) -> Iterator[tuple[str, str]]:
     library = optional("a workbook", "openpyxl", extra="excel")
     _check_sizes(publication)
     book = library.Workbook(write_only=True)
+    book.properties.title = _CONTROL.sub("", publication.title)
+    book.properties.creator = _CONTROL.sub("", publication.words.publisher or "leastnoise")
     names = list(unique([CONTENTS, *publication.names], longest=LONGEST_NAME))[1:]
     _contents(publication, book.create_sheet(CONTENTS), names)
     try:
@@ -75,7 +77,7 @@ def _fill(publication: Publication, page: Any, sheet: Sheet) -> None:
     page.append([_text(page, sheet.title)])
     page.append([_text(page, publication.notes[-1])])
     page.append([_text(page, publication.statement)])
-    page.append([_text(page, f"Unit: {UNIT}. {' '.join(publication.source.footnotes)}")])
+    page.append([_text(page, f"Unit: {publication.unit}. {' '.join(publication.source.footnotes)}")])
     page.append([_text(page, str(name)) for name in sheet.frame.columns])
     columns = [sheet.frame[name].tolist() for name in sheet.frame.columns]
     for row in zip(*columns, strict=True):

@@ -13,7 +13,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.release import kinds
 from leastnoise.release.files.folders import NOTES, drafted
 from leastnoise.release.files.one_table import Format, about, put_script, put_table
-from leastnoise.release.files.publication import UNIT, Publication, Source
+from leastnoise.release.files.publication import Publication, Source
 from leastnoise.storage.files import put_file
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def _plain(format: Any) -> Callable[[Publication, Path], Files]:
     """A writer of one file per table, without further metadata."""
 
     def write(publication: Publication, folder: Path) -> Files:
-        fields = about(publication.source)
+        words = publication.source.publication
+        fields = about(publication.source) | ({} if words is None else {"publication": words.model_dump()})
         for sheet in publication.sheets():
             put_table(sheet.frame, folder / f"{sheet.name}.{format}", format, fields)
             yield f"{sheet.name}.{format}", _attributes(sheet.names)
@@ -93,11 +94,12 @@ def _readme(publication: Publication, files: Sequence[tuple[str, str]]) -> str:
     columns = [f"  {name:9}  {publication.columns[name]}" for name in seen]
     return "\n".join(
         [
+            *([publication.title, *publication.facts, ""] if publication.source.publication else []),
             publication.statement,
             "",
             *publication.source.footnotes,
             "",
-            f"Each table has a row for every combination of values, and counts {UNIT}:",
+            f"Each table has a row for every combination of values, and counts {publication.unit}:",
             *columns,
             "",
             "Files:",

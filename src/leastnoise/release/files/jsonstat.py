@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.release.files.publication import UNIT, Publication, Sheet, identifiers
+from leastnoise.release.files.publication import Publication, Sheet, identifiers
 from leastnoise.release.frames import labels_of
 from leastnoise.storage.files import put_file
 
@@ -45,7 +45,7 @@ def _dataset(publication: Publication, sheet: Sheet) -> Iterator[bytes]:
         **VERSION,
         "class": "dataset",
         "label": sheet.title,
-        "source": publication.title,
+        "source": ", ".join(filter(None, [publication.words.publisher, publication.title])),
         "note": list(publication.notes),
         "extension": {"insecure": publication.source.insecure, "confidence": publication.confidence},
         "id": [*sheet.names, metric],
@@ -67,7 +67,7 @@ def _dimension(publication: Publication, name: str) -> dict[str, Any]:
 def _metric(publication: Publication, measures: Sequence[str]) -> dict[str, Any]:
     labels = {name: name for name in measures}
     notes = {name: [publication.columns[name]] for name in measures}
-    units = {name: {"label": UNIT, "decimals": 1} for name in measures}
+    units = {name: {"label": publication.unit, "decimals": 1} for name in measures}
     return {"label": "statistic", "category": {"index": list(measures), "label": labels, "note": notes, "unit": units}}
 
 

@@ -13,12 +13,14 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.files.one_table import Stated, marked
 from leastnoise.release.statement import INSECURE
+from leastnoise.workload.publication import Publication as Words
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LONGEST_NAME = 80  # characters of a file name, without its ending
-UNIT = "rows"  # what is counted
+UNIT = "rows"  # what is counted, where nobody has said what rows stand for
+FACTS = {"publisher": "Published by", "contact": "Contact", "licence": "Licence", "citation": "Cite as"}
 
 
 class Source(Stated, Protocol):
@@ -31,6 +33,10 @@ class Source(Stated, Protocol):
     @property
     def domain(self) -> Domain:
         """The attributes."""
+
+    @property
+    def publication(self) -> Words | None:
+        """What readers are told beside the numbers."""
 
     @property
     def count_means(self) -> str:
@@ -89,7 +95,23 @@ class Publication:
     @property
     def title(self) -> str:
         """Of all tables together."""
-        return self.source.dataset or "Tables"
+        return " ".join((self.words.title or self.source.dataset or "Tables").split())
+
+    @cached_property
+    def words(self) -> Words:
+        """What the office says."""
+        return self.source.publication or Words()
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return self.words.counted or UNIT
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Who published it, on which terms, and how to cite it."""
+        told = {said: getattr(self.words, key) for key, said in FACTS.items()}
+        return tuple(f"{said}: {' '.join(text.split())}" for said, text in told.items() if text)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -99,7 +121,7 @@ class Publication:
     @cached_property
     def entries(self) -> tuple[tuple[str, str], ...]:
         """Name and title of each table."""
-        return tuple((name, title_of(names)) for names, name in zip(self.sets, self.names, strict=True))
+        return tuple((name, title_of(names, self.unit)) for names, name in zip(self.sets, self.names, strict=True))
 
     def sheets(self) -> Iterator[Sheet]:
         """The tables, one after the other."""
@@ -132,10 +154,10 @@ class Publication:
     def notes(self) -> tuple[str, ...]:
         """The footnotes of every table; the privacy statement comes first."""
         interval = f"{100 * self.confidence:.4g}% intervals take the noise into account, each cell on its own."
-        return (self.statement, *self.source.footnotes, interval)
+        return (self.statement, *self.source.footnotes, *self.facts, interval)
 
 
-def title_of(names: Sequence[str]) -> str:
+def title_of(names: Sequence[str], unit: str = UNIT) -> str:
     """A table in words.
 
     >>> [title_of(names) for names in [(), ("age",), ("age", "sex", "income")]]
@@ -143,7 +165,7 @@ def title_of(names: Sequence[str]) -> str:
     """
     *most, last = names or ("",)
     by = f"{', '.join(most)} and {last}" if most else last
-    return f"Number of {UNIT} by {by}" if names else f"Number of {UNIT}"
+    return f"Number of {unit} by {by}" if names else f"Number of {unit}"
 
 
 def file_names(tables: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from leastnoise.release.files.publication import UNIT, Publication, Sheet, identifiers, unique
+from leastnoise.release.files.publication import Publication, Sheet, identifiers, unique
 from leastnoise.release.frames import labels_of
 from leastnoise.release.statement import now
 from leastnoise.storage.files import put_file
@@ -33,7 +33,7 @@ OBSERVED, ESTIMATED, SUPPRESSED = "OBS_VALUE", "E", "Q"
 TOTAL, ALL = "TOTAL", "_T"  # the dimension of the table without attributes: a data structure has one or more
 STATUSES = {ESTIMATED: "Estimated value", SUPPRESSED: "Missing value; suppressed"}
 FIXED = {  # concepts beside the attributes of the data, and what they are
-    OBSERVED: "Number of rows",
+    OBSERVED: "Number",
     TOTAL: "Total",
     "OBS_STATUS": "Observation status",
     "UNIT_MEASURE": "Unit of measure",
@@ -97,7 +97,7 @@ class Structures:
             columns[TOTAL] = [ALL] * cells
         columns[OBSERVED] = sheet.frame["count"].to_numpy()
         columns["OBS_STATUS"] = np.where(sheet.frame["count"].isna(), SUPPRESSED, ESTIMATED)
-        columns["UNIT_MEASURE"] = [UNIT.upper()] * cells
+        columns["UNIT_MEASURE"] = [self.publication.unit.upper()] * cells
         columns |= {code: sheet.frame[name].to_numpy() for name, code in ATTRIBUTES.items() if name in sheet.frame}
         if self.publication.source.insecure:
             columns["INSECURE"] = ["true"] * cells

@@ -110,9 +110,8 @@ class Adjusted:
         if suppress_below is not None or suppress_cv is not None:
             contents, suppression = suppress(contents, suppress_below, suppress_cv)
         source = self.release
-        return AdjustedTables(
-            source.domain, source.privacy, source.insecure, source.dataset, contents, tuple(steps), suppression
-        )
+        known = (source.domain, source.privacy, source.insecure, source.dataset)
+        return AdjustedTables(*known, contents, tuple(steps), suppression, source.publication)
 
     def _contents(self, tables: Iterable[str | Sequence[str]] | None) -> dict[tuple[str, ...], Cells]:
         """The chosen tables and all their margins, small ones first."""

@@ -26,6 +26,7 @@ from leastnoise.release.postprocessing.prevalence import chance_of
 from leastnoise.release.statement import Privacy
 from leastnoise.storage.archive import Arrays
 from leastnoise.storage.records import Record, Saved, Text, read_folder, write_folder
+from leastnoise.workload.publication import Publication
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +74,7 @@ class Header(Head):
     tables: Annotated[list[list[str]], Field(min_length=1)]
     steps: list[StepRecord]
     suppression: Suppression | None
+    publication: Publication | None = None  # those of earlier versions have none
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +105,7 @@ class AdjustedTables:
     contents: dict[tuple[str, ...], Cells]
     steps: tuple[StepRecord, ...] = ()
     suppression: Suppression | None = None
+    publication: Publication | None = None  # what readers are told beside the numbers
 
     count_means = "adjusted for readers, which makes it biased (see the notes)"
 
@@ -168,6 +171,7 @@ class AdjustedTables:
             tables=[list(names) for names in self.contents],
             steps=list(self.steps),
             suppression=self.suppression,
+            publication=self.publication,
         )
         arrays = {
             f"table{k}_{kind}": np.asarray(array, dtype="<f8", order="C")
@@ -201,8 +205,8 @@ class AdjustedTables:
             contents[names] = Cells(*(_read(arrays.pop(f"table{k}_{kind}", None), shape, kind) for kind in KINDS))
         if arrays or len(contents) < len(header.tables):
             raise LeastnoiseError("its tables are not those it lists")
-        steps = tuple(header.steps)
-        return cls(domain, header.privacy, header.insecure, header.dataset, contents, steps, header.suppression)
+        steps, last = tuple(header.steps), (header.suppression, header.publication)
+        return cls(domain, header.privacy, header.insecure, header.dataset, contents, steps, *last)
 
 
 def _read(array: Any, shape: tuple[int, ...], kind: str) -> Array:

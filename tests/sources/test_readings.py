@@ -328,3 +328,45 @@ def test_long_lists_are_joined_in_postgresql(rng):
 def test_long_lists_are_joined_in_spark(rng):
     table = many(rng)
     check_many(spark.session().createDataFrame(table), table)
+
+
+# --- far away ---------------------------------------------------------------------------------------------------------
+
+FAR = [
+    datetime(2060, 7, 1, 22, 30, tzinfo=UTC),  # summer, after the last one that tables of time zones list
+    datetime(9999, 12, 31, 23, 30, tzinfo=UTC),  # no end: the year 10000 in Berlin
+    datetime(1, 1, 1, tzinfo=UTC),
+    datetime(2015, 3, 29, 1, 0, tzinfo=UTC),
+]
+FAR_HOURS = {"Europe/Berlin": [0, 0, 0, 3], "America/New_York": [18, 18, 19, 21]}
+
+
+@pytest.mark.parametrize("zone", FAR_HOURS)
+def test_moments_far_away_stop_no_run(zone, tmp_path):
+    domain = Domain.of(hour=dates(by="hour of day"), year=dates("2015-01-01", "2015-12-31", by="year"))
+    rules = {
+        name: Rules(column="at", outside=out, zone=zone)
+        for name, out in zip(domain.names, ("error", "clamp"), strict=True)
+    }
+    given: dict[str, object] = {"list": {"at": FAR}}
+    for unit in ("s", "us"):
+        given[unit] = pa.table({"at": pa.array(FAR, pa.timestamp(unit, "UTC"))})
+        given[f"{unit} in a file"] = tmp_path / f"{unit}.parquet"
+        parquet.write_table(given[unit], given[f"{unit} in a file"])
+    for name, data in given.items():
+        hours, years = source_of(data, domain, rules=rules).count([(0,), (1,)])
+        assert np.repeat(np.arange(24), hours).tolist() == sorted(FAR_HOURS[zone]), name
+        assert years.tolist() == [4]
+
+
+def test_moments_without_any_date_are_outside_and_nanoseconds_are_read(tmp_path):
+    domain = Domain.of(hour=dates(by="hour of day"))
+    rules = {"hour": Rules(column="at", outside="drop", zone="Europe/Berlin")}
+    for unit, whole in (("us", 10**6), ("ns", 10**9)):
+        ends = [2**63 - 1, 1 - 2**63, *([2**63 - 2] if unit == "us" else [])]
+        table = pa.table({"at": pa.array([3600 * whole, *ends]).cast(pa.timestamp(unit, "UTC"))})
+        parquet.write_table(table, tmp_path / "at.parquet")
+        for data in (table, tmp_path / "at.parquet"):
+            (hours,) = source_of(data, domain, rules=rules).count([(0,)])
+            assert np.flatnonzero(hours).tolist() == [2], unit
+            assert hours.sum() == 1

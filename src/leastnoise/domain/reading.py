@@ -7,7 +7,7 @@ one by one from a fixed list, spaces are a fixed list, and dates are taken apart
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -17,6 +17,8 @@ from leastnoise.domain.encoding import Scalar
 from leastnoise.errors import LeastnoiseError
 
 EPOCH = date(1970, 1, 1)
+FARTHEST = 9 * 10**12  # seconds from 1970: moments farther away have no date, as clocks of some zone would overflow
+_CYCLE = timedelta(days=146_097)  # 400 years, after which the calendar repeats
 SPACES = " \t\n\r\f\v"
 # Latin, Greek and Cyrillic capitals, each with its one small letter.
 CAPITALS = "".join(c for c in map(chr, range(0x41, 0x530)) if len(c.lower()) == 1 and c.lower() != c)
@@ -123,9 +125,7 @@ class Reading:
         if isinstance(item, np.datetime64):
             item = item.astype("datetime64[us]").item()
         if isinstance(item, datetime):
-            if item.tzinfo is not None:
-                item = item.astimezone(_zone(self.zone or "UTC"))
-            return days(item.date()), item.hour
+            return (days(item.date()), item.hour) if item.tzinfo is None else _on_clocks(item, self.zone or "UTC")
         if isinstance(item, date):
             return days(item), None
         return self._written(item) if isinstance(item, str) else None
@@ -140,6 +140,16 @@ class Reading:
             return days(date(parts["Y"], parts["m"], parts["d"])), parts.get("H")
         except ValueError:  # no such day
             return None
+
+
+def _on_clocks(moment: datetime, zone: str) -> tuple[int, int]:
+    """Day and hour in a zone; those of the first and the last day may lie outside of Python's calendar."""
+    try:
+        local, moved = moment.astimezone(_zone(zone)), timedelta()
+    except OverflowError:
+        moved = _CYCLE if moment.year > 5000 else -_CYCLE
+        local = (moment - moved).astimezone(_zone(zone))
+    return days(local.date()) + moved.days, local.hour
 
 
 def days(day: date) -> int:

@@ -36,7 +36,7 @@ _KINDS: dict[str, Kind] = {
     "BOOLEAN": "boolean",
     "DATE": "date",
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp"),
-    "TIMESTAMP WITH TIME ZONE": "instant",
+    **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), "instant"),
     '"NULL"': "nothing",
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 from sqlglot import exp
 
 from leastnoise.domain.periods import Timed
-from leastnoise.domain.reading import CAPITALS, SMALL, SPACES, Reading
+from leastnoise.domain.reading import CAPITALS, FARTHEST, SMALL, SPACES, Reading
 from leastnoise.sources.kinds import Kind
 
 Expression = Any  # the types within SQLGlot change between its versions
@@ -69,15 +69,25 @@ def number_of_parts(dialect: str, values: Timed, parts: dict[str, Expression]) -
 
 
 def number_of_time(dialect: str, values: Timed, reading: Reading, kind: Kind, raw: Expression) -> Expression:
-    """The number that a date or a time is looked up by; NULL for those that are not finite."""
+    """The number that a date or a time is looked up by; NULL for those that are not finite, or too far away."""
+    if kind == "instant" and dialect == "duckdb":
+        raw = _cast(raw, "timestamptz")  # there are finer ones
     time = _local(dialect, reading.zone or "UTC", raw) if kind == "instant" else raw
     if values.unit == "hour":
         number: Expression = _cast(exp.Extract(this=exp.var("HOUR"), expression=time.copy()), "int")
     else:
         number = _of_day(dialect, values, time.copy() if kind == "date" else _cast(time.copy(), "date"))
-    if dialect == "spark":
-        return number
-    return exp.Case(ifs=[exp.If(this=exp.Anonymous(this="ISFINITE", expressions=[raw.copy()]), true=number)])
+    known: list[Expression] = [] if dialect == "spark" else [exp.Anonymous(this="ISFINITE", expressions=[raw.copy()])]
+    known += [_near(dialect, raw)] if kind == "instant" else []
+    return exp.Case(ifs=[exp.If(this=exp.and_(*known), true=number)]) if known else number
+
+
+def _near(dialect: str, raw: Expression) -> Expression:
+    """Whether a moment has a date on the clocks of every zone."""
+    seconds: Expression = exp.Anonymous(this="UNIX_SECONDS", expressions=[raw.copy()])
+    if dialect != "spark":
+        seconds = exp.Extract(this=exp.var("EPOCH"), expression=raw.copy())
+    return exp.LTE(this=exp.Abs(this=seconds), expression=exp.Literal.number(FARTHEST))
 
 
 def _local(dialect: str, zone: str, raw: Expression) -> Expression:

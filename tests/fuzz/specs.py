@@ -92,6 +92,8 @@ def valid(rng: Random) -> dict[str, Any]:
     fields["privacy"] = rng.choice([{"epsilon": 1, "delta": 1e-9}, {"mu": 1}, {"rho": 0.5, "neighbours": "replace"}])
     more = {"objective": ["sum", "max", {"lr": 4}], "baseline": ["search", "uniform"], "method": ["plan", "adaptive",
     "auto"],
+            "publication": [{"title": "t", "contact": "a@b", "citation": "c"}, {"questions": ["sex = 'F'"]}],
+            "questions": [["mean(age)", {"ask": "count()", "by": ["sex"]}], ["median(ward) where sex = 'F'"]],
             "unit": [{"id": "person", "max_rows": 3}], "rows_about": [1000], "solver": ["optimal",
             "fixed"]}  # fmt: skip
     return fields | {key: rng.choice(result) for key, result in more.items() if rng.random() < 0.12}

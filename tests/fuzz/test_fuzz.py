@@ -13,9 +13,11 @@ from tests.fuzz.launcher import Launcher
 
 pytestmark = pytest.mark.long
 
-QUICK = {"specs": 400, "releases": 400, "pages": 100, "local": 2000, "data": 150, "files": 400}
-SLOW = {"specs": 150_000, "releases": 100_000, "pages": 50_000, "local": 550_000, "data": 75_000, "files": 75_000}
-BATCH = {"specs": 7_500, "releases": 10_000, "pages": 2_500, "local": 55_000, "data": 2_500, "files": 7_500}
+QUICK = {"specs": 400, "releases": 400, "pages": 100, "local": 2000, "data": 150, "files": 400, "questions": 300}
+SLOW = {"specs": 150_000, "releases": 100_000, "pages": 50_000, "local": 500_000, "data": 75_000, "files": 75_000}
+SLOW["questions"] = 50_000
+BATCH = {"specs": 7_500, "releases": 10_000, "pages": 2_500, "local": 50_000, "data": 2_500, "files": 7_500}
+BATCH["questions"] = 2_500
 BATCHES = [(kind, first) for kind in SLOW for first in range(0, SLOW[kind], BATCH[kind])]
 
 Note = Callable[[str, object], None]

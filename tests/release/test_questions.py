@@ -243,3 +243,11 @@ def test_fails_only_with_a_message_in_one_line(text):
         message = str(error)
     assert "\n" not in message
     assert isinstance(is_plain(text), bool)
+
+
+@pytest.mark.parametrize("opening", ["(", "mean(", "difference(", "percent("])
+def test_statistics_inside_each_other_are_refused_in_one_line(opening):
+    domain = ln.Domain.of(age=range(3))
+    with pytest.raises(LeastnoiseError) as caught:
+        read_question(domain, opening * 5_000 + "mean(age)")
+    assert "\n" not in str(caught.value)

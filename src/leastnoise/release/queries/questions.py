@@ -138,11 +138,16 @@ class _Questions(Parser):
     def _side(self) -> tuple[Question, bool]:
         token = self._ahead()
         if self._called(OTHERS):
-            return self._statistic(), False
+            self._deeper(token)
+            question = self._statistic()
+            self.depth -= 1
+            return question, False
         if token.text == "(" and self._holds_a_statistic():
+            self._deeper(token)
             self._need("(")
             question = self._question()
             self._need(")")
+            self.depth -= 1
             return question, False
         if self._ahead(1).kind == "end" and self._take("*"):
             return counted(LinearQuery.total(self.domain)), True

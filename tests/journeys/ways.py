@@ -63,10 +63,6 @@ JOURNEYS = (
         edits=(
             Edit(f"values: [{REGIONS}]", "labels: regions.csv"),
             Edit("values: [1, 2]}", "values: {1: Male, 2: Female}}"),
-            Edit(
-                "values: [-9, 1, 2, 3, 4, 5]",
-                "values: [1, 2, 3, 4, 5], ordered: true, missing_values: [-9], missing: unknown",
-            ),
         ),
         questions=(
             "Region = 'London' and Sex = 'Female'",

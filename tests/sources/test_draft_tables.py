@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from leastnoise.sources.check import check
@@ -90,6 +92,9 @@ def earnings(m):
     columns = [
         ("A_SEX", m.pick(1, 2)), ("PRDTRACE", m.whole(1, 27)), ("A_HGA", m.whole(31, 47)), ("PTOTVAL", m.money(2.5)),
         ("A_ERNLWT", np.round(m.rng.random(N) * 9000, 2).tolist()), ("HRSWK", m.pick(-1, 0, 20, 40, 99)),
+        ("EDUC", m.pick(*range(2, 130, 8), 125)), ("INCWAGE", m.gaps(m.whole(0, 500_000), 99_999_999, 0.3)),
+        ("HOURWAGE", m.gaps(np.round(m.rng.gamma(5, 4, N), 2).tolist(), -1, 0.8)), ("ONES", m.gaps(m.whole(1, 31), -8)),
+        ("UHRS", m.pick(20, 40, 997, 999)), ("AGE", m.whole(18, 100)), ("TEMP", m.whole(-9, 30)),
     ]  # fmt: skip
     return write("cps.csv", columns)
 
@@ -144,7 +149,10 @@ def test_drafts_pass_the_check_as_they_are(name, rng):
 
 
 WORDS = {
-    "bank": ["age: * {range: [18, 94]}", "file: {delimiter: semicolon}"],
+    "bank": [
+        "age: * {range: [18, 94]}", "pdays: * {range: [0, 26], missing_values: [999], missing: unknown}",
+        "file: {delimiter: semicolon}",
+    ],
     "police": [
         "# id: left out, nearly every row has another number",
         "date: * {dates: {from: 2015-01-01, to: 2022-12-31, by: month}}",
@@ -153,14 +161,23 @@ WORDS = {
     "force": [
         "occurred: * {dates: {from: 2015-01-01", 'by: month}, format: "%m/%d/%Y", missing: unknown}',
         'race: * {values: [black, white], trim: true, fold: true, missing_values: ["NULL"], missing: unknown}',
-        "minutes: * {range: [0, 79], missing: unknown, missing_values: [NA]}", "# unit: {id: officer_id, max_rows: 3}",
+        "minutes: * {range: [0, 79], missing_values: [NA], missing: unknown}", "# unit: {id: officer_id, max_rows: 3}",
     ],
-    "earnings": ["A_SEX: * {values: [1, 2]}", "outside: clamp}"],
+    "earnings": [
+        "A_SEX: * {values: [1, 2]}", "outside: clamp}", "EDUC: * {values: [2, 10, 18,", "AGE: * {range: [18, 99]}",
+        "INCWAGE: * {bins: {low: 0, high: 500000, count: 10}, missing_values: [99999999], missing: unknown}",
+        "HOURWAGE: * {bins: {low: 0,", "missing_values: [-1], missing: unknown} # from the data: keep only if public",
+        "ONES: * {range: [1, 30], missing_values: [-8], missing: unknown}", "TEMP: * {range: [-9, 29]}",
+        "UHRS: * {values: [20, 40], missing_values: [997, 999], missing: unknown}",
+    ],
     "purchases": [
         'format: "%Y%m%d"}', "# unit: {id: user_id, max_rows: 3}", "delimiter: whitespace, names: [user_id, date",
     ],
     "compas": ["decile_score_2: * {values: [1, 2", "# violent_recid: left out, it is empty", 'missing_values: ["N/A"]'],
-    "census": ["Region: * {values: [E12000001, E12000002, W92000004]}", "Hours: * {values: [-9, 1, 2]}"],
+    "census": [
+        "Region: * {values: [E12000001, E12000002, W92000004]}",
+        "Hours: * {values: [1, 2], missing_values: [-9], missing: unknown}",
+    ],
     "office": ['file: {delimiter: semicolon, encoding: windows-1252, decimal: ","}', "height: {bins"],
 }  # fmt: skip
 
@@ -183,6 +200,30 @@ def test_columns_are_looked_at_together(rng, monkeypatch):
     monkeypatch.setattr(DuckDB, "run", lambda self, sql: queries.append(sql) or run(self, sql))
     draft("wide.csv", look=True)
     assert len(queries) <= 16
+
+
+def test_moments_get_a_zone_and_the_remark_that_it_is_to_be_chosen():
+    days = pa.array([0, 86400 * 364], pa.timestamp("s", "America/New_York"))
+    pq.write_table(pa.table({"at": days}), "moments.parquet")
+    text = draft("moments.parquet", look=True).text
+    spec = parse_spec(text)
+    assert check("moments.parquet", spec.workload.domain, rules=spec.rules).problems == []
+    assert "{dates: {from: 1970-01-01, to: 1970-12-31, by: month}, zone: UTC}" in text
+    assert "zone: the place whose calendar counts" in text
+
+
+def test_the_unit_is_rather_a_person_than_a_thing():
+    write("x.csv", [(name, [*range(100)] * 3) for name in ("incident_num", "subject_id")] + [("a", [1, 2, 3] * 100)])
+    assert "# unit: {id: subject_id, max_rows: 3}" in draft("x.csv", look=True).text
+
+
+def test_a_file_that_is_read_as_one_column_of_no_use_says_how_to_go_on(capsys):
+    Path("x.txt").write_text("".join(f" {k:05d} 19970101  1  11.77\n" for k in range(60)))
+    code, out, err = call(capsys, "init", "x.txt", "--look")
+    assert (code, out) == (2, "")
+    assert "the data has one column, which is no attribute" in err
+    assert "FILE?delimiter=whitespace&names=person,day,amount" in err
+    assert "1997" not in err  # its name is a row
 
 
 def test_samples_leave_room_for_what_they_missed(rng, capsys):

@@ -19,6 +19,7 @@ from leastnoise.sources.sql import Field
 FROM_DATA = "# from the data: keep only if public"
 FILL_IN = "# FILL IN"
 FEW = 12  # different whole numbers that are rather codes than a range
+SPARSE = 4  # times as many numbers lie between them, of those that are codes
 MOST_WHOLE = 200  # whole numbers that are kept apart
 LARGEST = 2.0**53  # beyond which floats skip whole numbers
 BINS = 20  # about so many
@@ -41,11 +42,14 @@ TAIL = """
 privacy: {{epsilon: 1, delta: 1e-9}}
 """
 MARKS = frozenset("NA N/A n/a na NULL null None none NaN nan ? - -- . #N/A".split())  # of missing values
+PLACE = "; zone: the place whose calendar counts, such as Europe/Berlin"
 PERSON = "where a person may have several rows: the column with their id"
 FOUND = "its values repeat, as those of people with several rows do; if so, say so here"
 ID = re.compile(
-    r"(.*[^a-z])?(id|ids|nr|no|number|key|code|uid|guid|person|user|customer|patient|client)", re.IGNORECASE
+    r"(.*[^a-z])?(id|ids|nr|no|num|number|serial|key|code|uid|guid|person|user|customer|patient|client)", re.IGNORECASE
 )
+
+PEOPLE = re.compile("person|people|user|customer|patient|client|subject|member|officer|employee|student", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -121,17 +125,34 @@ def _written(
 ) -> Draft:
     """The spec; `entries` has what to write for each column, or None, and a remark."""
     kept = [name for name, (values, _) in entries.items() if values is not None]
+    if not kept:
+        raise LeastnoiseError(_nothing(len(entries)))
     width = max((len(_scalar(name)) for name in kept), default=0) + 1
     lines = [HEAD[look] + "attributes:"]
     for name, (values, remark) in entries.items():
         key = f"{_scalar(name)}:"
         lines.append(f"  # {key} left out, {remark}" if values is None else f"  {key:{width}} {{{values}}}  {remark}")
-    ways = "[1, 2]" if len(kept) > 1 else "1"
-    lines += ["", "workload:", f"  - {{queries: hybrid, ways: {ways}}}  # every table of up to two attributes"]
-    person = {"id": _scalar(ids[0]), "whose": FOUND} if ids else {"id": "person", "whose": PERSON}
+    ways, up_to = ("[1, 2]", "up to two attributes") if len(kept) > 1 else ("1", "one attribute")
+    lines += ["", "workload:", f"  - {{queries: hybrid, ways: {ways}}}  # every table of {up_to}"]
+    person = {"id": _scalar(min(ids, key=_is_thing)), "whose": FOUND} if ids else {"id": "person", "whose": PERSON}
     tail = TAIL.format(file=_file(getattr(engine, "files", None), bool(comma)), **person)
     text = "\n".join(line.rstrip() for line in lines) + "\n" + tail
     return Draft(text, kept, [name for name in entries if name not in kept])
+
+
+def _is_thing(name: str) -> bool:
+    """Whether a column with repeated ids rather has those of things than of people."""
+    return not PEOPLE.search(name)
+
+
+def _nothing(columns: int) -> str:
+    """Why no column can become an attribute; their names may be data, where a file has no line of names."""
+    if columns == 1:
+        return (
+            "the data has one column, which is no attribute; where the file has more, say how it is written, such as "
+            "FILE?delimiter=whitespace&names=person,day,amount"
+        )
+    return f"none of the {columns:,} columns can be an attribute as they are; write the spec by hand"
 
 
 def _open(field: Field) -> tuple[str | None, str]:
@@ -175,7 +196,7 @@ def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, 
     if not profile.count:
         return None, "it is empty"
     if profile.dates is not None:
-        return _dated(profile, sampled)
+        return _dated(profile, sampled, field.kind == "instant")
     if field.kind in TIMES:
         return _open(field)
     if profile.numeric:
@@ -183,23 +204,22 @@ def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, 
     return _texts(profile, sampled)
 
 
-def _dated(profile: Profile, sampled: bool) -> tuple[str | None, str]:
+def _dated(profile: Profile, sampled: bool, moments: bool) -> tuple[str | None, str]:
     """Whole years around the dates, by month."""
     first, last = profile.years
-    form = f', format: "{profile.dates}"' if profile.dates else ""
+    form = f', format: "{profile.dates}"' if profile.dates else ", zone: UTC" if moments else ""
     values = f"dates: {{from: {first}-01-01, to: {last}-12-31, by: month}}{form}"
-    return _ruled(values, profile, "outside: drop" if sampled else ""), FROM_DATA
+    return _ruled(values, profile, "outside: drop" if sampled else ""), FROM_DATA + (PLACE if moments else "")
 
 
 def _texts(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     if profile.values is not None:
         return _listed(profile, profile.values, sampled)
     if profile.others and set(profile.others) <= MARKS:
-        values, remark = _numbers(profile, sampled)
-        return None if values is None else _ruled(values, profile, _marked(profile.others)), remark
+        return _numbers(profile, sampled)
     if profile.unique:
         return None, "nearly every row has another value; is it a name or an id?"
-    return None, f"it has more than {MOST_VALUES} values; is it a name or an id?"
+    return None, f"it has more than {MOST_VALUES} values; if they are codes, list them in a file: {{labels: codes.csv}}"
 
 
 def _listed(profile: Profile, values: Sequence[str], sampled: bool) -> tuple[str | None, str]:
@@ -216,27 +236,25 @@ def _listed(profile: Profile, values: Sequence[str], sampled: bool) -> tuple[str
     more = ["other"] if sampled and "other" not in known else []
     listed = ", ".join([*(known if profile.numeric else map(_scalar, known)), *more])
     rules = ["trim: true"] * trim + ["fold: true"] * fold
-    rules += ["outside: other"] * sampled + ([_marked(marks)] if marks else [])
-    return _ruled(f"values: [{listed}]", profile, ", ".join(rules), bool(marks)), FROM_DATA
+    rules += ["outside: other"] * sampled
+    return _ruled(f"values: [{listed}]", profile, ", ".join(rules), marks), FROM_DATA
 
 
-def _marked(marks: Sequence[str]) -> str:
-    return f"missing_values: [{', '.join(map(_scalar, sorted({mark.strip() for mark in marks})))}]"
-
-
-def _ruled(values: str | None, profile: Profile, outside: str, marked: bool = False) -> str | None:
+def _ruled(values: str | None, profile: Profile, rules: str, marks: Sequence[str] = ()) -> str | None:
+    """With what becomes of missing values, where there are some."""
     if values is None:
         return None
-    gaps = profile.missing or marked or profile.others
-    missing = "missing: unknown" if gaps and "missing: unknown" not in values else ""
-    return ", ".join(part for part in (values, outside, missing) if part)
+    texts = map(_scalar, sorted({mark.strip() for mark in (*marks, *(profile.others or ()))}))
+    marked = [*texts, *(str(int(mark)) for mark in profile.marks)]
+    missing = [f"missing_values: [{', '.join(marked)}]"] * bool(marked)
+    missing += ["missing: unknown"] * bool(profile.missing or marked)
+    return ", ".join(part for part in (values, rules, *missing) if part)
 
 
 def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     low, high, outside = profile.low, profile.high, "outside: clamp" if sampled else ""
     large = max(-low, high) >= LARGEST
-    few = profile.values is not None and len(profile.values) <= FEW and profile.count >= 3 * len(profile.values)
-    if profile.whole and profile.numeric and few and not large:
+    if profile.whole and profile.numeric and _like_codes(profile) and not large:
         whole = sorted({int(float(value.replace(",", "."))) for value in profile.values or ()})
         return _listed(profile, [str(value) for value in whole], sampled)
     if profile.whole and high - low < MOST_WHOLE and not large:
@@ -249,6 +267,13 @@ def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     if results is None:
         return None, "its numbers are very large or very close to each other; write bins for it"
     return _ruled(_bins(*results), profile, outside), FROM_DATA
+
+
+def _like_codes(profile: Profile) -> bool:
+    """Whether whole numbers are few, or far from each other as codes are, and each of them frequent."""
+    listed = len(profile.values or ())
+    few = listed <= FEW or profile.high - profile.low >= SPARSE * listed
+    return profile.values is not None and few and profile.count >= 3 * listed
 
 
 def _nice(low: float, high: float) -> tuple[str, str, int] | None:

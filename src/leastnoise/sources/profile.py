@@ -1,7 +1,7 @@
 """What is in the columns of a table, all of them in a few passes: for drafts, never for releases."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -12,6 +12,10 @@ from leastnoise.sources.sql import Field
 
 MOST_VALUES = 50  # of a text that may be listed; with more it is rather a name or an id
 _TOGETHER = 64  # columns in one query
+_NEGATIVE = [-1, *(-int(digit * k) for digit in "789" for k in range(1, 6))]  # -9, -99, ...: marks below all numbers
+_POSITIVE = [10**k - d for k in range(2, 9) for d in (1, 2, 3)]  # 97, 98, 99, 997, ...: marks far above all numbers
+_APART = 3.0  # times as large as the largest number is far above
+_OFTEN = 0.005  # of all rows have a mark, or it is none
 
 
 @dataclass
@@ -34,6 +38,7 @@ class Profile:
     others: list[str] | None = None  # values that are no numbers, where most are
     dates: str | None = None  # how dates are written, "" for the usual way
     years: tuple[int, int] = (0, 0)  # the first and the last
+    marks: list[float] = field(default_factory=list)  # numbers such as -9 and 999 that rather stand for missing values
 
     @property
     def missing(self) -> int:
@@ -90,6 +95,7 @@ def profiles(engine: Engine, fields: Mapping[str, Field], rows: str) -> dict[str
     _fill(engine, rows, [c for c in many if c.profile.numbers], _ENDS)
     _fill(engine, rows, [c for c in many if _mostly_numbers(c.profile)], _OTHERS)
     _fill(engine, rows, [c for c in many if not c.profile.numeric and c.field.kind == "written"], _COMMAS)
+    _fill(engine, rows, [c for c in columns if _may_be_marked(c.profile)], _MARKED)
     for form in _FORMS:
         _fill(engine, rows, [c for c in columns if _may_be_dates(c, form)], _dated(form))
     return {column.name: column.profile for column in columns}
@@ -136,6 +142,39 @@ def _mostly_numbers(profile: Profile) -> bool:
     return profile.count > profile.numbers >= 0.5 * profile.count and not profile.codes
 
 
+def _may_be_marked(profile: Profile) -> bool:
+    return profile.low in _NEGATIVE or profile.high in _POSITIVE
+
+
+def _unmarked(column: _Column) -> str:
+    """The marks of a column, and of its other numbers the ends, those of all but the outermost, and how many."""
+    x, marks = f"x{column.place}", ", ".join(map(str, _NEGATIVE + _POSITIVE))
+    others = f"FILTER (WHERE {x} NOT IN ({marks}))"
+    ends = f"COALESCE(MIN({x}) {others}, 0), COALESCE(MAX({x}) {others}, 0), COUNT({x}) {others}"
+    found = f"COALESCE(LIST(DISTINCT {x}) FILTER (WHERE {x} IN ({marks})), LIST_VALUE())"
+    return f"LIST_CONCAT(LIST_CONCAT(LIST_VALUE({ends}), APPROX_QUANTILE({x}, [0.01, 0.99]) {others}), {found})"
+
+
+def _keep_marks(profile: Profile, found: Any) -> None:
+    numbers = [] if found is None else list(map(float, found))
+    if len(numbers) < 6 or not numbers[2]:  # no marks, or nothing else
+        return
+    low, high, count, first, last, *marks = numbers
+    below = sorted(mark for mark in marks if mark < 0 <= low)
+    above = sorted(mark for mark in marks if mark > _APART * max(high, 1.0))
+    if profile.numbers - count >= _OFTEN * profile.numbers and (below or above):
+        profile.marks = below + above
+        profile.low = low if below else profile.low
+        profile.high = max([high, *(mark for mark in marks if mark not in above)])
+        profile.ends = (first, last) if profile.ends else None
+        listed = profile.values or []
+        profile.values = [v for v in listed if _number(v) not in profile.marks] if profile.values else None
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
 def _keep_others(profile: Profile, values: Any) -> None:
     profile.others = [] if values is None else sorted(map(str, values))
 
@@ -160,6 +199,7 @@ def _dated(form: str) -> list[Query]:
     def query(column: _Column) -> str:
         text = f"t{column.place}"
         day = f"TRY_STRPTIME({text}, '{form}')" if form else f"TRY_CAST({text} AS TIMESTAMP)"
+        day = f"(r{column.place} AT TIME ZONE 'UTC')" if column.field.kind == "instant" else day
         ends = (
             f"COALESCE(YEAR(MIN({day})), 0)",
             f"COALESCE(YEAR(MAX({day})), 0)",
@@ -183,6 +223,7 @@ def _commas(column: _Column) -> str:
 _VALUES: list[Query] = [(lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE t{c.place} IS NOT NULL)", _keep_values)]
 _ENDS: list[Query] = [(lambda c: f"APPROX_QUANTILE(x{c.place}, [0.01, 0.99])", _keep_ends)]
 _COMMAS: list[Query] = [(_commas, _set("commas", int))]
+_MARKED: list[Query] = [(_unmarked, _keep_marks)]
 _OTHERS: list[Query] = [
     (lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE x{c.place} IS NULL AND t{c.place} IS NOT NULL)", _keep_others)
 ]

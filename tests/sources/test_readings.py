@@ -19,6 +19,14 @@ from tests.sources.registry import MARKS, postgres_table
 FIRST, LAST = date(1969, 12, 15), date(1972, 3, 10)
 TEXTS = ["1970-01-31", "1971-02-29", "1972-02-29", "1970-01-31 23:59", "1971-06-30T05:07:09.5", "1970-1-31", "", "no"]
 TEXTS += ["1970-01-31\n", "1970-01-31 24:00", "1970-13-01", "0000-01-01", "1969-12-14", "1972-03-11", "1970-06-31"]
+HALVES, ZONES = "%m/%d/%Y %I:%M:%S %p %z", (" +0000", " -05:00", " Z")
+CLOCKS = [  # none of them a time
+    "01/31/1970 13:00:00 PM +0000",
+    "01/31/1970 00:10:00 AM +0000",
+    "01/31/1970 10:00:00 XM +0000",
+    "01/31/1970 10:00:00 AM",
+    "02/30/1970 10:00:00 AM +0000",
+]
 SLASHES = [
     "31/1/1970",
     "29/02/1971",
@@ -57,6 +65,8 @@ DOMAIN = Domain.of(
     local=dates(FIRST, LAST, by="year"),
     local_hour=dates(by="hour of day"),
     slashed=dates(FIRST, LAST, by="month"),
+    clock=dates(by="hour of day"),
+    clock_day=dates(FIRST, LAST),
     colour=or_unknown(["red", "GRÜN", "ωμέγα", "ЖДАТЬ", "straße"]),
     pay=or_unknown(bins(-100, 100, count=4)),
 )
@@ -70,6 +80,8 @@ RULES = {
     "local": Rules(column="moment", outside="drop", missing="drop", zone="Europe/Berlin"),
     "local_hour": Rules(column="moment", missing="drop", zone="Europe/Berlin"),
     "slashed": Rules(column="slashes", outside="drop", missing="drop", format="%d/%m/%Y"),
+    "clock": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
+    "clock_day": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "colour": Rules(outside="drop", missing="unknown", trim=True, fold=True, missing_values=["NA"]),
     "pay": Rules(outside="drop", missing="unknown", missing_values=[-99, 7]),
 }
@@ -92,6 +104,7 @@ def rows(rng: np.random.Generator, size: int = 400) -> pa.Table:
             "time": pick(times, pa.timestamp("us")),
             "moment": pick(moments, pa.timestamp("us", "UTC")),
             "slashes": pick(SLASHES, pa.string()),
+            "halves": pick(CLOCKS + [f"{t:{HALVES[:-3]}}{zone}" for t in times for zone in ZONES], pa.string()),
             "colour": pick(COLOURS, pa.string()),
             "pay": pick([-100.0, -99.0, 0.0, 7.0, 99.5, 100.0, 101.0], pa.float64()),
         }
@@ -134,6 +147,10 @@ def plain(name: str, value: object) -> str | int | None:
             text = None if value is None else value.strip(" \t\n\r\f\v").lower()
             known = {"red": "red", "grün": "GRÜN", "ωμέγα": "ωμέγα", "ждать": "ЖДАТЬ", "straße": "straße"}
             return "unknown" if text in (None, "na") else known.get(text)
+        case "clock" | "clock_day":
+            time = None if value is None or value in CLOCKS else datetime.strptime(value, HALVES)
+            day = None if time is None else in_days(time.date(), date.isoformat, "drop")
+            return day if name == "clock_day" else None if time is None else time.hour
         case "pay":
             shown = ["[-100, -50)", "[-50, 0)", "[0, 50)", "[50, 100]"]
             outside = value is not None and abs(value) > 100
@@ -249,7 +266,9 @@ def test_columns_that_cannot_match_are_refused_before_they_are_read(table, tmp_p
 @pytest.mark.parametrize(
     ("spec", "rules", "line"),
     [
-        (dates(FIRST, LAST), {"format": "%d/%m/%y"}, "'%y' in a format is not read; use %Y, %m, %d, %H, %M and %S"),
+        (dates(FIRST, LAST), {"format": "%d/%m/%y"}, "'%y' in a format is not read; use %Y, %m, %d, %H, %I,"),
+        (dates(FIRST, LAST), {"format": "%m/%d/%Y %I:%M"}, "needs either %H, or %I with %p; write for example"),
+        (dates(FIRST, LAST), {"format": "%m/%d/%Y %H:%M %p"}, "needs either %H, or %I with %p; write for example"),
         (dates(FIRST, LAST), {"format": "%m/%Y"}, "the format '%m/%Y' needs %Y, %m and %d, each once"),
         (dates(FIRST, LAST), {"format": "%d(%m)%Y"}, "'(' in a format is not read"),
         (

@@ -39,10 +39,14 @@ _DIRECTIVES = {
     "m": "0[1-9]|1[0-2]",
     "d": "0[1-9]|[12][0-9]|3[01]",
     "H": "[01][0-9]|2[0-3]",
+    "I": "0[1-9]|1[0-2]",
     "M": "[0-5][0-9]",
     "S": "[0-5][0-9]",
+    "p": "[AaPp][Mm]",
+    "z": "[+-][0-9]{2}:?[0-9]{2}|Z",  # as written: it moves nothing
 }
-_ONE_DIGIT = {"m": "[1-9]", "d": "[1-9]", "H": "[0-9]"}
+_ONE_DIGIT = {"m": "[1-9]", "d": "[1-9]", "H": "[0-9]", "I": "[1-9]"}
+_KEPT = "YmdHIp"  # parts of which numbers are made
 _LITERALS = re.compile(r"[A-Za-z /.,:_-]")
 
 
@@ -108,17 +112,22 @@ class Reading:
         return _ISO if self.format is None else tuple(_directives(self.format))
 
     def pattern(self, captured: str) -> str:
-        """A regular expression for whole texts that captures these parts: Y, m, d, H."""
+        """A regular expression for whole texts that captures these parts: Y, m, d, H, I, p."""
         return "".join(_group(letter, piece, letter in captured) for letter, piece in self._pieces)
 
     @cached_property
     def _matcher(self) -> tuple[re.Pattern[str], list[str]]:
-        return re.compile(self.pattern("YmdH")), [letter for letter, _ in self._pieces if letter and letter in "YmdH"]
+        return re.compile(self.pattern(_KEPT)), [letter for letter, _ in self._pieces if letter and letter in _KEPT]
 
     @property
     def has_hours(self) -> bool:
         """Whether the texts may have a time."""
-        return any(letter == "H" for letter, _ in self._pieces)
+        return self.has_halves or any(letter == "H" for letter, _ in self._pieces)
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether hours are counted from 1 to 12, with AM and PM."""
+        return any(letter == "I" for letter, _ in self._pieces)
 
     def moment(self, item: object) -> tuple[int, int | None] | None:
         """Days since 1970 and the hour, of a date, a time or a text; None where there is none."""
@@ -135,7 +144,11 @@ class Reading:
         match = matcher.fullmatch(text)
         if match is None:
             return None
-        parts = {letter: int(part) for letter, part in zip(letters, match.groups(), strict=True) if part is not None}
+        found = {letter: part for letter, part in zip(letters, match.groups(), strict=True) if part is not None}
+        half = found.pop("p", "")
+        parts = {letter: int(part) for letter, part in found.items()}
+        if "I" in parts:  # 12 AM is the first hour
+            parts["H"] = parts["I"] % 12 + 12 * (half[0] in "Pp")
         try:
             return days(date(parts["Y"], parts["m"], parts["d"])), parts.get("H")
         except ValueError:  # no such day
@@ -177,11 +190,15 @@ def _directives(text: str) -> Iterable[tuple[str, str]]:
     parts = re.findall(r"%.|[^%]|%$", text, re.DOTALL)
     letters = [part[1:] for part in parts if part[0] == "%"]
     if odd := [part for part in parts if part[0] == "%" and part[1:] not in _DIRECTIVES]:
-        raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use %Y, %m, %d, %H, %M and %S")
+        raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use %Y, %m, %d, %H, %I, %M, %S, %p and %z")
     if odd := [part for part in parts if part[0] != "%" and not _LITERALS.fullmatch(part)]:
         raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use letters, spaces and / . , : _ - between parts")
     if sorted(letter for letter in letters if letter in "Ymd") != ["Y", "d", "m"] or len(set(letters)) < len(letters):
         raise LeastnoiseError(f"the format {text!r} needs %Y, %m and %d, each once; write for example '%d/%m/%Y'")
+    if ("I" in letters) != ("p" in letters) or {"H", "I"} <= set(letters):
+        raise LeastnoiseError(
+            f"the format {text!r} needs either %H, or %I with %p; write for example '%d/%m/%Y %I:%M %p'"
+        )
     for k, part in enumerate(parts):
         if part[0] != "%":
             yield "", f"[{part}]"

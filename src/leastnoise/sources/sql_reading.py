@@ -31,16 +31,25 @@ def literal(dialect: str, text: str) -> Expression:
 
 def date_parts(dialect: str, reading: Reading, text: Expression) -> dict[str, Expression]:
     """Year, month, day and hour of a text as whole numbers, NULL where it is no date or has none."""
-    letters = PARTS if reading.has_hours else {k: v for k, v in PARTS.items() if k != "H"}
-    return {name: _part(dialect, reading.pattern(letter), text.copy()) for letter, name in letters.items()}
+    letters = [letter for letter in PARTS if letter != "H" or (reading.has_hours and not reading.has_halves)]
+    parts = {PARTS[k]: _cast(_part(dialect, reading.pattern(k), text.copy()), "int") for k in letters}
+    return parts | ({"h": _hour(dialect, reading, text)} if reading.has_halves else {})
+
+
+def _hour(dialect: str, reading: Reading, text: Expression) -> Expression:
+    """The hour from 0 to 23 of a text with AM or PM."""
+    hour, half = (_part(dialect, reading.pattern(letter), text.copy()) for letter in "Ip")
+    late = exp.Case(ifs=[exp.If(this=exp.Upper(this=half).eq("PM"), true=exp.Literal.number(12))])
+    late.set("default", exp.Literal.number(0))
+    return exp.Add(this=_mod(_cast(hour, "int"), 12), expression=late)
 
 
 def _part(dialect: str, pattern: str, text: Expression) -> Expression:
     whole = literal(dialect, f"^{pattern}{_END[dialect]}")
     if dialect == "postgres":  # the first part in parentheses; others capture nothing
-        return _cast(exp.Anonymous(this="SUBSTRING", expressions=[text, whole]), "int")
+        return exp.Anonymous(this="SUBSTRING", expressions=[text, whole])
     found = exp.Anonymous(this="REGEXP_EXTRACT", expressions=[text, whole, exp.Literal.number(1)])
-    return _cast(exp.Anonymous(this="NULLIF", expressions=[found, exp.Literal.string("")]), "int")
+    return exp.Anonymous(this="NULLIF", expressions=[found, exp.Literal.string("")])
 
 
 def number_of_parts(dialect: str, values: Timed, parts: dict[str, Expression]) -> Expression:

@@ -82,7 +82,8 @@ def force(m):
         ("occurred", [f"{day} {hour:02d}:15:00" for day, hour in zip(m.days, m.whole(0, 24), strict=True)]),
         ("reported", m.gaps([f"{d[5:7]}/{d[8:]}/{d[:4]}" for d in m.days])),
         ("race", m.pick("White ", "white", "Black", "NULL")), ("minutes", m.gaps(m.whole(0, 80), "NA")),
-        ("officer_id", m.whole(0, 300)),
+        ("officer_id", m.whole(0, 300)), ("stopped", [f"{d[5:7]}/{d[8:]}/{d[:4]} 12:05:00 AM +0000" for d in m.days]),
+        ("sent", [f"{day}T23:59:59Z" for day in m.days]),
     ]  # fmt: skip
     return write("force.csv", columns)
 
@@ -162,6 +163,7 @@ WORDS = {
         "occurred: * {dates: {from: 2015-01-01", 'by: month}, format: "%m/%d/%Y", missing: unknown}',
         'race: * {values: [black, white], trim: true, fold: true, missing_values: ["NULL"], missing: unknown}',
         "minutes: * {range: [0, 79], missing_values: [NA], missing: unknown}", "# unit: {id: officer_id, max_rows: 3}",
+        'by: month}, format: "%m/%d/%Y %I:%M:%S %p %z"}', 'format: "%Y-%m-%dT%H:%M:%S%z"}',
     ],
     "earnings": [
         "A_SEX: * {values: [1, 2]}", "outside: clamp}", "EDUC: * {values: [2, 10, 18,", "AGE: * {range: [18, 99]}",

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from leastnoise.domain.reading import Reading
 from leastnoise.sources.engine import Engine
 from leastnoise.sources.kinds import NUMBERS, TIMES
 from leastnoise.sources.sql import Field
@@ -36,6 +37,7 @@ class Profile:
     values: list[str] | None = None
     ends: tuple[float, float] | None = None  # of all but the outermost hundredth of the numbers
     others: list[str] | None = None  # values that are no numbers, where most are
+    text: str = ""  # the first, where the column may have dates as texts
     dates: str | None = None  # how dates are written, "" for the usual way
     years: tuple[int, int] = (0, 0)  # the first and the last
     marks: list[float] = field(default_factory=list)  # numbers such as -9 and 999 that rather stand for missing values
@@ -96,7 +98,8 @@ def profiles(engine: Engine, fields: Mapping[str, Field], rows: str) -> dict[str
     _fill(engine, rows, [c for c in many if _mostly_numbers(c.profile)], _OTHERS)
     _fill(engine, rows, [c for c in many if not c.profile.numeric and c.field.kind == "written"], _COMMAS)
     _fill(engine, rows, [c for c in columns if _may_be_marked(c.profile)], _MARKED)
-    for form in _FORMS:
+    _fill(engine, rows, [c for c in columns if _may_be_dated_text(c)], _FIRST_TEXT)
+    for form in (*_FORMS, *_TIMED):
         _fill(engine, rows, [c for c in columns if _may_be_dates(c, form)], _dated(form))
     return {column.name: column.profile for column in columns}
 
@@ -186,11 +189,15 @@ def _may_be_dates(column: _Column, form: str) -> bool:
         return False
     if form == "%Y%m%d":
         return profile.numeric and profile.whole and 1e7 <= profile.low <= profile.high < 1e8
-    return not profile.numbers and (profile.values is None or _dated_text(profile.values[0]))
+    if kind in TIMES:
+        return form == ""
+    return bool(profile.text) and Reading(format=form or None).moment(profile.text) is not None
 
 
-def _dated_text(text: str) -> bool:
-    return sum(letter.isdigit() for letter in text) >= 6
+def _may_be_dated_text(column: _Column) -> bool:
+    """Whether its first text is worth a look."""
+    profile = column.profile
+    return column.field.kind in ("written", "text") and profile.count > 0 and not profile.numbers
 
 
 def _dated(form: str) -> list[Query]:
@@ -198,6 +205,9 @@ def _dated(form: str) -> list[Query]:
 
     def query(column: _Column) -> str:
         text = f"t{column.place}"
+        if form in _TIMED:  # as releases read it; a day that is none shows in the check
+            year = f"TRY_CAST(REGEXP_EXTRACT({text}, '^{Reading(format=form).pattern('Y')}$', 1) AS INTEGER)"
+            return f"LIST_VALUE(COALESCE(MIN({year}), 0), COALESCE(MAX({year}), 0), COUNT({year}), COUNT({text}))"
         day = f"TRY_STRPTIME({text}, '{form}')" if form else f"TRY_CAST({text} AS TIMESTAMP)"
         day = f"(r{column.place} AT TIME ZONE 'UTC')" if column.field.kind == "instant" else day
         ends = (
@@ -228,6 +238,13 @@ _OTHERS: list[Query] = [
     (lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE x{c.place} IS NULL AND t{c.place} IS NOT NULL)", _keep_others)
 ]
 _FORMS = ("", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")  # the first that fits is taken
+_TIMED = tuple(
+    day + time + zone
+    for zone in ("", " %z", "%z")
+    for time in (" %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+    for day in ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%Y-%m-%d")
+)
+_FIRST_TEXT: list[Query] = [(lambda c: f"MIN(t{c.place})", _set("text", str))]
 
 
 def _fill(engine: Engine, rows: str, columns: Sequence[_Column], queries: Sequence[Query]) -> None:

@@ -35,6 +35,7 @@ TREE, TREES = Tree.regular([2, 3]), {"a": Tree.regular([2, 2]), "b": Tree.regula
 GAUSSIAN = [  # all modules that draw Gaussian noise
     "leastnoise.mechanisms.measurement",
     "leastnoise.mechanisms.adaptive.survey",
+    "leastnoise.mechanisms.side_counts",
     "leastnoise.mechanisms.matrix.plan",
     "leastnoise.mechanisms.stream.stream",
     "leastnoise.mechanisms.tree.integer",

@@ -74,13 +74,14 @@ def test_bad_top_level(text, line):
         ("{rnage: [0, 9]}", "unknown key 'rnage' in an attribute; did you mean 'range'?"),
         (
             "{range: [0, 9], size: 3}",
-            "unknown key 'size' in an attribute with 'range'; use repeat, column, outside, missing or range",
+            "unknown key 'size' in an attribute with 'range'; "
+            "use repeat, column, outside, missing, trim, missing_values or range",
         ),
         ("{size: 4, outside: nearest}", "unknown outside 'nearest'; use error, other, clamp or drop"),
         ("{size: 4, outside: clam}", "unknown outside 'clam'; did you mean 'clamp'?"),
         (
             "{size: 4, outside: clamp}",
-            "'a' cannot be clamped; only ranges, bins and ordered codes can, use other or drop",
+            "'a' cannot be clamped; only ranges, bins, dates and ordered codes can, use other or drop",
         ),
         (
             "{values: [x], outside: other}",

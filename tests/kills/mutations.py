@@ -25,6 +25,7 @@ from tests.kills.watch import patched
 
 MOST = 60  # trials in which a mutation must be caught
 Pay = Callable[[], tuple[Entry | None, int]]
+Words = tuple[str, str]  # the note, and who runs it
 
 
 def _pay_by(paying: Callable[..., Iterator[Pay]]) -> None:
@@ -36,11 +37,11 @@ def _pay_by(paying: Callable[..., Iterator[Pay]]) -> None:
 def debit_after_the_noise() -> None:
     """The run is measured first, and paid for when that has worked."""
 
-    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, words: Words, insecure: bool, _: Any) -> Iterator[Pay]:
         attempt = book.attempt(cost, mark, dataset=name, insecure=insecure)
-        entry = Entry(len(book.entries()) + 1, "", mark, cost, note)
+        entry = Entry(len(book.entries()) + 1, "", mark, cost, words[0])
         yield lambda: (entry, attempt.stopped)
-        written = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
+        written = book.debit(cost, mark, note=words[0], dataset=name, insecure=insecure)
         object.__setattr__(entry, "time", written.time)
         book.complete(attempt)
 
@@ -50,9 +51,9 @@ def debit_after_the_noise() -> None:
 def no_attempt() -> None:
     """The run looks at data, and no ledger knows."""
 
-    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, words: Words, insecure: bool, _: Any) -> Iterator[Pay]:
         def pay() -> tuple[Entry, int]:
-            entry = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
+            entry = book.debit(cost, mark, note=words[0], dataset=name, insecure=insecure)
             return entry, 0
 
         yield pay
@@ -63,12 +64,12 @@ def no_attempt() -> None:
 def completed_at_once() -> None:
     """The run counts as come to its end before it looks."""
 
-    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, words: Words, insecure: bool, _: Any) -> Iterator[Pay]:
         attempt = book.attempt(cost, mark, dataset=name, insecure=insecure)
         book.complete(attempt)
 
         def pay() -> tuple[Entry, int]:
-            entry = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
+            entry = book.debit(cost, mark, note=words[0], dataset=name, insecure=insecure)
             return entry, attempt.stopped
 
         yield pay
@@ -88,9 +89,9 @@ def half_a_debit() -> None:
 def finished_before_it_is_written() -> None:
     """The entry names a release that is not there yet."""
 
-    def paying(book: Ledger, cost: Cost, mark: str, name: str, note: str, insecure: bool, _: Any) -> Iterator[Pay]:
+    def paying(book: Ledger, cost: Cost, mark: str, name: str, words: Words, insecure: bool, _: Any) -> Iterator[Pay]:
         attempt = book.attempt(cost, mark, dataset=name, insecure=insecure)
-        entry = book.debit(cost, mark, note=note, dataset=name, insecure=insecure)
+        entry = book.debit(cost, mark, note=words[0], dataset=name, insecure=insecure)
         yield lambda: (None, attempt.stopped)  # so that it is not finished again
         book.complete(attempt)
         book.finish(entry, "0123456789abcdef")

@@ -14,7 +14,6 @@ from leastnoise.mechanisms.tree import Tree
 from leastnoise.noise.random_source import BoundRandomSource
 from leastnoise.planning import integer_plan
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.ledger import Ledger
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources import codes
 from tests.neighbours import mechanisms as kinds
@@ -163,7 +162,7 @@ def test_notices_a_measurement_that_is_not_paid_for(mutate):
 @pytest.mark.long
 def test_notices_kinds_of_costs_that_are_added_up(tmp_path, mutate):
     """In a ledger for replaced rows, exact counts would distinguish them for certain."""
-    mutate.setattr(Ledger, "_check", no_check)
+    mutate.setattr(Neighbours, "shares_ledger", lambda self, other: True)
     mutate.setattr(Cost, "_like", lambda self, other: other.mu_squared)
     universe = test_ledgers.rows_of({"item": (0, 1, 3)}, 1)
     given = tmp_path, [test_ledgers.KINDS[0], test_ledgers.EXACT], REPLACED, universe, test_ledgers.KEEPING

@@ -78,9 +78,9 @@ def test_sums_are_weighted_counts():
     expected = ln.release.LinearQuery.product(DOMAIN, {"age": np.arange(10, 18), "sex": [1, 0]})
     same(one("sum(age) where sex = 'F'"), released().ask(expected))
     answers = released().ask_all(["sum(income)", "sum(age)"])
-    assert "midpoints" in answers.items[0].to_json(False)["note"]
+    assert "midpoints" in answers.items[0].plain(False)["note"]
     assert "midpoints" in str(answers.items[0])
-    assert "note" not in answers.items[1].to_json(False)
+    assert "note" not in answers.items[1].plain(False)
     assert one("sum(age) where sex = 'F'").value / one("count(sex = 'F')").value == pytest.approx(
         one("mean(age) where sex = 'F'").value
     )

@@ -350,7 +350,7 @@ def test_names_of_enum_values_are_not_shown():
 
 FILES = {
     "encoding": b"age,sex\n1,F\n1,\xff" + WORD.encode() + b"\n",
-    "encoding of names": b"age,sex,\xff" + WORD.encode() + b"\n1,F,2\n",
+    "encoding of names": b"age,sex,\x81" + WORD.encode() + b"\n1,F,2\n",  # no letter of Windows-1252
     "open quote": b'age,sex\n1,"' + WORD.encode() + b"\n1,F\n",
     "quote inside": b'age,sex\n1,F"' + WORD.encode() + b'"F\n',
     "letters after a quote": b'age,sex\n1,"F"' + WORD.encode() + b"\n",
@@ -384,7 +384,8 @@ def test_damaged_files_on_the_command_line(kind, capfd):
     Path("small.yaml").write_text(SMALL)
     code, out, err = call(capfd, "release", "small.yaml", "--data", path, "--out", "out")
     assert code in (2, 3)
-    assert err.count("\n") <= 2  # one line, after that on ledgers
+    told = [line for line in err.splitlines() if not line.startswith("read as ")]  # how the file is written
+    assert len(told) <= 2  # one line, after that on ledgers
     check(out + err)
 
 

@@ -181,7 +181,7 @@ def with_side_counts(
     """
     counting, neighbours = counting_of(mechanism.domain, rules, unit), mechanism.cost.neighbours
     if people is None and by:
-        raise LeastnoiseError("'by' is for people; give their share of the budget, such as people=0.02")
+        raise LeastnoiseError("'by' is for people; give their share of the budget too, such as 0.02 for people")
     wanted = [*_quality(counting, quality), *_people(mechanism.domain, people, by)]
     _check(mechanism, counting, [kind for kind, *_ in wanted])
     rest = 1 - sum((share for *_, share in wanted), Fraction(0))

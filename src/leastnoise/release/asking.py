@@ -61,7 +61,7 @@ class Answered:
     note: str = ""
     error: str = ""
 
-    def to_json(self, grouped: bool) -> dict[str, Any]:
+    def plain(self, grouped: bool) -> dict[str, Any]:
         """Plain data; the answer itself where there are no groups."""
         start: dict[str, Any] = {"question": self.question}
         if self.error:
@@ -100,7 +100,7 @@ class Answers:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        answers = [item.to_json(self.grouped) for item in self.items]
+        answers = [item.plain(self.grouped) for item in self.items]
         return {"insecure": self.insecure, "simultaneous": self.simultaneous, "answers": answers}
 
     def to_pandas(self) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from html import escape
 from math import floor, log10
 from typing import Any
 
-ROWS = "rows"  # what is counted, where nobody has said what rows stand for
 WEAK = 0.5  # chance to notice one change, at 5% false alarms, from which on nothing reassuring is said
 LINK = re.compile(r"https?://[^\s<>\"']+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
 FACTS = {"publisher": "Published by", "contact": "Contact", "licence": "Licence", "citation": "Cite as"}
@@ -22,11 +21,6 @@ def words_of(fields: Mapping[str, Any]) -> Mapping[str, str | None]:
 def title_of(fields: Mapping[str, Any], name: str) -> str:
     """The title: the office's, or that of the dataset."""
     return words_of(fields).get("title") or fields["dataset"] or name
-
-
-def counted(fields: Mapping[str, Any]) -> str:
-    """What the numbers count."""
-    return words_of(fields).get("counted") or ROWS
 
 
 def introduction(fields: Mapping[str, Any], example: tuple[float, float] | None = None) -> Iterator[str]:

@@ -247,9 +247,10 @@ def _kind(path: str) -> Kind:
 
 
 def _ending(path: str) -> str:
+    """The longest known ending of a name, which may be nothing but that, or whatever follows its last point."""
     name = path.lower()
-    packed = next((end for end in PACKED[1:] if name.endswith(end)), "")
-    return PurePath(name.removesuffix(packed)).suffix + packed
+    known = [ending for ending in ENDINGS if name.endswith(ending)]
+    return max(known, key=len, default=PurePath(name).suffix)
 
 
 def word_of(delimiter: str | None) -> str:

@@ -162,7 +162,13 @@ def test_any_changed_byte_is_refused(out):
 
 
 STRANGE = [None, True, 0, -1, 1.5, 10**30, "", "x", "1/0", "-3/4", "6/8", [], {}, [None], float("inf")]
-FREE = {("software",), ("dataset",), ("created",), ("ledger_entry",)}  # nothing in the numbers says what they must be
+FREE = {
+    ("software",),
+    ("dataset",),
+    ("created",),
+    ("ledger_entry",),
+    ("publication",),
+}  # nothing in the numbers says what they must be
 
 
 def places(data, path=()):
@@ -205,7 +211,8 @@ def test_any_changed_field_is_refused_by_what_it_says(name, out):
                 continue
             accepted.add(path[:1] if path[0] != "privacy" else path)
             assert release.cost == result.cost
-            assert release.privacy.statement == result.privacy.statement
+            if "counting" not in path:  # rules are words that the statement repeats
+                assert release.privacy.statement == result.privacy.statement
     assert accepted <= FREE | {("warning",), ("privacy", "statement"), ("run",)}  # none and unknown
 
 

@@ -81,9 +81,9 @@ class TreePlan(Mechanism[TreeRelease]):
     >>> print(plan)
     tree plan on 'leaf': 25 nodes on 3 levels, 20 leaves
     level      nodes  target s.e.      s.e.  within 95%   share of mu^2
-        0          1            3         3        5.88             64%
-        1          4            4         4        7.84             21%
-        2         20            5         5         9.8             15%
+        0          1            3         3           6             64%
+        1          4            4         4           8             21%
+        2         20            5         5          10             15%
     costs mu 0.4233 (rho 0.0896) for adding or removing one row
 
     Guarantees: targets_hold_after_rounding; spends_exactly_the_budget; uses_no_data.

@@ -20,7 +20,7 @@ def tree_release(data: Any, trees: Trees, *, random_source: RandomSource | None 
     >>> release = tree_release(np.array([120, 80, 60, 95]), tree, targets=[3, 4, 5],
     ...     random_source=SeededRandomSource(1))
     >>> print(release.node("north"))
-    196.0 (s.e. 4.0; 95%: 188.2 to 203.8)
+    196.0 (s.e. 4.0; 95%: 188.0 to 204.0)
     """
     planning = {name: options.pop(name) for name in list(options) if name in PLANNING}
     return tree_plan(trees, **planning).run(data, random_source=random_source, **options)

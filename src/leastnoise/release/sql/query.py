@@ -247,7 +247,7 @@ def _from_noisy(release: Release, names: Names, tree: exp.Expr) -> tuple[pd.Data
             continue
         used[place] = None
         if place not in release.domain:
-            column.replace(_identifier(place))
+            column.replace(expression=_identifier(place))
     for table in tree.find_all(exp.Table):
         if table.name.lower() in names.tables and release.dataset and table.name.lower() == release.dataset.lower():
             table.set("this", exp.to_identifier("release"))

@@ -122,7 +122,8 @@ MISTAKES = {
     ),
     "a leaf in two places": (
         lambda: ln.hierarchy([("north", "a"), ("south", "a")]),
-        "the leaf 'a' is below 'north' and below 'south'; leaves need names of their own",
+        "the leaf 'a' is below 'north' and below 'south'; leaves need names of their own, and "
+        "levels go from the largest groups to the leaves",
     ),
     "a code twice": (
         lambda: ln.hierarchy(["11", "12", "11"], digits=[1, 2]),

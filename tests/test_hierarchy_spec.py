@@ -58,7 +58,7 @@ MISTAKES = {
     "{hierarchy: gone.csv}": "spec line 1: attribute 'geo': cannot read the hierarchy 'gone.csv': "
     "No such file or directory",
     "{hierarchy: [[x, a], [y, a]]}": "spec line 1: attribute 'geo': the leaf 'a' is below 'x' and below 'y'; "
-    "leaves need names of their own",
+    "leaves need names of their own, and levels go from the largest groups to the leaves",
     "{hierarchy: {x: a}}": "spec line 1: attribute 'geo': below 'x' stands 'a'; write a list of leaves, such as [a, b]",
     "{hierarchy: {x: [a], y: [b]}, level: [state]}": "spec line 1: unknown key 'level' in an attribute "
     "with 'hierarchy'; "

@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.check import check
 from leastnoise.sources.draft import draft
 from leastnoise.sources.duck import DuckDB
@@ -212,6 +214,17 @@ def test_moments_get_a_zone_and_the_remark_that_it_is_to_be_chosen():
     assert check("moments.parquet", spec.workload.domain, rules=spec.rules).problems == []
     assert "{dates: {from: 1970-01-01, to: 1970-12-31, by: month}, zone: UTC}" in text
     assert "zone: the place whose calendar counts" in text
+
+
+def test_a_title_above_the_names_of_a_sheet_is_named_as_what_is_wrong():
+    book = openpyxl.Workbook()
+    book.create_sheet("staff").append(["Staff of 2023"])
+    for row in (["site", "hours"], ["Graz", 20]):
+        book["staff"].append(row)
+    book.save("x.xlsx")
+    problem = "line 2 has cells beyond the names in the first row, above which there may be no title"
+    with pytest.raises(LeastnoiseError, match=problem):
+        draft("x.xlsx?sheet=staff", look=True)
 
 
 def test_the_unit_is_rather_a_person_than_a_thing():

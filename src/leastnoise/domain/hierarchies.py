@@ -161,9 +161,9 @@ def hierarchy(source: Source, *, digits: Sequence[int] | None = None, levels: Se
 
     >>> hierarchy(["111", "112", "125"], digits=[1, 3]).names
     ('all', '1', '111', '112', '125')
-    >>> hierarchy([("north", "a"), ("south", "a")])
+    >>> hierarchy([("north", "a"), ("south", "a")])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    leastnoise.errors.LeastnoiseError: the leaf 'a' is below 'north' and below 'south'; leaves need names of their own
+    leastnoise.errors.LeastnoiseError: the leaf 'a' is below 'north' and below 'south'; leaves need names ...
     """
     if isinstance(source, str | Path):
         return _from_file(Path(source), digits, levels)
@@ -237,7 +237,7 @@ def _check_leaves(tree: Tree, labels: Sequence[Scalar]) -> None:
             above = [labels[int(tree.parent[node])] for node in (other, leaf)]
             raise LeastnoiseError(
                 f"the leaf {labels[leaf]!r} is below {above[0]!r} and below {above[1]!r}; "
-                "leaves need names of their own"
+                "leaves need names of their own, and levels go from the largest groups to the leaves"
             )
 
 

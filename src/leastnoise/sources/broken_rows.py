@@ -31,7 +31,7 @@ def _in_file(files: Files, path: str) -> Iterator[tuple[int, str]]:
         from leastnoise.sources.excel import wide_rows
 
         for line in wide_rows(path, files.format.sheet or "", len(files.names)):
-            yield line, "has cells beyond the last column that has a name"
+            yield line, "has cells beyond the names in the first row, above which there may be no title"
         return
     encoding, width = files.encodings[files.paths.index(path)], len(files.names)
     for line, fields in _records(path, encoding, files.format.delimiter or ","):

@@ -185,7 +185,8 @@ def _file(files: Files | None, comma: bool) -> str:
         "names": None if files.header else f"[{', '.join(map(_scalar, files.names))}]",
     }
     said = ", ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
-    return f"file: {{{said}}}  # how the file is written\n" if said else ""
+    sheet = "" if form.sheet is None else "; DATA?sheet=NAME looks at another sheet"
+    return f"file: {{{said}}}  # how the file is written{sheet}\n" if said else ""
 
 
 def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, str]:

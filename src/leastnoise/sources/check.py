@@ -14,6 +14,7 @@ from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.broken_rows import broken_rows
 from leastnoise.sources.codes import check_columns
 from leastnoise.sources.columns import as_column, diagnosed, id_texts
+from leastnoise.sources.contribution_bounding import numbered_people
 from leastnoise.sources.convert import columns_of, engine_of
 from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import AnyFormat, Files
@@ -198,8 +199,6 @@ class _Columns(_Held):
             id_texts(as_column(self.columns[unit.id], unit.id), unit.id)
 
     def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
-        import pandas as pd
-
         result = _Tally()
         keep: Any = None
         lengths: dict[str, int] = {}
@@ -216,7 +215,7 @@ class _Columns(_Held):
             there = np.array([text is not None for text in ids], dtype=bool)
             result.ids_missing = int(np.count_nonzero(~there))
             keep = there if keep is None else keep & there
-            each = np.bincount(pd.factorize(ids[keep])[0]) if keep.any() else np.zeros(0, dtype=np.int64)
+            each = np.bincount(numbered_people(ids[keep])) if keep.any() else np.zeros(0, dtype=np.int64)
             more = np.maximum(each - unit.max_rows, 0)
             result.people = len(each), int(np.count_nonzero(more)), int(more.sum())
         result.rows, result.countable = (

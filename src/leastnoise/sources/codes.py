@@ -14,7 +14,7 @@ from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, guarded, title_of
 from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts, with_and_without_rules
-from leastnoise.sources.contribution_bounding import check_ids, kept_rows
+from leastnoise.sources.contribution_bounding import check_ids, kept_rows, numbered_people
 from leastnoise.sources.kinds import check_id, check_kind, missing_column
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.side_counts import count_people, count_rows, people_table, touched_rows
@@ -152,10 +152,8 @@ class _Values:
         masks = touched_rows(self.how, raw, ruled)
         if self.unit is None:
             return [count_rows(masks)] if rules else []
-        import pandas as pd
-
         ids = id_texts(as_column(_column(self.columns, self.unit.id), self.unit.id), self.unit.id)
-        person, _ = pd.factorize(ids)
+        person = numbered_people(ids)
         keep = np.all([codes >= 0 for codes in ruled], axis=0)
         results = [count_people(masks, person, keep, self.unit.max_rows)] if rules else []
         keep[keep] = kept_rows(self.unit, ids[keep], [codes[keep] for codes in ruled])

@@ -23,9 +23,7 @@ def kept_rows(unit: PrivacyUnit, ids: npt.NDArray[Any], codes: Sequence[npt.NDAr
 
     Guarantees: engines_code_alike; nobody_has_more_rows; the_order_of_rows_changes_nothing.
     """
-    import pandas as pd
-
-    person, _ = pd.factorize(ids)
+    person = numbered_people(ids)
     check_ids(unit, bool(np.any(person < 0)))
     keep = person >= 0
     rows = np.bincount(person[keep], minlength=1)
@@ -35,6 +33,18 @@ def kept_rows(unit: PrivacyUnit, ids: npt.NDArray[Any], codes: Sequence[npt.NDAr
     busy = busy[order]
     keep[busy[ranks(person[busy]) >= unit.max_rows]] = False
     return keep
+
+
+def numbered_people(ids: npt.NDArray[Any]) -> IntArray:
+    """A number for each person, -1 where there is no id; other texts are other people.
+
+    Not by pandas, which until 3.1 took texts for the same that agree up to a zero byte.
+
+    >>> numbered_people(np.array(["a", None, "a\\0", "a"], dtype=object)).tolist()
+    [0, -1, 1, 0]
+    """
+    numbers: dict[str, int] = {}
+    return np.array([-1 if text is None else numbers.setdefault(text, len(numbers)) for text in ids], dtype=np.int64)
 
 
 def ranks(person: npt.NDArray[Any]) -> IntArray:

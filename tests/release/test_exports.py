@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pytest
 import sdmx
 from csvw import CSVW, TableGroup
@@ -20,9 +21,11 @@ import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from leastnoise.release.files import excel, export
+from leastnoise.release.files.level_tables import WithLevels
 from leastnoise.release.files.one_table import cell
 from leastnoise.release.files.publication import Publication, file_names
 from leastnoise.release.postprocessing.readers import AdjustedTables
+from leastnoise.sources import Codes
 from leastnoise.workload.publication import Publication as Words
 from tests.shell import call, fail
 
@@ -125,6 +128,52 @@ def check_words(out: Path, format: str) -> bool:
         message = sdmx.read_sdmx(io.BytesIO((out / "structure.xml").read_bytes()))
         return all("Labour survey: Number of people" in str(flow.name) for flow in message.dataflow.values())
     return (out / f"2-age_sex.{format}").is_file()
+
+
+@pytest.fixture(scope="module")
+def placed() -> ln.Release:
+    town = ln.hierarchy(
+        {"north": {"x": ["a", "b"], "y": ["c"]}, "south": {"x": ["d", "e"]}}, levels=["area", "county", "town"]
+    )
+    domain = ln.Domain.of(place=town, sex=["F", "M"])
+    rows = np.random.default_rng(1).integers(domain.shape, size=(900, 2))
+    return ln.plan(ln.Workload(domain).marginals(ways=[0, 1, 2]), ln.Budget(rho=0.1)).run(Codes(domain, rows))
+
+
+LEVELS = [("place.area",), ("place.county",), ("place.area", "sex"), ("place.county", "sex")]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.long
+def test_levels_are_exported_as_tables_of_their_own(placed, out, format):
+    files = placed.export(out, format=format)
+    names = dict(zip([*placed.tables(), *LEVELS], file_names([*placed.tables(), *LEVELS]), strict=True))
+    if format == "excel":
+        book = openpyxl.load_workbook(out / "tables.xlsx")
+        assert {names[level] for level in LEVELS} <= set(book.sheetnames)
+        rows = list(book[names["place.area",]].iter_rows(min_row=excel.HEAD + 1, values_only=True))
+        assert [row[0] for row in rows] == ["north", "south"]
+        assert [row[1] for row in rows] == placed.table("place", levels={"place": "area"})["count"].tolist()
+        return
+    ending = {"json-stat": "json", "csvw": "csv", "sdmx-csv": "csv"}.get(format, format)
+    assert {f"{name}.{ending}" for name in names.values()} <= set(files)
+    if format == "csv":
+        frame = pd.read_csv(out / f"{names['place.county', 'sex']}.csv")
+        assert list(frame) == ["place.county", "sex", *NUMBERS]
+        expected = placed.table("place", "sex", levels={"place": "county"})
+        assert frame["place.county"].tolist() == expected["place"].tolist()
+        np.testing.assert_allclose(frame[NUMBERS], expected[NUMBERS], rtol=1e-12)
+    if format == "csvw":
+        assert CSVW(str(out / "csv-metadata.json"), validate=True).is_valid
+
+
+def test_many_tables_at_levels_are_not_written(placed, out, monkeypatch):
+    assert [t for t in WithLevels(placed).tables() if "." in str(t)] == LEVELS
+    monkeypatch.setattr("leastnoise.release.files.level_tables.MOST_CELLS", 4)
+    assert [t for t in WithLevels(placed).tables() if "." in str(t)] == LEVELS[:3]
+    monkeypatch.setattr("leastnoise.release.files.level_tables.MOST_TABLES", 0)
+    assert [t for t in WithLevels(placed).tables() if "." in str(t)] == LEVELS[:2]
+    assert placed.export(out, [["place.area"]], format="csv")[0] == "1-place-area.csv"
 
 
 def zip_cells(release: ln.Release, names: tuple[str, ...]) -> list[tuple[tuple[str, ...], list[float]]]:

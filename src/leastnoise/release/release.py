@@ -26,6 +26,7 @@ from leastnoise.release import asking, kinds
 from leastnoise.release.answers import Answer, Bias, Joint
 from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
+from leastnoise.release.files.level_tables import WithLevels
 from leastnoise.release.files.one_table import Format
 from leastnoise.release.frames import answers_frame, level_frame, table_frame
 from leastnoise.release.html import release_html
@@ -273,9 +274,11 @@ class Release(ABC):
     ) -> list[str]:
         """Write tables, by default all in reach, to a new folder with the privacy statement; the files it has then.
 
+        Attributes with a hierarchy may stand at a level, as "geo.state"; by default some tables do (docs/releases.md).
+
         As "parquet", "csv", "csvw" (CSV on the Web), "json-stat", "sdmx-csv", or "excel", one workbook.
         """
-        return export.export(self, Path(folder), tables, format, confidence, overwrite, progress)
+        return export.export(WithLevels(self), Path(folder), tables, format, confidence, overwrite, progress)
 
     def plot(self, *names: str, confidence: float = 0.95) -> alt.Chart | alt.LayerChart:
         """A table of one or two attributes as an Altair chart with intervals (needs the extra `plots`)."""

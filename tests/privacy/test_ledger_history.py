@@ -57,6 +57,14 @@ def test_totals_are_never_lowered(ledger):
     assert len(larger.raises()) == 1
 
 
+def test_what_is_left_counts_raises_by_others(ledger):
+    """A run that lasts longer than that is no sign of damage."""
+    larger = ledger.raise_total(MORE, "a second wave")
+    larger.debit(MORE.cost_value, "a")
+    assert ledger.left.mu_squared == larger.left.mu_squared == 0
+    assert ledger.spent.mu_squared == larger.total_cost.mu_squared > ledger.total_cost.mu_squared
+
+
 def test_a_ledger_that_was_open_notices_a_raise(ledger):
     ledger.raise_total(MORE, "a second wave")
     for spend in (lambda: ledger.debit(COST, "a"), lambda: ledger.raise_total(Budget(rho=2), "more")):

@@ -114,13 +114,13 @@ class Ledger:
     @property
     def spent(self) -> Cost:
         """All debits together."""
-        return self.total_cost - self.left
+        return self._cost(sum((entry.cost.mu_squared for entry in self.entries()), Fraction(0)))
 
     @property
     def left(self) -> Cost:
-        """What can still be spent."""
+        """What can still be spent, of a total that others may have raised meanwhile."""
         with self._file.reading() as connection:
-            return self._left(connection)
+            return self._head(self._file, connection)._left(connection)
 
     def entries(self) -> list[Entry]:
         """All debits, oldest first."""

@@ -1,6 +1,7 @@
 """A sample of the pairs through files and databases: rules and people are applied by the engine, in SQL."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,15 @@ def test_more_rows_and_people_in_engines(engine, tmp_path):
 @engines("Spark")
 def test_more_rows_and_people_in_spark(engine, tmp_path):
     assert check([*row_cases(FEW, 1), people_cases(ROWS[:3], 1)[0]], engine, tmp_path) >= 150
+
+
+@pytest.mark.long
+@engines("CSV", "PostgreSQL")
+def test_side_counts_in_engines(engine, tmp_path):
+    """What rules touched and distinct people, against their own cost: rows, and people with more than are counted."""
+    alone = SUBJECTS["side counts alone"].mechanism
+    cases = [row_cases(FEW, 1)[1], people_cases(ROWS[1:3], 1)[0]]
+    assert check([replace(case, mechanism=alone) for case in cases], engine, tmp_path) >= 50
 
 
 @pytest.mark.long

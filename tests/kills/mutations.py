@@ -139,7 +139,7 @@ def drawn_again_when_it_is_loaded() -> None:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A defect, the kind of release that has it, the calls near which it shows, and the law that it violates."""
+    """A defect, the kind of release that has it, the calls near which it shows, and how the law that it violates begins."""
 
     break_it: Callable[[], None]
     kind: str
@@ -160,7 +160,7 @@ MUTATIONS = (
     Mutation(replaced_in_two_steps, "overwrite", "rename", "the old or the new release is there"),
     Mutation(ledger_made_in_two_steps, "new ledger", "replace", "the ledger opens"),
     Mutation(answered_before_it_is_written, "stream steps", "words", "an answer that was seen is on disk"),
-    Mutation(drawn_again_when_it_is_loaded, "stream steps", "", "an answer stays"),
+    Mutation(drawn_again_when_it_is_loaded, "stream steps", "", "an answer"),  # is on disk, or stays: as kills come
 )
 
 

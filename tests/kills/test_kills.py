@@ -65,6 +65,5 @@ def test_survives_being_killed_often(tmp_path):
 def test_every_mutation_is_caught(tmp_path):
     """The laws see a debit after the noise, a run that nobody took down, a folder written in place, and so on."""
     (line,) = program(tmp_path, "mutations")
-    assert [(m.break_it.__name__, m.kind, law) for m, law in zip(MUTATIONS, json.loads(line), strict=True)] == [
-        (m.break_it.__name__, m.kind, m.law) for m in MUTATIONS
-    ]
+    results = zip(MUTATIONS, json.loads(line), strict=True)
+    assert [(m.break_it.__name__, m.kind, law) for m, law in results if not str(law).startswith(m.law)] == []

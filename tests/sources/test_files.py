@@ -341,12 +341,12 @@ def test_data_that_changes_is_noticed(rng, embedded):
 
 @pytest.mark.slow
 def test_files_larger_than_memory(rng):
-    """4 million rows of 20 attributes: 40 MB on disk, and 30 MB for DuckDB."""
+    """4 million rows of 20 attributes: 40 MB on disk, and 40 MB of memory, of which DuckDB has 30."""
     domain = Domain.of({f"a{k}": 10 for k in range(20)})
     codes = rng.integers(0, 10, (4_000_000, 20), dtype=np.uint8)
     parquet.write_table(pa.table({f"a{k}": codes[:, k] for k in range(20)}), "x.parquet")
     assert Path("x.parquet").stat().st_size > 35e6
-    source = source_of("x.parquet", domain, memory="30MB")
+    source = source_of("x.parquet", domain, memory="40MB")
     sets = [(k, (k + 3) % 20) for k in range(20)]
     for axes, table in zip(sets, source.count(sets), strict=True):
         expected = np.bincount(codes[:, axes[0]].astype(int) * 10 + codes[:, axes[1]], minlength=100)

@@ -139,7 +139,7 @@ def drawn_again_when_it_is_loaded() -> None:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A defect, the kind of release that has it, the calls near which it shows, and how the law that it violates begins."""
+    """A defect, the kind of release that has it, the calls near which it shows, and how the law it violates begins."""
 
     break_it: Callable[[], None]
     kind: str

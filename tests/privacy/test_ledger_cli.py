@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +55,20 @@ def shown(ledger: Ledger) -> str:
 
 
 # init
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("word", "rows"), [("y", 1), ("n", None)])
+def test_init_asks_for_people_on_a_terminal(path, word, rows):
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", "from leastnoise.cli import main; main()", "ledger", "init", str(path)]
+    process = subprocess.Popen([*command, "--dataset", "people", *TOTAL], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.write(ours, f"{word}\n".encode())
+    assert process.wait(timeout=60) == 0
+    assert b"Can a person have several rows in this dataset?" in os.read(ours, 100_000)
+    os.close(theirs)
+    os.close(ours)
+    assert Ledger.open(path).total.neighbours.rows_per_person == rows
 
 
 def test_init_creates_the_ledger(path):

@@ -1,6 +1,7 @@
 """`leastnoise ledger init`, `leastnoise ledger show` and `leastnoise ledger raise`."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -64,8 +65,11 @@ def init(
 
     It protects rows, or people: where a person can have several rows, protect people. Releases then count at most so
     many rows of each person as their specs say (`unit`), and may differ in it. This cannot be changed later; the
-    total can be raised.
+    total can be raised. On a terminal, and without --protects, it asks.
     """
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    if terminal and protects is None and rows_per_person is None:
+        protects = "people" if typer.confirm("Can a person have several rows in this dataset?") else "rows"
     hidden = Neighbours(neighbours, _rows(protects, rows_per_person), size, exact)
     total = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu, neighbours=hidden)
     other = None if another else ledger_beside(path, dataset)

@@ -73,6 +73,7 @@ def test_python_says_what_to_do(make, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "message"),
     [

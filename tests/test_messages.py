@@ -10,9 +10,11 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.domain.attributes import dates, labelled
+from leastnoise.domain.listed import Labelled
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.side_counts import with_side_counts
 from leastnoise.noise import SeededRandomSource
+from leastnoise.sources.draft import draft
 from leastnoise.workload.rules import Rules, codings
 from leastnoise.workload.spec import load_spec
 from tests.shell import call
@@ -49,6 +51,9 @@ def release(**attributes: object) -> ln.Release:
             "days are more than 200,000; use fewer, or longer periods",
         ),
         (lambda: labelled({}), "a list of values needs at least one value"),
+        (lambda: Labelled(("x",)), "each label needs at least one value of the data; write {value: label}"),
+        (lambda: Labelled(("x", "y"), keys=((1,), (1,))), "the value 1 has two labels; give it one"),
+        (lambda: draft({"a": [1]}), "a spec is drafted from a file or a table; give its path or URI"),  # type: ignore[arg-type]
         (
             lambda: codings(ln.Domain.of(a=["x"]), {"a": Rules(trim="yes")}),  # type: ignore[arg-type]
             "trim is 'yes'; use true or false",
@@ -122,8 +127,14 @@ def workbook(path: str, names: list[str]) -> None:
 
 def test_files_that_do_not_fit_together(capsys):
     Path("s.yaml").write_text(SPEC.replace("ATTRIBUTE", "size: 3"))
-    for folder in ("texts", "books", "broken"):
+    for folder in ("texts", "signs", "books", "broken", "charts"):
         Path(folder).mkdir()
+    Path("signs/a.csv").write_text("place;sex\n1;F\n")
+    Path("signs/b.csv").write_text("place,sex\n1,F\n")
+    charts = openpyxl.Workbook()
+    charts.create_chartsheet("only")
+    charts.remove(charts.worksheets[0])
+    charts.save("charts/a.xlsx")
     Path("texts/a.csv").write_text("place\n1\n")
     Path("texts/b.csv").write_text("place\n1\n")
     workbook("books/a.xlsx", ["place"])

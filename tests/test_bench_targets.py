@@ -1,11 +1,14 @@
-"""Targets of the benchmarks: nothing is missed and ok."""
+"""Criteria of the benchmarks: nothing is missed and ok, and what follows from proofs holds for small cases."""
 
+from itertools import combinations, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from bench import common, counting, grem_figure3, noise
+from bench import common, counting, grem_figure3, growth, noise
 from bench.common import Column, Report
+from leastnoise.theory import gamma_2_approximate
 from tests.benches import run
 
 
@@ -46,4 +49,24 @@ def test_a_speed_that_is_missed_fails_figure_3(name, value, capsys, monkeypatch)
     monkeypatch.setattr(grem_figure3, "REPEATS", 1)
     monkeypatch.setattr(grem_figure3, "mean_ratio", lambda *_: 1.0)
     code, document = run("grem_figure3", "--ways 2 --sizes 2 --repeats 1", capsys)
+    assert (code, document["ok"]) == (1, False)
+
+
+@pytest.mark.parametrize(("d", "w", "alpha"), [(4, 1, 0.2), (5, 2, 1 / 6), (6, 3, 1 / 6), (6, 2, 0.05)])
+def test_bounds_of_corollary_6_hold_for_all_rows(d, w, alpha):
+    """Of the matrix with a row for every cell of every table of w bits."""
+    points = np.array(list(product((0, 1), repeat=d)))
+    cells = product(combinations(range(d), w), product((0, 1), repeat=w))
+    W = np.array([(points[:, list(table)] == cell).all(axis=1) for table, cell in cells], dtype=float)
+    norm, (least, most) = gamma_2_approximate(W, alpha, gap=1e-3), growth.corollary_6(d, w, alpha)
+    assert least <= norm.upper
+    assert norm.lower <= most * (1 + 1e-6)
+    assert growth.approximate_degree(w, alpha) < w or most == pytest.approx(norm.upper, rel=1e-2)
+
+
+def test_a_curve_that_leaves_the_corollaries_fails(capsys, monkeypatch):
+    arguments = "--values 4 --bits 12 25 --parities 2 --attributes 12 --ways 3"
+    monkeypatch.setattr(growth, "corollary_6", lambda *_: (1.0, 2.0))  # it is 2.26
+    monkeypatch.setattr(growth, "loose", lambda: 1.5)  # it is 1.68
+    code, document = run("growth", arguments, capsys)
     assert (code, document["ok"]) == (1, False)

@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from sqlglot import exp
 
 from leastnoise.domain.attributes import Domain, bins, dates, or_unknown
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources import Rules, source_of
+from leastnoise.sources.sql import Query
+from leastnoise.sources.sql_reading import period_of
 from tests.engines import postgres, spark
 from tests.sources.registry import MARKS, postgres_table
 
@@ -347,6 +350,87 @@ def test_long_lists_are_joined_in_postgresql(rng):
 def test_long_lists_are_joined_in_spark(rng):
     table = many(rng)
     check_many(spark.session().createDataFrame(table), table)
+
+
+# --- more periods and bins than a query lists ------------------------------------------------------------------------
+
+LONG = {
+    "day": dates("2015-01-01", "2025-12-31"),
+    "week": dates("1900-01-01", "2100-12-31", by="week"),
+    "month": dates("1800-06-30", "2100-12-31", by="month"),
+    "quarter": dates("1400-02-01", "2100-12-31", by="quarter"),
+    "year": dates("0001-01-01", "9999-12-31", by="year"),
+    "bins": bins(0, 3_000, width=1),
+    "text": [f"value {k}" for k in range(1_000)],
+}
+MOST_SQL = 150_000  # characters of one query
+
+
+def long_table(rng: np.random.Generator, size: int = 300) -> pa.Table:
+    columns: dict[str, list[object]] = {}
+    for name, values in LONG.items():
+        if name in ("bins", "text"):
+            continue
+        first, last = date.fromisoformat(values.first).toordinal(), date.fromisoformat(values.last).toordinal()
+        ends = [first, last, *(k for k in (first - 1, last + 1) if 1 <= k <= date.max.toordinal())]
+        chosen = [*ends, *rng.integers(first, last + 1, size - len(ends)).tolist()]
+        columns[name] = [date.fromordinal(k) for k in chosen]
+        columns[f"{name} text"] = [day.isoformat() for day in columns[name]]
+    columns["bins"] = [*rng.uniform(-5, 3_005, size - 4).tolist(), 0.0, 3_000.0, 1.0, 2_999.0]
+    columns["text"] = [f" VALUE {k} " for k in rng.integers(0, 1_100, size)]
+    return pa.table(columns)
+
+
+def check_long(data: object, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts as in memory, where codes are found by bisection; no query grows with the number of periods."""
+    queries: list[str] = []
+    monkeypatch.setattr(Query, "_sql", lambda self, query: queries.append(query.sql(self.dialect)) or queries[-1])
+    for column in table.column_names:
+        name = column.split()[0]
+        rules = {name: Rules(column=column, outside="drop", trim=name == "text", fold=name == "text")}
+        source, memory = (source_of(d, Domain.of({name: LONG[name]}), rules=rules) for d in (data, table))
+        expected = next(memory.count([(0,)]))
+        assert next(source.count([(0,)])).tolist() == expected.tolist(), column
+        assert expected.sum() > 250, column
+        if name in ("day", "week", "month", "quarter", "year"):
+            assert max(map(len, queries)) < 10_000, column
+    assert max(map(len, queries)) < MOST_SQL
+
+
+def test_thousands_of_periods_are_counted_in_duckdb(rng, tmp_path, monkeypatch):
+    table = long_table(rng)
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    monkeypatch.setattr("tests.sources.test_readings.MOST_SQL", 1_000_000)
+    check_long(tmp_path / "rows.parquet", table, monkeypatch)
+
+
+@pytest.mark.postgres
+@MARKS["PostgreSQL"][1]
+def test_thousands_of_periods_are_counted_in_postgresql(rng, monkeypatch):
+    table = long_table(rng)
+    check_long(postgres.server().uri(postgres_table(table)), table, monkeypatch)
+
+
+@pytest.mark.spark
+@MARKS["Spark"][1]
+@MARKS["Spark"][2]
+def test_thousands_of_periods_are_counted_in_spark(rng, monkeypatch):
+    table = long_table(rng)
+    check_long(spark.session().createDataFrame(table), table, monkeypatch)
+
+
+def test_codes_by_arithmetic_are_those_by_bisection():
+    """Every period, its first and its last day, in DuckDB: as many as 9,999 years."""
+    import duckdb
+
+    for name, values in LONG.items():
+        if name in ("bins", "text"):
+            continue
+        sql = period_of("duckdb", values, exp.column("x")).sql("duckdb")
+        days = sorted({d for edge in values.edges.tolist() for d in (edge - 1, edge, edge + 1)})
+        rows = duckdb.from_arrow(pa.table({"x": days}))
+        codes = rows.project(f"COALESCE({sql}, -1)").fetchnumpy()
+        assert next(iter(codes.values())).tolist() == values.at(days).tolist(), name
 
 
 # --- far away ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.periods import Timed
+from leastnoise.domain.periods import Dates, Timed
 from leastnoise.domain.reading import CAPITALS, FARTHEST, SMALL, SPACES, Reading
 from leastnoise.sources.kinds import Kind
 
@@ -89,6 +89,36 @@ def number_of_time(dialect: str, values: Timed, reading: Reading, kind: Kind, ra
     known: list[Expression] = [] if dialect == "spark" else [exp.Anonymous(this="ISFINITE", expressions=[raw.copy()])]
     known += [_near(dialect, raw)] if kind == "instant" else []
     return exp.Case(ifs=[exp.If(this=exp.and_(*known), true=number)]) if known else number
+
+
+def period_of(dialect: str, values: Timed, x: Expression) -> Expression:
+    """The code of the period that a number of days, hours or weekdays lies in, by arithmetic.
+
+    No list of periods stands in the query: engines copy the number, which may be computed from a text, to every place
+    where it is compared, and some ran out of memory on thousands of quarters.
+    """
+    by = values.by if isinstance(values, Dates) else "day"
+    number = x.copy() if by in ("day", "week") else _since_zero(dialect, by, x)
+    code: Expression = exp.paren(exp.Sub(this=number, expression=_whole(values.counted_from)))
+    if by == "week":  # what is divided has no remainder, so that engines that divide as floats do so exactly
+        code = exp.Div(this=exp.paren(exp.Sub(this=code, expression=_mod(code, 7))), expression=_whole(7))
+    low, high = (int(values.edges[k]) for k in (0, -1))
+    inside = exp.and_(x.copy() >= _whole(low), x.copy() < _whole(high))
+    return exp.Case(ifs=[exp.If(this=inside, true=_cast(code, "bigint"))])
+
+
+def _since_zero(dialect: str, by: str, day: Expression) -> Expression:
+    """How many months, quarters or years of the calendar lie before that of a day, which is counted from 1970."""
+    start, number = _cast(exp.Literal.string("1970-01-01"), "date"), _cast(day.copy(), "int")
+    date: Expression = exp.paren(exp.Add(this=start, expression=number))
+    if dialect == "spark":
+        date = exp.Anonymous(this="DATE_ADD", expressions=[start, number])
+    year, part = (_cast(exp.Extract(this=exp.var(each), expression=date.copy()), "int") for each in ("YEAR", by))
+    return year if by == "year" else exp.paren(year * {"month": 12, "quarter": 4}[by] + part - 1)
+
+
+def _whole(number: int) -> Expression:
+    return exp.convert(number)
 
 
 def _near(dialect: str, raw: Expression) -> Expression:

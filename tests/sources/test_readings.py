@@ -41,6 +41,8 @@ SLASHES = [
     "1/1/70",
     "0/1/1970",
 ]
+NAMES = ["MAY 1, 1970", "may 01, 1971", "Mai 1, 1970", "Mayor 1, 1970", "February 30, 1970", "Sept 1, 1970"]
+SHORTS = ["1-Jan-70", "31-SEP-70", "01-jan-1970", "28-Feb-69", "31-Dec-69", "1-Jan-30", "30-Juni-71", "5-may-71"]
 COLOURS = [
     "Red",
     " red",
@@ -68,6 +70,8 @@ DOMAIN = Domain.of(
     local=dates(FIRST, LAST, by="year"),
     local_hour=dates(by="hour of day"),
     slashed=dates(FIRST, LAST, by="month"),
+    named=dates(FIRST, LAST, by="quarter"),
+    short=dates(FIRST, LAST),
     clock=dates(by="hour of day"),
     clock_day=dates(FIRST, LAST),
     colour=or_unknown(["red", "GRÜN", "ωμέγα", "ЖДАТЬ", "straße"]),
@@ -83,6 +87,8 @@ RULES = {
     "local": Rules(column="moment", outside="drop", missing="drop", zone="Europe/Berlin"),
     "local_hour": Rules(column="moment", missing="drop", zone="Europe/Berlin"),
     "slashed": Rules(column="slashes", outside="drop", missing="drop", format="%d/%m/%Y"),
+    "named": Rules(column="names", outside="drop", missing="drop", format="%B %d, %Y"),
+    "short": Rules(column="shorts", outside="drop", missing="drop", format="%d-%b-%y"),
     "clock": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "clock_day": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "colour": Rules(outside="drop", missing="unknown", trim=True, fold=True, missing_values=["NA"]),
@@ -108,6 +114,8 @@ def rows(rng: np.random.Generator, size: int = 400) -> pa.Table:
             "moment": pick(moments, pa.timestamp("us", "UTC")),
             "slashes": pick(SLASHES, pa.string()),
             "halves": pick(CLOCKS + [f"{t:{HALVES[:-3]}}{zone}" for t in times for zone in ZONES], pa.string()),
+            "names": pick(NAMES + [f"{day:%B %d, %Y}" for day in days], pa.string()),
+            "shorts": pick(SHORTS + [f"{day:%d-%b-%y}".upper() for day in days], pa.string()),
             "colour": pick(COLOURS, pa.string()),
             "pay": pick([-100.0, -99.0, 0.0, 7.0, 99.5, 100.0, 101.0], pa.float64()),
         }
@@ -150,6 +158,14 @@ def plain(name: str, value: object) -> str | int | None:
             text = None if value is None else value.strip(" \t\n\r\f\v").lower()
             known = {"red": "red", "grün": "GRÜN", "ωμέγα": "ωμέγα", "ждать": "ЖДАТЬ", "straße": "straße"}
             return "unknown" if text in (None, "na") else known.get(text)
+        case "named" | "short":
+            form = RULES[name].format
+            try:  # single digits are read; %B of Python takes no short names
+                day = datetime.strptime(value or "", form).date()
+            except ValueError:
+                return None
+            quarter = lambda day: f"{day.year}-Q{(day.month + 2) // 3}"  # noqa: E731
+            return in_days(day, quarter if name == "named" else date.isoformat, "drop")
         case "clock" | "clock_day":
             time = None if value is None or value in CLOCKS else datetime.strptime(value, HALVES)
             day = None if time is None else in_days(time.date(), date.isoformat, "drop")
@@ -214,10 +230,10 @@ def test_duckdb_reads_as_plain_python_does(table, tmp_path):
 
 
 def test_csv_files_read_as_plain_python_does(table, tmp_path):
-    texts = table.select(["text", "slashes", "colour", "pay"])
+    texts = table.select(["text", "slashes", "names", "shorts", "colour", "pay"])
     texts = texts.set_column(0, "text", pa.array([None if t == "" else t for t in texts["text"].to_pylist()]))
     csv.write_csv(texts, tmp_path / "rows.csv")
-    check(texts, tmp_path / "rows.csv", ["day", "week", "slashed", "colour", "pay"])
+    check(texts, tmp_path / "rows.csv", ["day", "week", "slashed", "named", "short", "colour", "pay"])
 
 
 @pytest.mark.postgres
@@ -269,10 +285,15 @@ def test_columns_that_cannot_match_are_refused_before_they_are_read(table, tmp_p
 @pytest.mark.parametrize(
     ("spec", "rules", "line"),
     [
-        (dates(FIRST, LAST), {"format": "%d/%m/%y"}, "'%y' in a format is not read; use %Y, %m, %d, %H, %I,"),
+        (dates(FIRST, LAST), {"format": "%j/%Y"}, "'%j' in a format is not read; use %Y or %y, %m, %b or %B, %d,"),
+        (dates(FIRST, LAST), {"format": "%b %m %d %y"}, "needs %Y (or %y), %m (or %b, %B) and %d, each once"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %I:%M"}, "needs either %H, or %I with %p; write for example"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %H:%M %p"}, "needs either %H, or %I with %p; write for example"),
-        (dates(FIRST, LAST), {"format": "%m/%Y"}, "the format '%m/%Y' needs %Y, %m and %d, each once"),
+        (
+            dates(FIRST, LAST),
+            {"format": "%m/%Y"},
+            "the format '%m/%Y' needs %Y (or %y), %m (or %b, %B) and %d, each once",
+        ),
         (dates(FIRST, LAST), {"format": "%d(%m)%Y"}, "'(' in a format is not read"),
         (
             dates(FIRST, LAST),

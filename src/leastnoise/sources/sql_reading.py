@@ -5,7 +5,7 @@ from typing import Any
 from sqlglot import exp
 
 from leastnoise.domain.periods import Dates, Timed
-from leastnoise.domain.reading import CAPITALS, FARTHEST, SMALL, SPACES, Reading
+from leastnoise.domain.reading import CAPITALS, FARTHEST, LAST_CENTURY, MONTHS, SMALL, SPACES, Reading
 from leastnoise.sources.kinds import Kind
 
 Expression = Any  # the types within SQLGlot change between its versions
@@ -31,9 +31,31 @@ def literal(dialect: str, text: str) -> Expression:
 
 def date_parts(dialect: str, reading: Reading, text: Expression) -> dict[str, Expression]:
     """Year, month, day and hour of a text as whole numbers, NULL where it is no date or has none."""
-    letters = [letter for letter in PARTS if letter != "H" or (reading.has_hours and not reading.has_halves)]
+    letters = ["d", *(["H"] if reading.has_hours and not reading.has_halves else [])]
     parts = {PARTS[k]: _cast(_part(dialect, reading.pattern(k), text.copy()), "int") for k in letters}
+    parts |= {"y": _year(dialect, reading, text), "m": _month(dialect, reading, text)}
     return parts | ({"h": _hour(dialect, reading, text)} if reading.has_halves else {})
+
+
+def _year(dialect: str, reading: Reading, text: Expression) -> Expression:
+    """The year of a text, perhaps of two digits."""
+    letter = reading.directive("Y", "y")
+    year = _cast(_part(dialect, reading.pattern(letter), text.copy()), "int")
+    if letter == "Y":
+        return year
+    century = exp.Case(ifs=[exp.If(this=year.copy() >= LAST_CENTURY, true=_whole(1900))], default=_whole(2000))
+    return exp.Add(this=year, expression=century)
+
+
+def _month(dialect: str, reading: Reading, text: Expression) -> Expression:
+    """The month of a text, perhaps by its name."""
+    letter = reading.directive("m", "b", "B")
+    month = _part(dialect, reading.pattern(letter), text.copy())
+    if letter == "m":
+        return _cast(month, "int")
+    short = exp.Lower(this=exp.Anonymous(this="LEFT", expressions=[month, _whole(3)]))
+    ifs = [exp.If(this=exp.Literal.string(name), true=_whole(k)) for k, name in enumerate(MONTHS, 1)]
+    return exp.Case(this=short, ifs=ifs)
 
 
 def _hour(dialect: str, reading: Reading, text: Expression) -> Expression:

@@ -33,7 +33,7 @@ Shown = Annotated[
     ),
 ]
 DATA = (
-    "a file (.csv, .tsv, .txt, also .gz or .zst; .parquet; .xlsx), a folder or a pattern of such files, "
+    "a file (.csv, .tsv, .txt, also .gz, .zst or .zip; .parquet; .xlsx), a folder or a pattern of such files, "
     "duckdb:///FILE, postgresql://USER@HOST/DATABASE or spark://HOST:PORT. "
     "A file may be followed by how it is written, such as ?sheet=NAME or ?encoding=windows-1252&delimiter=semicolon. "
     "PostgreSQL also takes the password from PGPASSWORD or ~/.pgpass."

@@ -18,6 +18,7 @@ from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources.barrier import barrier, guarded
 from leastnoise.sources.source import Axes, Source
+from leastnoise.workload.file_format import FileFormat
 from leastnoise.workload.rules import AnyRules
 
 if TYPE_CHECKING:
@@ -94,12 +95,14 @@ class Counts:
         return barrier("the source", quiet=self._quiet)
 
 
-def records(data: str, domain: Domain, rules: AnyRules | None = None, table: str | None = None) -> Iterator[IntArray]:
+def records(
+    data: str, domain: Domain, rules: AnyRules | None = None, table: str | None = None, file: FileFormat | None = None
+) -> Iterator[IntArray]:
     """Rows of codes of a file or database, some at a time: for devices that are simulated, each with its own row."""
     from leastnoise.sources.convert import source_of
     from leastnoise.sources.database import Database
 
-    source = source_of(data, domain, rules=rules, table=table)
+    source = source_of(data, domain, rules=rules, table=table, file=file)
     assert isinstance(source, Database), "texts are files or databases"
     yield from source.rows()
 

@@ -182,6 +182,7 @@ def _file(files: Files | None, comma: bool) -> str:
         "delimiter": None if form.delimiter in (None, ",") else _scalar(word_of(form.delimiter)),
         "encoding": None if set(files.encodings) <= {"utf-8"} or len(set(files.encodings)) > 1 else files.encodings[0],
         "decimal": '","' if comma or form.decimal == "," else None,
+        "skip": str(form.skip) if form.skip else None,
         "sheet": None if form.sheet is None else _scalar(form.sheet),
         "names": None if files.header else f"[{', '.join(map(_scalar, files.names))}]",
     }

@@ -115,10 +115,11 @@ class DuckDB:
         elif files.kind == "Excel":
             from leastnoise.sources.excel import sheet_blocks
 
-            sheet, decimal = files.format.sheet or "", files.format.decimal
-            self._read_streams(files, {path: partial(sheet_blocks, path, sheet, decimal) for path in files.paths}, ",")
+            sheet, form = files.format.sheet or "", files.format
+            blocks = {path: partial(sheet_blocks, path, sheet, form.decimal, form.skip) for path in files.paths}
+            self._read_streams(files, blocks, ",")
             self._slow = True
-        elif set(files.encodings) == {"utf-8"} and files.format.delimiter != " ":
+        elif set(files.encodings) == {"utf-8"} and files.format.delimiter != " " and not _unpacked_here(files):
             self._read_text(files, [glob.escape(path) for path in files.paths], files.format.delimiter or ",")
             self._repeatable = True
         else:
@@ -144,9 +145,9 @@ class DuckDB:
         }
 
     def _read_converted(self, files: Files, *, line_ends: bool = False) -> None:
-        whitespace = files.format.delimiter == " "
+        whitespace, skip = files.format.delimiter == " ", files.format.skip
         streams = {
-            path: partial(utf8_blocks, path, encoding, whitespace=whitespace, line_ends=line_ends)
+            path: partial(utf8_blocks, path, encoding, whitespace=whitespace, line_ends=line_ends, skip=skip)
             for path, encoding in zip(files.paths, files.encodings, strict=True)
         }
         self._read_streams(files, streams, "\t" if whitespace else files.format.delimiter or ",")
@@ -302,3 +303,8 @@ def size_in_bytes(memory: str) -> int:
     """
     number, unit = re.findall(r"[0-9.]+|[KMGT]", memory)
     return int(float(number) * 1000 ** (1 + "KMGT".index(unit)))
+
+
+def _unpacked_here(files: Files) -> bool:
+    """Whether DuckDB cannot read the bytes as they are: out of archives, or below a title."""
+    return files.format.skip > 0 or any(path.lower().endswith(".zip") for path in files.paths)

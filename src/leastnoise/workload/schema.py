@@ -256,6 +256,7 @@ class FilePart(Part):
     encoding: Text | None = None
     decimal: Text = "."
     sheet: NonEmpty | None = None
+    skip: Annotated[int, Field(ge=0, le=1000)] = 0
     names: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import UNKNOWN, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.breakdown import Slice, breakdown
 from leastnoise.release.queries.language import COMPARE, Parsed, Parser, query_of
@@ -289,7 +289,7 @@ class _Questions(Parser):
             names.append(self._axis())
         if not names:
             raise self._expected("',' and an attribute")
-        slices = breakdown(self.domain, names)
+        slices = [each for each in breakdown(self.domain, names) if _is_known(self.domain, each)]
         return lambda condition: _largest(int(k), slices, condition)
 
     def _axis(self) -> str:
@@ -304,6 +304,15 @@ class _Questions(Parser):
 
 def _where(question: Question, condition: Condition) -> Question:
     return lambda more: question(Condition.every(condition.domain, [condition, more]))
+
+
+def _is_known(domain: Domain, group: Slice) -> bool:
+    """Whether a group has a known value of every attribute: missing values are no place in a ranking."""
+    for name, label in group.labels.items():
+        attribute = domain[name if name in domain else name.rpartition(".")[0]]
+        if label == UNKNOWN and attribute.known < attribute.size:
+            return False
+    return True
 
 
 def _largest(k: int, slices: list[Slice], condition: Condition) -> Top:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
-    from leastnoise.domain.attributes import Domain, bins, dates, hierarchy, labelled, or_unknown, sized
+    from leastnoise.domain.attributes import Domain, amount, bins, dates, hierarchy, labelled, or_unknown, sized
     from leastnoise.errors import LeastnoiseError
     from leastnoise.mechanisms.adaptive import adaptive_plan
     from leastnoise.mechanisms.from_spec import plan_spec
@@ -37,6 +37,7 @@ __all__ = [
     "Workload",
     "__version__",
     "adaptive_plan",
+    "amount",
     "bins",
     "check",
     "dates",

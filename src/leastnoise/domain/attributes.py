@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.domain.amounts import SQUARED, Amount, Square, amount, scale_of, square_of
 from leastnoise.domain.binned import Bins, bins
 from leastnoise.domain.encoding import Encoding, Scalar, plain
 from leastnoise.domain.forms import Spec, encoding_of, or_unknown, read_values
@@ -24,6 +25,7 @@ from leastnoise.errors import LeastnoiseError
 
 __all__ = [
     "UNKNOWN",
+    "Amount",
     "Attribute",
     "Bins",
     "Dates",
@@ -36,8 +38,10 @@ __all__ = [
     "Scalar",
     "Sized",
     "Spec",
+    "Square",
     "Timed",
     "Values",
+    "amount",
     "bins",
     "dates",
     "hierarchy",
@@ -90,6 +94,11 @@ class Attribute:
     def known(self) -> int:
         """Number of values without the last, where that stands for missing ones."""
         return self.values.known
+
+    @property
+    def amount(self) -> Amount | None:
+        """Its values, where they are summed and not counted."""
+        return self.values if isinstance(self.values, Amount) else None
 
     @property
     def ordered(self) -> bool:
@@ -191,7 +200,8 @@ class Domain:
     @classmethod
     def of(cls, specs: Mapping[str, Spec] | None = None, /, **more: Spec) -> "Domain":
         """From `name=values` pairs, or a mapping where a name is no identifier."""
-        return cls(tuple(Attribute.of(name, spec) for name, spec in [*(specs or {}).items(), *more.items()]))
+        given = [Attribute.of(name, spec) for name, spec in [*(specs or {}).items(), *more.items()]]
+        return cls(tuple(each for attribute in given for each in with_squares(attribute)))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -207,6 +217,15 @@ class Domain:
     def size(self) -> int:
         """Number of cells, exact however large."""
         return math.prod(self.shape)
+
+    @cached_property
+    def amounts(self) -> frozenset[int]:
+        """Positions of the attributes that are summed."""
+        return frozenset(k for k, attribute in enumerate(self.attributes) if attribute.amount is not None)
+
+    def scale(self, positions: Iterable[int]) -> int:
+        """A table of these attributes adds up to so many times the rows: 1, or the units of amounts multiplied."""
+        return scale_of([self.attributes[k].values for k in positions])
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -251,6 +270,14 @@ class Domain:
         if not isinstance(data, Mapping) or not isinstance(data.get("attributes"), Iterable):
             raise LeastnoiseError(f"not a domain: {data!r}; expected an object with a list of attributes")
         return cls(tuple(Attribute.from_json(entry) for entry in data["attributes"]))
+
+
+def with_squares(attribute: Attribute) -> list[Attribute]:
+    """The attribute, and behind an amount that is squared its squares."""
+    values = attribute.amount
+    if values is None or not values.squares or isinstance(values, Square):
+        return [attribute]
+    return [attribute, Attribute(attribute.name + SQUARED, square_of(attribute.name, values))]
 
 
 def _ascending(items: Sequence[Scalar]) -> bool:

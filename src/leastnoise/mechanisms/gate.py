@@ -64,8 +64,8 @@ class Counts:
         tables = self._read(sets if self._total is not None else [(), *sets])
         if self._total is None:
             self._total = exact_sum(next(tables))
-        for table in tables:
-            if exact_sum(table) != self._total:
+        for axes, table in zip(sets, tables, strict=True):
+            if exact_sum(table) != self._total * self.domain.scale(axes):
                 raise DataError("the source gives tables that do not add up to the same number of rows; repair it")
             yield table
 
@@ -87,7 +87,7 @@ class Counts:
             counting = self._source.count(sets)
         given, shape = guarded("the source", _arrays(counting), quiet=self._quiet), self.domain.shape
         for axes in sets:
-            yield _checked(next(given, None), tuple(shape[k] for k in axes))
+            yield _checked(next(given, None), tuple(shape[k] for k in axes), self.domain.scale(axes))
 
     def _barrier(self) -> barrier:
         """A source of somebody else may raise whatever it likes."""
@@ -141,14 +141,21 @@ def _arrays(tables: Iterable[npt.ArrayLike]) -> Iterator[npt.NDArray[Any] | None
     return (None if isinstance(table, np.ma.MaskedArray) else np.asarray(table) for table in tables)
 
 
-def _checked(table: npt.NDArray[Any] | None, shape: tuple[int, ...]) -> IntArray:
-    """Counts of this shape; None stands for a table that is missing."""
+def _checked(table: npt.NDArray[Any] | None, shape: tuple[int, ...], scale: int = 1) -> IntArray:
+    """Counts of this shape; None stands for a table that is missing. Sums of amounts may be Python's own integers."""
+    if table is not None and scale > 1 and table.dtype == object and _whole_numbers(table, shape):
+        return table
     if table is None or table.shape != shape or table.dtype.kind not in "iu" or (table.size and not _in_range(table)):
         raise DataError("the source does not give whole, non-negative counts of the shape asked for; repair it")
     table = table.astype(np.int64, copy=False)
     if table.size * int(table.max(initial=0)) >= TOO_MANY and exact_sum(table) >= TOO_MANY:
         raise DataError("the source gives tables of 2**62 rows or more; counts must add up to less")
     return table
+
+
+def _whole_numbers(table: npt.NDArray[Any], shape: tuple[int, ...]) -> bool:
+    """Whether an array of objects holds whole numbers of 0 or more."""
+    return table.shape == shape and all(type(x) is int and x >= 0 for x in table.ravel().tolist())
 
 
 def _in_range(table: npt.NDArray[np.integer]) -> bool:

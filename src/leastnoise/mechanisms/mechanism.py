@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
 
 from leastnoise._progress import shown
 from leastnoise._types import Progress
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import Domain, Square
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts, check_promise
 from leastnoise.mechanisms.options import Options
@@ -228,8 +228,9 @@ def counting_of(domain: Domain, rules: AnyRules | None, unit: PrivacyUnit | Mapp
     whose = {} if unit is None else {"missing": "error"} | dict(unit if isinstance(unit, Mapping) else vars(unit))
     return Counting(
         rules=[
-            RowRule(attribute=name, column=r.column or name, outside=r.outside, missing=str(r.missing))
+            RowRule(attribute=name, column=r.column or name, outside=str(r.outside), missing=str(r.missing))
             for name, r in rules_of(domain, rules).items()
+            if not isinstance(domain[name].values, Square)  # touched as its amount is
         ],
         max_rows=None if unit is None else int(whose["max_rows"]),
         ids=whose.get("missing"),

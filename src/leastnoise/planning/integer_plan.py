@@ -242,9 +242,10 @@ def noisy_query_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -
     if variance > LARGEST_VARIANCE:
         raise LeastnoiseError(
             "some answers would need noise beyond 1e16, which cannot be drawn; "
-            "use a larger budget, weights closer together, or tables of fewer attributes"
+            + ("use a larger unit for the amounts, or " if strategy.scale > 1 else "use ")
+            + "a larger budget, weights closer together, or tables of fewer attributes"
         )
     if variance < LEAST_DEVIATION**2:
         scale = strategy.multiplier * ceil(LEAST_DEVIATION / sqrt(variance))
-        strategy = IntegerStrategy(strategy.parts, scale, strategy.levels)
+        strategy = IntegerStrategy(strategy.parts, scale, strategy.levels, strategy.scale)
     return NoisyQuery(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))

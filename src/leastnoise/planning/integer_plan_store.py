@@ -87,7 +87,10 @@ def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
     for o, records in enumerate(header["residuals"]):
         shape = structure.shape(structure.orbits[o])
         noisy_queries.append(
-            tuple(_noisy_query(r, parts, arrays.get(f"levels{o}_{i}"), shape) for i, r in enumerate(records))
+            tuple(
+                _noisy_query(r, parts, arrays.get(f"levels{o}_{i}"), shape, structure.scale(structure.orbits[o]))
+                for i, r in enumerate(records)
+            )
         )
     budget = Budget.from_json(header["budget"])
     selection = read_fraction(header["selection"]) if "selection" in header else Fraction(0)
@@ -95,9 +98,9 @@ def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
 
 
 def _noisy_query(
-    record: Mapping[str, Any], parts: list[Part], levels: npt.NDArray[Any] | None, shape: tuple[int, ...]
+    record: Mapping[str, Any], parts: list[Part], levels: npt.NDArray[Any] | None, shape: tuple[int, ...], scale: int
 ) -> NoisyQuery:
-    strategy = IntegerStrategy(tuple(parts[i] for i in record["parts"]), int(record["multiplier"]), levels)
+    strategy = IntegerStrategy(tuple(parts[i] for i in record["parts"]), int(record["multiplier"]), levels, scale)
     if strategy.shape != shape:
         raise LeastnoiseError(f"a strategy of shape {strategy.shape} cannot measure cells of shape {shape}")
     return NoisyQuery(strategy, read_fraction(record["variance"]))

@@ -97,6 +97,10 @@ class Structure:
         """Sizes of the attributes of an orbit."""
         return tuple(self.classes[c].size for c in orbit)
 
+    def scale(self, orbit: Orbit) -> int:
+        """A table of an orbit is counted as so many times its rows: units of amounts, multiplied; 1 without."""
+        return self.workload.domain.scale(self.classes[c].members[0] for c in orbit)
+
     def sets(self, orbit: Orbit) -> IntArray:
         """All attribute sets of an orbit, one row each, attributes in the order of its axes."""
         choices = [combinations(self.classes[c].members, n) for c, n in Counter(orbit).items()]
@@ -127,7 +131,7 @@ class Structure:
 def _classes(workload: Workload, extra: Callable[[int], object]) -> tuple[AttributeClass, ...]:
     groups: dict[object, list[int]] = {}
     for i, n in enumerate(workload.domain.shape):
-        signature = (n, extra(i), tuple((b, s) for b, k in enumerate(workload.blocks) if (s := k.signature(i))))
+        signature = (n, workload.domain.scale([i]), extra(i), tuple((b, s) for b, k in enumerate(workload.blocks) if (s := k.signature(i))))
         groups.setdefault(signature, []).append(i)
     return tuple(AttributeClass(tuple(m), workload.domain.shape[m[0]]) for m in groups.values())
 

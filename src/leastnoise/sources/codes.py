@@ -1,7 +1,7 @@
 """Rows in memory, as integer codes."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import InitVar, dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.sources.amounts import categories, joined_limbs, limbs, products, summed, with_shares
 from leastnoise.sources.barrier import barrier, guarded, title_of
 from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts, with_and_without_rules
 from leastnoise.sources.contribution_bounding import check_ids, kept_rows, numbered_people
@@ -105,7 +106,7 @@ class Codes:
     def _stream(self, sets: list[Axes]) -> Iterator[IntArray]:
         # In one thread: two, each with half of 19,600 sets of 1,000 cells, were measured to be no faster.
         most_cells = min(self._rows // _ROWS_PER_CELL, _MOST_CELLS)
-        for axes, members in covers(sets, self.domain.shape, most_cells):
+        for axes, members in covers(sets, self.domain.shape, most_cells, self.domain.amounts):
             table = self._table(axes)
             if members == [axes]:
                 yield table
@@ -113,6 +114,11 @@ class Codes:
                 yield from (project(table, axes, subset) for subset in members)
 
     def _table(self, axes: Axes) -> IntArray:
+        if amounts := summed(self.domain, axes):
+            groups, rows = categories(self.domain, axes), int(self._table(()))
+            scale = self.domain.scale(axes)
+            sums = {some: self._sums(groups, some, rows, scale) for some in products(amounts) if some}
+            return with_shares(self.domain, axes, {(): self._table(groups), **sums})
         if not axes:
             return np.array(self._rows if self._weights is None else self._weights.sum(), dtype=np.int64)
         shape = tuple(self.domain.shape[k] for k in axes)
@@ -125,6 +131,26 @@ class Codes:
             # Weights are added up as floats, exactly, since their sum is below 2^53.
             table += np.bincount(self._cells(axes, shape, rows), weights, minlength=cells).astype(np.int64, copy=False)
         return table.reshape(shape)
+
+    def _sums(self, groups: Axes, amounts: Axes, total: int, scale: int) -> npt.NDArray[Any]:
+        """Sums of the products of units by groups: parts of them are added up, exactly, as floats or 64 bits."""
+        shape = tuple(self.domain.shape[k] for k in groups)
+        cells = math.prod(shape)
+        parts = [np.zeros(cells, dtype=np.int64) for _ in limbs(0)]
+        step = max(_CHUNK, cells)
+        for start in range(0, self._rows, step):
+            rows = slice(start, start + step)
+            units = np.ones(min(step, self._rows - start), dtype=np.int64)
+            for k in amounts:
+                units *= self._columns[k][rows].astype(np.int64)
+            where = self._cells(groups, shape, rows) if groups else np.zeros(len(units), dtype=np.uint8)
+            for part, limb in zip(parts, limbs(units), strict=True):
+                if self._weights is None:
+                    part += np.bincount(where, limb, minlength=cells).astype(np.int64)
+                else:
+                    np.add.at(part, where, limb * self._weights[rows])
+        low, high = (part.reshape(shape) for part in parts)
+        return joined_limbs(low, high, total, scale)
 
     def _cells(self, axes: Axes, shape: tuple[int, ...], rows: slice) -> Column:
         """The cell of each row, in the smallest type that holds it: narrow types go through the cache faster."""
@@ -163,10 +189,13 @@ class _Values:
         return results
 
 
-def covers(sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int) -> Iterator[tuple[Axes, list[Axes]]]:
+def covers(
+    sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int, apart: Set[int] = frozenset()
+) -> Iterator[tuple[Axes, list[Axes]]]:
     """Neighbouring sets together, as long as one table over all their attributes stays small.
 
-    Rows are then counted once for several sets; with many small attributes that is most of the work.
+    Rows are then counted once for several sets; with many small attributes that is most of the work. Sets with an
+    attribute of `apart` stay alone.
 
     >>> list(covers([(0, 1), (0, 2), (0, 3)], (9, 9, 9, 9), most_cells=1000))
     [((0, 1, 2), [(0, 1), (0, 2)]), ((0, 3), [(0, 3)])]
@@ -175,7 +204,7 @@ def covers(sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int) -> Ite
     members: list[Axes] = []
     for subset in sets:
         union = axes + tuple(k for k in subset if k not in axes)
-        small = len(union) <= _MOST_AXES and math.prod(shape[k] for k in union) <= most_cells
+        small = not apart & set(union) and len(union) <= _MOST_AXES and math.prod(shape[k] for k in union) <= most_cells
         if members and not small:
             yield axes, members
             union, members = subset, []
@@ -270,7 +299,7 @@ def check_codes_type(array: npt.NDArray[Any], what: str) -> None:
 
 
 def _checked_codes(attribute: Attribute, column: npt.NDArray[Any]) -> Column:
-    name, last = attribute.name, attribute.size - 1
+    name, last = attribute.name, attribute.values.last
     if column.size:  # an empty list has no type of its own
         check_codes_type(column, f"the column {name!r}")
     if column.size and not 0 <= column.min() <= column.max() <= last:

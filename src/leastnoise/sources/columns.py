@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain.attributes import Bins, Timed
+from leastnoise.domain.attributes import Amount, Bins, Timed
 from leastnoise.domain.encoding import as_floats
 from leastnoise.errors import DataError
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, truth
@@ -77,7 +77,7 @@ def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
 
     Guarantees: engines_code_alike; messages_keep_the_data_private.
     """
-    width = np.min_scalar_type(-coding.size - 3)
+    width = np.min_scalar_type(-coding.last - 3)
     parts = [_applied(coding, *results).astype(width) for results in _codes_by_chunk(coding, column)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=width)
 
@@ -246,9 +246,9 @@ def _applied(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x
 
 def _ruled(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     if coding.clamp:
-        low, high = ends(coding)
+        (low, high), (first, last) = ends(coding), coding.values.ends
         values = np.where(
-            (values < 0) & (x < low), 0, np.where((values < 0) & (x > high), coding.values.size - 1, values)
+            (values < 0) & (x < low), first, np.where((values < 0) & (x > high), last, values)
         )
     return np.where(missing, coding.missing, np.where(values < 0, coding.outside, values))
 
@@ -256,7 +256,7 @@ def _ruled(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x: 
 def ends(coding: Coding) -> tuple[float, float]:
     """The smallest and the largest number of an attribute that can be clamped."""
     values = coding.values
-    if isinstance(values, Bins):
+    if isinstance(values, Bins | Amount):
         return values.low, values.high
     if isinstance(values, Timed):
         return float(values.edges[0]), float(values.edges[-1] - 1)

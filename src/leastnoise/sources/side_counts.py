@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.domain.attributes import Square
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
 Mask = npt.NDArray[np.bool_]
@@ -27,13 +28,14 @@ def touching(how: Sequence[Coding]) -> list[tuple[int, int]]:
             (MISSING, coding.missing != MISSING),
             (OUTSIDE, coding.outside != OUTSIDE or coding.clamp),
         )
-        if touches
+        if touches and not isinstance(coding.values, Square)  # whose amount is touched alike
     ]
 
 
 def several_drop(how: Sequence[Coding]) -> bool:
     """Whether several rules drop rows, so that how many are dropped in all is a number of its own."""
-    return sum((coding.missing == DROPPED) + (coding.outside == DROPPED) for coding in how) > 1
+    counted = [coding for coding in how if not isinstance(coding.values, Square)]
+    return sum((coding.missing == DROPPED) + (coding.outside == DROPPED) for coding in counted) > 1
 
 
 def touched_rows(how: Sequence[Coding], raw: Sequence[IntArray], ruled: Sequence[IntArray]) -> list[Mask]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.attributes import Bins, Scalar, Timed, Values
+from leastnoise.domain.attributes import Amount, Bins, Scalar, Square, Timed, Values
 from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.amounts import LIMB
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
 from leastnoise.sources.rules import PrivacyUnit
@@ -153,14 +154,17 @@ class Query:
         """Codes of every row that is counted."""
         return self._sql(_select([_column(_code(k)) for k in items]).from_(self._kept(items), copy=False))
 
-    def tables(self, sets: Sequence[Axes], people: bool = False) -> str:
+    def tables(self, sets: Sequence[Axes], people: bool = False, products: Sequence[Axes] = ((),)) -> str:
         """Several tables at once: codes, -1 for attributes outside of a table, and counts; of distinct people if
-        asked for.
+        asked for. Then for each of the products of amounts that is not empty, sums of its lower and of its upper part.
         """
         used = sorted({k for axes in sets for k in axes})
+        amounts = {k for some in products for k in some}
         codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
         counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
-        query = _select([*codes, exp.Count(this=counted)]).from_(self._kept(used, people), copy=False)
+        sums = [_total(part) for some in products if some for part in _parts([_column(_code(k)) for k in some])]
+        query = _select([*codes, exp.Count(this=counted), *sums])
+        query = query.from_(self._kept(sorted({*used, *amounts}), people), copy=False)
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)
@@ -276,7 +280,7 @@ class Query:
         if kind in _TEXTS and (isinstance(values, Values) or reading.absent_texts):
             forms["t"] = text
         if not isinstance(values, Values):
-            forms["x"] = _as_double(number, kind) if isinstance(values, Bins) else _as_number(number, kind)
+            forms["x"] = _as_double(number, kind) if isinstance(values, Bins | Amount) else _as_number(number, kind)
         elif kind in _NUMBERS:
             forms["x"] = _as_number(number, kind)
         return forms
@@ -285,7 +289,7 @@ class Query:
         kind = self._field(coding.column).kind
         missing = exp.or_(*self._missing(k, coding, kind))
         coalesce = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), _whole(coding.outside)])
-        return _cast(_case(missing, _whole(coding.missing), coalesce), "smallint" if coding.size < 2**15 else "bigint")
+        return _cast(_case(missing, _whole(coding.missing), coalesce), "smallint" if coding.last < 2**15 - 1 else "bigint")
 
     def _missing(self, k: int, coding: Coding, kind: Kind) -> list[Expression]:
         """Conditions under which a value is missing."""
@@ -316,6 +320,8 @@ class Query:
             return [way for way in ways if way is not None]
         if isinstance(values, Bins):
             ways = [_bin(x, values)]
+        elif isinstance(values, Amount):
+            ways = [_units(x, values)]
         else:
             ways = [_offset(x, int(values.value(0)), values.size, whole=kind in ("integer", "boolean"))]
         return [*ways, *([_clamped(x, coding)] if coding.clamp else [])]
@@ -487,7 +493,34 @@ def _offset(x: Expression, low: int, size: int, whole: bool) -> Expression:
     return _case(inside, _cast(exp.paren(x.copy() - _whole(low)), "bigint"))
 
 
+def _parts(units: Sequence[Expression]) -> list[Expression]:
+    """The lower and the upper 20 bits of a product of whole units, which has at most 40."""
+    product = _cast(units[0], "bigint")
+    for more in units[1:]:
+        product = product * _cast(more, "bigint")
+    low = exp.Mod(this=exp.paren(product), expression=_whole(2**LIMB))
+    high = exp.Div(this=exp.paren(exp.paren(product.copy()) - low.copy()), expression=_whole(2**LIMB))
+    return [low, _cast(high, "bigint")]
+
+
+def _total(units: Expression) -> Expression:
+    return _cast(exp.func("COALESCE", exp.Sum(this=units), _whole(0)), "bigint")
+
+
+def _units(x: Expression, values: Amount) -> Expression:
+    """Whole units of an amount, in the steps of `Amount.read`."""
+    low, high, unit = (_double(repr(float(number))) for number in (values.low, values.high, values.unit))
+    many = Amount(values.low, values.high, values.unit).units
+    steps = exp.paren(x.copy() - low.copy()) / unit + _double("0.5")
+    units: Expression = _cast(exp.Least(this=exp.Floor(this=steps), expressions=[_double(repr(float(many)))]), "bigint")
+    if isinstance(values, Square):
+        doubled = exp.paren(_whole(2) * units - _whole(many))
+        units = doubled * doubled.copy()
+    return _case(exp.and_(x.copy() >= low, x.copy() <= high), units)
+
+
 def _clamped(x: Expression, coding: Coding) -> Expression:
     low, high = ends(coding)
+    first, last = coding.values.ends
     below, above = x.copy() < _double(repr(low)), x.copy() > _double(repr(high))
-    return exp.Case().when(below, _whole(0)).when(above, _whole(coding.values.size - 1))
+    return exp.Case().when(below, _whole(first)).when(above, _whole(last))

@@ -116,6 +116,8 @@ class Marginals:
 def _checked_counts(counts: npt.ArrayLike, domain: Domain) -> IntArray:
     """A copy of a table of counts as int64."""
     what = _what(domain)
+    if domain.amounts:
+        raise LeastnoiseError(f"{what} has amounts, which counts do not tell; give rows, as a file or a data frame")
     array = as_array(counts, what)
     check_counts_type(array, domain)
     if array.min() < 0:

@@ -188,6 +188,11 @@ class IntegerStrategy:
     parts: tuple[Part, ...]
     multiplier: int = 1
     levels: IntArray | None = None
+    scale: int = 1  # tables are given as so many times what they stand for: units of amounts
+
+    def __post_init__(self) -> None:
+        if self.scale < 1 or self.multiplier % self.scale:
+            raise LeastnoiseError("an integer strategy on amounts needs a multiple of their units as its factor")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -210,13 +215,13 @@ class IntegerStrategy:
             return self
         if len(self.parts) == len(axes):
             levels = None if self.levels is None else self.levels.transpose(axes)
-            return IntegerStrategy(tuple(self.parts[a] for a in axes), self.multiplier, levels)
+            return IntegerStrategy(tuple(self.parts[a] for a in axes), self.multiplier, levels, self.scale)
         (whole,) = self.parts  # several attributes in one part are all of them
         if isinstance(whole, Circulant):
-            return IntegerStrategy((whole.permuted(tuple(axes)),), self.multiplier, self.levels)
+            return IntegerStrategy((whole.permuted(tuple(axes)),), self.multiplier, self.levels, self.scale)
         rows = whole.matrix().reshape(-1, *whole.shape).transpose([0, *(a + 1 for a in axes)])
         joint = Rows(rows.reshape(len(rows), -1), tuple(whole.shape[a] for a in axes))
-        return IntegerStrategy((joint,), self.multiplier, self.levels)
+        return IntegerStrategy((joint,), self.multiplier, self.levels, self.scale)
 
     @cached_property
     def largest_square(self) -> int:
@@ -251,18 +256,20 @@ class IntegerStrategy:
         return self.multiplier * levels * prod(p.largest_entry for p in self.parts)
 
     def apply(self, counts: IntArray, total: int) -> IntArray:
-        """Exact answers on a batch of tables (batch, *shape), each with at most `total` rows.
+        """Exact answers on a batch of tables (batch, *shape), each with at most `total` rows, times `scale`.
 
-        Every intermediate number is at most largest_entry * total; where int64 cannot hold that, Python integers do.
+        Every intermediate number is at most largest_entry * total, as the multiplier holds the scale; where int64
+        cannot hold that, Python integers do.
         """
-        wide = 2 * (self.largest_entry + 1) * max(total, 1) > FITS
+        wide = 2 * (self.largest_entry + self.scale) * max(total, 1) > FITS
         x = counts.astype(object) if wide else counts.astype(np.int64, copy=False)
         x = x.reshape(len(x), *(prod(p.shape) for p in self.parts))
         for axis, p in enumerate(self.parts):
             x = p.apply(x, axis + 1)
         if self.levels is not None:
             x = x * self.levels
-        return x * self.multiplier if self.multiplier != 1 else x
+        factor = self.multiplier // self.scale
+        return x * factor if factor != 1 else x
 
     def decode(self, answers: Array) -> Array:
         """Least-squares tables (batch, *shape) behind noisy answers, up to what the baselines fill."""

@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.attributes import Amount, Bins, Scalar, Square, Timed, Values
+from leastnoise.domain.attributes import Amount, Bins, Scalar, Timed, Values
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources.amounts import LIMB
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.side_counts import several_drop, touching
 from leastnoise.sources.source import Axes
+from leastnoise.sources.sql_amounts import sums_of, units_of
 from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of_parts, number_of_time
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
@@ -162,7 +162,7 @@ class Query:
         amounts = {k for some in products for k in some}
         codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
         counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
-        sums = [_total(part) for some in products if some for part in _parts([_column(_code(k)) for k in some])]
+        sums = [total for some in products if some for total in sums_of([_column(_code(k)) for k in some])]
         query = _select([*codes, exp.Count(this=counted), *sums])
         query = query.from_(self._kept(sorted({*used, *amounts}), people), copy=False)
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
@@ -321,7 +321,7 @@ class Query:
         if isinstance(values, Bins):
             ways = [_bin(x, values)]
         elif isinstance(values, Amount):
-            ways = [_units(x, values)]
+            ways = [units_of(x, values)]
         else:
             ways = [_offset(x, int(values.value(0)), values.size, whole=kind in ("integer", "boolean"))]
         return [*ways, *([_clamped(x, coding)] if coding.clamp else [])]
@@ -491,32 +491,6 @@ def _offset(x: Expression, low: int, size: int, whole: bool) -> Expression:
     if not whole:
         inside = exp.and_(inside, x.copy().eq(exp.Floor(this=x.copy())))
     return _case(inside, _cast(exp.paren(x.copy() - _whole(low)), "bigint"))
-
-
-def _parts(units: Sequence[Expression]) -> list[Expression]:
-    """The lower and the upper 20 bits of a product of whole units, which has at most 40."""
-    product = _cast(units[0], "bigint")
-    for more in units[1:]:
-        product = product * _cast(more, "bigint")
-    low = exp.Mod(this=exp.paren(product), expression=_whole(2**LIMB))
-    high = exp.Div(this=exp.paren(exp.paren(product.copy()) - low.copy()), expression=_whole(2**LIMB))
-    return [low, _cast(high, "bigint")]
-
-
-def _total(units: Expression) -> Expression:
-    return _cast(exp.func("COALESCE", exp.Sum(this=units), _whole(0)), "bigint")
-
-
-def _units(x: Expression, values: Amount) -> Expression:
-    """Whole units of an amount, in the steps of `Amount.read`."""
-    low, high, unit = (_double(repr(float(number))) for number in (values.low, values.high, values.unit))
-    many = Amount(values.low, values.high, values.unit).units
-    steps = exp.paren(x.copy() - low.copy()) / unit + _double("0.5")
-    units: Expression = _cast(exp.Least(this=exp.Floor(this=steps), expressions=[_double(repr(float(many)))]), "bigint")
-    if isinstance(values, Square):
-        doubled = exp.paren(_whole(2) * units - _whole(many))
-        units = doubled * doubled.copy()
-    return _case(exp.and_(x.copy() >= low, x.copy() <= high), units)
 
 
 def _clamped(x: Expression, coding: Coding) -> Expression:

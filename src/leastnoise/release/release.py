@@ -19,16 +19,16 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, Progress
 from leastnoise.algebra.residual import powerset
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import Domain, Square
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import asking, kinds
+from leastnoise.release import amount_answers, asking, kinds
 from leastnoise.release.answers import Answer, Bias, Joint
 from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
 from leastnoise.release.files.level_tables import WithLevels
 from leastnoise.release.files.one_table import Format
-from leastnoise.release.frames import answers_frame, level_frame, table_frame
+from leastnoise.release.frames import answers_frame, level_frame, sums_frame, table_frame
 from leastnoise.release.html import release_html
 from leastnoise.release.measurements import same_numbers
 from leastnoise.release.queries.linear import LinearQuery, Term
@@ -198,21 +198,32 @@ class Release(ABC):
     ) -> pd.DataFrame:
         """The table of some attributes: one row per cell with count, std_error, low and high.
 
+        With amounts among them, one row per cell of the others with the sum of the amount, or of their product.
+
         `levels` puts attributes with a hierarchy at one of its levels, such as {"geo": "state"}.
         """
         if levels:
             return level_frame(self, names, levels, confidence, simultaneous)
         attributes = self._positions(names)
+        if self.domain.amounts.intersection(attributes):
+            return sums_frame(self, attributes, confidence, simultaneous)
         counts, variances = self.product_answers(attributes, [Marginal()] * len(attributes))
         return table_frame(self.domain, attributes, counts, np.sqrt(variances), confidence, simultaneous)
 
     def counts(self, *names: str) -> Array:
-        """The unbiased counts of a table as an array, one axis per attribute."""
+        """The unbiased counts of a table as an array, one axis per attribute; amounts have none, see `sum`."""
+        self.check_counted(names)
         return self.product_answers(self._positions(names), [Marginal()] * len(names))[0]
 
     def std_errors(self, *names: str) -> Array:
         """The standard errors of a table, cell by cell."""
+        self.check_counted(names)
         return np.sqrt(self.product_answers(self._positions(names), [Marginal()] * len(names))[1])
+
+    def check_counted(self, names: Sequence[str]) -> None:
+        """Refuse a table of counts of amounts."""
+        if amounts := [name for name in names if self.domain[name].amount is not None]:
+            raise LeastnoiseError(f"{amounts[0]!r} is an amount, which has no counts; use sum() or table()")
 
     def _positions(self, names: Sequence[str]) -> list[int]:
         attributes = [self.domain.index(n) for n in names]
@@ -225,12 +236,24 @@ class Release(ABC):
         return True
 
     def tables(self) -> Iterator[tuple[str, ...]]:
-        """The names of all tables in reach: every attribute set in the closure of the workload."""
+        """The names of all tables of counts in reach: every attribute set in the closure of the workload."""
+        for members in self._closure():
+            if self.domain.amounts.isdisjoint(members) and self.has_table(members):
+                yield tuple(self.domain.names[a] for a in members)
+
+    def sums(self) -> Iterator[tuple[str, ...]]:
+        """The names of all tables of sums in reach, amounts last; their squares are left out."""
+        amounts = self.domain.amounts
+        for members in self._closure() if amounts else ():
+            some = [a for a in members if a in amounts]
+            squares = any(isinstance(self.domain.attributes[a].values, Square) for a in some)
+            if some and not squares and self.has_table(members):
+                yield tuple(self.domain.names[a] for a in (*(a for a in members if a not in amounts), *some))
+
+    def _closure(self) -> list[tuple[int, ...]]:
         inside = {s for block in self.workload.blocks for s in block.subsets()}
         closure = {some for s in inside for some in powerset(s)}
-        for members in sorted(closure, key=lambda s: (len(s), s)):
-            if self.has_table(members):
-                yield tuple(self.domain.names[a] for a in members)
+        return sorted(closure, key=lambda s: (len(s), s))
 
     def answer(self, workload: Workload | None = None, confidence: float = 0.95) -> pd.DataFrame:
         """Answers to all queries of a workload, in its order; by default of the one it was planned for."""
@@ -238,6 +261,12 @@ class Release(ABC):
 
     # --- statistics that are not linear (docs/statistics.md) ----------------------------------------------------------
 
+    sum, variance = amount_answers.sum_of, amount_answers.variance
+    covariance, correlation, regression = (
+        amount_answers.covariance,
+        amount_answers.correlation,
+        amount_answers.regression,
+    )
     mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
     ask_all, published_answers = asking.ask_all, asking.published_answers
 

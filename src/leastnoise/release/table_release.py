@@ -181,6 +181,7 @@ class TableRelease(Release):
         """The unbiased counts of a table as an array, one axis per attribute."""
         if self.doubling:
             return super().counts(*names)
+        self.check_counted(names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         return self.state.marginal(attributes)
@@ -189,6 +190,7 @@ class TableRelease(Release):
         """The standard errors of a table, cell by cell."""
         if self.doubling:
             return super().std_errors(*names)
+        self.check_counted(names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         order = self.state.order(attributes)

@@ -28,8 +28,24 @@ DOMAIN = Domain.of(
     wealth=amount(0, 10**9),
 )
 PAY, SQUARED, REGION, HOURS, WEALTH = range(1, 6)
-RULES = {"hours": Rules(outside="drop", missing="drop"), "pay": Rules(column="PAY", missing=100), "wealth": Rules(missing="drop")}
-SETS = [(), (0,), (PAY,), (HOURS, 0), (REGION, PAY, 0), (SQUARED, 0), (PAY, HOURS), (HOURS, REGION, PAY), (WEALTH,), (WEALTH, 0), (0, REGION)]
+RULES = {
+    "hours": Rules(outside="drop", missing="drop"),
+    "pay": Rules(column="PAY", missing=100),
+    "wealth": Rules(missing="drop"),
+}
+SETS = [
+    (),
+    (0,),
+    (PAY,),
+    (HOURS, 0),
+    (REGION, PAY, 0),
+    (SQUARED, 0),
+    (PAY, HOURS),
+    (HOURS, REGION, PAY),
+    (WEALTH,),
+    (WEALTH, 0),
+    (0, REGION),
+]
 UNITS = [None, PrivacyUnit("person", 2, "drop", b"a secret")]
 
 

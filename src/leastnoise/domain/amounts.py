@@ -61,7 +61,8 @@ class Amount(Encoding):
             larger = short_text(2.0 ** math.ceil(math.log2(many / most)) * self.unit)
             why = " of an amount that is squared" if self.squares else ""
             raise LeastnoiseError(
-                f"{text} are {int(many):,} units of {self.unit}, more than {most:,}{why}; use a larger unit, about {larger}"
+                f"{text} are {int(many):,} units of {self.unit}, more than {most:,}{why}; "
+                f"use a larger unit, about {larger}"
             )
 
     @cached_property
@@ -84,7 +85,7 @@ class Amount(Encoding):
         return 2
 
     @property
-    def last(self) -> int:
+    def largest(self) -> int:
         """Units of the largest value: the largest number that stands for a row."""
         return self.units
 

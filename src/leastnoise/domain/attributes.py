@@ -48,6 +48,7 @@ __all__ = [
     "labelled",
     "or_unknown",
     "sized",
+    "with_squares",
 ]  # fmt: skip
 
 
@@ -226,6 +227,12 @@ class Domain:
     def scale(self, positions: Iterable[int]) -> int:
         """A table of these attributes adds up to so many times the rows: 1, or the units of amounts multiplied."""
         return scale_of([self.attributes[k].values for k in positions])
+
+    def check_counted(self, what: str, names: Iterable[str] | None = None) -> None:
+        """Refuse amounts where values are counted; among all attributes, or among some."""
+        for name in self.names if names is None else names:
+            if self[name].amount is not None:
+                raise LeastnoiseError(f"{what} counts values, and {name!r} is an amount, which has none; leave it out")
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -74,6 +74,7 @@ def local_plan(
         raise LeastnoiseError(
             "randomizer 'gaussian' needs a delta, because its epsilon alone is never enough; try 1e-9"
         )
+    workload.domain.check_counted("a local plan")
     settings = _Settings(workload, checked_epsilon(epsilon), delta, randomizer, population, seed)
     plan = settings.best(layout)
     if bias != 0 and devices is not None:

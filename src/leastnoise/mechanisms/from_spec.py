@@ -211,6 +211,8 @@ def choose_method(
 
     Guarantees: uses_no_data; more_rows_never_lead_away_from_a_plan.
     """
+    if workload.domain.amounts:
+        return "plan", "only a plan sums amounts"
     if all(block.ways < 2 for block in workload.blocks):
         return "plan", "one-way tables leave nothing to choose from"
     error = plan_error(plan(workload, budget, baseline="uniform", progress=progress))

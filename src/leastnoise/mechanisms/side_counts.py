@@ -209,6 +209,7 @@ def _people(domain: Domain, share: Share | None, by: Sequence[str | Sequence[str
     named = [(each,) if isinstance(each, str) else tuple(each) for each in by]
     tables = [(), *dict.fromkeys(tuple(sorted(names, key=domain.index)) for names in named if names)]
     checked_sets(domain, [tuple(map(domain.index, names)) for names in tables])
+    domain.check_counted("a number of people", [name for names in tables for name in names])
     sizes = [prod(domain[name].size for name in names) for names in tables]
     if sum(sizes) > MOST_CELLS:
         raise LeastnoiseError(

@@ -131,7 +131,12 @@ class Structure:
 def _classes(workload: Workload, extra: Callable[[int], object]) -> tuple[AttributeClass, ...]:
     groups: dict[object, list[int]] = {}
     for i, n in enumerate(workload.domain.shape):
-        signature = (n, workload.domain.scale([i]), extra(i), tuple((b, s) for b, k in enumerate(workload.blocks) if (s := k.signature(i))))
+        signature = (
+            n,
+            workload.domain.scale([i]),
+            extra(i),
+            tuple((b, s) for b, k in enumerate(workload.blocks) if (s := k.signature(i))),
+        )
         groups.setdefault(signature, []).append(i)
     return tuple(AttributeClass(tuple(m), workload.domain.shape[m[0]]) for m in groups.values())
 

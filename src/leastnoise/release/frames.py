@@ -78,9 +78,7 @@ def table_frame(
     return with_errors(columns, what, counts.ravel(), errors.ravel(), width)
 
 
-def sums_frame(
-    release: Release, attributes: Sequence[int], confidence: float, simultaneous: bool
-) -> pd.DataFrame:
+def sums_frame(release: Release, attributes: Sequence[int], confidence: float, simultaneous: bool) -> pd.DataFrame:
     """Sums of the amounts among some attributes, of their product where there are several, by the other attributes."""
     domain = release.domain
     families = [sum_of(domain.attributes[a]) if a in domain.amounts else Marginal() for a in attributes]

@@ -22,7 +22,7 @@ from leastnoise.algebra.residual import powerset
 from leastnoise.domain.attributes import Domain, Square
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
-from leastnoise.release import amount_answers, asking, kinds
+from leastnoise.release import asking, kinds
 from leastnoise.release.answers import Answer, Bias, Joint
 from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
@@ -212,18 +212,13 @@ class Release(ABC):
 
     def counts(self, *names: str) -> Array:
         """The unbiased counts of a table as an array, one axis per attribute; amounts have none, see `sum`."""
-        self.check_counted(names)
+        self.domain.check_counted("a table of counts", names)
         return self.product_answers(self._positions(names), [Marginal()] * len(names))[0]
 
     def std_errors(self, *names: str) -> Array:
         """The standard errors of a table, cell by cell."""
-        self.check_counted(names)
+        self.domain.check_counted("a table of counts", names)
         return np.sqrt(self.product_answers(self._positions(names), [Marginal()] * len(names))[1])
-
-    def check_counted(self, names: Sequence[str]) -> None:
-        """Refuse a table of counts of amounts."""
-        if amounts := [name for name in names if self.domain[name].amount is not None]:
-            raise LeastnoiseError(f"{amounts[0]!r} is an amount, which has no counts; use sum() or table()")
 
     def _positions(self, names: Sequence[str]) -> list[int]:
         attributes = [self.domain.index(n) for n in names]
@@ -261,12 +256,6 @@ class Release(ABC):
 
     # --- statistics that are not linear (docs/statistics.md) ----------------------------------------------------------
 
-    sum, variance = amount_answers.sum_of, amount_answers.variance
-    covariance, correlation, regression = (
-        amount_answers.covariance,
-        amount_answers.correlation,
-        amount_answers.regression,
-    )
     mean, share, quantile, cdf = statistics.mean, statistics.share, statistics.quantile_of, statistics.cdf
     ask_all, published_answers = asking.ask_all, asking.published_answers
 
@@ -317,6 +306,7 @@ class Release(ABC):
 
     if not TYPE_CHECKING:
         fit = complete = best_estimate = adjust = to_mbi = baselines = OnlyTables()
+        sum = variance = correlation = regression = OnlyTables()
 
     # --- provenance ---------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from leastnoise.planning.covariance import pieces
 from leastnoise.planning.embedding import Doubling
 from leastnoise.planning.structure import Orbit
 from leastnoise.privacy.cost import Cost
+from leastnoise.release import amount_answers
 from leastnoise.release.files import interop
 from leastnoise.release.frames import state_answers, state_products
 from leastnoise.release.measurements import Answers, Measurements
@@ -85,8 +86,10 @@ class TableRelease(Release):
         """The attributes that were measured on a doubled cycle."""
         return self.parts[0].integer_plan.doubling
 
-    def need_residuals(self, what: str) -> None:
-        """Refuse what is built on residuals of tables where others were measured."""
+    def need_residuals(self, what: str, *, counts: bool = True) -> None:
+        """Refuse what is built on residuals of tables where others were measured, and on counts where sums were."""
+        if counts:
+            self.domain.check_counted(what)
         if self.doubling:
             raise LeastnoiseError(
                 f"{what} works on residuals of tables, which solver 'embedding' does not measure; use answers of the "
@@ -105,7 +108,7 @@ class TableRelease(Release):
 
     def baselines(self) -> dict[str, Array]:
         """The baseline of each attribute, for a later plan whose release is to be merged with this one."""
-        self.need_residuals("baselines()")
+        self.need_residuals("baselines()", counts=False)
         return {name: self.state.baseline(a) for a, name in enumerate(self.domain.names)}
 
     @property
@@ -181,7 +184,7 @@ class TableRelease(Release):
         """The unbiased counts of a table as an array, one axis per attribute."""
         if self.doubling:
             return super().counts(*names)
-        self.check_counted(names)
+        self.domain.check_counted("a table of counts", names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         return self.state.marginal(attributes)
@@ -190,7 +193,7 @@ class TableRelease(Release):
         """The standard errors of a table, cell by cell."""
         if self.doubling:
             return super().std_errors(*names)
-        self.check_counted(names)
+        self.domain.check_counted("a table of counts", names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         order = self.state.order(attributes)
@@ -201,6 +204,12 @@ class TableRelease(Release):
 
     to_mbi = interop.to_mbi
     adjust = postprocess.adjust
+
+    # --- sums of amounts and what follows from them (docs/howto/amounts.md) -------------------------------------------
+
+    sum, variance = amount_answers.sum_of, amount_answers.variance
+    covariance, correlation = amount_answers.covariance, amount_answers.correlation
+    regression = amount_answers.regression
 
     # --- estimates, which are biased and closer -----------------------------------------------------------------------
 

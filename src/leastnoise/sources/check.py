@@ -296,7 +296,7 @@ def _column(
 def _unsettled(rules: Rules, numbers: tuple[int, int, int]) -> int:
     """How many values outside stop a release."""
     _, outside, unclamped = numbers
-    return {"error": outside, "clamp": unclamped}.get(rules.outside, 0)
+    return {"error": outside, "clamp": unclamped}.get(str(rules.outside), 0)
 
 
 def _unit(

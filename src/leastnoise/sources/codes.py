@@ -115,9 +115,9 @@ class Codes:
 
     def _table(self, axes: Axes) -> IntArray:
         if amounts := summed(self.domain, axes):
-            groups, rows = categories(self.domain, axes), int(self._table(()))
+            groups, total = categories(self.domain, axes), int(self._table(()))
             scale = self.domain.scale(axes)
-            sums = {some: self._sums(groups, some, rows, scale) for some in products(amounts) if some}
+            sums = {some: self._sums(groups, some, total, scale) for some in products(amounts) if some}
             return with_shares(self.domain, axes, {(): self._table(groups), **sums})
         if not axes:
             return np.array(self._rows if self._weights is None else self._weights.sum(), dtype=np.int64)
@@ -299,7 +299,7 @@ def check_codes_type(array: npt.NDArray[Any], what: str) -> None:
 
 
 def _checked_codes(attribute: Attribute, column: npt.NDArray[Any]) -> Column:
-    name, last = attribute.name, attribute.values.last
+    name, last = attribute.name, attribute.values.largest
     if column.size:  # an empty list has no type of its own
         check_codes_type(column, f"the column {name!r}")
     if column.size and not 0 <= column.min() <= column.max() <= last:

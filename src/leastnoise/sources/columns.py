@@ -77,7 +77,7 @@ def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
 
     Guarantees: engines_code_alike; messages_keep_the_data_private.
     """
-    width = np.min_scalar_type(-coding.last - 3)
+    width = np.min_scalar_type(-coding.largest - 3)
     parts = [_applied(coding, *results).astype(width) for results in _codes_by_chunk(coding, column)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=width)
 
@@ -247,9 +247,7 @@ def _applied(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x
 def _ruled(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     if coding.clamp:
         (low, high), (first, last) = ends(coding), coding.values.ends
-        values = np.where(
-            (values < 0) & (x < low), first, np.where((values < 0) & (x > high), last, values)
-        )
+        values = np.where((values < 0) & (x < low), first, np.where((values < 0) & (x > high), last, values))
     return np.where(missing, coding.missing, np.where(values < 0, coding.outside, values))
 
 

@@ -65,7 +65,7 @@ class Database:
     @property
     def _lasts(self) -> tuple[int, ...]:
         """The largest number that may stand for a row, by attribute."""
-        return tuple(attribute.values.last for attribute in self.domain)
+        return tuple(attribute.values.largest for attribute in self.domain)
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
@@ -228,7 +228,7 @@ class Database:
         named = {some: LIMBS * place - 1 for place, some in enumerate(products)}  # the empty one is the first
         rows, scale = int(sums[0].sum()), self.domain.scale(axes)
         needed = [some for some in subsets_of(amounts) if some]
-        parts = {some: joined_limbs(*sums[named[some] : named[some] + LIMBS], rows, scale) for some in needed}
+        parts = {some: joined_limbs(sums[named[some]], sums[named[some] + 1], rows, scale) for some in needed}
         return with_shares(self.domain, axes, {(): sums[0], **parts})
 
     def _whole(self, sql: str) -> Columns:

@@ -289,7 +289,9 @@ class Query:
         kind = self._field(coding.column).kind
         missing = exp.or_(*self._missing(k, coding, kind))
         coalesce = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), _whole(coding.outside)])
-        return _cast(_case(missing, _whole(coding.missing), coalesce), "smallint" if coding.last < 2**15 - 1 else "bigint")
+        return _cast(
+            _case(missing, _whole(coding.missing), coalesce), "smallint" if coding.largest < 2**15 - 1 else "bigint"
+        )
 
     def _missing(self, k: int, coding: Coding, kind: Kind) -> list[Expression]:
         """Conditions under which a value is missing."""

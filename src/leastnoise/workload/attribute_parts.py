@@ -11,6 +11,7 @@ from leastnoise.domain.attributes import (
     Encoding,
     Integers,
     Values,
+    amount,
     bins,
     dates,
     hierarchy,
@@ -117,6 +118,30 @@ class BinsAttribute(AttributeBase):
         return bins(self.bins.low, self.bins.high, width=self.bins.width, count=self.bins.count)
 
 
+class AmountPart(Part):
+    """Bounds of a number that is summed, and the unit in which sums are whole."""
+
+    called = "amount"
+    example = "{low: 0, high: 200000, unit: 1}"
+    low: Number
+    high: Number
+    unit: Number = 1
+    squares: bool = False
+
+
+class AmountAttribute(AttributeBase):
+    """A number that is summed, not counted by value; clamped to its bounds. With `squares` for variances."""
+
+    kind = "amount"
+    example = "{amount: {low: 0, high: 200000, unit: 1}}"
+    amount: AmountPart
+    outside: Outside = "clamp"
+
+    def encoding(self, files: NamedFiles) -> Encoding:
+        """The values meant."""
+        return amount(self.amount.low, self.amount.high, self.amount.unit, squares=self.amount.squares)
+
+
 class ValuesAttribute(AttributeBase):
     """Listed values, or values of the data with labels; unordered unless `ordered: true`."""
 
@@ -213,6 +238,7 @@ class DatesAttribute(AttributeBase):
 AttributePart = (
     RangeAttribute
     | BinsAttribute
+    | AmountAttribute
     | ValuesAttribute
     | LabelsAttribute
     | DatesAttribute
@@ -222,10 +248,11 @@ AttributePart = (
 AnyAttribute = Annotated[
     Annotated[RangeAttribute, Tag("#range")]
     | Annotated[BinsAttribute, Tag("#bins")]
+    | Annotated[AmountAttribute, Tag("#amount")]
     | Annotated[ValuesAttribute, Tag("#values")]
     | Annotated[LabelsAttribute, Tag("#labels")]
     | Annotated[DatesAttribute, Tag("#dates")]
     | Annotated[HierarchyAttribute, Tag("#hierarchy")]
     | Annotated[SizeAttribute, Tag("#size")],
-    key_kind("range", "bins", "values", "labels", "dates", "hierarchy", "size"),
+    key_kind("range", "bins", "amount", "values", "labels", "dates", "hierarchy", "size"),
 ]

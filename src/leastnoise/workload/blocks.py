@@ -148,7 +148,8 @@ class Block:
             )
         if (units := domain.scale(self.on)) > MOST_UNITS:
             raise LeastnoiseError(
-                f"products of {self.label} have {units:,} units, more than {MOST_UNITS:,}; use a larger unit for the amounts"
+                f"products of {self.label} have {units:,} units, more than {MOST_UNITS:,}; "
+                "use a larger unit for the amounts"
             )
         if self.tables > MOST_TABLES:
             raise LeastnoiseError(

@@ -73,9 +73,9 @@ class Coding:
     reading: Reading = AS_IT_IS
 
     @property
-    def last(self) -> int:
+    def largest(self) -> int:
         """The largest number that stands for a row."""
-        return self.attribute.values.last
+        return self.attribute.values.largest
 
     @property
     def values(self) -> Encoding:

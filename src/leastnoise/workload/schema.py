@@ -30,10 +30,11 @@ from leastnoise.workload.fields import (
 from leastnoise.workload.hierarchy import Nodes
 from leastnoise.workload.parts import Part, key_kind
 from leastnoise.workload.publication import Publication, QuestionPart, Questions
+from leastnoise.workload.sums import MOMENTS, Sum
 from leastnoise.workload.tensors import TENSORS
 
-ONE_NAMES = (*FAMILIES, Nodes.name)
-NAMES = (*ONE_NAMES, "hybrid", "extended", *TENSORS)
+ONE_NAMES = (*FAMILIES, Nodes.name, Sum.name)
+NAMES = (*ONE_NAMES, "hybrid", "extended", *TENSORS, MOMENTS)
 EXAMPLES = {
     "attributes": "age: {range: [0, 99]}",
     "workload": "- {queries: marginal, ways: 2}",
@@ -57,6 +58,8 @@ EXAMPLES = {
     "levels": "[state, county]",
     "ordered": "ordered: true",
     "size": "{size: 10} or {range: [0, 99]}",
+    "amount": "{low: 0, high: 200000, unit: 1}",
+    "of": "income or [income, hours]",
     "low": "{low: 0, high: 200000, width: 4000}",
     "high": "{low: 0, high: 200000, width: 4000}",
     "count": "{count: 30, density: 0.3}",
@@ -178,6 +181,8 @@ class Line(Part):
     example = "{queries: marginal, ways: 2}"
     queries: Queries
     on: Names | None = None
+    of: Names | None = None  # amounts that are summed
+    by: Names | None = None  # for each value of these
     ways: Ways | None = None
     weight: AboveZero = 1.0
     weights: Weights | None = None

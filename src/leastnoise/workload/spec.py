@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.attributes import Attribute, Domain, with_squares
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.attribute_parts import AttributePart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
@@ -31,6 +31,7 @@ from leastnoise.workload.schema import (
     SelectName,
     SpecPart,
 )
+from leastnoise.workload.sums import MOMENTS, Sum
 from leastnoise.workload.workload import Workload
 
 Objective = str | dict[str, float]
@@ -285,9 +286,10 @@ def _domain(
                 raise LeastnoiseError(f"attribute {name!r}: {error}") from None
             copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]
             for copy in copies[name]:
-                if copy in attributes:
-                    raise LeastnoiseError(f"the attribute {copy!r} is named twice; names must differ")
-                attributes[copy] = Attribute(copy, values)
+                for attribute in with_squares(Attribute(copy, values)):
+                    if attribute.name in attributes:
+                        raise LeastnoiseError(f"the attribute {attribute.name!r} is named twice; names must differ")
+                    attributes[attribute.name] = attribute
     with document.at("attributes"):
         return Domain(tuple(attributes.values())), copies
 
@@ -295,7 +297,14 @@ def _domain(
 def _add(workload: Workload, line: Line, copies: dict[str, list[str]], files: NamedFiles) -> Workload:
     if line.confidence is not None and line.within is None:
         raise LeastnoiseError("confidence needs 'within', the distance to keep; write for example within: 50")
-    options: dict[str, Any] = {key: value for key, value in line if value is not None and key not in ("queries", "on")}
+    named = ("queries", "on", "of", "by")
+    options: dict[str, Any] = {key: value for key, value in line if value is not None and key not in named}
+    if line.queries in (Sum.name, MOMENTS):
+        return _add_sums(workload, line, copies, options)
+    if line.of is not None or line.by is not None:
+        raise LeastnoiseError(
+            "'of' and 'by' are for sums and moments; name attributes in 'on', or families by attribute"
+        )
     if line.on is not None:
         options["on"] = _expanded(line.on, copies)
     if isinstance(line.queries, dict):
@@ -307,6 +316,22 @@ def _add(workload: Workload, line: Line, copies: dict[str, list[str]], files: Na
         return workload.add(each, **options)
     on = [workload.domain[name] for name in options.get("on", workload.domain.names)]
     return workload.add(_form(line.queries, files, on), **options)
+
+
+def _add_sums(workload: Workload, line: Line, copies: dict[str, list[str]], options: dict[str, Any]) -> Workload:
+    """Sums or moments of amounts, for each value of other attributes."""
+    if line.of is None:
+        raise LeastnoiseError(f"{line.queries} need 'of', the amount; write for example {{queries: sum, of: income}}")
+    if line.on is not None or line.ways is not None:
+        raise LeastnoiseError(f"{line.queries} are of amounts by attributes; write 'of' and 'by', not 'on' and 'ways'")
+    if line.weights is not None:
+        raise LeastnoiseError(f"{line.queries} have one weight; state several lines, each with a weight of its own")
+    of, by = _expanded(line.of, copies), _expanded(line.by or [], copies)
+    if line.queries == Sum.name:
+        return workload.sums(*of, by=by, **options)
+    if odd := set(options) - {"weight"}:
+        raise LeastnoiseError(f"moments have no {min(odd)!r}; state sums of their own for it")
+    return workload.moments(*of, by=by, **options)
 
 
 def _expanded(names: Iterable[str], copies: dict[str, list[str]]) -> list[str]:

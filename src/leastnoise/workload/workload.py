@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import prod
 from statistics import NormalDist
 from typing import Any, TypedDict, Unpack
 
@@ -166,14 +165,6 @@ class QueryOptions(Accuracy, total=False):
     weight: float
 
 
-class SumOptions(TypedDict, total=False):
-    """What sums take besides names of attributes, as `Workload.add` does."""
-
-    weight: float
-    within: float
-    confidence: float
-
-
 class _Placed(QueryOptions, total=False):
     on: str | Sequence[str] | None
 
@@ -329,7 +320,14 @@ class Workload:
         """
         return self._grouped(Nodes.name, "nodes('geo', by='sex')", on, by, options)
 
-    def sums(self, *of: str, by: str | Sequence[str] = (), **options: Unpack[SumOptions]) -> Workload:
+    def sums(
+        self,
+        *of: str,
+        by: str | Sequence[str] = (),
+        weight: float = 1.0,
+        within: float | None = None,
+        confidence: float = 0.95,
+    ) -> Workload:
         """The sum of an amount, or of the product of several, for each value of the attributes `by`.
 
         A weight of 1 weighs its error in spans of the amounts, high - low, as that of a count of rows: what one row
@@ -344,9 +342,10 @@ class Workload:
         groups = [by] if isinstance(by, str) else list(by)
         self._indices(Sum.name, [*of, *groups])  # no attribute twice
         families = dict.fromkeys(of, Sum.name) | dict.fromkeys(groups, "marginal")
-        spans = prod(self.domain[name].amount.span for name in of if self.domain[name].amount is not None)
-        weight = float(options.pop("weight", 1.0))
-        return self.add(families, weight=weight if "within" in options else weight / spans**2, **options)
+        spans = [1.0 if (values := self.domain[name].amount) is None else values.span for name in of]
+        if within is not None:
+            return self.add(families, weight=weight, within=within, confidence=confidence)
+        return self.add(families, weight=weight / float(np.prod(spans)) ** 2)
 
     def moments(self, *of: str, by: str | Sequence[str] = (), weight: float = 1.0) -> Workload:
         """Counts, sums, sums of squares and of products of pairs: what variances, covariances, correlations and

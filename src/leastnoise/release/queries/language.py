@@ -271,7 +271,7 @@ class Parser:
             what = quoted_name(name.attribute.name)
             raise error_at(
                 name.token,
-                f"{name.attribute.name!r} is an amount, which is summed and not compared; ask sum({what}) or mean({what})",
+                f"{name.attribute.name!r} is an amount, which is summed, not compared; ask sum({what}) or mean({what})",
             )
         if not self._take("."):
             return name

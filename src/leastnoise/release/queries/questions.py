@@ -97,7 +97,9 @@ def summed(domain: Domain, names: Sequence[str], condition: Condition) -> Count:
     if not names:
         raise LeastnoiseError("a sum needs an amount; name it, as in sum('income')")
     if twice := [name for k, name in enumerate(names) if name in names[:k]]:
-        raise LeastnoiseError(f"the sum has {twice[0]!r} twice; squares are in {twice[0] + SQUARED!r}, where they are declared")
+        raise LeastnoiseError(
+            f"the sum has {twice[0]!r} twice; squares are in {twice[0] + SQUARED!r}, where they are declared"
+        )
     if len(names) > 1 and (counted_by := [name for name in names if domain[name].amount is None]):
         raise LeastnoiseError(f"{counted_by[0]!r} is no amount; products are of amounts")
     notes, parts = [], []
@@ -289,7 +291,9 @@ class _Questions(Parser):
         token, names = self._ahead(), self._amounts()
         needed = 1 if function == "variance" else 2
         if len(names) != needed:
-            raise error_at(token, f"{function} is of {needed} {'amount' if needed == 1 else 'amounts'}, not {len(names)}")
+            raise error_at(
+                token, f"{function} is of {needed} {'amount' if needed == 1 else 'amounts'}, not {len(names)}"
+            )
         kind = Correlation if function == "correlation" else Covariance
         return lambda condition: kind(self.domain, names[0], names[-1], condition)
 

@@ -2,8 +2,8 @@
 
 All of them are ratios of forms u' M v in the moments M, the sums of products of (1, s_1, s_2, ...) over the rows of a
 group, where s = (v - middle) / half the span. M is linear in what was released; u and v hold estimated means or
-coefficients. They are those where the ratio has slope 0 in each of them (theory: Frisch and Waugh 1933, Lovell 1963, for
-coefficients; for variances the mean has the least sum of squares), so that to first order their errors do not matter:
+coefficients. They are those where the ratio has slope 0 in each of them (for coefficients: Frisch and Waugh 1933,
+Lovell 1963; for variances the mean has the least sum of squares), so that to first order their errors do not matter:
 with u and v fixed, the ratio is one of two linear queries, and has Fieller's interval.
 
 A variance from noisy means is too small by the variance of their noise, which is added. Values beyond the bounds of an
@@ -12,7 +12,6 @@ amount count as its bounds: all of this is about clamped values, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import atanh, inf, isfinite, sqrt, tanh
@@ -24,6 +23,7 @@ from leastnoise.domain.attributes import Amount, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import quantile
 from leastnoise.release.queries.linear import Condition, EmptyGroupError, LinearQuery, Term, joined
+from leastnoise.release.statistics.groups import clamped_note
 from leastnoise.release.statistics.ratios import UNBOUNDED, WHOLE_RANGE, Ratio, Statistic
 from leastnoise.workload.sums import squares_of, sum_of
 
@@ -31,12 +31,6 @@ FIELLER = "Fieller interval with means or other coefficients held fixed; delta-m
 SAMPLING = "rows are independent draws with errors of equal variance"
 INTERCEPT = "intercept"
 SHARES = np.array([-1.0, 1.0])  # s at the bounds of an amount
-
-
-def clamped_note(domain: Domain, names: Sequence[str]) -> str:
-    """What is said of amounts wherever a number is made of them."""
-    bounds = (f"{name} to {domain[name].label(0)} to {domain[name].label(1)}" for name in names)
-    return f"values are clamped, {', '.join(bounds)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +51,11 @@ class Moments:
             squares_of(self.domain, name)
         if self.where.never:
             raise EmptyGroupError
+
+    @property
+    def note(self) -> str:
+        """What is said of each amount."""
+        return "; ".join(clamped_note(self.domain[name]) for name in self.names)
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
@@ -179,7 +178,7 @@ class Covariance:
         scale = self._moments.half(self.one) * self._moments.half(self.other)
         shown = [scale * float(np.clip(x + more, least, 1.0)) for x in (ratio.value, low, high)]
         notes = [WHOLE_RANGE] if known.hidden(width) else []
-        note = "; ".join([*notes, clamped_note(self.domain, self._moments.names)])
+        note = "; ".join([*notes, self._moments.note])
         value, low, high = shown
         return Statistic(value, scale * ratio.std_error, low, high, confidence, f"over the rows; {FIELLER}", note)
 
@@ -210,7 +209,7 @@ class Correlation:
         known, width = self._moments.read(values, coordinates), quantile(confidence)
         u, v = known.centred(1), known.centred(2)
         (both, noise), (one, first), (other, second) = known.form(u, v), known.form(u, u), known.form(v, v)
-        note = clamped_note(self.domain, self._moments.names)
+        note = self._moments.note
         method = "over the rows; interval of Fisher's transform; delta-method s.e."
         sure = all(x > width * float(np.linalg.norm(e)) for x, e in ((one, first), (other, second)))
         if known.hidden(width) or not sure or both**2 >= one * other:
@@ -266,7 +265,8 @@ class Regression:
         outcome = self._moments.vector(self.outcome)
         products = rows @ known.matrix @ rows.T
         singular = not np.linalg.eigvalsh(products)[0] > 0
-        coefficients = np.zeros(len(rows)) if singular else np.linalg.solve(products, rows @ known.matrix @ outcome)
+        crossed = rows @ known.matrix @ outcome
+        coefficients = np.asarray(0 * crossed if singular else np.linalg.solve(products, crossed), dtype=np.float64)
         left = outcome - coefficients @ rows
         spare = known.matrix[0, 0] - len(rows)
         error = max(float(left @ known.matrix @ left) / spare, 0.0) if self.population and spare > 0 else 0.0
@@ -281,10 +281,11 @@ class Regression:
     def _shown(self, ratio: Ratio, scale: float, confidence: float) -> Statistic:
         low, high = ratio.interval(quantile(confidence))
         notes = [] if isfinite(low) and isfinite(high) else [UNBOUNDED]
-        note = "; ".join([*notes, clamped_note(self.domain, self._moments.names)])
+        note = "; ".join([*notes, self._moments.note])
         method = f"least squares over the rows; {FIELLER}" + (f"; {SAMPLING}" if self.population else "")
-        numbers = (ratio.value if ratio.bottom else 0.0, ratio.std_error, low, high)
-        return Statistic(*(scale * x for x in numbers), confidence, method, note)
+        value = ratio.value if ratio.bottom else 0.0
+        value, error, low, high = (scale * x for x in (value, ratio.std_error, low, high))
+        return Statistic(value, error, low, high, confidence, method, note)
 
 
 def _coefficient(known: Known, rows: Array, k: int, left: Array, coefficients: Array, error: float) -> Ratio:

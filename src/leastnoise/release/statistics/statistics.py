@@ -44,8 +44,8 @@ def share(
 
     Guarantees: shares_cover_the_population.
     """
-    drawn = drawn(release, population)
-    return _read(release, share_of(release.query(part), release.query(whole), drawn), confidence)
+    sampled = drawn(release, population)
+    return _read(release, share_of(release.query(part), release.query(whole), sampled), confidence)
 
 
 def share_of(top: LinearQuery, bottom: LinearQuery, population: bool = False, scale: float = 1.0) -> Quotient:

@@ -134,8 +134,8 @@ def test_copies_may_not_clash():
 
 
 NAMES = (
-    "total, marginal, prefix, suffix, threshold, range, circular, nodes, hybrid, extended, affine, abs_diff, random, "
-    "matrix or phi"
+    "total, marginal, prefix, suffix, threshold, range, circular, nodes, sum, hybrid, extended, affine, abs_diff, "
+    "moments, random, matrix or phi"
 )
 
 

@@ -158,13 +158,11 @@ class Query:
         """Several tables at once: codes, -1 for attributes outside of a table, and counts; of distinct people if
         asked for. Then for each of the products of amounts that is not empty, sums of its lower and of its upper part.
         """
-        used = sorted({k for axes in sets for k in axes})
-        amounts = {k for some in products for k in some}
+        used, amounts = (sorted({k for axes in some for k in axes}) for some in (sets, products))
         codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
         counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
         sums = [total for some in products if some for total in sums_of([_column(_code(k)) for k in some])]
-        query = _select([*codes, exp.Count(this=counted), *sums])
-        query = query.from_(self._kept(sorted({*used, *amounts}), people), copy=False)
+        query = _select([*codes, exp.Count(this=counted), *sums]).from_(self._kept([*used, *amounts], people), copy=False)
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)

@@ -52,7 +52,7 @@ class Subject:
         for name, values in self.inside.items():
             bad: tuple[Any, ...] = (99, None) if name in self.numbers else ("?", None)
             if entries:  # beside a column of numbers: fewer
-                bad = () if self.slow else ("?",)
+                bad = () if self.slow else bad[:1]
             entries[name] = (*values, *bad)
         return entries
 
@@ -119,10 +119,10 @@ def _subjects() -> Iterator[Subject]:
     yield Subject(extended, {"a": (0, 1, 2)}, {"b": words}, rows=1)
     squared = ln.Domain.of(a=ln.amount(0, 4, squares=True), b=list(words))
     moments = ln.Workload(squared).moments("a", by="b")
-    yield Subject(kinds.tables("sums and squares of an amount", moments), {"a": (0, 1, 2, 4)}, {"b": words})
+    yield Subject(kinds.tables("sums and squares of an amount", moments), {"a": (0, 1, 4)}, {"b": words}, rows=1)
     amounts = ln.Domain.of(a=ln.amount(0, 3), c=ln.amount(-1, 1, unit=0.5), b=list(words))
     products = ln.Workload(amounts).sums("a", "c", by="b").sums("c", weight=3).marginals("b")
-    yield Subject(kinds.tables("products of amounts", products), {"a": (0, 1, 3), "c": (-1, 0, 1)}, {"b": words}, rows=1)
+    yield Subject(kinds.tables("products of amounts", products), {"a": (0, 1, 3), "c": (-1, 0)}, {"b": words}, rows=1)
     pairs, bits = ln.Workload(ln.Domain.of(a=range(2), b=list(words))).marginals(ways=2), {"a": (0, 1)}
     yield Subject(kinds.adaptive("survey", pairs, (None, 1)), bits, {"b": words}, slow=True)
     aim = kinds.adaptive("aim", pairs, (None, 1), select="aim", rounds=4)

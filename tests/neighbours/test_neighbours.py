@@ -29,6 +29,8 @@ FLOORS = {
     "side counts alone": 10_000,
     "plan on cycles": 10_000,
     "extended marginals": 10_000,
+    "sums and squares of an amount": 5_000,
+    "products of amounts": 5_000,
     "running totals": 25_000,
     "matrix": 25_000,
     "matrix with a bias": 25_000,

@@ -175,7 +175,8 @@ def test_sums_beyond_64_bits_are_exact(bits):
     domain = Domain.of(g=2, a=amount(0, 2**40))
     weights = np.array([2**bits, 3 * 2**bits])
     source = Codes(domain, {"g": [0, 1], "a": [2**40 - 1, 5]}, weights=weights)
-    (table,) = source.count([(0, 1)])
+    table, whole = source.count([(0, 1), (1,)])
+    assert whole.tolist() == [sum(column) for column in zip(*table.tolist(), strict=True)]
     assert table.tolist() == [[2**bits, 2**bits * (2**40 - 1)], [3 * 2**bits * (2**40 - 5), 15 * 2**bits]]
 
 

@@ -44,10 +44,8 @@ def limbs(number: Any) -> list[Any]:
 
 def joined_limbs(low: IntArray, high: IntArray, rows: int, scale: int) -> npt.NDArray[Any]:
     """Sums from the sums of their parts; Python's own integers where 64 bits might not hold what is made of them."""
-    if rows * scale < _FITS:
-        return low + (high << LIMB)
-    whole: npt.NDArray[Any] = low.astype(object) + high.astype(object) * 2**LIMB
-    return whole
+    kind = np.int64 if rows * scale < _FITS else object
+    return np.asarray(low.astype(kind) + high.astype(kind) * 2**LIMB, dtype=kind)
 
 
 def with_shares(domain: Domain, axes: Axes, sums: Mapping[Axes, npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -62,8 +60,8 @@ def with_shares(domain: Domain, axes: Axes, sums: Mapping[Axes, npt.NDArray[Any]
     cells = [sums[pick] for pick in _binary(amounts)]
     table = np.stack(cells, axis=-1).reshape(*cells[0].shape, *(2,) * len(amounts))
     for place, k in enumerate(amounts):
-        low, high = (table.take(code, axis=len(groups) + place) for code in (0, 1))
-        table = np.stack([domain.scale([k]) * low - high, high], axis=len(groups) + place)
+        low, high = (table.take([code], axis=len(groups) + place) for code in (0, 1))
+        table = np.concatenate([domain.scale([k]) * low - high, high], axis=len(groups) + place)
     order = [*groups, *amounts]
     return np.ascontiguousarray(table.transpose([order.index(k) for k in axes]))
 

@@ -162,7 +162,9 @@ class Query:
         codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
         counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
         sums = [total for some in products if some for total in sums_of([_column(_code(k)) for k in some])]
-        query = _select([*codes, exp.Count(this=counted), *sums]).from_(self._kept([*used, *amounts], people), copy=False)
+        query = _select([*codes, exp.Count(this=counted), *sums]).from_(
+            self._kept([*used, *amounts], people), copy=False
+        )
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)

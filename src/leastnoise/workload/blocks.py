@@ -106,7 +106,7 @@ class Block:
             raise LeastnoiseError(
                 f"weight {self.weight!r} of {self.label} is not positive; leave the queries out instead"
             )
-        if not WEIGHTS[0] <= self.weight <= WEIGHTS[1]:
+        if not WEIGHTS[0] <= self.weight * self._spans(domain) ** 2 <= WEIGHTS[1]:
             raise LeastnoiseError(
                 f"weight {self.weight:g} of {self.label} is out of range; use one between {WEIGHTS[0]} and {WEIGHTS[1]}"
             )
@@ -129,6 +129,10 @@ class Block:
                     "use 'missing: drop' there, or other queries"
                 )
         self._check_sizes(domain)
+
+    def _spans(self, domain: Domain) -> float:
+        """What one row can change the sums by; 1 where rows are counted."""
+        return prod(values.span for k in self.on if (values := domain.attributes[k].amount) is not None)
 
     def _check_amount(self, domain: Domain) -> None:
         """Refuse what would take hours or terabytes, from numbers alone."""

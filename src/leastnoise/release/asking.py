@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,8 +19,8 @@ from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.html import answers_html, cell
-from leastnoise.release.queries.breakdown import Slice, breakdown
-from leastnoise.release.queries.linear import EmptyGroupError
+from leastnoise.release.queries.breakdown import MOST_GROUPS, Slice, breakdown
+from leastnoise.release.queries.linear import EmptyGroupError, quoted_name
 from leastnoise.release.queries.questions import Question, Several, counted, is_plain, read_question
 from leastnoise.release.statistics.differences import Count, Difference, Reading
 from leastnoise.release.statistics.moments import Regression
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from leastnoise.release.release import Release
 
+MOST_SUMS = 20  # tables of sums on a page
 AT_ONCE = 128  # queries that are read together
 RESERVED = ("question", "rank", "term", "value", "std_error", "low", "high", "confidence", "note", "error")
 NOBODY = "nobody can be in this group"
@@ -187,6 +190,16 @@ def published_answers(release: Release, confidence: float = 0.95) -> Answers:
     words = release.publication
     items = [_published(release, text, by, confidence) for text, by in (words.asked if words else ())]
     return Answers(tuple(items), release.insecure, False, False)
+
+
+def sums_of(release: Release, confidence: float = 0.95) -> Iterator[Answered]:
+    """The tables of sums in reach as questions with their answers: for pages."""
+    domain = release.domain
+    for names in islice(release.sums(), MOST_SUMS):
+        of = [quoted_name(name) for name in names if domain[name].amount is not None]
+        by = [name for name in names if domain[name].amount is None]
+        if prod(domain[name].size for name in by) <= MOST_GROUPS:
+            yield _published(release, f"sum({' * '.join(of)})", by, confidence)
 
 
 def _published(release: Release, text: str, by: Sequence[str], confidence: float) -> Answered:

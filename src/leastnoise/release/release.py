@@ -346,7 +346,9 @@ class Release(ABC):
         """What a notebook shows of it, line by line: by default the tables in reach."""
         tables = [" × ".join(names) for names in self.tables() if names]
         more = [f"and {len(tables) - SHOWN:,} more"] if len(tables) > SHOWN else []
-        return [("tables", "; ".join(tables[:SHOWN] + more) or "none")]
+        sums = [" × ".join(names) for names in self.sums()]
+        also = [("sums", "; ".join(sums[:SHOWN]))] if sums else []
+        return [("tables", "; ".join(tables[:SHOWN] + more) or "none"), *also]
 
     def __repr__(self) -> str:
         mark = " (INSECURE: seeded noise)" if self.insecure else ""

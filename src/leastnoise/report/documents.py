@@ -16,6 +16,7 @@ from leastnoise.planning.summary import where
 from leastnoise.privacy import gaussian
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.answers import quantile
+from leastnoise.release.asking import sums_of
 from leastnoise.release.files.publication import file_names
 from leastnoise.release.postprocessing.readers import AdjustedTables
 from leastnoise.release.statement import INSECURE, Summary
@@ -89,7 +90,7 @@ def opening(release: Release, confidence: float) -> dict[str, Any]:
 
 
 def answers(release: Release, confidence: float) -> list[dict[str, Any]]:
-    """The questions that are answered for readers: each with its rows, or why it has no answer."""
+    """The questions that are answered for readers, each with its rows or why it has no answer; then sums of amounts."""
     return [
         {
             "question": item.question,
@@ -97,7 +98,7 @@ def answers(release: Release, confidence: float) -> list[dict[str, Any]]:
             "note": item.note,
             "rows": [row.to_json() for row in item.rows],
         }
-        for item in release.published_answers(confidence)
+        for item in (*release.published_answers(confidence), *sums_of(release, confidence))
     ]
 
 
@@ -141,7 +142,7 @@ def errors(release: TableRelease) -> dict[str, Any]:
                 "where": where({"attributes": names, "ways": block.ways, "tables": block.tables}),
                 "tables": block.tables,
                 "queries": queries,
-                "weight": block.weight,
+                "weight": block.relative_weight(release.domain),
                 "rmse": sqrt(float(sums[mine].sum()) / queries),
                 "max_std_error": sqrt(float(largest[mine].max())),
                 "target": block.target,

@@ -106,7 +106,7 @@ class Block:
             raise LeastnoiseError(
                 f"weight {self.weight!r} of {self.label} is not positive; leave the queries out instead"
             )
-        if not WEIGHTS[0] <= self.weight * self._spans(domain) ** 2 <= WEIGHTS[1]:
+        if not WEIGHTS[0] <= self.relative_weight(domain) <= WEIGHTS[1]:
             raise LeastnoiseError(
                 f"weight {self.weight:g} of {self.label} is out of range; use one between {WEIGHTS[0]} and {WEIGHTS[1]}"
             )
@@ -130,9 +130,10 @@ class Block:
                 )
         self._check_sizes(domain)
 
-    def _spans(self, domain: Domain) -> float:
-        """What one row can change the sums by; 1 where rows are counted."""
-        return prod(values.span for k in self.on if (values := domain.attributes[k].amount) is not None)
+    def relative_weight(self, domain: Domain) -> float:
+        """Its weight, where errors are measured in what one row can change: 1 for counts, spans of amounts for sums."""
+        spans = (values.span for k in self.on if (values := domain.attributes[k].amount) is not None)
+        return self.weight * prod(spans) ** 2
 
     def _check_amount(self, domain: Domain) -> None:
         """Refuse what would take hours or terabytes, from numbers alone."""

@@ -343,9 +343,8 @@ class Workload:
         self._indices(Sum.name, [*of, *groups])  # no attribute twice
         families = dict.fromkeys(of, Sum.name) | dict.fromkeys(groups, "marginal")
         spans = [1.0 if (values := self.domain[name].amount) is None else values.span for name in of]
-        if within is not None:
-            return self.add(families, weight=weight, within=within, confidence=confidence)
-        return self.add(families, weight=weight / float(np.prod(spans)) ** 2)
+        work = self.add(families, weight=weight / float(np.prod(spans)) ** 2, within=within, confidence=confidence)
+        return replace(work, blocks=(*self.blocks, replace(work.blocks[-1], label=Sum.name)))
 
     def moments(self, *of: str, by: str | Sequence[str] = (), weight: float = 1.0) -> Workload:
         """Counts, sums, sums of squares and of products of pairs: what variances, covariances, correlations and

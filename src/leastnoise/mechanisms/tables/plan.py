@@ -213,7 +213,7 @@ class Plan(Mechanism[TableRelease]):
                 "ways": block.ways,
                 "tables": block.tables,
                 "queries": count,
-                "weight": block.weight,
+                "weight": block.relative_weight(self.workload.domain),
                 "rmse": sqrt(float(self._sums[mine].sum()) / count),
                 "max_std_error": sqrt(float(self._maxima[mine].max())),
             }

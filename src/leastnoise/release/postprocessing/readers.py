@@ -120,6 +120,10 @@ class AdjustedTables:
         """The names of all tables."""
         return iter(self.contents)
 
+    def sums(self) -> Iterator[tuple[str, ...]]:
+        """None: sums of amounts are not adjusted."""
+        return iter(())
+
     def cells(self, *names: str) -> Cells:
         """One table, with its attributes in the order given."""
         for known, cells in self.contents.items():

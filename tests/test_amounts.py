@@ -102,7 +102,7 @@ def worst(measurements, rows, guarantee: str) -> Fraction:
 @pytest.mark.long
 @for_every(name=WORKLOADS, guarantee=GUARANTEES)
 def test_the_cost_is_attained_at_the_bounds(name, guarantee):
-    """Over all rows, and all pairs of rows: nothing between the bounds moves answers more, and nothing more than paid."""
+    """Over all rows and pairs of rows: nothing between the bounds moves answers more, nothing more than is paid."""
     plan = ln.plan(WORKLOADS[name], Budget(mu=1, **GUARANTEES[guarantee]))
     domain, rows = plan.workload.domain, rows_of(plan.workload.domain)
     amounts = [k for k in domain.amounts if not isinstance(domain.attributes[k].values, Square)]
@@ -273,7 +273,7 @@ ATTRIBUTES = {
     "{amount: {low: 0, high: 10, unit: 3}}": "unit 3 does not divide 0 to 10 evenly; use high=12 or another unit",
     "{amount: {low: 0, high: 10, unit: 0}}": "an amount needs a unit above 0, got 0",
     "{amount: {low: 0, high: 1000000000000000}}": "use a larger unit, about 1024",
-    "{amount: {low: 0, high: 1000000000, squares: true}}": "of an amount that is squared; use a larger unit, about 1024",
+    "{amount: {low: 0, high: 1000000000, squares: true}}": "of an amount that is squared; use a larger unit",
     "{amount: {low: 0, high: many}}": "many",
     "{amount: {low: 0}}": "amount needs 'high'; write for example",
     "{amount: 5}": "amount is '5'; write for example {low: 0, high: 200000, unit: 1}",
@@ -301,7 +301,7 @@ LINES = {
     "{queries: sum, of: v, on: g}": "write 'of' and 'by', not 'on' and 'ways'",
     "{queries: sum, of: v, weights: [1]}": "sum have one weight",
     "{queries: sum, of: [v, w]}": "products of sum x sum have 1,099,511,627,776,000,000 units, more than",
-    "{queries: marginal, on: v}": "'v' is an amount, which has no marginal queries; sum it, as in {queries: sum, of: v}",
+    "{queries: marginal, on: v}": "'v' is an amount, which has no marginal queries; sum it, as in",
     "{queries: prefix, on: [v]}": "'v' is an amount, which has no prefix queries",
     "{queries: {v: range, g: marginal}}": "'v' is an amount, which has no range queries",
     "{queries: {matrix: [[0, 1]]}, on: v}": "'v' is an amount, which has no matrix queries",

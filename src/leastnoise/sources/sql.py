@@ -155,16 +155,15 @@ class Query:
         return self._sql(_select([_column(_code(k)) for k in items]).from_(self._kept(items), copy=False))
 
     def tables(self, sets: Sequence[Axes], people: bool = False, products: Sequence[Axes] = ((),)) -> str:
-        """Several tables at once: codes, -1 for attributes outside of a table, and counts; of distinct people if
-        asked for. Then for each of the products of amounts that is not empty, sums of its lower and of its upper part.
+        """Several tables at once: codes, -1 for attributes outside of a table, and counts, of distinct people if asked
+        for; then of each product of amounts that is not empty the sums of its lower and its upper part.
         """
         used, amounts = (sorted({k for axes in some for k in axes}) for some in (sets, products))
         codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
         counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
         sums = [total for some in products if some for total in sums_of([_column(_code(k)) for k in some])]
-        query = _select([*codes, exp.Count(this=counted), *sums]).from_(
-            self._kept([*used, *amounts], people), copy=False
-        )
+        kept = self._kept([*used, *amounts], people)
+        query = _select([*codes, exp.Count(this=counted), *sums]).from_(kept, copy=False)
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)
@@ -320,10 +319,8 @@ class Query:
             ways = [_one_of(_column(f"t{k}"), words)] if kind in _TEXTS else []
             ways += [_one_of(x, _numbers(coding, whole=kind == "integer"))] if kind in _NUMBERS else []
             return [way for way in ways if way is not None]
-        if isinstance(values, Bins):
-            ways = [_bin(x, values)]
-        elif isinstance(values, Amount):
-            ways = [units_of(x, values)]
+        if isinstance(values, Bins | Amount):
+            ways = [_bin(x, values) if isinstance(values, Bins) else units_of(x, values)]
         else:
             ways = [_offset(x, int(values.value(0)), values.size, whole=kind in ("integer", "boolean"))]
         return [*ways, *([_clamped(x, coding)] if coding.clamp else [])]

@@ -48,8 +48,9 @@ def neighbours(domain: Domain, how: Neighbours, worst: Worst) -> list[Sources]:
 def made_up(domain: Domain, how: Neighbours, cell: IntArray | None) -> Source:
     """A dataset of a thousand rows, and the one row or person by which neighbours differ.
 
-    These rows are all in one cell. Without a cell they are missing, or where rows are replaced, a rule drops them. A
-    person has more rows than are counted. The rows go through the rules and bounds of a source as all data does.
+    These rows are all in one cell, or where a person has one row per group, in the groups that follow. Without a cell
+    they are missing, or where rows are replaced, a rule drops them. A person has more rows than are counted. The rows
+    go through the rules and bounds of a source as all data does.
     """
     if how.rows > MOST_ROWS:
         raise LeastnoiseError(
@@ -60,17 +61,33 @@ def made_up(domain: Domain, how: Neighbours, cell: IntArray | None) -> Source:
     changed = how.rows if how.rows_per_person is None else how.rows + SURPLUS
     drops = how.change == "replace" and how.size == "private"
     own = np.repeat(others[:1] if cell is None else cell[None], changed if cell is not None or drops else 0, axis=0)
-    codes = np.concatenate([others, own])
+    codes = np.concatenate([others, _apart(own, domain, how)])
     columns: dict[str, Any] = {a.name: [a.value(c) for c in codes[:, i]] for i, a in enumerate(domain)}
     first, unit = domain.names[0], None
     if cell is None:
         columns[first][BYSTANDERS:] = [None] * len(own)
     if how.rows_per_person is not None:
-        unit = PrivacyUnit(_unused(domain), how.rows_per_person)
+        unit = PrivacyUnit(_unused(domain), how.rows_per_person, one_per=how.one_per)
         columns[unit.id] = [*range(BYSTANDERS), *([BYSTANDERS] * len(own))]
     rules = {a.name: Rules(missing=UNKNOWN) for a in domain if a.known < a.size}
     rules |= {first: Rules(missing="drop")} if drops else {}
     return source_of(columns, domain, rules=rules, unit=unit)
+
+
+def _apart(rows: IntArray, domain: Domain, how: Neighbours) -> IntArray:
+    """Equal rows of one person, moved to different groups or steps, from their own on; those too many stay together."""
+    moved = rows.copy()
+    if how.one_per:
+        axes = [domain.index(name) for name in how.one_per]
+        sizes = [domain.shape[a] for a in axes]
+        start = np.ravel_multi_index(rows[:, axes].T, sizes)
+        places = (start + np.minimum(np.arange(len(rows)), how.rows - 1)) % prod(sizes)
+        moved[:, axes] = np.stack(np.unravel_index(places, sizes), axis=1)
+    elif how.min_separation is not None and len(rows):
+        steps = how.min_separation * np.arange(len(rows))
+        fitting = rows[:, 0] % how.min_separation + steps
+        moved[:, 0] = np.where(fitting < domain.shape[0], fitting, fitting[0])
+    return moved
 
 
 def _unused(domain: Domain) -> str:

@@ -122,6 +122,8 @@ def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[str, str
         return spec.method, f"the spec says 'method: {spec.method}'"
     if any(block.target is not None for block in spec.workload.blocks):
         return "plan", "only a plan can promise the accuracy that 'within' asks for"
+    if spec.budget_fields.get("one_per"):
+        return "plan", "only a plan makes use of 'one_per'"
     return choose_method(spec.workload, Budget(**spec.budget_fields), spec.rows_about, progress=progress)
 
 

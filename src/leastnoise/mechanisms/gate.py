@@ -119,11 +119,28 @@ def check_promise(neighbours: Neighbours, data: Prepared, keeps_size: bool = Fal
         raise LeastnoiseError(
             f"the data keeps up to {most} rows per person, the plan {hides}; plan with rows_per_person={most}"
         )
+    _check_groups_kept(neighbours, data)
     if neighbours.size == "known" and not keeps_size and data.drops is not False:
         dropped = "the rules drop rows" if data.drops else "the source does not say that it drops no rows (drops=False)"
         raise LeastnoiseError(
             f"{dropped}, so a row that replaces another may change the number of rows, which the plan takes as public; "
             "plan with size='private', or use rules that keep all rows"
+        )
+
+
+def _check_groups_kept(neighbours: Neighbours, data: Prepared) -> None:
+    """Refuse data in which people may have rows that the plan takes to be in different groups, or apart."""
+    if data.rows_per_person is None or data.rows_per_person == 1:  # the caller vouches for it, or there is but one
+        return
+    if neighbours.min_separation is not None:
+        raise LeastnoiseError(
+            "the unit does not keep rows of a person apart, as min_separation promises; use one_per, or give counts"
+        )
+    if neighbours.one_per and not (data.one_per and set(data.one_per) <= set(neighbours.one_per)):
+        kept = f"one row per {' and '.join(data.one_per)}" if data.one_per else "rows with the same values"
+        names = list(neighbours.one_per)
+        raise LeastnoiseError(
+            f"the data keeps {kept} of a person, the plan one per {names}; give the unit one_per={names}"
         )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
 from leastnoise._progress import shown
 from leastnoise._types import Progress
 from leastnoise.domain.attributes import Domain
+from leastnoise.domain.groups import checked_one_per
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts, check_promise
 from leastnoise.mechanisms.options import Options
@@ -233,6 +234,7 @@ def counting_of(domain: Domain, rules: AnyRules | None, unit: PrivacyUnit | Mapp
         ],
         max_rows=None if unit is None else int(whose["max_rows"]),
         ids=whose.get("missing"),
+        one_per=list(checked_one_per(whose.get("one_per") or (), int(whose.get("max_rows", 1)), "max_rows")) or None,
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Dense, kron_all
+from leastnoise.planning.contributions import contributions, groups_of
 from leastnoise.planning.design import Design, Question, class_load
 from leastnoise.planning.fourier_bound import best_bound
 from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies.bounds import (
     RootTrace,
     fourier_trace,
@@ -45,12 +47,36 @@ def best_floor(design: Design) -> Floor:
 
     Closed forms come first: once one of them proves the design optimal, nothing larger is computed.
     """
+    if design.question.hides is not None:
+        return _floor_for_people(design, design.question.hides)
     best = _fourier_floor(design.question)
     for floors in (_tree_floors(design.question), _polar_floors(design), _exact_floors(design.question)):
         if best.value >= TIGHT * design.root_total**2:
             break
         best = max((best, *floors), key=lambda f: f.value)
     return best
+
+
+def _floor_for_people(design: Design, hides: Neighbours) -> Floor:
+    """Where people have several rows and no two in the same group: a person may have one row, or rows in random groups.
+
+    The second: k groups at random and the other attributes alike make E[d d^T] = (1 / N) sum_A c_A Pi_A with
+    c_A = k (n - k) / (n - 1) for residuals with grouped attributes, n groups in all, and k^2 for others. The trace norm
+    at uniform weights is a sum over residuals, which c_A^1/2 multiplies (docs/privacy.md).
+
+    Guarantees: floors_for_people_are_below_the_optimum.
+    """
+    question, structure, n = design.question, design.structure, groups_of(design.structure.workload.domain, hides)
+    alone = best_floor(replace(design, question=replace(question, hides=None)))
+    k = min(hides.rows, n)
+    people = [contributions(structure, orbit, hides) for orbit in structure.orbits]
+    grouped = np.array([person is not None and bool(person.grouped) for person in people])
+    moved = np.where(grouped, k * (n - k) / max(n - 1, 1), k**2) / hides.moves**2
+    uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
+    together = _polar(question, uniform, [1.0] * len(structure.slots), np.sqrt(moved))
+    together = replace(together, kind="trace-norm bound for people in random groups (docs/privacy.md)")
+    one = Floor(alone.value / hides.moves**2, f"{alone.kind}, for people with one row")
+    return max(together, one, key=lambda f: f.value)
 
 
 def _exact_floors(question: Question) -> Iterator[Floor]:
@@ -109,9 +135,11 @@ def _table_gram(question: Question, index: int, members: tuple[int, ...]) -> Arr
     return flat.T @ flat
 
 
-def _assemble(question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots]) -> float:
-    structure = question.structure
-    return float(np.array(structure.members, dtype=float) @ np.sqrt(_squares(question, traces, tensors)[0])) ** 2
+def _assemble(
+    question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots], roots: Array | float = 1.0
+) -> float:
+    members = np.array(question.structure.members, dtype=float)
+    return float(members @ (roots * np.sqrt(_squares(question, traces, tensors)[0]))) ** 2
 
 
 def _squares(
@@ -258,14 +286,16 @@ def _dual_weights(design: Design, cls: int) -> Array | None:
     return None if solution is None else solution.dual
 
 
-def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:
+def _polar(question: Question, weights: list[Array], alphas: list[float], roots: Array | float = 1.0) -> Floor:
+    """With `roots`, which go with uniform weights, residuals count more or less."""
     structure = question.structure
     traces: list[RootTrace | None] = []
     for f, s, a in zip(question.requested.families, structure.slots, alphas, strict=True):
         n = structure.classes[s.cls].size
-        traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else None)
+        long = None if isinstance(roots, float) else fourier_trace(f, n)
+        traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else long)
     tensors: dict[int, _TensorRoots] = {}
-    roots: dict[Hashable, Array] = {}
+    rows: dict[Hashable, Array] = {}
     shared: dict[Hashable, _TensorRoots] = {}
     for t, table in enumerate(structure.tables):
         if table.slots is None:
@@ -274,8 +304,9 @@ def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Flo
             same = (family.key, shape)
             key = (same, tuple(w.tobytes() for w in here))  # by content: classes may differ and weigh alike
             if key not in shared:
-                if same not in roots:
-                    roots[same] = family.root(shape)
-                shared[key] = _TensorRoots(roots[same], here)
+                if same not in rows:
+                    rows[same] = family.root(shape)
+                shared[key] = _TensorRoots(rows[same], here)
             tensors[t] = shared[key]
-    return Floor(_assemble(question, traces, tensors), "trace-norm bound with polar test matrices (docs/theory.md)")
+    kind = "trace-norm bound with polar test matrices (docs/theory.md)"
+    return Floor(_assemble(question, traces, tensors, roots), kind)

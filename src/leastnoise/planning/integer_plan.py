@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, sqrt
+from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
+from leastnoise.planning.contributions import contributions
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.embedding import Doubling
 from leastnoise.planning.integers import Rounding
@@ -24,6 +25,7 @@ from leastnoise.privacy.budget import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.strategies import Solution, Strategy
 from leastnoise.strategies.combined import CirculantSum, Combined
+from leastnoise.strategies.grouped import Contributions, added, replaced
 from leastnoise.strategies.integer import IntegerStrategy
 from leastnoise.workload import Workload
 
@@ -67,9 +69,15 @@ class IntegerPlan:
     def cost(self) -> Cost:
         """Exact privacy cost: of choosing, plus the sum over all noisy queries of squared sensitivity over variance."""
         total = self.selection
-        for members, noisy_queries in zip(self.structure.members, self.noisy_queries, strict=True):
-            total += sum(members * cost_of(p, self.budget) for p in noisy_queries)
+        entries = zip(self.structure.members, self.noisy_queries, self.contributions, strict=True)
+        for members, noisy_queries, person in entries:
+            total += sum(members * cost_of(p, self.budget, person) for p in noisy_queries)
         return Cost(total, self.budget.neighbours)
+
+    @cached_property
+    def contributions(self) -> tuple[Contributions | None, ...]:
+        """Per orbit: what one person contributes to a table, where people have groups."""
+        return tuple(contributions(self.structure, orbit, self.budget.neighbours) for orbit in self.structure.orbits)
 
     @cached_property
     def doubling(self) -> Doubling:
@@ -184,9 +192,9 @@ def _repeats(noisy_queries: Sequence[NoisyQuery]) -> list[list[int]]:
     return list(kinds.values())
 
 
-def cost_of(noisy_query: NoisyQuery, budget: Budget) -> Fraction:
+def cost_of(noisy_query: NoisyQuery, budget: Budget, person: Contributions | None = None) -> Fraction:
     """mu^2 of measuring one attribute set; without noise only where nobody changes the answers."""
-    moved = sensitivity(noisy_query.strategy, budget)
+    moved = sensitivity(noisy_query.strategy, budget, person)
     if moved and not noisy_query.variance:
         raise LeastnoiseError(
             "an integer plan must not measure what a person changes without noise; make the plan again"
@@ -194,11 +202,34 @@ def cost_of(noisy_query: NoisyQuery, budget: Budget) -> Fraction:
     return moved / noisy_query.variance if moved else Fraction(0)
 
 
-def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
-    """Squared sensitivity of the answers to one change of the data (`Neighbours.squared_sensitivity`)."""
-    if budget.neighbours.change == "add-remove":  # differences of columns take time, and are not needed
-        return budget.neighbours.squared_sensitivity(strategy.largest_square, 0)
-    return budget.neighbours.squared_sensitivity(strategy.largest_square, strategy.largest_difference)
+def sensitivity(strategy: IntegerStrategy, budget: Budget, person: Contributions | None = None) -> int:
+    """Squared sensitivity of the answers to one change of the data (`Neighbours.squared_sensitivity`).
+
+    Where people have groups, `person` says what one of them contributes to the table; without it the groups are not
+    made use of, which only costs more.
+
+    Guarantees: sensitivity_is_never_below_brute_force.
+    """
+    neighbours = budget.neighbours
+    added_only = neighbours.change == "add-remove"  # differences of columns take time, and are not needed
+    usual = neighbours.squared_sensitivity(strategy.largest_square, 0 if added_only else strategy.largest_difference)
+    if person is None:
+        return usual
+    usual = usual * person.rows**2 // neighbours.rows**2  # a multiple of it
+    if not person.bounded:
+        return usual
+    parts, scale = strategy.columns, strategy.multiplier**2
+    if added_only:
+        return min(usual, scale * int(added(parts, person)))
+    return min(usual, scale * int(replaced(parts, person, _rest_difference(strategy, person))))
+
+
+def _rest_difference(strategy: IntegerStrategy, person: Contributions) -> int:
+    """Largest squared difference of two columns of the parts without grouped axes, or more."""
+    if strategy.levels is not None or len(strategy.parts) == 1:
+        return 4 * prod(p.square for p in strategy.columns)
+    rest = [p for axis, p in enumerate(strategy.parts) if axis not in person.grouped]
+    return IntegerStrategy(tuple(rest)).largest_difference
 
 
 def make_integer_plan(plan: Plan) -> IntegerPlan:
@@ -206,39 +237,46 @@ def make_integer_plan(plan: Plan) -> IntegerPlan:
     design, budget = plan.design, plan.budget
     rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.baseline == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
-    roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
+    people = [contributions(design.structure, orbit, budget.neighbours) for orbit in design.structure.orbits]
+    roots = np.array([_root(*each, budget) for each in zip(design.unit_losses, strategies, people, strict=True)])
     total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers
-    noisy_queries = tuple(_noisy_queries(s, budget, root / total) for s, root in zip(strategies, roots, strict=True))
+    entries = zip(strategies, people, roots / total, strict=True)
+    noisy_queries = tuple(_noisy_queries(s, person, budget, share) for s, person, share in entries)
     integer_plan = IntegerPlan(plan.workload, budget, design.structure, rounding.baselines, noisy_queries)
     assert integer_plan.cost.mu_squared <= budget.exact_cost, "an integer plan must not cost more than its budget"
     return integer_plan
 
 
-def _root(loss: float, strategies: Sequence[IntegerStrategy], budget: Budget) -> float:
+def _root(loss: float, strategies: Sequence[IntegerStrategy], person: Contributions | None, budget: Budget) -> float:
     """The share of a residual is in proportion to the root of (error at unit noise) x (squared sensitivity)."""
     if not strategies:
         return 0.0
-    return sqrt(loss * sensitivity(strategies[0], budget) / strategies[0].largest_square)
+    return sqrt(loss * sensitivity(strategies[0], budget, person) / strategies[0].largest_square)
 
 
-def _noisy_queries(strategies: Sequence[IntegerStrategy], budget: Budget, share: float) -> tuple[NoisyQuery, ...]:
+def _noisy_queries(
+    strategies: Sequence[IntegerStrategy], person: Contributions | None, budget: Budget, share: float
+) -> tuple[NoisyQuery, ...]:
     """A share of the budget for one residual; a second strategy, which only guards the first, gets little of it."""
     if not strategies:
         return ()
     if not sensitivity(
-        strategies[0], budget
+        strategies[0], budget, person
     ):  # nobody changes these answers: the total, where one row replaces another
         return (NoisyQuery(strategies[0], Fraction(0)),)
     shares = (share,) if len(strategies) == 1 else (share * (1 - GUARD), share * GUARD)
     if not min(shares) > 0:
         raise LeastnoiseError("weights that differ so much leave nothing for some answers; use weights closer together")
     whole = budget.exact_cost / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
-    return tuple(noisy_query_for(s, budget, whole * Fraction(part)) for s, part in zip(strategies, shares, strict=True))
+    pairs = zip(strategies, shares, strict=True)
+    return tuple(noisy_query_for(s, budget, whole * Fraction(part), person) for s, part in pairs)
 
 
-def noisy_query_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -> NoisyQuery:
+def noisy_query_for(
+    strategy: IntegerStrategy, budget: Budget, part: Fraction, person: Contributions | None = None
+) -> NoisyQuery:
     """The strategy, scaled up where its noise would be small, with the variance that costs at most mu^2 = `part`."""
-    variance = sensitivity(strategy, budget) / part
+    variance = sensitivity(strategy, budget, person) / part
     if variance > LARGEST_VARIANCE:
         raise LeastnoiseError(
             "some answers would need noise beyond 1e16, which cannot be drawn; "
@@ -247,4 +285,4 @@ def noisy_query_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -
     if variance < LEAST_DEVIATION**2:
         scale = strategy.multiplier * ceil(LEAST_DEVIATION / sqrt(variance))
         strategy = IntegerStrategy(strategy.parts, scale, strategy.levels)
-    return NoisyQuery(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))
+    return NoisyQuery(strategy, Fraction(ceil(sensitivity(strategy, budget, person) / part * GRAIN), GRAIN))

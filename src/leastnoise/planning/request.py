@@ -18,6 +18,7 @@ from leastnoise.planning.design import Design, Question, solve_design, start_bas
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure, build_structure
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies import Cache, Solver, StrategyConstructor
 from leastnoise.strategies.solvers import DENSE_CELLS, LOOSE_CELLS
 from leastnoise.strategies.tree import distance
@@ -52,6 +53,7 @@ class Request:
     bases: Mapping[str, Any]
     gap: float
     construct: StrategyConstructor | None = None  # a user's own solver
+    hides: Neighbours | None = None  # people with groups
 
     def key(self) -> Hashable:
         """Content of the job."""
@@ -71,6 +73,7 @@ class Request:
             self.objective,
             tuple(sorted(fixed.items())),
             self.gap,
+            self.hides,
         )
 
     def run(self, progress: Progress) -> tuple[Structure, Outcome, Floor]:
@@ -97,7 +100,7 @@ class Request:
     def _floor(self, question: Question, outcome: Outcome) -> Floor:
         """The best floor; for norms, the floor of a weighted sum at any dual multipliers is one."""
         floor = best_floor(outcome.dual or outcome.design)
-        if self.objective.r == 1:
+        if self.objective.r == 1 or self.hides is not None:
             return floor
         dual = replace(floor, kind=f"dual multipliers with the {floor.kind}")
         return max(dual, norm_floor(question, self.objective), key=lambda f: f.value)
@@ -116,13 +119,14 @@ class Request:
     def _distinguish(self, attribute: int) -> object:
         name = self.workload.domain.names[attribute]
         given = [m.get(name) for m in (self.bases, self.baseline) if isinstance(m, Mapping)]
-        return tuple(None if g is None else np.asarray(g, dtype=float).tobytes() for g in given)
+        grouped = self.hides is not None and name in self.hides.one_per
+        return (grouped, *(None if g is None else np.asarray(g, dtype=float).tobytes() for g in given))
 
     def _question(self, structure: Structure) -> Question:
         weights = query_weights(structure, Objective(1.0))
         names = [self.workload.domain.names[c.members[0]] for c in structure.classes]
         bases = tuple(np.asarray(self.bases[n], dtype=float) if n in self.bases else None for n in names)
-        return Question(structure, weights, structure.stated, bases if self.bases else ())
+        return Question(structure, weights, structure.stated, bases if self.bases else (), self.hides)
 
     def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
         uniform = start_baselines(question, self._follows)
@@ -138,7 +142,8 @@ class Request:
         best = optimize(question, uniform, solver, self.objective, progress)
         result = question
         for _ in range(1 if self.objective.r == 1 else ROUNDS):
-            baselines = search_baselines(result, uniform, scout, progress)
+            # for single rows, whose cost has a slope; what is found is taken if it is better for people, too
+            baselines = search_baselines(replace(result, hides=None), uniform, scout, progress)
             if baselines == uniform:
                 break
             outcome = optimize(question, baselines, solver, self.objective, progress)

@@ -171,7 +171,10 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     for baseline in baselines:
         check_baseline(baseline)
     result = _requested(structure, arrays)
-    question = Question(structure, numbers(arrays, "table_weights", (len(structure.tables),), least=0.0), result)
+    budget = Budget.from_json(header["budget"])
+    hides = budget.neighbours if budget.neighbours.one_per else None
+    weights = numbers(arrays, "table_weights", (len(structure.tables),), least=0.0)
+    question = Question(structure, weights, result, hides=hides)
     residual_workload = ResidualWorkload(structure, baselines, result)
     strategies = _read_strategies(header["strategies"], arrays, baselines)
     solutions = tuple(
@@ -182,7 +185,7 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     value, kind = header["any_floor"]
     return {
         "workload": workload,
-        "budget": Budget.from_json(header["budget"]),
+        "budget": budget,
         "solver": text(header["solver"], "the solver"),
         "baseline": text(header["prior"], "the baseline"),
         "objective": Objective.of(header["objective"]),

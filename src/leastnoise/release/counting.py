@@ -44,11 +44,12 @@ class RowRule(Record):
 
 
 class Counting(Record):
-    """By which rules rows were counted. `max_rows` and `ids` are those of the unit, where people are counted."""
+    """By which rules rows were counted. `max_rows`, `one_per` and `ids` are those of a unit, if it has one."""
 
     rules: list[RowRule]
     max_rows: Annotated[int, Field(gt=0)] | None
     ids: Literal["error", "drop"] | None
+    one_per: list[Text] | None = None
 
     @property
     def strict(self) -> bool:
@@ -72,9 +73,10 @@ class Counting(Record):
         if self.several_drop:
             entries.append((None, "drop", "rows are left out by any of these rules"))
         if self.max_rows is not None:
-            entries.append(
-                (None, f"max_rows: {self.max_rows}", f"of each person at most {_rows(self.max_rows)} counted")
-            )
+            bound = f"max_rows: {self.max_rows}"
+            if self.one_per:
+                bound += f", one_per: [{', '.join(self.one_per)}]"
+            entries.append((None, bound, f"of each person {self._at_most}"))
         return entries
 
     def sensitivity(self, neighbours: Neighbours) -> int:
@@ -107,7 +109,7 @@ class Counting(Record):
         """For the privacy statement; none where every row was counted as it is."""
         if self.strict:
             return []
-        texts = [f"Of each person at most {_rows(self.max_rows)} counted."] if self.max_rows else []
+        texts = [f"Of each person {self._at_most}."] if self.max_rows else []
         if dropped := [*self._dropped()]:
             texts.append(f"Rows are left out where {' or '.join(dropped)}.")
         kept: dict[str, list[str]] = {}
@@ -117,6 +119,11 @@ class Counting(Record):
         texts += [f"In {_listed(names)}, {text}." for text, names in kept.items()]
         how = "was not measured" if side is None else "was measured with noise, at a part of the stated cost"
         return [*texts, f"How many {'people' if self.max_rows else 'rows'} that touched {how}."]
+
+    @property
+    def _at_most(self) -> str:
+        each = f", at most one for each {_listed(self.one_per)}" if self.one_per else ""
+        return f"at most {_rows(self.max_rows)} counted{each}"
 
     def _dropped(self) -> Iterator[str]:
         for event, what in (("missing", "missing"), ("outside", "outside its domain")):

@@ -85,11 +85,11 @@ class Run(Record):
 
     def text(self, cost: Cost) -> list[str]:
         """In sentences."""
-        items, rows = [], cost.neighbours.rows
+        items = []
         if self.person is not None:
             items.append(f"People are told apart by {self.person!r}.")
         if self.rows_assumed:
-            most = "one row" if rows == 1 else f"{rows:,} rows"
+            most = cost.neighbours.vouched
             items.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
         items += [] if self.counting is None else self.counting.sentences(self.quality)
         if self.stopped_runs:
@@ -173,6 +173,8 @@ class Privacy(Record):
     rows_per_person: int | None
     size: Size
     exact: Text | None
+    one_per: list[Text] | None = None
+    min_separation: int | None = None
     epsilon: Figure
     delta: Annotated[float, Field(gt=0, lt=1)]
 

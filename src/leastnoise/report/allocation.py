@@ -51,12 +51,11 @@ def allocation(structure: Structure, integer_plans: Sequence[IntegerPlan], most:
 
 def _spent(integer_plan: IntegerPlan) -> dict[Orbit, Fraction]:
     """Exact mu^2 of one attribute set of each orbit."""
+    budget, people = integer_plan.budget, integer_plan.contributions
+    entries = zip(integer_plan.structure.orbits, integer_plan.noisy_queries, people, strict=True)
     return {
-        orbit: sum(
-            (sensitivity(p.strategy, integer_plan.budget) / p.variance for p in noisy_queries if p.variance),
-            Fraction(0),
-        )
-        for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True)
+        orbit: sum((sensitivity(p.strategy, budget, person) / p.variance for p in queries if p.variance), Fraction(0))
+        for orbit, queries, person in entries
     }
 
 

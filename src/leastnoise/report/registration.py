@@ -152,7 +152,9 @@ def unit(release: Release) -> str:
     rows = release.privacy.rows_per_person
     if rows is None:
         return "One row of the data"
-    return "A person with one row" if rows == 1 else f"A person with at most {rows:,} rows"
+    each = release.privacy.one_per
+    more = f", at most one for each {' and '.join(each)}" if each else ""
+    return "A person with one row" if rows == 1 else f"A person with at most {rows:,} rows{more}"
 
 
 def unprotected(release: Release) -> str:

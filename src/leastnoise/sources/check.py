@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.broken_rows import broken_rows
 from leastnoise.sources.codes import check_columns
 from leastnoise.sources.columns import as_column, diagnosed, id_texts
-from leastnoise.sources.contribution_bounding import numbered_people
+from leastnoise.sources.contribution_bounding import left_out, numbered_people
 from leastnoise.sources.convert import columns_of, engine_of
 from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import AnyFormat, Files
@@ -51,6 +52,7 @@ class UnitCheck:
     rule: dict[str, Any]
     stops: bool
     fixes: list[str]
+    one_per: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,11 +203,13 @@ class _Columns(_Held):
     def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
         result = _Tally()
         keep: Any = None
+        columns: list[IntArray] = []
         lengths: dict[str, int] = {}
         for coding in how:
             name = coding.attribute.name
             result.columns[name], codes = diagnosed(coding, as_column(self.columns[coding.column], coding.column))
             lengths[coding.column] = len(codes)
+            columns.append(codes)
             _check_lengths(lengths)
             keep = codes >= 0 if keep is None else keep & (codes >= 0)
         if unit is not None:
@@ -215,9 +219,9 @@ class _Columns(_Held):
             there = np.array([text is not None for text in ids], dtype=bool)
             result.ids_missing = int(np.count_nonzero(~there))
             keep = there if keep is None else keep & there
-            each = np.bincount(numbered_people(ids[keep])) if keep.any() else np.zeros(0, dtype=np.int64)
-            more = np.maximum(each - unit.max_rows, 0)
-            result.people = len(each), int(np.count_nonzero(more)), int(more.sum())
+            person, grouped = numbered_people(ids[keep]), [columns[k][keep] for k in unit.groups(how)]
+            more = left_out(person, grouped, unit.max_rows)
+            result.people = int(person.max(initial=-1)) + 1, int(np.count_nonzero(more)), int(more.sum())
         result.rows, result.countable = (
             next(iter(lengths.values()), 0),
             0 if keep is None else int(np.count_nonzero(keep)),
@@ -305,12 +309,14 @@ def _unit(
     rule = {"missing": unit.missing}
     if tally is None:
         fixes = _other_names(unit.id, names, "id")
-        unit_check = UnitCheck(unit.id, None, unit.max_rows, None, None, None, rule, True, fixes)
+        groups = tuple(unit.one_per)
+        unit_check = UnitCheck(unit.id, None, unit.max_rows, None, None, None, rule, True, fixes, groups)
         return unit_check, [] if refusal is None else [refusal]
     stops = bool(tally.ids_missing) and unit.missing == "error"
     fixes = ["missing: drop"] if stops else []
     problems = [f"the column {unit.id!r} lacks {_many(tally.ids_missing, 'id')}"] if stops else []
-    return UnitCheck(unit.id, tally.ids_missing, unit.max_rows, *tally.people, rule, stops, fixes), problems
+    numbers = tally.ids_missing, unit.max_rows, *tally.people
+    return UnitCheck(unit.id, *numbers, rule, stops, fixes, tuple(unit.one_per)), problems
 
 
 def _files(engine: Engine | None) -> Files | None:
@@ -373,10 +379,15 @@ def _unit_lines(unit: UnitCheck) -> list[str]:
         return [f"people by {unit.column!r}: {_verdict(unit)}"]
     return [
         f"people by {unit.column!r} with rows that can be counted: {unit.people:,}",
-        f"people with more than {_many(unit.max_rows, 'row')}: {unit.over:,}; rows of theirs that are left out: "
+        f"people with more than {_many(unit.max_rows, 'row')}{_or_in_a_group(unit)}: {unit.over:,}; "
+        "rows of theirs that are left out: "
         f"{unit.left_out:,}",
         f"ids missing: {unit.missing:,} (missing: {unit.rule['missing']}): {_verdict(unit)}",
     ]
+
+
+def _or_in_a_group(unit: UnitCheck) -> str:
+    return f", or more than one for the same {' and '.join(unit.one_per)}" if unit.one_per else ""
 
 
 def _aligned(table: Sequence[tuple[str, ...]]) -> list[str]:

@@ -35,7 +35,8 @@ class Codes:
 
     Columns that are not in the domain are ignored. The codes are copied, in the smallest type that holds them. With
     `weights`, each row stands for so many. `rows_per_person` is the most rows that one person has, where that is known;
-    `drops` says whether rows may have been left out because of their values.
+    `drops` says whether rows may have been left out because of their values, `one_per` for which attributes nobody has
+    two rows with the same values.
 
     >>> source = Codes(Domain.of(age=3, sex=2), {"sex": [0, 1, 1], "age": [2, 0, 0]})
     >>> [table.tolist() for table in source.count([(0,), (1, 0), ()])]
@@ -50,6 +51,7 @@ class Codes:
     rows_per_person: int | None = None
     weights: InitVar[npt.ArrayLike | None] = None
     drops: bool = False
+    one_per: tuple[str, ...] = ()
     _rows: int = field(init=False, repr=False)
     _columns: tuple[Column, ...] = field(init=False, repr=False)
     _weights: IntArray | None = field(init=False, repr=False)
@@ -83,11 +85,11 @@ class Codes:
         [1, 2]
         """
         how = codings(domain, rules)
-        most = None if unit is None else unit.max_rows
+        most, groups = (None, ()) if unit is None else (unit.max_rows, tuple(unit.one_per))
         with barrier(title_of(columns)):
             check_columns(how, unit, columns)
             entries = _coded_columns(domain, columns, how, unit)
-        source = cls(domain, entries, name, most, drops=may_drop(how, unit))
+        source = cls(domain, entries, name, most, drops=may_drop(how, unit), one_per=groups)
         object.__setattr__(source, "_values", _Values(domain, columns, how, unit))
         return source
 
@@ -155,8 +157,10 @@ class _Values:
         ids = id_texts(as_column(_column(self.columns, self.unit.id), self.unit.id), self.unit.id)
         person = numbered_people(ids)
         keep = np.all([codes >= 0 for codes in ruled], axis=0)
-        results = [count_people(masks, person, keep, self.unit.max_rows)] if rules else []
-        keep[keep] = kept_rows(self.unit, ids[keep], [codes[keep] for codes in ruled])
+        groups = self.unit.groups(self.how)
+        grouped = [ruled[k] for k in groups]
+        results = [count_people(masks, person, keep, self.unit.max_rows, grouped)] if rules else []
+        keep[keep] = kept_rows(self.unit, ids[keep], [codes[keep] for codes in ruled], groups)
         for axes in people:
             shape = tuple(self.domain.shape[k] for k in axes)
             results.append(people_table(person[keep], [ruled[k][keep] for k in axes], shape))
@@ -210,7 +214,7 @@ def _coded_columns(
         if len(ids) != len(keep):
             raise DataError(f"the columns {how[0].column!r} and {unit.id!r} differ in length; fill the shorter one")
         check_ids(unit, any(text is None for text in ids))
-        keep[keep] = kept_rows(unit, ids[keep], [array[keep] for array in arrays])
+        keep[keep] = kept_rows(unit, ids[keep], [array[keep] for array in arrays], unit.groups(how))
     if not keep.all():
         entries = {key: array[keep] for key, array in entries.items()}
     return entries

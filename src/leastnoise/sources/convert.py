@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from leastnoise.domain.attributes import Domain
+from leastnoise.domain.groups import check_groups
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.codes import Codes, can_stop, check_codes_type, check_columns, may_drop
@@ -47,6 +48,9 @@ class Prepared:
     stopping_columns: tuple[tuple[str, str], ...] = field(
         default=(), repr=False
     )  # columns whose values can stop a run, and how
+    one_per: tuple[str, ...] = field(
+        default=(), repr=False
+    )  # nobody has two counted rows with the same values of these
 
     def open(self) -> Source:
         """The source: the first step that looks at values."""
@@ -104,6 +108,7 @@ def prepare(
     [1, 0]
     """
     unit = None if unit is None else as_part(PrivacyUnit, unit, "the fields of the unit")
+    check_groups([] if unit is None else unit.one_per, domain.names)
     checked_name(name)
     title = title_of(data)
     with barrier(title):
@@ -129,9 +134,8 @@ def prepare(
         stopping_columns = () if engine is None else can_stop(codings(domain, rules))
         if (files := getattr(engine, "files", None)) is not None:
             stopping_columns = files.stopping(stopping_columns)
-        return Prepared(
-            source.name, most, drops, lambda: source, title, None if unit is None else unit.id, stopping_columns
-        )
+        person, groups = None if unit is None else unit.id, tuple(getattr(source, "one_per", ()))
+        return Prepared(source.name, most, drops, lambda: source, title, person, stopping_columns, groups)
 
 
 def _of_values(
@@ -143,8 +147,10 @@ def _of_values(
     title: str,
 ) -> Prepared:
     """Columns that are coded in memory when they are opened."""
-    how, most = codings(domain, rules), None if unit is None else unit.max_rows
-    return Prepared(name, most, may_drop(how, unit), opener, title, None if unit is None else unit.id, can_stop(how))
+    how, drops = codings(domain, rules), may_drop(codings(domain, rules), unit)
+    if unit is None:
+        return Prepared(name, None, drops, opener, title, None, can_stop(how))
+    return Prepared(name, unit.max_rows, drops, opener, title, unit.id, can_stop(how), tuple(unit.one_per))
 
 
 def _from_stream(

@@ -45,6 +45,7 @@ class Database:
     unit: InitVar[PrivacyUnit | None] = None
     rows_per_person: int | None = field(init=False)
     drops: bool = field(init=False)
+    one_per: tuple[str, ...] = field(init=False)
     _engine: Engine = field(init=False, repr=False)
     _query: Query = field(init=False, repr=False)
     _ready: dict[Axes, IntArray] = field(init=False, repr=False, default_factory=dict)
@@ -56,6 +57,7 @@ class Database:
         query = kind(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit, engine.mapping)
         object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
         object.__setattr__(self, "drops", may_drop(query.codings, unit))
+        object.__setattr__(self, "one_per", () if unit is None else tuple(unit.one_per))
         object.__setattr__(self, "_engine", engine)
         object.__setattr__(self, "_query", query)
 

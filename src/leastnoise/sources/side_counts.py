@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.sources.contribution_bounding import left_out
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
 Mask = npt.NDArray[np.bool_]
@@ -50,7 +51,9 @@ def count_rows(masks: Sequence[Mask]) -> IntArray:
     return np.array([np.count_nonzero(mask) for mask in masks], dtype=np.int64)
 
 
-def count_people(masks: Sequence[Mask], person: IntArray, countable: Mask, max_rows: int) -> IntArray:
+def count_people(
+    masks: Sequence[Mask], person: IntArray, countable: Mask, max_rows: int, groups: Sequence[npt.NDArray[Any]] = ()
+) -> IntArray:
     """The number of people with such a row, and of those with more rows than are counted; person -1 is nobody.
 
     >>> person = np.array([0, 0, 1, -1])
@@ -59,8 +62,9 @@ def count_people(masks: Sequence[Mask], person: IntArray, countable: Mask, max_r
     """
     here = person >= 0
     each = [np.unique(person[mask & here]).size for mask in masks]
-    rows = np.bincount(person[countable & here], minlength=1)
-    return np.array([*each, np.count_nonzero(rows > max_rows)], dtype=np.int64)
+    rows = countable & here
+    more = left_out(person[rows], [column[rows] for column in groups], max_rows)
+    return np.array([*each, np.count_nonzero(more)], dtype=np.int64)
 
 
 def people_table(person: IntArray, columns: Sequence[npt.NDArray[Any]], shape: tuple[int, ...]) -> IntArray:

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from leastnoise.domain.attributes import Bins, Scalar, Timed, Values
 from leastnoise.errors import LeastnoiseError
+from leastnoise.sources.bounding_sql import COUNT, KEPT, PERSON, bounded, each_person
 from leastnoise.sources.columns import ends
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
 from leastnoise.sources.rules import PrivacyUnit
@@ -26,7 +27,7 @@ _NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _TEXTS = ("text", "date", "written", "nothing")
 _NUMBERS = ("integer", "float", "decimal", "written")
 _BYTEWISE = {"duckdb": ("binary", True), "postgres": ("C", True), "spark": ("UTF8_BINARY", False)}  # name, quoted
-_RANK, _PERSON, COUNT = "rank", "person", "n"
+_PERSON = PERSON
 
 
 @dataclass(frozen=True)
@@ -97,13 +98,10 @@ class Query:
 
     def people(self) -> str:
         """Number of people with rows that can be counted, of those with too many rows, and of the rows too many."""
-        most = _whole(self.unit.max_rows if self.unit is not None else 0)
-        each = _plain_select([_named(exp.Count(this=exp.Star()), COUNT)]).from_(self._diagnosed(), copy=False)
-        each = each.where(self._countable(), copy=False).group_by(_column(_PERSON), copy=False)
-        over = _column(COUNT) > most
-        more = exp.Sum(this=_case(over.copy(), _column(COUNT) - most, _whole(0)))
-        queries = [exp.Count(this=exp.Star()), _how_many(over), exp.func("COALESCE", _cast(more, "bigint"), _whole(0))]
-        return self._sql(_select(queries).from_(each.subquery("each", copy=False), copy=False))
+        more = exp.Sum(this=_column(COUNT) - _column(KEPT))
+        queries = [_how_many(_column(COUNT) > _whole(0)), _how_many(_column(COUNT) > _column(KEPT))]
+        queries.append(exp.func("COALESCE", _cast(more, "bigint"), _whole(0)))
+        return self._sql(_select(queries).from_(self._each_person([]), copy=False))
 
     def touched(self) -> str:
         """Rows that each rule touches and rows that several drop; with a unit, people who have such rows, and those
@@ -115,14 +113,20 @@ class Query:
             touches.append(exp.or_(*dropped))
         if self.unit is None:
             return self._sql(_select([_how_many(each) for each in touches]).from_(self._diagnosed(), copy=False))
-        numbers = [_named(_any(each), f"f{k}") for k, each in enumerate(touches)]
-        numbers.append(_named(_how_many(self._countable()), COUNT))
-        people = _plain_select(numbers).from_(self._diagnosed(), copy=False)
-        people = people.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
-        people = people.group_by(_column(_PERSON), copy=False)
         queries = [_how_many(_column(f"f{k}").eq(_whole(1))) for k in range(len(touches))]
-        queries.append(_how_many(_column(COUNT) > _whole(self.unit.max_rows)))
-        return self._sql(_select(queries).from_(people.subquery("each", copy=False), copy=False))
+        queries.append(_how_many(_column(COUNT) > _column(KEPT)))
+        return self._sql(_select(queries).from_(self._each_person(touches), copy=False))
+
+    def _each_person(self, flags: Sequence[Expression]) -> exp.Subquery:
+        """Whom each flag holds for, with the rows that can be counted and those that are."""
+        assert self.unit is not None, "people are told apart by a unit"
+        groups = [_code(k) for k in self.groups]
+        return each_person(self._diagnosed(), self._countable(), flags, groups, self.unit.max_rows)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Attributes of which a person has at most one row for each combination of values."""
+        return () if self.unit is None else self.unit.groups(self.codings)
 
     def _diagnosed(self) -> exp.Subquery:
         """Rows as codes by the rules, without any, and clamped where that is possible."""
@@ -239,19 +243,12 @@ class Query:
                 rows = rows.where(_column(_code(k)) >= _whole(0), copy=False)
         if self.unit is None:
             return rows.subquery("kept", copy=False)
-        rank = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[_column(_PERSON)],
-            order=exp.Order(expressions=[exp.Ordered(this=self._digest(self.unit), nulls_first=False)]),
-        )
         rows = rows.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
+        names = [*map(_code, needed), *([_PERSON] if people else [])]
         if people:
-            columns.append(_column(_PERSON))
             rows = rows.select(_column(_PERSON), copy=False)
-        ranked = rows.select(_named(rank, _RANK), copy=False).subquery("ranked", copy=False)
-        most = _column(_RANK) <= _whole(self.unit.max_rows)
-        kept = _plain_select([column.copy() for column in columns]).from_(ranked, copy=False).where(most, copy=False)
-        return kept.subquery("kept", copy=False)
+        groups = [_code(k) for k in self.groups]
+        return bounded(rows, names, self._digest(self.unit), groups, self.unit.max_rows)
 
     def _digest(self, unit: PrivacyUnit) -> Expression:
         parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), _column(_PERSON)]

@@ -34,6 +34,7 @@ class Table:
     name: str | None = None
     rows_per_person: int | None = None
     drops: bool = False
+    one_per: tuple[str, ...] = ()
     _table: IntArray = field(init=False, repr=False)
 
     def __post_init__(self, array: npt.ArrayLike) -> None:
@@ -66,6 +67,7 @@ class Marginals:
     name: str | None = None
     rows_per_person: int | None = None
     drops: bool = False
+    one_per: tuple[str, ...] = ()
     _tables: dict[Axes, IntArray] = field(init=False, repr=False)
 
     def __post_init__(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.exact import exact_sum
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.columns import Columns, shifts_bound
 from leastnoise.strategies.convolution import cyclic_convolution
 from leastnoise.strategies.strategy import CirculantStrategy
 
@@ -110,6 +111,11 @@ class Circulant:
     def largest_difference(self) -> int:
         """Largest squared difference of two columns."""
         return 2 * (self.largest_square - int(self._inner_products.min()))
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What its columns have in common."""
+        return Columns.of_shifts(self._inner_products, shifts_bound(self.kernel, self._inner_products))
 
     def pairs(self) -> IntArray:
         """(|x|^2, |y|^2, x.y) over pairs of columns, of which only the extremes of x.y can differ the most."""

@@ -18,6 +18,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.circulant import LARGEST_NORM, Circulant
+from leastnoise.strategies.columns import MOST_CELLS, Columns, eigenvalue_bound
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.strategy import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, per_axis, product_of
 
@@ -71,6 +72,13 @@ class Centring:
         """Distinct (|x|^2, |y|^2, x.y) over pairs of columns."""
         square = self.largest_square
         return np.array([[square, square, square], [square, square, -self.size]])
+
+    @property
+    def columns(self) -> Columns:
+        """What its columns have in common: V = n^2 I - n J."""
+        inner = np.full(self.size, -self.size, dtype=np.int64)
+        inner[0] += self.size**2
+        return Columns.of_shifts(inner, self.size**2)
 
     def apply(self, counts: IntArray, axis: int) -> IntArray:
         """The answers along one axis."""
@@ -158,6 +166,14 @@ class Rows:
         squares = np.diagonal(inner)
         return int((squares[:, None] + squares[None, :] - 2 * inner).max())
 
+    @cached_property
+    def columns(self) -> Columns:
+        """What its columns have in common."""
+        if self.rows.shape[1] > MOST_CELLS or self.largest_square > EXACT_NORM**2:
+            return Columns.unlisted(self.shape, self.largest_square)
+        inner = self._inner()
+        return Columns.listed(inner, self.shape, eigenvalue_bound(inner))
+
     def apply(self, counts: IntArray, axis: int) -> IntArray:
         """The answers along one axis (the cells of all its attributes in one)."""
         return np.moveaxis(np.tensordot(counts, self.rows, axes=(axis, 1)), -1, axis)
@@ -238,6 +254,23 @@ class IntegerStrategy:
         if len(self.parts) == 1:
             return self.multiplier**2 * self.parts[0].largest_difference
         return self.multiplier**2 * largest_difference([p.pairs() for p in self.parts])
+
+    @cached_property
+    def columns(self) -> tuple[Columns, ...]:
+        """What the columns of each part have in common, the multiplier left out.
+
+        With levels the parts are those of a strategy whose V is larger: every level is the largest; a small one is
+        listed as a whole.
+        """
+        if self.levels is None:
+            return tuple(p.columns for p in self.parts)
+        if prod(self.shape) <= MOST_CELLS and self.largest_square <= (EXACT_NORM * self.multiplier) ** 2:
+            rows = IntegerStrategy(self.parts, 1, self.levels).matrix()  # whole numbers below 2^26
+            return (Rows(rows.astype(np.int64), self.shape).columns,)
+        top = int(np.abs(self.levels).max()) ** 2
+        first, *more = (p.columns for p in self.parts)
+        scaled = Columns.unlisted(first.shape, top * first.square, top * first.spread)
+        return (scaled, *more)
 
     def matrix(self) -> Array:
         """The whole matrix in floating point, one row per answer."""

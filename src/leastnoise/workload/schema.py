@@ -67,6 +67,7 @@ EXAMPLES = {
     "unit": "unit: {id: person, max_rows: 3}",
     "id": "{id: person, max_rows: 3}",
     "max_rows": "{id: person, max_rows: 3}",
+    "one_per": "{id: person, max_rows: 10, one_per: [page]}",
     "secret": "secret: env:NAME or secret: file:PATH",
     "adaptive": "adaptive: {select: aim}",
     "bias": "bias: 0.01",
@@ -196,6 +197,8 @@ class EpsilonPrivacy(Part):
     neighbours: "Neighbours" = "add-remove"
     rows_per_person: RowsPerPerson | None = None
     size: "Size | None" = None
+    one_per: Names | None = None
+    min_separation: RowsPerPerson | None = None
 
 
 class MuPrivacy(Part):
@@ -208,6 +211,8 @@ class MuPrivacy(Part):
     neighbours: "Neighbours" = "add-remove"
     rows_per_person: RowsPerPerson | None = None
     size: "Size | None" = None
+    one_per: Names | None = None
+    min_separation: RowsPerPerson | None = None
 
 
 class RhoPrivacy(Part):
@@ -220,6 +225,8 @@ class RhoPrivacy(Part):
     neighbours: "Neighbours" = "add-remove"
     rows_per_person: RowsPerPerson | None = None
     size: "Size | None" = None
+    one_per: Names | None = None
+    min_separation: RowsPerPerson | None = None
 
 
 NeighbourNames = Literal["add-remove", "replace"]
@@ -237,12 +244,15 @@ UnitMissing = Annotated[UnitMissingName, word(*get_args(UnitMissingName))]
 
 
 class UnitPart(Part):
-    """People with several rows: the column that distinguishes them, and the most rows that are counted of each."""
+    """People with several rows: the column that distinguishes them, and the most rows that are counted of each; with
+    `one_per`, at most one for each combination of values of some attributes.
+    """
 
     called = "unit"
     example = "{id: person, max_rows: 3}"
     id: NonEmpty
     max_rows: RowsPerPerson
+    one_per: Names | None = None
     missing: UnitMissing = "error"
     secret: NonEmpty | None = None
 

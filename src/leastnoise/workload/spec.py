@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.groups import check_groups, checked_one_per
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.attribute_parts import AttributePart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
@@ -124,8 +125,8 @@ def parse_spec(
             workload = _add(workload, line, copies, files)
     objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
     with document.at("unit"):
-        budget_fields = _budget_fields(part)
-    unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
+        unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
+        budget_fields = _with_groups(_budget_fields(part), unit, domain, copies)
     rules = _rules(document, domain, part.attributes, copies)
     with document.at("privacy"):
         budget_fields = _protect_size(budget_fields, rules, domain)
@@ -241,6 +242,25 @@ def _budget_fields(part: SpecPart) -> dict[str, Any]:
             f"max_rows {part.unit.max_rows} of the unit and rows_per_person {stated} of privacy differ; leave one out"
         )
     return entries
+
+
+def _with_groups(
+    fields: dict[str, Any], unit: dict[str, Any] | None, domain: Domain, copies: dict[str, list[str]]
+) -> dict[str, Any]:
+    """The budget with the groups of the unit, of each of which a person has one row; names stand for all copies."""
+    for entries in (fields, unit or {}):
+        if entries.get("one_per"):
+            entries["one_per"] = _expanded(entries["one_per"], copies)
+            bound = "max_rows" if entries is unit else "rows_per_person"
+            check_groups(checked_one_per(entries["one_per"], entries.get(bound), bound), domain.names)
+    if unit is None:
+        return fields
+    if fields.get("min_separation") is not None:
+        raise LeastnoiseError("a unit does not keep rows apart; use its one_per, or leave min_separation out")
+    kept, stated = unit.get("one_per"), fields.get("one_per")
+    if stated and set(stated) != set(kept or ()):
+        raise LeastnoiseError(f"one_per {kept or []} of the unit and {stated} of privacy differ; leave the latter out")
+    return fields | {"one_per": kept} if kept else fields
 
 
 def _protect_size(fields: dict[str, Any], rules: Mapping[str, Rules], domain: Domain) -> dict[str, Any]:

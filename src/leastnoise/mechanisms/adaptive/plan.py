@@ -225,4 +225,5 @@ def adaptive_plan(
         name = "fitting" if fitting else "baseline"
         raise LeastnoiseError(f"{name} goes with select 'survey' only; leave it out")
     given_baselines(workload.domain, baseline)  # refuses bad ones
+    budget.neighbours.refuse_groups("an adaptive plan")
     return AdaptivePlan(workload, budget, select, rounds, fitting, baseline)

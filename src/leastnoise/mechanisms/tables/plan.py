@@ -17,6 +17,7 @@ import numpy.typing as npt
 from leastnoise._progress import shown
 from leastnoise._types import Array, Progress
 from leastnoise.domain.attributes import Domain
+from leastnoise.domain.groups import check_groups
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
@@ -38,6 +39,7 @@ from leastnoise.planning.variance import Variances, expected_largest
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.gaussian import contrast
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release.statement import Origin, Summary, common_delta
 from leastnoise.release.table_release import TableRelease
 from leastnoise.strategies import SOLVERS, StrategyConstructor
@@ -176,9 +178,12 @@ class Plan(Mechanism[TableRelease]):
     def worst_case_floor(self) -> float:
         """No mechanism of any kind with the same Gaussian privacy has a smaller `value` on all data (docs/theory.md).
 
-        All data are counts without a bound: where counts are known to be small, less error may be possible.
+        All data are counts without a bound: where counts are known to be small, less error may be possible. None is
+        known (0) where people have groups.
         Guarantees: floor_is_below_the_best_mechanism_there_is.
         """
+        if self.budget.neighbours.one_per:
+            return 0.0
         return self.floor_value * self.budget.mu / contrast(self.budget.mu)
 
     @property
@@ -349,7 +354,7 @@ def plan(
     goal = Objective(inf) if targets else goal
     inner = embed(workload) if name == "embedding" else workload
     solved = "fourier" if name == "embedding" else name
-    request = Request(inner, solved, baseline, goal, bases or {}, gap, construct)
+    request = Request(inner, solved, baseline, goal, bases or {}, gap, construct, _groups(workload, budget))
     with one_blas_thread():
         _, outcome, floor = request.run(shown(progress) or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
@@ -364,6 +369,16 @@ def plan(
     embedded = inner if inner is not workload else None
     new_plan = Plan(workload, spent, name, used, goal, outcome, floor, seconds, embedded)
     return new_plan if budget is not None else _room_for_rounding(new_plan)
+
+
+def _groups(workload: Workload, budget: Budget | None) -> Neighbours | None:
+    """The neighbours, where people have groups that residuals see different shares of."""
+    if budget is not None and budget.neighbours.min_separation is not None:
+        raise LeastnoiseError("min_separation is for streams and matrices; use one_per with tables, or leave it out")
+    if budget is None or not budget.neighbours.one_per:
+        return None
+    check_groups(budget.neighbours.one_per, workload.domain.names)
+    return budget.neighbours
 
 
 def _room_for_rounding(plan: Plan) -> Plan:

@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.audit.tables import audit, of_plan
 from leastnoise.domain.tree import Tree
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.contributions import contributions
 from leastnoise.planning.integer_plan import sensitivity
 from leastnoise.privacy import Budget, Neighbours
+from leastnoise.sources import source_of
 from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.columns import Columns, eigenvalue_bound, shifts_bound
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.grouped import Contributions, added
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
+from leastnoise.workload.spec import parse_spec
+from tests.refusals import refusal
 
 # --- eigenvalues ------------------------------------------------------------------------------------------------------
 
@@ -304,3 +309,134 @@ def test_plans_with_groups_are_saved_and_loaded(tmp_path):
     assert again.fingerprint == plan.fingerprint
     assert (again.rmse, again.value, again.floor) == (plan.rmse, plan.value, plan.floor)
     assert again.budget.neighbours.one_per == ("page",)
+
+
+# --- the whole way ----------------------------------------------------------------------------------------------------
+
+SPEC = """
+attributes:
+  page: {values: [a, b, c, other], outside: other}
+  sex: {values: [F, M]}
+workload: [{queries: marginal, ways: [1, 2]}]
+privacy: {mu: 1}
+unit: {id: who, max_rows: 3, one_per: page, secret: "file:secret"}
+"""
+ROWS = {
+    "who": ["p", "p", "p", "p", "q", "q", "r"],
+    "page": ["a", "a", "x", "y", "b", "c", "a"],
+    "sex": ["F", "M", "F", "F", "M", "M", "F"],
+}
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").write_text("s")
+    spec = parse_spec(SPEC)
+    plan = ln.plan_spec(spec)
+    options = {"rules": spec.rules, "unit": spec.unit_fields, "random_source": SeededRandomSource(1)}
+    return plan, plan.run(ROWS, out=tmp_path / "out", **options), options
+
+
+def test_a_release_says_what_was_counted(release, tmp_path):
+    plan, made, _ = release
+    assert plan.cost.neighbours == Neighbours(rows_per_person=3, one_per=["page"])
+    again = ln.Release.load(tmp_path / "out")
+    assert again.cost == made.cost == plan.cost
+    assert again.privacy.one_per == ["page"]
+    for text in (
+        "adding or removing one person with at most 3 rows, at most one for each value of page",
+        "Of each person at most 3 rows are counted, at most one for each page.",
+    ):
+        assert text in again.privacy.statement
+    (rule,) = (line for line in again.counting()["rules"] if "one_per" in line["rule"])
+    assert rule["rule"] == "max_rows: 3, one_per: [page]"
+
+
+def test_releases_with_groups_are_merged(release):
+    plan, made, options = release
+    other = plan.run(ROWS, **{**options, "random_source": SeededRandomSource(2)})
+    both = ln.merge(made, other)
+    assert both.cost.mu_squared == 2 * made.cost.mu_squared
+    assert both.ask("page = 'a'").std_error < made.ask("page = 'a'").std_error
+
+
+@pytest.mark.parametrize("change", ["add-remove", "replace"])
+def test_plans_with_groups_are_audited(change):
+    """The made-up person has a row in each of several groups: half of the noise is noticed."""
+    work = ln.Workload(ln.Domain.of(page=30)).marginals("page")
+    plan = ln.plan(work, Budget(mu=3, rows_per_person=4, neighbours=change, one_per=["page"]))
+    honest = audit(plan, runs=2000, seed=1)
+    assert honest.verdict == "consistent with the claim"
+    trial = of_plan(plan).trials[0]
+    moved = float(trial.gaps.sum())
+    assert moved <= float(plan.cost.mu_squared) * (1 + 1e-9)
+    assert moved >= (0.999 if change == "add-remove" else 0.4) * float(plan.cost.mu_squared)
+
+
+def test_distinct_people_beside_groups():
+    """Each page counts people once, as the table of people does; in all they are told apart beside the plan."""
+    spec = parse_spec(SPEC.replace('secret: "file:secret"', "missing: error") + "people: {share: 0.3, by: [page]}\n")
+    release = ln.plan_spec(spec).run(ROWS, rules=spec.rules, unit=spec.unit_fields, random_source=SeededRandomSource(3))
+    assert release.cost.mu_squared <= 1
+    people, rows = release.people("page"), release.table("page")
+    assert people["std_error"].max() < 3.2 * rows["std_error"].max()
+    source = source_of(ROWS, spec.workload.domain, rules=spec.rules, unit=spec.unit_fields)
+    by_page, everybody = source.side_counts(False, [(0,), ()])
+    assert by_page.tolist() == next(source.count([(0,)])).tolist() == [2, 1, 1, 1]
+    assert everybody == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (
+            "one_per: page",
+            "one_per: pages",
+            "one_per names 'pages', which is no attribute (page, sex); name attributes",
+        ),
+        ("max_rows: 3", "max_rows: 1", "one_per is for people with several rows; with max_rows 1 leave one_per out"),
+        (
+            "one_per: page",
+            "one_per: [page, page]",
+            "one_per names an attribute twice in ['page', 'page']; name each once",
+        ),
+        ("one_per: page", "one_per: []", "one_per"),
+        ("one_per: page", "one_per: 3", "one_per"),
+        (
+            "{mu: 1}",
+            "{mu: 1, one_per: sex}",
+            "one_per ['page'] of the unit and ['sex'] of privacy differ; leave the latter out",
+        ),
+        (
+            "{mu: 1}",
+            "{mu: 1, min_separation: 2}",
+            "a unit does not keep rows apart; use its one_per, or leave min_separation out",
+        ),
+        ("id: who, ", "", "unit needs 'id'"),
+    ],
+)
+def test_bad_groups_are_refused_in_one_line(old, new, text):
+    message = refusal(lambda: parse_spec(SPEC.replace(old, new)))
+    assert text in message
+    assert "line 7" in message
+
+
+def test_methods_without_groups_refuse_them():
+    work = "workload: [{queries: marginal, ways: [1, 2]}]"
+    assert "an adaptive plan makes no use of one_per" in refusal(
+        lambda: ln.plan_spec(parse_spec(SPEC.replace(work, f"{work}\nmethod: adaptive")))
+    )
+    chosen = ln.plan_spec(parse_spec(SPEC.replace(work, f"{work}\nmethod: auto").replace('"file:secret"', "env:HOME")))
+    assert isinstance(chosen, ln.Plan)
+
+
+def test_groups_without_a_unit_are_vouched_for():
+    plan = ln.plan(
+        ln.Workload(ln.Domain.of(page=3)).marginals("page"), Budget(mu=1, rows_per_person=2, one_per=["page"])
+    )
+    release = plan.run({"page": [0, 1, 2]}, random_source=SeededRandomSource(1))
+    assert "nobody has more than 2 rows, or two for the same page, was not checked" in release.privacy.statement
+    text = refusal(lambda: plan.run({"page": [0, 1], "who": [1, 1]}, unit={"id": "who", "max_rows": 2}))
+    assert text.startswith("the data keeps rows with the same values of a person, the plan one per ['page']; ")
+    assert text.endswith("give the unit one_per=['page']")

@@ -94,8 +94,8 @@ def valid(rng: Random) -> dict[str, Any]:
     "auto"],
             "publication": [{"title": "t", "contact": "a@b", "citation": "c"}, {"questions": ["sex = 'F'"]}],
             "questions": [["mean(age)", {"ask": "count()", "by": ["sex"]}], ["median(ward) where sex = 'F'"]],
-            "unit": [{"id": "person", "max_rows": 3}], "rows_about": [1000], "solver": ["optimal",
-            "fixed"]}  # fmt: skip
+            "unit": [{"id": "person", "max_rows": 3}, {"id": "p", "max_rows": 3, "one_per": ["age"]}],
+            "rows_about": [1000], "solver": ["optimal", "fixed"]}  # fmt: skip
     return fields | {key: rng.choice(result) for key, result in more.items() if rng.random() < 0.12}
 
 

@@ -39,6 +39,7 @@ class Subject:
     rows: int = 2  # of a data set at most
     slow: bool = False  # a run takes long: fewer data sets
     more: bool = False  # more data sets
+    one_per: tuple[str, ...] = ()  # where people have several rows, the attributes of whose values each has one
 
     @property
     def inside(self) -> dict[str, tuple[Any, ...]]:
@@ -83,6 +84,9 @@ class Subject:
         first, last = (tuple(values[i] for values in self.inside.values()) for i in (0, -1))
         bad = tuple({**dict.fromkeys(self.numbers, 99), **dict.fromkeys(self.texts, "?")}.values())
         rows = (first, last, bad) if self.slow else (first, last, bad, (None, *first[1:]))
+        if self.one_per and k > 1:  # the same group in another cell, and a third group
+            values = [*self.inside.values()]
+            rows = (first, last, (first[0], *last[1:]), (values[0][1], *last[1:]), bad)
         most: dict[str | None, int] = {"p": k + 1, "r": 1 if self.slow else 2, None: 1}
         others: tuple[tuple[int, ...], ...] = ((), (0,)) if self.slow else ((), (0,), (0, 2))
         if self.more:
@@ -109,6 +113,9 @@ def _subjects() -> Iterator[Subject]:
     words, pages, days = ("x", "other"), ("home", "shop", "other"), {"item": (0, 1, 2, 3)}
     mixed = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).marginals(ways=2).prefix("a")
     yield Subject(kinds.tables("plan", mixed), {"a": (0, 1, 2)}, {"b": words})
+    yield Subject(kinds.tables("plan by group", mixed), {"a": (0, 1, 2)}, {"b": words}, rows=1, one_per=("a",))
+    pairs_of_groups = kinds.tables("plan by two groups", mixed)
+    yield Subject(pairs_of_groups, {"a": (0, 1, 2)}, {"b": words}, rows=1, one_per=("b", "a"))
     for name, alone in (("plan with side counts", False), ("side counts alone", True)):
         by = ("a", ("a", "b"))
         yield Subject(kinds.with_side(name, mixed, by, alone), {"a": (0, 1, 2)}, {"b": words}, rows=1)
@@ -125,6 +132,8 @@ def _subjects() -> Iterator[Subject]:
     # columns are much longer than their differences: a row that is dropped moves the answers most
     long = kinds.matrix("matrix", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, objective="max")
     yield Subject(long, {}, {"page": pages}, rows=3)
+    by_page = kinds.matrix("matrix by group", [[2, 2, 3], [3, -2, 2]], items={"page": pages})
+    yield Subject(by_page, {}, {"page": pages}, rows=1, one_per=("page",))
     biased = kinds.matrix("matrix with a bias", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, bias=0.3)
     yield Subject(biased, {}, {"page": pages}, rows=3)
     yield Subject(kinds.stream("stream", 4), days, {}, rows=3)
@@ -150,9 +159,10 @@ def people_cases(
     subject: Subject, rules: Iterable[Rule] = FEW_RULES[1:], ids: Iterable[str] = ("drop",)
 ) -> Iterator[Case]:
     """People, with rules that drop rows and rules that keep them, and with ids that are missing."""
-    for budget, rule, missing in product(PEOPLE, rules, ids):
-        k = budget["rows_per_person"]
-        options = {"rules": subject.rules(rule), "unit": unit(k, missing)}
+    for people, rule, missing in product(PEOPLE, rules, ids):
+        k = people["rows_per_person"]
+        groups = {"one_per": subject.one_per} if subject.one_per and k > 1 else {}
+        budget, options = people | groups, {"rules": subject.rules(rule), "unit": unit(k, missing) | groups}
         yield Case(subject.mechanism, budget, subject.people(k), options)
 
 

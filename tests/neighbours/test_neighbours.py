@@ -25,6 +25,9 @@ from tests.neighbours.suite import Case, Verdict, examine
 # Pairs that are compared at least, by kind: together more than 100,000.
 FLOORS = {
     "plan": 50_000,
+    "plan by group": 10_000,
+    "plan by two groups": 10_000,
+    "matrix by group": 5_000,
     "plan with side counts": 10_000,
     "side counts alone": 10_000,
     "plan on cycles": 10_000,

@@ -36,8 +36,8 @@ def plain_side_counts(
     if unit is None:
         return [each]
     good = [i for i in numbers if not any(flags[i] for flags in dropping) and who[i] is not None]
-    each.append(sum(sum(who[i] == one for i in good) > unit.max_rows for one in {who[i] for i in good}))
     people = {one: plain_rows(domain, rules, table.filter(pa.array([x == one for x in ids])), unit) for one in set(ids)}
+    each.append(sum(sum(who[i] == one for i in good) > len(people[one]) for one in {who[i] for i in good}))
     rows = [{tuple(row[k] for k in axes) for row in people[one]} for axes in sets for one in people if one is not None]
     many = len(people) - (None in people)
     tables = [

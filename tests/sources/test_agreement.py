@@ -126,8 +126,16 @@ def plain_rows(
     kept = []
     for person, rows in people.items():
         digest = lambda row, who=person: sha256(f"{unit.key}:{who}:{','.join(map(str, row))}".encode()).hexdigest()  # noqa: E731
-        kept += sorted(rows, key=digest)[: unit.max_rows]
+        kept += first_in_groups(sorted(rows, key=digest), unit.groups(codings(domain, rules)))[: unit.max_rows]
     return kept
+
+
+def first_in_groups(rows: list[tuple[int, ...]], groups: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The first row of each group; without groups all of them."""
+    first: dict[object, tuple[int, ...]] = {}
+    for place, row in enumerate(rows):
+        first.setdefault(tuple(row[k] for k in groups) if groups else place, row)
+    return [*first.values()]
 
 
 # --- random specs -----------------------------------------------------------------------------------------------------
@@ -278,7 +286,9 @@ def problems(draw):
         ids = draw(st.sampled_from([st.integers(0, 4), st.sampled_from(["ann", "bob", "it's", "%", "x:1"])]))
         ids = ids | st.none() if draw(st.booleans()) else ids
         data["person"] = pa.array(draw(st.lists(ids, min_size=size, max_size=size)))
-        unit = PrivacyUnit("person", draw(st.integers(1, 3)), draw(st.sampled_from(["drop", "error"])), SECRET)
+        most = draw(st.integers(1, 3))
+        groups = draw(st.lists(st.sampled_from(domain.names), max_size=2, unique=True)) if most > 1 else []
+        unit = PrivacyUnit("person", most, draw(st.sampled_from(["drop", "error"])), SECRET, groups)
     rules = {a.name: draw(rules_for(a)) for a in domain}
     return domain, rules, pa.table(data), unit, draw(st.sampled_from([*WAYS]))
 
@@ -396,7 +406,12 @@ def mixed(rng: np.random.Generator, size: int = 400) -> pa.Table:
     )
 
 
-UNITS = [None, PrivacyUnit("person", 2, "drop", SECRET)]
+UNITS = [
+    None,
+    PrivacyUnit("person", 2, "drop", SECRET),
+    PrivacyUnit("person", 3, "drop", SECRET, [MIXED.names[0]]),
+    PrivacyUnit("person", 4, "drop", SECRET, [MIXED.names[1], MIXED.names[6]]),
+]
 SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2), (8,), (9, 10), (10, 8), (11, 12), (13, 12)]
 
 
@@ -455,6 +470,29 @@ def test_the_order_of_rows_changes_nothing(problem, seed):
         for t in (table, table.take(order))
     )
     assert first == second
+
+
+@pytest.mark.parametrize("groups", [["a"], ["a", "b"]])
+def test_nobody_has_two_rows_in_a_group(rng, groups):
+    """One person alone: every group once, whatever the secret."""
+    table = pa.table({"person": [1] * 60, "a": rng.integers(0, 4, 60), "b": rng.integers(0, 3, 60)})
+    domain = Domain.of(a=4, b=3)
+    there = len({*zip(*(table[name].to_pylist() for name in groups), strict=True)})
+    for secret, most in ((b"1", 3), (b"2", 50), (None, 50)):
+        source = source_of(table, domain, unit=PrivacyUnit("person", most, secret=secret, one_per=groups))
+        (counts,) = source.count([(0, 1)])
+        each = counts if len(groups) == 2 else counts.sum(axis=1)
+        assert each.max() == 1
+        assert each.sum() == min(most, there)
+
+
+def test_codes_decide_groups():
+    """Values that count as one value are one group."""
+    table = pa.table({"person": [1, 1, 1, 2], "page": ["x", "y", "a", "z"]})
+    domain = Domain.of(page=["a", "other"])
+    rules = {"page": Rules(outside="other")}
+    source = source_of(table, domain, rules=rules, unit=PrivacyUnit("person", 9, one_per=["page"]))
+    assert answers(source, [(0,)]) == [[1, 2]]
 
 
 def test_nobody_has_more_rows(rng):

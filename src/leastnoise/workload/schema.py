@@ -186,7 +186,24 @@ class Line(Part):
     confidence: Number | None = None
 
 
-class EpsilonPrivacy(Part):
+NeighbourNames = Literal["add-remove", "replace"]
+Neighbours = Annotated[NeighbourNames, word(*get_args(NeighbourNames))]
+SizeNames = Literal["known", "private"]
+Size = Annotated[SizeNames, word(*get_args(SizeNames))]
+
+
+class Hiding(Part):
+    """What one change of the data is."""
+
+    called = "privacy"
+    neighbours: Neighbours = "add-remove"
+    rows_per_person: RowsPerPerson | None = None
+    size: Size | None = None
+    one_per: Names | None = None
+    min_separation: RowsPerPerson | None = None
+
+
+class EpsilonPrivacy(Hiding):
     """Approximate differential privacy."""
 
     called = "privacy"
@@ -194,45 +211,26 @@ class EpsilonPrivacy(Part):
     example = "{epsilon: 1, delta: 1e-9}"
     epsilon: Spent
     delta: Delta | None = None  # only devices and bounds do without
-    neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson | None = None
-    size: "Size | None" = None
-    one_per: Names | None = None
-    min_separation: RowsPerPerson | None = None
 
 
-class MuPrivacy(Part):
+class MuPrivacy(Hiding):
     """Gaussian differential privacy."""
 
     called = "privacy"
     kind = "mu"
     example = "{mu: 1}"
     mu: Spent
-    neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson | None = None
-    size: "Size | None" = None
-    one_per: Names | None = None
-    min_separation: RowsPerPerson | None = None
 
 
-class RhoPrivacy(Part):
+class RhoPrivacy(Hiding):
     """Zero-concentrated differential privacy."""
 
     called = "privacy"
     kind = "rho"
     example = "{rho: 0.5}"
     rho: Spent
-    neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson | None = None
-    size: "Size | None" = None
-    one_per: Names | None = None
-    min_separation: RowsPerPerson | None = None
 
 
-NeighbourNames = Literal["add-remove", "replace"]
-Neighbours = Annotated[NeighbourNames, word(*get_args(NeighbourNames))]
-SizeNames = Literal["known", "private"]
-Size = Annotated[SizeNames, word(*get_args(SizeNames))]
 Privacy = Annotated[
     Annotated[MuPrivacy, Tag("#mu")] | Annotated[RhoPrivacy, Tag("#rho")] | Annotated[EpsilonPrivacy, Tag("#epsilon")],
     key_kind("mu", "rho", "epsilon"),

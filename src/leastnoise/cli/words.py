@@ -3,7 +3,8 @@
 import re
 
 _OPTIONS = "memory|delta|epsilon|rho|mu|table|rows|seed|runs|confidence|alpha|steps"  # arguments that commands have
-_SPEC = "rows_per_person|neighbours|size|outside|missing|baseline|solver|objective|method|select|bias|weight|gap"
+_PEOPLE = "rows_per_person|one_per|min_separation|neighbours|size"
+_SPEC = f"{_PEOPLE}|outside|missing|baseline|solver|objective|method|select|bias|weight|gap"
 _PHRASES = {
     "save one with release.save(path)": "make one with leastnoise release",
     "add to it with Stream.load(path), or close it": "add to it with leastnoise stream, or close it",

@@ -73,7 +73,7 @@ def shifted_squares(column: IntArray, events: int, apart: int) -> int | None:
     their place, so that the first steps 0, m, 2m, ... are the worst (Kalinin and Lampert 2024, Theorem 2).
 
     >>> shifted_squares(np.array([2, 1, 1, 0]), 2, 2)
-    14
+    15
     """
     if column.min() < 0 or (np.diff(column) > 0).any():
         return None

@@ -126,7 +126,11 @@ def parse_spec(
     objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
     with document.at("unit"):
         unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
-        budget_fields = _with_groups(_budget_fields(part), unit, domain, copies)
+        budget_fields = _budget_fields(part)
+        _expand_groups(unit, "max_rows", domain, copies)
+    with document.at("privacy"):
+        _expand_groups(budget_fields, "rows_per_person", domain, copies)
+        budget_fields = _with_groups(budget_fields, unit)
     rules = _rules(document, domain, part.attributes, copies)
     with document.at("privacy"):
         budget_fields = _protect_size(budget_fields, rules, domain)
@@ -244,15 +248,15 @@ def _budget_fields(part: SpecPart) -> dict[str, Any]:
     return entries
 
 
-def _with_groups(
-    fields: dict[str, Any], unit: dict[str, Any] | None, domain: Domain, copies: dict[str, list[str]]
-) -> dict[str, Any]:
-    """The budget with the groups of the unit, of each of which a person has one row; names stand for all copies."""
-    for entries in (fields, unit or {}):
-        if entries.get("one_per"):
-            entries["one_per"] = _expanded(entries["one_per"], copies)
-            bound = "max_rows" if entries is unit else "rows_per_person"
-            check_groups(checked_one_per(entries["one_per"], entries.get(bound), bound), domain.names)
+def _expand_groups(fields: dict[str, Any] | None, bound: str, domain: Domain, copies: dict[str, list[str]]) -> None:
+    """Put all copies of an attribute for its name in `one_per`; refuse names that are none."""
+    if fields and fields.get("one_per"):
+        fields["one_per"] = _expanded(fields["one_per"], copies)
+        check_groups(checked_one_per(fields["one_per"], fields.get(bound), bound), domain.names)
+
+
+def _with_groups(fields: dict[str, Any], unit: dict[str, Any] | None) -> dict[str, Any]:
+    """The budget with the groups of the unit, of each of which a person has one row."""
     if unit is None:
         return fields
     if fields.get("min_separation") is not None:

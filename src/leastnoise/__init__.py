@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from leastnoise.domain.attributes import Domain, bins, dates, hierarchy, labelled, or_unknown, sized
     from leastnoise.errors import LeastnoiseError
     from leastnoise.mechanisms.adaptive import adaptive_plan
+    from leastnoise.mechanisms.discover.plan import discover
     from leastnoise.mechanisms.from_spec import plan_spec
     from leastnoise.mechanisms.matrix.plan import matrix_plan, running_totals
     from leastnoise.mechanisms.stream.plan import stream_plan
@@ -40,6 +41,7 @@ __all__ = [
     "bins",
     "check",
     "dates",
+    "discover",
     "hierarchy",
     "labelled",
     "load",

@@ -22,6 +22,12 @@ FilesFrom = Annotated[
         file_okay=False,
     ),
 ]
+KeyFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--keys", metavar="FOLDER", help="Found keys, of an attribute with discover; repeatable.", show_default=False
+    ),
+]
 ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release's folder.", show_default=False)]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Simultaneous = Annotated[bool, typer.Option("--simultaneous", help="Intervals that hold all at once.")]

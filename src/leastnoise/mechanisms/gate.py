@@ -6,6 +6,7 @@ Mechanisms get a `Counts`, never a source. What is wrong with counts is not repo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.algebra.exact import exact_sum
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import Domain, Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.sources.barrier import barrier, guarded
@@ -81,6 +82,25 @@ class Counts:
             shapes = [*([(rules,)] if rules else []), *(tuple(self.domain.shape[k] for k in axes) for axes in people)]
             self._side[key] = [_checked(table, shape) for table, shape in zip(_arrays(given), shapes, strict=True)]
         return self._side[key]
+
+    def check_keys(self) -> None:
+        """Refuse keys and ids that are missing and that no rule covers."""
+        with self._barrier():
+            self._source.check()  # type: ignore[attr-defined]  # of sources of keys
+
+    def keys(self, least: int) -> Iterator[tuple[Sequence[Scalar], IntArray]]:
+        """Keys of at least so many people in ascending order, with how many each has, some at a time."""
+        with self._barrier():
+            counting = self._source.keys(least)  # type: ignore[attr-defined]  # of sources of keys
+        last: Scalar | None = None
+        for keys, given in guarded("the source", counting, quiet=self._quiet):
+            counts = _checked(given, (len(keys),))
+            if any(later <= key for key, later in pairwise(keys if last is None else [last, *keys])) or (
+                counts.min(initial=least) < least
+            ):
+                raise DataError("the source gives keys twice, or keys of fewer people than asked for; repair it")
+            last = keys[-1] if len(keys) else last
+            yield keys, counts
 
     def _read(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         with self._barrier():

@@ -91,6 +91,7 @@ class WithSideCounts(Mechanism[Release]):
     def look(self, counts: Counts) -> None:
         """Read the side counts, before any table is counted."""
         self._exact(counts)
+        super().look(counts)
 
     def _exact(self, counts: Counts) -> list[IntArray]:
         rules = sum(len(self.counting.counters()) for query in self.queries if query.kind == "quality")

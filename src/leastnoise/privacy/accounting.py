@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from leastnoise._lazy import optional
-from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.cost import Cost, float_up
 
 if TYPE_CHECKING:
     import dp_accounting
@@ -39,9 +39,10 @@ def neighboring_relation(cost: Cost) -> "dp_accounting.NeighboringRelation":
 
 
 def _event(library: Any, cost: Cost) -> Any:
-    if not cost.mu_squared:
-        return library.NoOpDpEvent()
-    return library.GaussianDpEvent(_inverse_down(cost.mu))
+    noise = library.GaussianDpEvent(_inverse_down(cost.mu)) if cost.mu_squared else library.NoOpDpEvent()
+    if not cost.added_delta:
+        return noise
+    return library.ComposedDpEvent([noise, library.EpsilonDeltaDpEvent(0.0, float_up(cost.added_delta))])
 
 
 def _inverse_down(mu: float) -> float:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.privacy import units
+from leastnoise.privacy import gaussian, units
 from leastnoise.privacy.budget import Budget
-from leastnoise.privacy.cost import Cost, fraction_text, read_fraction
+from leastnoise.privacy.cost import Cost, float_down, fraction_text, read_fraction
 from leastnoise.privacy.ledger_file import ATTEMPTS, LedgerFile, damaged
 from leastnoise.privacy.neighbours import Neighbours
 
@@ -114,7 +114,7 @@ class Ledger:
     @property
     def spent(self) -> Cost:
         """All debits together."""
-        return self._cost(sum((entry.cost.mu_squared for entry in self.entries()), Fraction(0)))
+        return self._sum(self.entries())
 
     @property
     def left(self) -> Cost:
@@ -208,6 +208,9 @@ class Ledger:
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
             if who:
                 connection.execute("INSERT INTO ran (id, who) VALUES (?, ?)", (number, who))
+            if cost.added_delta:
+                added = (number, fraction_text(cost.added_delta))
+                connection.execute("INSERT INTO added (id, delta) VALUES (?, ?)", added)
         return Entry(number, row[0], fingerprint, cost, note, who=who)
 
     def finish(self, entry: Entry, release_id: str) -> Entry:
@@ -280,23 +283,41 @@ class Ledger:
         return cls(file.path, str(dataset), *totals[-1], attempts, file.timeout)
 
     def _left(self, connection: sqlite3.Connection) -> Cost:
-        left = self.total_cost.mu_squared - sum(entry.cost.mu_squared for entry in self._entries(connection))
-        if left < 0:
+        spent = self._sum(self._entries(connection))
+        left = self._room(spent.added_delta) - spent.mu_squared
+        # Beside an added delta the room is computed anew, with floats that may differ in the last bit elsewhere.
+        if left < (-self.total_cost.mu_squared / 10**9 if spent.added_delta else 0):
             raise damaged(self.path, "its entries cost more than its total")
-        return self._cost(left)
+        return self._cost(max(left, Fraction(0)))
+
+    def _room(self, added_delta: Fraction) -> Fraction:
+        """All of mu^2 that fits the total beside an added delta: its epsilon must hold at what is left of its delta."""
+        epsilon, delta = self.total.epsilon, self.total.delta
+        if not added_delta:
+            return self.total_cost.mu_squared
+        if epsilon is None or delta is None or added_delta >= Fraction(str(delta)):
+            return Fraction(-1)
+        mu = gaussian.mu_for(epsilon, float_down(Fraction(str(delta)) - added_delta))
+        return min(Fraction(mu) ** 2, self.total_cost.mu_squared)
 
     def _entries(self, connection: sqlite3.Connection) -> Iterator[Entry]:
-        columns = "debit.id, debit.time, fingerprint, mu_squared, note, release, COALESCE(who, '')"
-        for number, time, fingerprint, mu_squared, *words in connection.execute(
-            f"SELECT {columns} FROM debit LEFT JOIN finish USING (id) LEFT JOIN ran USING (id) ORDER BY debit.id"
+        columns = (
+            "debit.id, debit.time, fingerprint, mu_squared, COALESCE(delta, '0/1'), note, release, COALESCE(who, '')"
+        )
+        beside = "LEFT JOIN finish USING (id) LEFT JOIN ran USING (id) LEFT JOIN added USING (id)"
+        for number, time, fingerprint, *costs, note, release, who in connection.execute(
+            f"SELECT {columns} FROM debit {beside} ORDER BY debit.id"
         ):
             try:
-                yield Entry(number, time, fingerprint, self._cost(read_fraction(mu_squared)), *words)
+                yield Entry(number, time, fingerprint, self._cost(*map(read_fraction, costs)), note, release, who)
             except LeastnoiseError as error:
                 raise damaged(self.path, f"entry {number}: {error}") from None
 
-    def _cost(self, mu_squared: Fraction) -> Cost:
-        return replace(self.total_cost, mu_squared=mu_squared)
+    def _sum(self, entries: Iterable[Entry]) -> Cost:
+        return sum((entry.cost for entry in entries), start=self._cost(Fraction(0)))
+
+    def _cost(self, mu_squared: Fraction, added_delta: Fraction = Fraction(0)) -> Cost:
+        return replace(self.total_cost, mu_squared=mu_squared, added_delta=added_delta)
 
     def _check_same(self, connection: sqlite3.Connection) -> None:
         head = self._head(self._file, connection)
@@ -308,8 +329,27 @@ class Ledger:
     def _check_spendable(self, cost: Cost, connection: sqlite3.Connection) -> None:
         self._check_same(connection)
         left = self._left(connection)
-        if cost > left:
+        if not cost.added_delta:
+            enough = cost <= left
+        else:
+            both = self._sum(self._entries(connection)) + cost
+            self._check_delta(both.added_delta)
+            enough = both.mu_squared <= self._room(both.added_delta)
+        if not enough:
             raise BudgetError(units.refusal(cost, left, self.total))
+
+    def _check_delta(self, added: Fraction) -> None:
+        """Refuse an added delta that no total of this ledger has room for."""
+        if self.total.delta is None:
+            raise BudgetError(
+                f"this release adds a delta of {float(added):.3g}, but the ledger has a total of "
+                f"{units.stated(self.total)} without any; use a ledger with epsilon and delta"
+            )
+        if self._room(added) <= 0:
+            raise BudgetError(
+                f"this release brings the deltas that are added to {float(added):.3g}, but the ledger has delta "
+                f"{self.total.delta:g} for everything; plan it with a smaller one"
+            )
 
     def _check_counting(self, fingerprint: str, connection: sqlite3.Connection) -> None:
         """Refuse exact counts beside others that were counted in another way: neighbours keep one of them only."""
@@ -359,7 +399,7 @@ class Ledger:
             )
         if not cost.mu_squared:
             raise BudgetError("a release of cost 0 cannot be spent; every release that reads data costs something")
-        return self._cost(cost.mu_squared)
+        return self._cost(cost.mu_squared, cost.added_delta)
 
 
 def _total(text: str, mu_squared: str) -> tuple[Budget, Cost]:

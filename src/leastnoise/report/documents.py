@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from importlib.metadata import version
 from math import floor, inf, log10, sqrt
 from typing import Any
@@ -80,7 +81,7 @@ def opening(release: Release, confidence: float) -> dict[str, Any]:
         "publication": None if release.publication is None else release.publication.model_dump(),
         "warning": INSECURE if release.insecure else None,
         "made": [{"created": run.created, "ledger_entry": run.ledger_entry} for run in release.origins],
-        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
+        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"], release.cost.added_delta)},
         "counting": release.counting(confidence),
         "answers": answers(release, confidence),
         "confidence": confidence,
@@ -101,15 +102,16 @@ def answers(release: Release, confidence: float) -> list[dict[str, Any]]:
     ]
 
 
-def caught(mu: float) -> float:
+def caught(mu: float, added_delta: Fraction = Fraction(0)) -> float:
     """The best chance to notice one change of the data, where 5% false alarms are accepted.
 
-    Gaussian privacy bounds the power of every test by that between N(0, 1) and N(mu, 1) (Dong, Roth and Su 2022).
+    Gaussian privacy bounds the power of every test by that between N(0, 1) and N(mu, 1) (Dong, Roth and Su 2022); what
+    holds up to some probability only may add that much.
 
     >>> round(caught(0.182), 4)
     0.0718
     """
-    return float(ndtr(ndtri(FALSE_ALARMS) + mu))
+    return min(float(ndtr(ndtri(FALSE_ALARMS) + mu)) + float(added_delta), 1.0)
 
 
 def curve(mu: float, epsilon: float, delta: float) -> dict[str, Any]:

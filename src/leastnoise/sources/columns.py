@@ -119,7 +119,7 @@ def id_texts(column: Column, name: str) -> npt.NDArray[Any]:
         kind, items = kind_of(column.type), column.to_pylist()
     if items:
         check_id(name, kind)
-    result = [None if _is_missing(item) else str(item) for item in items]
+    result = [None if is_missing(item) else str(item) for item in items]
     if not _encodable(result):
         raise DataError(f"the column {name!r} has ids that are not valid Unicode; replace their lone surrogates")
     return _objects(result)
@@ -134,7 +134,7 @@ def _encodable(texts: list[str | None]) -> bool:
 
 
 def _kind_of_objects(column: npt.NDArray[Any]) -> Kind:
-    kinds = {type(item) for item in column.tolist() if not _is_missing(item)}
+    kinds = {type(item) for item in column.tolist() if not is_missing(item)}
     if all(issubclass(k, str) for k in kinds):
         return "text"
     # Not both: are 1 and '1' the same person?
@@ -200,7 +200,7 @@ def _find(coding: Coding, array: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArra
         for number in coding.reading.absent_numbers:
             missing |= array == number
     if array.dtype == object:
-        array = _objects([None if _is_missing(item) else _clean(coding, item) for item in array.tolist()])
+        array = _objects([None if is_missing(item) else _clean(coding, item) for item in array.tolist()])
         missing = np.array([item is None or coding.reading.is_absent(item) for item in array.tolist()], dtype=bool)
         if isinstance(coding.values, Timed):
             x = _times(coding, coding.values, array)
@@ -267,7 +267,8 @@ def _objects(values: Any) -> npt.NDArray[Any]:
     return np.fromiter(values, dtype=object)  # an array of lists would otherwise get another axis
 
 
-def _is_missing(item: object) -> bool:
+def is_missing(item: object) -> bool:
+    """Whether a value is none."""
     if isinstance(item, Decimal):
         return item.is_nan()  # which also takes the signalling ones
     return item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float | np.floating) and item != item)

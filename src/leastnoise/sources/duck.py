@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import BrokenRowsError, Columns, failed, mapped, named_table, no_table
@@ -70,6 +71,7 @@ class DuckDB:
         self._connection.execute("SET enable_progress_bar = false")
         self.table = exp.table_(_VIEW, quoted=True)
         self.files: Files | None = None
+        self._names: list[str] | None = None  # of columns in memory
         self._streams: str | None = None  # the protocol of a file system of ours
         self._repeatable = False  # whether rows that cannot be read may be so for their line ends alone
         self._slow = False  # whether reading is so slow that it should happen once
@@ -106,6 +108,15 @@ class DuckDB:
         if description is None:
             engine.close()
             raise no_table(table, f"the database {Path(database).name!r}")
+        return engine
+
+    @classmethod
+    def of_arrow(cls, table: pa.Table, memory: str | None = None) -> "DuckDB":
+        """A table in memory, read where it is. Names of columns may differ in case alone, so they are numbered."""
+        engine = cls(memory=memory)
+        engine._names = table.column_names
+        columns = [_identifier(k) for k in range(table.num_columns)]
+        engine._connection.register(_VIEW, table.rename_columns(columns))
         return engine
 
     def _open(self, files: Files) -> None:
@@ -180,8 +191,9 @@ class DuckDB:
         if self.files is not None and self.files.names:
             decimal = self.files.format.decimal
             return {name: Field(_identifier(k), "written", decimal) for k, name in enumerate(self.files.names)}
-        kinds = ((name, _KINDS.get(kind.split("(")[0], "unknown")) for name, kind in self._describe() or [])
-        return {name: Field(name, kind) for name, kind in kinds}
+        kinds = [(name, _KINDS.get(kind.split("(")[0], "unknown")) for name, kind in self._describe() or []]
+        names = [name for name, _ in kinds] if self._names is None else self._names
+        return {name: Field(place, kind) for name, (place, kind) in zip(names, kinds, strict=True)}
 
     def _describe(self) -> list[tuple[str, str]] | None:
         """Names and types of the columns; None where there is no such table."""
@@ -197,6 +209,13 @@ class DuckDB:
         read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
         for batch in self._stoppable(read):
             yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+
+    def items(self, sql: str) -> Iterator[tuple[list[Scalar], IntArray]]:
+        """Rows of a value and a whole number, some at a time."""
+        read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
+        for batch in self._stoppable(read):
+            values, numbers = batch.columns
+            yield values.to_pylist(), numbers.to_numpy(zero_copy_only=False)
 
     def store(self, table: str, sql: str) -> None:
         """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.sql import Field
@@ -43,6 +44,9 @@ class Engine(Protocol):
 
     def run(self, sql: str) -> Iterator[Columns]:
         """Rows of whole numbers, some at a time, as columns."""
+
+    def items(self, sql: str) -> Iterator[tuple[Sequence[Scalar], IntArray]]:
+        """Rows of a value and a whole number, some at a time; they are not gathered here."""
 
     def mapping(self, keys: Sequence[Scalar], codes: Sequence[int]) -> exp.Table:
         """A table, seen by this connection alone, with the columns `key` and `code`."""

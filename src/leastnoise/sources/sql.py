@@ -257,6 +257,9 @@ class Query:
         parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), _column(_PERSON)]
         for k in range(len(self.codings)):
             parts += [exp.Literal.string("," if k else ":"), _as_text(_column(_code(k)))]
+        return self._hashed(parts)
+
+    def _hashed(self, parts: Sequence[Expression]) -> Expression:
         text: Expression = exp.Anonymous(this="CONCAT", expressions=parts)  # a chain of || takes DuckDB twice as long
         if self.dialect == "spark":
             return exp.Anonymous(this="SHA2", expressions=[text, _whole(256)])

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.attribute_parts import AttributePart
+from leastnoise.workload.attribute_parts import AttributePart, DiscoverAttribute, DiscoverPart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
 from leastnoise.workload.file_format import FileFormat
@@ -46,7 +46,8 @@ class Spec:
     `file`, how a file is written. `method` says how the release is made; `select` and `rounds` are for adaptive ones,
     `rows_about` helps "auto" to decide; `tree` has the options of trees, `bias` is for matrices; `publication` is what
     readers are told, with the questions that are answered for them. `quality` and `people` are shares of the budget for
-    what is measured beside the tables, the latter also by the attributes `people_by`.
+    what is measured beside the tables, the latter also by the attributes `people_by`. `discover` has the attributes
+    whose keys are to be found, `unknown` those of them whose keys were not given yet.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -75,12 +76,20 @@ class Spec:
     people: float | None = None
     people_by: tuple[tuple[str, ...], ...] = ()
     file: FileFormat | None = None
+    discover: dict[str, DiscoverPart] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
 
-def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
+FoundKeys = Mapping[str, Sequence[Any]]  # by attribute
+
+
+def load_spec(
+    path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None, keys: FoundKeys | None = None
+) -> Spec:
     """Read a spec file. Unless `budgeted`, it may lack a budget.
 
-    Files that it names are looked up beside it and must be in its folder, or in that of `files_from`.
+    Files that it names are looked up beside it and must be in its folder, or in that of `files_from`. `keys` are those
+    that were found for attributes with `discover`.
     """
     path = Path(path)
     try:
@@ -88,7 +97,7 @@ def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path
             text = file.read(MOST_CHARACTERS + 1)  # what is longer is refused
     except UnicodeDecodeError:
         raise LeastnoiseError(f"{path.name} is not a text file in UTF-8; save it as such") from None
-    return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted, files_from=files_from)
+    return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted, files_from=files_from, keys=keys)
 
 
 def parse_spec(
@@ -98,6 +107,7 @@ def parse_spec(
     folder: Path | None = None,
     budgeted: bool = True,
     files_from: str | Path | None = None,
+    keys: FoundKeys | None = None,
 ) -> Spec:
     """Read a spec from its text; `name` stands before the line in errors, files are looked up in `folder`.
 
@@ -114,7 +124,8 @@ def parse_spec(
     if budgeted:
         _check_budget(document, part)
     files = NamedFiles(folder or Path(), None if files_from is None else Path(files_from))
-    domain, copies = _domain(document, part.attributes, files)
+    discover = _discover(document, part, keys or {})
+    domain, copies = _domain(document, part.attributes, files, keys or {})
     workload = Workload(domain)
     if part.method == "tree":
         with document.at("attributes"):
@@ -143,7 +154,31 @@ def parse_spec(
     )
     with document.at("file"):
         file = FileFormat(**part.file.model_dump(exclude_unset=True)) if part.file else None
-    return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how, file)
+    unknown = tuple(name for name in discover if name not in (keys or {}))
+    return Spec(
+        workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how, file, discover, unknown
+    )
+
+
+def _discover(document: Document, part: SpecPart, keys: FoundKeys) -> dict[str, DiscoverPart]:
+    """Attributes whose keys are to be found; people must be told apart for that."""
+    found = {name: each.discover for name, each in part.attributes.items() if isinstance(each, DiscoverAttribute)}
+    for name in keys:
+        if name not in found:
+            raise document.error(("attributes",), f"keys of {name!r} are given, but the spec does not discover them")
+    for name in found:
+        place = ("attributes", name)
+        if part.privacy is None:
+            raise document.error(place, f"discover needs 'privacy', of which it has a share; add {EXAMPLES['privacy']}")
+        if part.unit is None and part.privacy.rows_per_person != 1:
+            raise document.error(
+                place,
+                f"discover counts people, so it needs a unit; write for example {EXAMPLES['unit']}, or "
+                "rows_per_person: 1 in privacy if each row is another person",
+            )
+    if sum(each.share for each in found.values()) >= 1:
+        raise document.error(("attributes",), "discover takes the whole budget; its shares must add up to less than 1")
+    return found
 
 
 def _publication(document: Document, part: SpecPart) -> Publication | None:
@@ -272,7 +307,7 @@ def _rules(
 
 
 def _domain(
-    document: Document, parts: dict[str, AttributePart], files: NamedFiles
+    document: Document, parts: dict[str, AttributePart], files: NamedFiles, keys: FoundKeys
 ) -> tuple[Domain, dict[str, list[str]]]:
     """The domain, and the attributes that each name of the spec stands for."""
     attributes: dict[str, Attribute] = {}
@@ -281,6 +316,8 @@ def _domain(
         with document.at("attributes", name):
             try:
                 values = part.values_of(files)
+                if isinstance(part, DiscoverAttribute):
+                    values = part.with_keys(files, keys.get(name, ()))
             except LeastnoiseError as error:
                 raise LeastnoiseError(f"attribute {name!r}: {error}") from None
             copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]

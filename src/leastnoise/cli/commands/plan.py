@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.options import FilesFrom, Json, Shown, SpecArgument, renamed
+from leastnoise.cli.keys import keys_in
+from leastnoise.cli.options import FilesFrom, Json, KeyFolders, Shown, SpecArgument, renamed
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
@@ -36,16 +37,17 @@ def plan(
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
     progress: Shown = None,
     files_from: FilesFrom = None,
+    keys: KeyFolders = None,
 ) -> None:
     """Plan the noise for a spec: the error of every group, and the least that is possible. Needs no data.
 
-    Of an adaptive plan it shows what will be done.
+    Of an adaptive plan it shows what will be done; while keys are unknown, which of them will be found.
     """
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")
     given_budget = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
     budget = {name: value for name, value in given_budget.items() if value is not None}
-    stated = _with_budget(load_spec(spec, budgeted=not budget, files_from=files_from), budget)
+    stated = _with_budget(load_spec(spec, budgeted=not budget, files_from=files_from, keys=keys_in(keys)), budget)
     goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         method, reason = method_of(stated, progress=bar)

@@ -8,12 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from leastnoise.cli.keys import check_known, keys_in
 from leastnoise.cli.options import (
     DATA,
     Anonymous,
     Dataset,
     FilesFrom,
     Json,
+    KeyFolders,
     LedgerFile,
     Memory,
     Note,
@@ -66,12 +68,14 @@ def release(
     as_json: Json = False,
     progress: Shown = None,
     files_from: FilesFrom = None,
+    keys: KeyFolders = None,
 ) -> None:
     """Measure data once by a spec, and save what may be published. This spends privacy.
 
     With `method: stream` and without data, a stream is opened: add counts with leastnoise stream.
     """
-    stated = load_spec(spec, files_from=files_from)
+    stated = load_spec(spec, files_from=files_from, keys=keys_in(keys))
+    check_known(stated, spec)
     if data is None and stated.method != "stream":
         raise LeastnoiseError("say where the data is, with --data; only 'method: stream' does without")
     book = ledger_at(ledger)

@@ -1,0 +1,123 @@
+"""Keys and their people as SQL: which of a person's keys are counted, and how many people each key has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from leastnoise.errors import DataError
+from leastnoise.sources.engine import Embedded
+from leastnoise.sources.kinds import Kind, check_id
+from leastnoise.sources.sql import (
+    _TEXTS,
+    Expression,
+    Query,
+    _any,
+    _as_text,
+    _case,
+    _column,
+    _named,
+    _plain_select,
+    _whole,
+)
+
+KEY, PERSON, RANK, COUNT = "key", "person", "rank", "n"
+PAIRS, BUSY = "leastnoise_pairs", "leastnoise_busy"
+
+
+def check_key(column: str, kind: Kind) -> None:
+    """Refuse a column that holds no keys; its type is no secret."""
+    if kind not in ("integer", "text", "date", "written", "nothing"):
+        raise DataError(f"the column {column!r} holds no keys; keys are texts, whole numbers or dates, cast it")
+
+
+@dataclass(frozen=True)
+class KeyQuery(Query):
+    """The keys of one column; of each person at most so many different ones are counted.
+
+    Those with the smallest digests are: they are drawn at random by the secret of the unit, and depend on nobody else.
+    In DuckDB only the pairs of those who have too many are hashed, and all of them are found once.
+
+    Guarantees: engines_find_alike; nobody_has_more_keys; names_cannot_inject.
+    """
+
+    most: int = 1
+
+    def __post_init__(self) -> None:
+        check_key(self.codings[0].column, self._field(self.codings[0].column).kind)
+        if self.unit is not None:
+            check_id(self.unit.id, self._field(self.unit.id).kind)
+
+    def problems(self) -> str:
+        """Whether keys are missing, and whether ids are."""
+        ids: Expression = _column(PERSON).is_(exp.null()) if self.unit is not None else exp.false()
+        queries = [_named(_any(each), f"g{k}") for k, each in enumerate((self._absent(), ids))]
+        return self._sql(_plain_select(queries).from_(self._read([0]), copy=False))
+
+    def keys(self, least: int) -> str:
+        """Keys of at least so many people, in their order, with the number of people."""
+        number = exp.Count(this=exp.Star())
+        query = _plain_select([_column(KEY), _named(number, COUNT)]).from_(self._counted(), copy=False)
+        query = query.group_by(_column(KEY), copy=False).having(number.copy() >= _whole(least), copy=False)
+        return self._sql(query.order_by(_column(KEY), copy=False))
+
+    def pairs(self) -> str:
+        """The number of pairs that are counted."""
+        return self._sql(_plain_select([_named(exp.Count(this=exp.Star()), COUNT)]).from_(self._counted(), copy=False))
+
+    def distinct_pairs(self) -> str:
+        """Every pair of a person and a key."""
+        return self._sql(self._present(distinct=True))
+
+    def _counted(self) -> Expression:
+        """A row for each pair of a person and a key that is counted; without a unit each row is a person."""
+        if self.unit is None:
+            return self._present().subquery("counted", copy=False)
+        pairs = self._present(distinct=True).subquery("pairs", copy=False)
+        return self._few(_plain_select([_column(KEY), _column(PERSON)]).from_(pairs, copy=False))
+
+    def _few(self, pairs: exp.Select) -> Expression:
+        """Of each person so many pairs as are counted."""
+        assert self.unit is not None, "only people have too many"
+        key, colon = exp.Literal.string(f"{self.unit.key}:"), exp.Literal.string(":")
+        parts: list[Expression] = [key, _column(PERSON), colon, _as_text(_column(KEY))]
+        rank = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[_column(PERSON)],
+            order=exp.Order(expressions=[exp.Ordered(this=self._hashed(parts), nulls_first=False)]),
+        )
+        ranked = pairs.select(_named(rank, RANK), copy=False).subquery("ranked", copy=False)
+        kept = _plain_select([_column(KEY)]).from_(ranked, copy=False)
+        return kept.where(_column(RANK) <= _whole(self.most), copy=False).subquery("kept", copy=False)
+
+    def _present(self, distinct: bool = False) -> exp.Select:
+        """Keys of all rows that have one and an id, and whose they are."""
+        kind = self._field(self.codings[0].column).kind
+        columns: list[Expression] = [_named(_column("t0" if kind in _TEXTS else "x0"), KEY)]
+        columns += [_column(PERSON)] if self.unit is not None else []
+        there = _case(self._absent(), _whole(0), _whole(1)).eq(_whole(1))
+        rows = _plain_select(columns).from_(self._read([0]), copy=False).where(there, copy=False)
+        if self.unit is not None:
+            rows = rows.where(_column(PERSON).is_(exp.null()).not_(), copy=False)
+        return rows.distinct(copy=False) if distinct else rows
+
+    def _absent(self) -> Expression:
+        conditions = self._missing(0, self.codings[0], self._field(self.codings[0].column).kind)
+        return exp.or_(*conditions)
+
+    def staged(self, database: Embedded) -> StagedKeys:
+        """The same from temporary tables: all pairs, and who has too many of them."""
+        database.store(PAIRS, self.distinct_pairs())
+        database.store(BUSY, f"SELECT person FROM {PAIRS} GROUP BY person HAVING COUNT(*) > {self.most}")
+        return StagedKeys(self.dialect, self.table, self.fields, self.codings, self.unit, most=self.most)
+
+
+@dataclass(frozen=True)
+class StagedKeys(KeyQuery):
+    """Keys of pairs that are in temporary tables of DuckDB; only those of people who have too many are hashed."""
+
+    def _counted(self) -> Expression:
+        busy = exp.select("key", "person").from_(PAIRS).join(BUSY, using=["person"])
+        rest = exp.select("key").from_(PAIRS).join(BUSY, using=["person"], join_type="anti")
+        return exp.union(exp.select("key").from_(self._few(busy)), rest, distinct=False).subquery("counted")

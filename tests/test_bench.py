@@ -44,6 +44,8 @@ TINY = {
 OTHERS = {  # no choice of a --baseline
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
     "people": "--rows 3000 --people 800 --times 1000",
+    "keys": "--keys 3000 --rows 9000 --people 800 --memory 500MB",
+    "keys_compared": "--people 3000 --events 10 --bounds 1 3 --seeds 1",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "continual": "--levels 1 4 11",
     "start": "--repeats 1",

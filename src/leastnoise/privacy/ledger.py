@@ -242,9 +242,15 @@ class Ledger:
                 raise LeastnoiseError(
                     f"the total is {units.stated(self.total)} already; it can be raised, never lowered"
                 )
+            spent, larger = self._sum(self._entries(connection)), replace(self, total=total, total_cost=cost)
+            if larger.left_after(spent) is None:
+                raise LeastnoiseError(
+                    f"{units.stated(total)} leaves no room for what was spent, with a delta of "
+                    f"{float(spent.added_delta):.3g} added; raise it to an epsilon and a delta that do"
+                )
             insert = "INSERT INTO raised (time, total, mu_squared, reason, who) VALUES (?, ?, ?, ?, ?)"
             connection.execute(insert, (*row, *words))
-        return replace(self, total=total, total_cost=cost)
+        return larger
 
     def raises(self) -> list[Raise]:
         """All raises of the total, oldest first."""
@@ -282,13 +288,24 @@ class Ledger:
         _check_totals(file, totals)
         return cls(file.path, str(dataset), *totals[-1], attempts, file.timeout)
 
+    def left_after(self, spent: Cost) -> Cost | None:
+        """What some spending leaves of the total; None where it is too much.
+
+        Guarantees: added_deltas_count_in_ledgers.
+        """
+        left = self._room(spent.added_delta) - spent.mu_squared
+        return self._cost(left) if left >= 0 else None
+
     def _left(self, connection: sqlite3.Connection) -> Cost:
         spent = self._sum(self._entries(connection))
-        left = self._room(spent.added_delta) - spent.mu_squared
-        # Beside an added delta the room is computed anew, with floats that may differ in the last bit elsewhere.
-        if left < (-self.total_cost.mu_squared / 10**9 if spent.added_delta else 0):
+        left = self.left_after(spent)
+        if left is None and spent.added_delta:
+            # The room beside an added delta is computed anew, with floats that may differ in the last bit elsewhere.
+            left = self.left_after(replace(spent, mu_squared=spent.mu_squared * (1 - Fraction(1, 10**9))))
+            left = left and self._cost(Fraction(0))
+        if left is None:
             raise damaged(self.path, "its entries cost more than its total")
-        return self._cost(max(left, Fraction(0)))
+        return left
 
     def _room(self, added_delta: Fraction) -> Fraction:
         """All of mu^2 that fits the total beside an added delta: its epsilon must hold at what is left of its delta."""
@@ -328,14 +345,10 @@ class Ledger:
 
     def _check_spendable(self, cost: Cost, connection: sqlite3.Connection) -> None:
         self._check_same(connection)
-        left = self._left(connection)
-        if not cost.added_delta:
-            enough = cost <= left
-        else:
-            both = self._sum(self._entries(connection)) + cost
+        left, both = self._left(connection), self._sum(self._entries(connection)) + cost
+        if cost.added_delta:
             self._check_delta(both.added_delta)
-            enough = both.mu_squared <= self._room(both.added_delta)
-        if not enough:
+        if self.left_after(both) is None:
             raise BudgetError(units.refusal(cost, left, self.total))
 
     def _check_delta(self, added: Fraction) -> None:

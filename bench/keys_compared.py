@@ -1,9 +1,9 @@
 """Unknown keys by several mechanisms at the same epsilon and delta: how many of the keys of an event log each finds.
 
-`ours` thresholds noisy counts and never looks at a key of one person. `Laplace` is the same with Laplace noise (Korolova
-et al. 2009; Desfontaines et al. 2022). `weighted` and `policy` are the Gaussian set unions of Gopi et al. 2020: who has
-few keys gives each more weight, and in the latter keys that have enough get no more. Their weights are no counts of
-people. People's keys follow a Zipf law.
+`ours` thresholds noisy counts and never looks at a key of one person. `Laplace` is the same with Laplace noise
+(Korolova et al. 2009; Desfontaines et al. 2022). `weighted` and `policy` are the Gaussian set unions of Gopi et al.
+2020: who has few keys gives each more weight, and in the latter keys that have enough get no more. Their weights are no
+counts of people. People's keys follow a Zipf law.
 """
 
 from __future__ import annotations

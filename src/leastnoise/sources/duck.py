@@ -221,6 +221,10 @@ class DuckDB:
         """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""
         self._execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {sql}")
 
+    def insert(self, table: str, sql: str) -> None:
+        """Add the rows of a query to a temporary table."""
+        self._execute(f"INSERT INTO {table} {sql}")
+
     def append(self, table: str, parts: Sequence[Columns]) -> None:
         """Add columns, in the order of those of the table."""
         for columns in parts:

@@ -61,6 +61,9 @@ class Embedded(Engine, Protocol):
     def store(self, table: str, sql: str) -> None:
         """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""
 
+    def insert(self, table: str, sql: str) -> None:
+        """Add the rows of a query to a temporary table."""
+
     def append(self, table: str, parts: Sequence[Columns]) -> None:
         """Add columns, in the order of those of the table."""
 

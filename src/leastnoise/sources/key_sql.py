@@ -23,7 +23,8 @@ from leastnoise.sources.sql import (
 )
 
 KEY, PERSON, RANK, COUNT = "key", "person", "rank", "n"
-PAIRS, BUSY = "leastnoise_pairs", "leastnoise_busy"
+ROWS, KEPT, COMMON = "leastnoise_rows", "leastnoise_kept", "leastnoise_common"
+_ROW_BYTES = 300  # that a pair needs while it is sorted
 
 
 def check_key(column: str, kind: Kind) -> None:
@@ -37,7 +38,7 @@ class KeyQuery(Query):
     """The keys of one column; of each person at most so many different ones are counted.
 
     Those with the smallest digests are: they are drawn at random by the secret of the unit, and depend on nobody else.
-    In DuckDB only the pairs of those who have too many are hashed, and all of them are found once.
+    In DuckDB that is done once, in temporary tables.
 
     Guarantees: engines_find_alike; nobody_has_more_keys; names_cannot_inject.
     """
@@ -65,10 +66,6 @@ class KeyQuery(Query):
     def pairs(self) -> str:
         """The number of pairs that are counted."""
         return self._sql(_plain_select([_named(exp.Count(this=exp.Star()), COUNT)]).from_(self._counted(), copy=False))
-
-    def distinct_pairs(self) -> str:
-        """Every pair of a person and a key."""
-        return self._sql(self._present(distinct=True))
 
     def _counted(self) -> Expression:
         """A row for each pair of a person and a key that is counted; without a unit each row is a person."""
@@ -107,17 +104,47 @@ class KeyQuery(Query):
         return exp.or_(*conditions)
 
     def staged(self, database: Embedded) -> StagedKeys:
-        """The same from temporary tables: all pairs, and who has too many of them."""
-        database.store(PAIRS, self.distinct_pairs())
-        database.store(BUSY, f"SELECT person FROM {PAIRS} GROUP BY person HAVING COUNT(*) > {self.most}")
-        return StagedKeys(self.dialect, self.table, self.fields, self.codings, self.unit, most=self.most)
+        """The same from temporary tables, which are made in parts that fit the memory."""
+        database.store(ROWS, self._sql(self._present()))
+        ((rows,),) = next(database.run(f"SELECT COUNT(*) FROM {ROWS}"))
+        parts = 1 + int(rows) * _ROW_BYTES // database.most_bytes
+        query = StagedKeys(self.dialect, self.table, self.fields, self.codings, self.unit, most=self.most, parts=parts)
+        database.store(KEPT, f"SELECT key FROM {ROWS} LIMIT 0")
+        for part in range(parts):
+            database.insert(KEPT, query.kept(part))
+        database.forget(ROWS)
+        return query
 
 
 @dataclass(frozen=True)
 class StagedKeys(KeyQuery):
-    """Keys of pairs that are in temporary tables of DuckDB; only those of people who have too many are hashed."""
+    """Keys of pairs that are counted, in a temporary table of DuckDB; only people who have too many are hashed.
+
+    Sorts and aggregates over all rows would need more memory than there may be, so people and keys come in parts.
+    """
+
+    parts: int = 1
+
+    def kept(self, part: int) -> str:
+        """Keys that are counted of some of the people."""
+        pairs = f"SELECT DISTINCT key, person FROM {ROWS} WHERE hash(person) % {self.parts} = {part}"
+        busy = f"SELECT person FROM pairs GROUP BY person HAVING COUNT(*) > {self.most}"
+        few = self._few(exp.select("key", "person").from_("pairs").join("busy", using=["person"]))
+        rest = exp.select("key").from_("pairs").join("busy", using=["person"], join_type="anti")
+        both = exp.union(exp.select("key").from_(few), rest, distinct=False).sql(dialect=self.dialect)
+        return f"WITH pairs AS MATERIALIZED ({pairs}), busy AS MATERIALIZED ({busy}) {both}"
+
+    def common(self, least: int, part: int) -> str:
+        """Some of the keys that have at least so many people, with the number of people."""
+        keys = f"SELECT key, COUNT(*) AS n FROM {KEPT} WHERE hash(key) % {self.parts} = {part}"
+        return f"{keys} GROUP BY key HAVING COUNT(*) >= {least}"
+
+    def found(self, database: Embedded, least: int) -> str:
+        """The table of all of them, and the query that reads it."""
+        database.store(COMMON, f"SELECT key, CAST(0 AS BIGINT) AS n FROM {KEPT} LIMIT 0")
+        for part in range(self.parts):
+            database.insert(COMMON, self.common(least, part))
+        return f"SELECT key, n FROM {COMMON} ORDER BY key"
 
     def _counted(self) -> Expression:
-        busy = exp.select("key", "person").from_(PAIRS).join(BUSY, using=["person"])
-        rest = exp.select("key").from_(PAIRS).join(BUSY, using=["person"], join_type="anti")
-        return exp.union(exp.select("key").from_(self._few(busy)), rest, distinct=False).subquery("counted")
+        return exp.table_(KEPT)

@@ -26,7 +26,7 @@ from leastnoise.sources.contribution_bounding import check_ids
 from leastnoise.sources.convert import Prepared, columns_of, engine_of
 from leastnoise.sources.engine import Embedded, Engine
 from leastnoise.sources.files import AnyFormat
-from leastnoise.sources.key_sql import KeyQuery, check_key
+from leastnoise.sources.key_sql import KeyQuery, StagedKeys, check_key
 from leastnoise.sources.kinds import check_id, missing_column
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes, checked_name, checked_sets
@@ -72,7 +72,11 @@ class KeySource:
         return guarded(self.engine.title, self._keys(least))
 
     def _keys(self, least: int) -> Iterator[Keys]:
-        yield from self.engine.items(self._counted.keys(least))
+        query = self._counted
+        if isinstance(query, StagedKeys):
+            yield from self.engine.items(query.found(cast(Embedded, self.engine), least))
+        else:
+            yield from self.engine.items(query.keys(least))
 
     def _pairs(self) -> IntArray:
         ((count,),) = next(self.engine.run(self._counted.pairs()))

@@ -24,6 +24,7 @@ from leastnoise.sources.sql import (
 
 KEY, PERSON, RANK, COUNT = "key", "person", "rank", "n"
 ROWS, KEPT, COMMON = "leastnoise_rows", "leastnoise_kept", "leastnoise_common"
+_MOST_PARTS = 256  # passes over the rows
 _ROW_BYTES = 300  # that a pair needs while it is sorted
 
 
@@ -107,7 +108,7 @@ class KeyQuery(Query):
         """The same from temporary tables, which are made in parts that fit the memory."""
         database.store(ROWS, self._sql(self._present()))
         ((rows,),) = next(database.run(f"SELECT COUNT(*) FROM {ROWS}"))
-        parts = 1 + int(rows) * _ROW_BYTES // database.most_bytes
+        parts = min(1 + int(rows) * _ROW_BYTES // database.most_bytes, _MOST_PARTS)
         query = StagedKeys(self.dialect, self.table, self.fields, self.codings, self.unit, most=self.most, parts=parts)
         database.store(KEPT, f"SELECT key FROM {ROWS} LIMIT 0")
         for part in range(parts):

@@ -30,7 +30,7 @@ from leastnoise.sources.key_sql import KeyQuery, StagedKeys, check_key
 from leastnoise.sources.kinds import check_id, missing_column
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes, checked_name, checked_sets
-from leastnoise.workload.rules import AnyRules, as_part, codings
+from leastnoise.workload.rules import MISSING, AnyRules, as_part, codings
 
 Keys = tuple[Sequence[Scalar], IntArray]  # some keys and how many people each has
 VALUES = "keys are found in columns of values; give a file, a table or a data frame"
@@ -63,7 +63,8 @@ class KeySource:
         """Refuse missing keys and ids that no rule covers."""
         with barrier(self.engine.title):
             ((missing,), (ids,)) = next(self.engine.run(self.query.problems()))
-            self.query.codings[0].check(False, bool(missing))
+            (coding,) = self.query.codings
+            coding.check(False, bool(missing) and coding.missing == MISSING)
             if self.query.unit is not None:
                 check_ids(self.query.unit, bool(ids))
 

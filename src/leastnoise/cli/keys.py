@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.discover.release import KeysRelease
 from leastnoise.workload.spec import FoundKeys, Spec
@@ -10,7 +11,7 @@ from leastnoise.workload.spec import FoundKeys, Spec
 
 def keys_in(folders: Sequence[Path] | None) -> FoundKeys:
     """Keys by their attributes."""
-    found: dict[str, Sequence[object]] = {}
+    found: dict[str, Sequence[Scalar]] = {}
     for folder in folders or ():
         release = KeysRelease.load(folder)
         if release.plan.attribute in found:

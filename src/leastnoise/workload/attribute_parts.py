@@ -11,6 +11,7 @@ from leastnoise.domain.attributes import (
     Encoding,
     Integers,
     OrUnknown,
+    Scalar,
     Values,
     bins,
     dates,
@@ -265,7 +266,7 @@ class DiscoverAttribute(AttributeBase):
         """All that is known before keys are found."""
         return Values((OTHER,))
 
-    def with_keys(self, files: NamedFiles, keys: Iterable[Any]) -> Encoding:
+    def with_keys(self, files: NamedFiles, keys: Iterable[Scalar]) -> Encoding:
         """The values, when some keys were found."""
         values = Values((*(key for key in keys if key != OTHER), OTHER))
         return or_unknown(values) if isinstance(self.values_of(files), OrUnknown) else values

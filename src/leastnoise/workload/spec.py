@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.attributes import Attribute, Domain, Scalar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.attribute_parts import AttributePart, DiscoverAttribute, DiscoverPart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
@@ -80,7 +80,7 @@ class Spec:
     unknown: tuple[str, ...] = ()
 
 
-FoundKeys = Mapping[str, Sequence[Any]]  # by attribute
+FoundKeys = Mapping[str, Sequence[Scalar]]  # by attribute
 
 
 def load_spec(

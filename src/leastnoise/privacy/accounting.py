@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from leastnoise._lazy import optional
+from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost, float_up
 
 if TYPE_CHECKING:
@@ -39,10 +40,14 @@ def neighboring_relation(cost: Cost) -> "dp_accounting.NeighboringRelation":
 
 
 def _event(library: Any, cost: Cost) -> Any:
-    noise = library.GaussianDpEvent(_inverse_down(cost.mu)) if cost.mu_squared else library.NoOpDpEvent()
-    if not cost.added_delta:
-        return noise
-    return library.ComposedDpEvent([noise, library.EpsilonDeltaDpEvent(0.0, float_up(cost.added_delta))])
+    if cost.added_delta:
+        raise LeastnoiseError(
+            "dp_accounting has no event for what holds up to a probability; give it replace(cost, added_delta=0), and add "
+            f"{float_up(cost.added_delta):.4g} to the delta that its accountant states"
+        )
+    if not cost.mu_squared:
+        return library.NoOpDpEvent()
+    return library.GaussianDpEvent(_inverse_down(cost.mu))
 
 
 def _inverse_down(mu: float) -> float:

@@ -201,14 +201,11 @@ def test_bad_specs_are_one_line(change, words):
 def test_thresholds_of_specs_are_refused():
     with pytest.raises(LeastnoiseError, match="at_least 5 is too low for keys of 'page': .* use at_least: "):
         ln.plan_spec(parse_spec(SPEC.replace("at_least: 60", "at_least: 5")))
-    one = parse_spec(
-        SPEC.replace("unit: {id: person, max_rows: 3}\n", "").replace("1e-9}", "1e-9, rows_per_person: 1}")
-    )
+    rows = SPEC.replace("unit: {id: person, max_rows: 3}\n", "").replace("1e-9}", "1e-9, rows_per_person: 1}")
+    several = parse_spec(rows)
     with pytest.raises(LeastnoiseError, match="give a unit"):
-        ln.plan_spec(one).run(visits(), rules=one.rules)
-    alone = parse_spec(
-        SPEC.replace("unit: {id: person, max_rows: 3}\n", "").replace("1e-9}", "1e-9, rows_per_person: 1}").replace(", max_keys: 2", "")
-    )  # fmt: skip
+        ln.plan_spec(several).run(visits(), rules=several.rules)
+    alone = parse_spec(rows.replace(", max_keys: 2", ""))
     assert ln.plan_spec(alone).run(visits(), rules=alone.rules).keys
 
 

@@ -42,8 +42,8 @@ def neighboring_relation(cost: Cost) -> "dp_accounting.NeighboringRelation":
 def _event(library: Any, cost: Cost) -> Any:
     if cost.added_delta:
         raise LeastnoiseError(
-            "dp_accounting has no event for what holds up to a probability; give it replace(cost, added_delta=0), and add "
-            f"{float_up(cost.added_delta):.4g} to the delta that its accountant states"
+            "dp_accounting has no event for what holds up to a probability; give it replace(cost, added_delta=0), and "
+            f"add {float_up(cost.added_delta):.4g} to the delta that its accountant states"
         )
     if not cost.mu_squared:
         return library.NoOpDpEvent()

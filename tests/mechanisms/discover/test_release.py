@@ -155,7 +155,8 @@ def test_commands(tmp_path, capsys, monkeypatch):
     for command in (
         "plan visits.yaml --json",
         "discover visits.yaml --data visits.csv --out keys --ledger v.ledger --json",
-        "show keys", "show keys --json", "table keys page", "table keys page --json", "report keys", "audit keys --runs 100",
+        "show keys", "show keys --json", "table keys page", "table keys page --json",
+        "report keys", "audit keys --runs 100",
         "plan visits.yaml --keys keys --json",
         "release visits.yaml --keys keys --data visits.csv --out out --ledger v.ledger --json",
     ):  # fmt: skip
@@ -199,7 +200,7 @@ def test_bad_specs_are_one_line(change, words):
 
 
 def test_thresholds_of_specs_are_refused():
-    with pytest.raises(LeastnoiseError, match="at_least 5 is too low for keys of 'page': .* use at_least: "):
+    with pytest.raises(LeastnoiseError, match=r"at_least 5 is too low for keys of 'page': .* use at_least: "):
         ln.plan_spec(parse_spec(SPEC.replace("at_least: 60", "at_least: 5")))
     rows = SPEC.replace("unit: {id: person, max_rows: 3}\n", "").replace("1e-9}", "1e-9, rows_per_person: 1}")
     several = parse_spec(rows)

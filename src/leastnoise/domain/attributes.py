@@ -3,7 +3,7 @@
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,7 @@ from leastnoise.domain.hierarchies import Hierarchy, hierarchy
 from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized, sized
 from leastnoise.domain.periods import Dates, Timed, dates
+from leastnoise.domain.restrictions import Mask, Restrictions, Together, connected, spread
 from leastnoise.domain.unknown import UNKNOWN, OrUnknown
 from leastnoise.errors import LeastnoiseError
 
@@ -176,6 +177,7 @@ class Domain:
     """
 
     attributes: tuple[Attribute, ...]
+    restrictions: Restrictions = field(default_factory=Restrictions, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -187,6 +189,8 @@ class Domain:
         if len(self._positions) < len(self.names):
             twice = next(name for k, name in enumerate(self.names) if self._positions[name] != k)
             raise LeastnoiseError(f"the attribute {twice!r} is named twice; names must differ")
+        if not all(together.possible.any() for together in self.together):
+            raise LeastnoiseError("the impossible cells leave no row possible; leave some of them out")
 
     @classmethod
     def of(cls, specs: Mapping[str, Spec] | None = None, /, **more: Spec) -> "Domain":
@@ -226,8 +230,77 @@ class Domain:
         return self._positions[name]
 
     def project(self, *names: str) -> "Domain":
-        """The domain of these attributes, in the order given."""
-        return Domain(tuple(self[name] for name in names))
+        """The domain of these attributes, in the order given, with what restricts them alone."""
+        return Domain(tuple(self[name] for name in names), self.restrictions.within(names))
+
+    # --- what is public about the data --------------------------------------------------------------------------------
+
+    def restricted(
+        self,
+        impossible: Iterable[str] = (),
+        *,
+        allowed: Iterable[Mapping[str, Any]] = (),
+        rows: str = "drop",
+        bounds: Iterable[Mapping[str, Any]] = (),
+    ) -> "Domain":
+        """The same domain with cells that cannot occur and with public bounds (docs/spec.md, Impossible cells).
+
+        `impossible` are conditions in the language of `ask`; `allowed` are lists of the only combinations that exist,
+        {"of": names, "rows": [...]}; `rows` is what becomes of rows in impossible cells: drop, error or keep; `bounds`
+        are {"where": condition, "at_least": ..., "at_most": ...}.
+
+        >>> domain = Domain.of(age=range(3), married=[False, True]).restricted(["age < 2 and married = true"])
+        >>> domain.possible(["age", "married"]).tolist()
+        [[True, False], [True, False], [True, True]]
+        """
+        from leastnoise.domain.restricting import restrictions
+
+        return replace(self, restrictions=restrictions(self, impossible, allowed, rows, bounds))
+
+    @property
+    def unrestricted(self) -> "Domain":
+        """The same attributes, with every row possible and nothing known about counts."""
+        return replace(self, restrictions=Restrictions()) if self.restrictions else self
+
+    @cached_property
+    def together(self) -> tuple[Together, ...]:
+        """Attributes that impossible cells connect, with their possible cells."""
+        clauses = [(tuple(map(self.index, c.attributes)), c.mask) for c in self.restrictions.impossible]
+        ordered = [(tuple(sorted(a)), spread(mask, a, sorted(a))) for a, mask in clauses]
+        return connected(ordered, self.shape)
+
+    def possible(self, names: Sequence[str]) -> Mask:
+        """Which cells of a table can have rows: those that extend to a row that no clause excludes."""
+        attributes = [self.index(name) for name in names]
+        mask = self.possible_cells(attributes)
+        return np.ones([self.shape[a] for a in attributes], dtype=np.bool_) if mask is None else mask
+
+    def possible_cells(self, attributes: Sequence[int]) -> Mask | None:
+        """The same by positions of attributes; None where all cells are possible."""
+        found = [inside for together in self.together if (inside := together.among(attributes)) is not None]
+        if not found:
+            return None
+        mask = np.ones([self.shape[a] for a in attributes], dtype=np.bool_)
+        for inside, part in found:
+            mask &= spread(part, inside, attributes)
+        return mask
+
+    def possible_rows(self, codes: npt.ArrayLike) -> Mask:
+        """Which rows of codes (rows x attributes) no clause excludes.
+
+        >>> domain = Domain.of(age=range(3), sex=["F", "M"]).restricted(["age = 0 and sex = 'M'"])
+        >>> domain.possible_rows([[0, 0], [0, 1], [2, 1]]).tolist()
+        [True, False, True]
+        """
+        array = np.asarray(codes)
+        return self.possible_columns([array[:, k] for k in range(len(self))], len(array))
+
+    def possible_columns(self, columns: Sequence[npt.NDArray[Any]], rows: int) -> Mask:
+        """The same from a column of codes for each attribute."""
+        keep = np.ones(rows, dtype=np.bool_)
+        for together in self.together:
+            keep &= together.possible[tuple(columns[a] for a in together.attributes)]
+        return keep
 
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.index(name)]
@@ -243,14 +316,19 @@ class Domain:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
-        return {"attributes": [attribute.to_json() for attribute in self]}
+        fields: dict[str, Any] = {"attributes": [attribute.to_json() for attribute in self]}
+        return fields | ({"restrictions": self.restrictions.to_json()} if self.restrictions else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Domain":
         """Read what `to_json` wrote."""
         if not isinstance(data, Mapping) or not isinstance(data.get("attributes"), Iterable):
             raise LeastnoiseError(f"not a domain: {data!r}; expected an object with a list of attributes")
-        return cls(tuple(Attribute.from_json(entry) for entry in data["attributes"]))
+        attributes = tuple(Attribute.from_json(entry) for entry in data["attributes"])
+        if data.get("restrictions") is None:
+            return cls(attributes)
+        sizes = {attribute.name: attribute.size for attribute in attributes}
+        return cls(attributes, Restrictions.from_json(data["restrictions"], sizes))
 
 
 def _ascending(items: Sequence[Scalar]) -> bool:

@@ -233,6 +233,7 @@ def counting_of(domain: Domain, rules: AnyRules | None, unit: PrivacyUnit | Mapp
         ],
         max_rows=None if unit is None else int(whose["max_rows"]),
         ids=whose.get("missing"),
+        impossible=domain.restrictions.rows if domain.restrictions.impossible else None,
     )
 
 

@@ -73,7 +73,8 @@ class WithSideCounts(Mechanism[Release]):
     @property
     def fingerprint(self) -> str:
         """sha256 of all that decides what is measured."""
-        beside = [self.counting.model_dump(), *(query.model_dump() for query in self.queries)]
+        unused = {"impossible"} if self.counting.impossible is None else set()
+        beside = [self.counting.model_dump(exclude=unused), *(query.model_dump() for query in self.queries)]
         return sha256(f"{self.inner.fingerprint}{json.dumps(beside, sort_keys=True)}".encode()).hexdigest()
 
     def check(self) -> None:

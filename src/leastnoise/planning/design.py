@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +15,10 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Orbit, RequestedQueries, Structure
 from leastnoise.strategies import Axis, KronStrategy, Solution, Solver
+from leastnoise.strategies.restricted import exposure
 from leastnoise.strategies.solvers import LOOSE_CELLS
 from leastnoise.strategies.threads import across_cores
+from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load, Nodes, load_of
 
 
@@ -28,6 +30,14 @@ class Question:
     table_weights: Array
     requested: RequestedQueries
     bases: tuple[Array | None, ...] = ()  # per class, for solver 'basis'
+
+    @property
+    def everywhere(self) -> Question:
+        """The same as if all cells were possible."""
+        work = self.structure.workload
+        if not work.domain.restrictions:
+            return self
+        return replace(self, structure=replace(self.structure, workload=Workload(work.domain.unrestricted, work.blocks)))
 
     def axis(self, baseline: Baseline, cls: int) -> Axis:
         """What the solver may know of a class."""
@@ -57,7 +67,13 @@ class Design:
     @cached_property
     def losses(self) -> Array:
         """L_A per orbit: weighted error of one residual at cost 1."""
-        return self._per_orbit(lambda s: s.error)
+        return self._per_orbit(lambda s: s.error) * self.exposures
+
+    @cached_property
+    def exposures(self) -> Array:
+        """Per orbit: the largest squared column norm of its strategy among possible cells; 1 where all are possible."""
+        pairs = zip(self.structure.orbits, self.solutions, strict=True)
+        return np.array([1.0 if s is None else exposure(s.strategy, self.structure.possible(o)) for o, s in pairs])
 
     @cached_property
     def floors(self) -> Array:
@@ -87,7 +103,8 @@ class Design:
     def noise(self, cost: float) -> Array:
         """Noise variance per orbit that spends exactly `cost` = mu^2; infinite where no query needs it."""
         roots = np.sqrt(self.losses)
-        return np.divide(self.root_total, cost * roots, out=np.full(len(roots), np.inf), where=roots > 0)
+        total = self.root_total * self.exposures
+        return np.divide(total, cost * roots, out=np.full(len(roots), np.inf), where=roots > 0)
 
 
 def no_progress(done: float, total: float, what: str) -> None:
@@ -113,7 +130,10 @@ def solve_design(
             solutions.append(Solution(KronStrategy(()), 1.0, 1.0))
         else:
             axes = tuple(question.axis(baselines[c], c) for c in orbit)
-            solutions.append(solver.solve(problem[1], axes, orbit))
+            solution = solver.solve(problem[1], axes, orbit)
+            if (possible := structure.possible(orbit)) is not None and all(baselines[c].tree is None for c in orbit):
+                solution = solver.restricted(problem[1], possible, solution)
+            solutions.append(solution)
     return Design(question, residual_workload, tuple(problems), tuple(solutions))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, sqrt
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
 from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.planning.design import Design, Question
@@ -43,10 +44,14 @@ class NoisyQuery:
     strategy: IntegerStrategy
     variance: Fraction  # 0 where the answers do not depend on anybody
 
+    def among(self, possible: Mask | None) -> NoisyQuery:
+        """The same where only these cells can have rows."""
+        return self if possible is None else NoisyQuery(replace(self.strategy, possible=possible), self.variance)
+
     @property
     def unit_noise(self) -> float:
         """Noise variance for the strategy scaled to largest column norm 1."""
-        return float((self.variance + ROUNDED) / self.strategy.largest_square) if self.variance else 0.0
+        return float((self.variance + ROUNDED) / self.strategy.whole_square) if self.variance else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +72,10 @@ class IntegerPlan:
     def cost(self) -> Cost:
         """Exact privacy cost: of choosing, plus the sum over all noisy queries of squared sensitivity over variance."""
         total = self.selection
-        for members, noisy_queries in zip(self.structure.members, self.noisy_queries, strict=True):
-            total += sum(members * cost_of(p, self.budget) for p in noisy_queries)
+        s = self.structure
+        for orbit, members, noisy_queries in zip(s.orbits, s.members, self.noisy_queries, strict=True):
+            possible = s.possible(orbit)
+            total += sum(members * cost_of(p.among(possible), self.budget) for p in noisy_queries)
         return Cost(total, self.budget.neighbours)
 
     @cached_property
@@ -135,7 +142,7 @@ def decode(noisy_queries: Sequence[NoisyQuery], answers: Sequence[Array]) -> Arr
     strategy = together(noisy_queries)[1]
     flat, moved = values.reshape(len(values), -1), np.zeros((len(values), strategy.cells))
     for noisy_query, y in zip(more, rest, strict=True):
-        scale = sqrt(noisy_query.strategy.largest_square)
+        scale = sqrt(noisy_query.strategy.whole_square)
         B = noisy_query.strategy.matrix() / scale  # its twin for variances has the same V but may have other rows
         surprise = np.asarray(y, dtype=np.float64).reshape(len(values), -1) / scale - flat @ B.T
         moved += surprise @ B / noisy_query.unit_noise
@@ -205,8 +212,12 @@ def make_integer_plan(plan: Plan) -> IntegerPlan:
     """Round a plan to integers, then set the noise so that it costs no more than the budget, exactly."""
     design, budget = plan.design, plan.budget
     rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.baseline == "search")
-    strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
-    roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
+    possible = [design.structure.possible(orbit) for orbit in design.structure.orbits]
+    strategies = [
+        tuple(replace(s, possible=cells) for s in rounding.strategies(o)) for o, cells in enumerate(possible)
+    ]
+    losses = design.losses / design.exposures  # of strategies with largest column norm 1
+    roots = np.array([_root(loss, s, budget) for loss, s in zip(losses, strategies, strict=True)])
     total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers
     noisy_queries = tuple(_noisy_queries(s, budget, root / total) for s, root in zip(strategies, roots, strict=True))
     integer_plan = IntegerPlan(plan.workload, budget, design.structure, rounding.baselines, noisy_queries)
@@ -218,7 +229,7 @@ def _root(loss: float, strategies: Sequence[IntegerStrategy], budget: Budget) ->
     """The share of a residual is in proportion to the root of (error at unit noise) x (squared sensitivity)."""
     if not strategies:
         return 0.0
-    return sqrt(loss * sensitivity(strategies[0], budget) / strategies[0].largest_square)
+    return sqrt(loss * sensitivity(strategies[0], budget) / strategies[0].whole_square)
 
 
 def _noisy_queries(strategies: Sequence[IntegerStrategy], budget: Budget, share: float) -> tuple[NoisyQuery, ...]:
@@ -246,5 +257,5 @@ def noisy_query_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -
         )
     if variance < LEAST_DEVIATION**2:
         scale = strategy.multiplier * ceil(LEAST_DEVIATION / sqrt(variance))
-        strategy = IntegerStrategy(strategy.parts, scale, strategy.levels)
+        strategy = replace(strategy, multiplier=scale)
     return NoisyQuery(strategy, Fraction(ceil(sensitivity(strategy, budget) / part * GRAIN), GRAIN))

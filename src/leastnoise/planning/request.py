@@ -65,6 +65,7 @@ class Request:
         return (
             self.workload.domain.names,  # baselines and bases are given by name
             self.workload.domain.shape,
+            self.workload.domain.restrictions,
             blocks,
             self.solver,
             baseline,
@@ -92,6 +93,8 @@ class Request:
         floor = self._floor(question, outcome)
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
+        if self.workload.domain.restrictions.leaves_out:  # floors are those of mechanisms for all cells
+            return structure, replace(outcome, floor=0.0), Floor(0.0, "none known with impossible cells")
         return structure, outcome, floor
 
     def _floor(self, question: Question, outcome: Outcome) -> Floor:
@@ -138,7 +141,8 @@ class Request:
         best = optimize(question, uniform, solver, self.objective, progress)
         result = question
         for _ in range(1 if self.objective.r == 1 else ROUNDS):
-            baselines = search_baselines(result, uniform, scout, progress)
+            # Baselines that follow impossible cells gain little and have many digits, which joint rows round badly.
+            baselines = search_baselines(result.everywhere, uniform, scout, progress)
             if baselines == uniform:
                 break
             outcome = optimize(question, baselines, solver, self.objective, progress)

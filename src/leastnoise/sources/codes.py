@@ -17,7 +17,7 @@ from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts
 from leastnoise.sources.contribution_bounding import check_ids, kept_rows, numbered_people
 from leastnoise.sources.kinds import check_id, check_kind, missing_column
 from leastnoise.sources.rules import PrivacyUnit
-from leastnoise.sources.side_counts import count_people, count_rows, people_table, touched_rows
+from leastnoise.sources.side_counts import count_people, count_rows, impossible_rows, people_table, touched_rows
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 from leastnoise.workload.rules import MISSING, OUTSIDE, AnyRules, Coding, codings
 
@@ -63,9 +63,16 @@ class Codes:
             results = (
                 _by_name(self.domain, columns) if isinstance(columns, Mapping) else _by_place(self.domain, columns)
             )
-            object.__setattr__(self, "_rows", len(results[0]))
-            object.__setattr__(self, "_columns", tuple(map(_checked_codes, self.domain, results[: len(self.domain)])))
-            object.__setattr__(self, "_weights", None if weights is None else _checked_weights(weights, self._rows))
+            columns = tuple(map(_checked_codes, self.domain, results[: len(self.domain)]))
+            counts = None if weights is None else _checked_weights(weights, len(results[0]))
+            keep = possible_only(self.domain, columns)
+            if keep is not None:
+                columns = tuple(column[keep] for column in columns)
+                counts = None if counts is None else counts[keep]
+            object.__setattr__(self, "_rows", len(results[0]) if keep is None else int(np.count_nonzero(keep)))
+            object.__setattr__(self, "_columns", columns)
+            object.__setattr__(self, "_weights", counts)
+            object.__setattr__(self, "drops", self.drops or self.domain.restrictions.drops)
 
     @classmethod
     def of_values(
@@ -87,7 +94,7 @@ class Codes:
         with barrier(title_of(columns)):
             check_columns(how, unit, columns)
             entries = _coded_columns(domain, columns, how, unit)
-        source = cls(domain, entries, name, most, drops=may_drop(how, unit))
+        source = cls(domain, entries, name, most, drops=may_drop(how, unit, domain))
         object.__setattr__(source, "_values", _Values(domain, columns, how, unit))
         return source
 
@@ -149,12 +156,14 @@ class _Values:
         """See `Codes.side_counts`."""
         both = [with_and_without_rules(c, as_column(_column(self.columns, c.column), c.column)) for c in self.how]
         ruled, raw = [codes for codes, _ in both], [codes for _, codes in both]
-        masks = touched_rows(self.how, raw, ruled)
+        masks = touched_rows(self.how, raw, ruled, self.domain)
         if self.unit is None:
             return [count_rows(masks)] if rules else []
         ids = id_texts(as_column(_column(self.columns, self.unit.id), self.unit.id), self.unit.id)
         person = numbered_people(ids)
         keep = np.all([codes >= 0 for codes in ruled], axis=0)
+        if self.domain.restrictions.drops:
+            keep &= ~impossible_rows(self.domain, ruled)
         results = [count_people(masks, person, keep, self.unit.max_rows)] if rules else []
         keep[keep] = kept_rows(self.unit, ids[keep], [codes[keep] for codes in ruled])
         for axes in people:
@@ -205,6 +214,8 @@ def _coded_columns(
     keep = np.ones(len(arrays[0]), dtype=bool)
     for array in arrays:
         keep &= array >= 0
+    if (possible := possible_only(domain, [array[keep] for array in arrays])) is not None:
+        keep[keep] = possible
     if unit is not None:
         ids = id_texts(as_column(_column(columns, unit.id), unit.id), unit.id)
         if len(ids) != len(keep):
@@ -216,21 +227,44 @@ def _coded_columns(
     return entries
 
 
-def may_drop(how: Iterable[Coding], unit: PrivacyUnit | None) -> bool:
+def possible_only(domain: Domain, columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_] | None:
+    """Which rows are counted; None where all are. Refuses rows in impossible cells, where that is the rule."""
+    if not domain.restrictions.leaves_out:
+        return None
+    keep = domain.possible_columns(columns, len(columns[0]))
+    check_possible(domain, bool(keep.all()))
+    return None if keep.all() else keep
+
+
+def check_possible(domain: Domain, possible: bool) -> None:
+    """Refuse rows in impossible cells where no rule covers them; says nothing of the values or how many there are."""
+    if not possible and domain.restrictions.rows == "error":
+        raise DataError(
+            "the data holds rows in impossible cells; repair them, or choose impossible: {rows: drop} or {rows: keep}"
+        )
+
+
+def may_drop(how: Iterable[Coding], unit: PrivacyUnit | None, domain: Domain) -> bool:
     """Whether rows may be left out because of what is in them.
 
     A row without an id counts as well: a person whose id is missing is left out like one with a value outside.
     """
-    return any(coding.drops for coding in how) or (unit is not None and unit.missing == "drop")
+    by_rule = any(coding.drops for coding in how) or domain.restrictions.drops
+    return by_rule or (unit is not None and unit.missing == "drop")
 
 
-def can_stop(how: Iterable[Coding]) -> tuple[tuple[str, str], ...]:
+def can_stop(how: Iterable[Coding], domain: Domain) -> tuple[tuple[str, str], ...]:
     """Columns of which some value stops a run, each with a digest of how it is coded.
 
-    What is clamped counts as well: a fraction between two whole numbers has no nearest end.
+    What is clamped counts as well: a fraction between two whole numbers has no nearest end. So do columns that
+    impossible cells are about, where rows in them stop a run.
     """
-    stopping = [c for c in how if c.outside == OUTSIDE or c.missing == MISSING]
-    return tuple((c.column, sha256(repr(c).encode(errors="surrogatepass")).hexdigest()) for c in stopping)
+    rule = domain.restrictions
+    named = {name for c in rule.impossible for name in c.attributes if rule.rows == "error"}
+    stopping = [c for c in how if c.outside == OUTSIDE or c.missing == MISSING or c.attribute.name in named]
+    texts = [f"{c!r}{rule.impossible if c.attribute.name in named else ''}" for c in stopping]
+    digests = [sha256(text.encode(errors="surrogatepass")).hexdigest() for text in texts]
+    return tuple((c.column, digest) for c, digest in zip(stopping, digests, strict=True))
 
 
 def _by_name(domain: Domain, columns: Mapping[str, npt.ArrayLike]) -> list[npt.NDArray[Any]]:

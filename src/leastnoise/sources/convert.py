@@ -122,11 +122,12 @@ def prepare(
             raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
         elif isinstance(data, Source):
             source = _checked_source(domain, data, name)
+            check_possible_only(domain, source)
         else:
             opener = partial(_array_opener(domain, data), domain, data, name)
-            return replace(_of_values(domain, name, None, None, opener, title), drops=False)
+            return replace(_of_values(domain, name, None, None, opener, title), drops=domain.restrictions.drops)
         most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
-        stopping_columns = () if engine is None else can_stop(codings(domain, rules))
+        stopping_columns = () if engine is None else can_stop(codings(domain, rules), domain)
         if (files := getattr(engine, "files", None)) is not None:
             stopping_columns = files.stopping(stopping_columns)
         return Prepared(
@@ -144,7 +145,8 @@ def _of_values(
 ) -> Prepared:
     """Columns that are coded in memory when they are opened."""
     how, most = codings(domain, rules), None if unit is None else unit.max_rows
-    return Prepared(name, most, may_drop(how, unit), opener, title, None if unit is None else unit.id, can_stop(how))
+    drops, stopping = may_drop(how, unit, domain), can_stop(how, domain)
+    return Prepared(name, most, drops, opener, title, None if unit is None else unit.id, stopping)
 
 
 def _from_stream(
@@ -154,6 +156,16 @@ def _from_stream(
     assert columns is not None
     check_columns(codings(domain, rules), unit, columns)
     return Codes.of_values(domain, columns, name, rules=rules, unit=unit)
+
+
+def check_possible_only(domain: Domain, source: Source) -> None:
+    """Refuse a source of somebody else that may count rows in impossible cells where the plan has none."""
+    ours = type(source).__module__.startswith("leastnoise.")
+    if domain.restrictions.leaves_out and not ours and not getattr(source, "possible_only", False):
+        raise LeastnoiseError(
+            "the source does not say that it counts possible rows only (possible_only=True); give the rows themselves, "
+            "or choose impossible: {rows: keep}"
+        )
 
 
 def engine_of(data: Any, table: str | None, memory: str | None, file: AnyFormat = None) -> Engine | None:

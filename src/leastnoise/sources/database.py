@@ -13,12 +13,13 @@ from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError
 from leastnoise.sources.barrier import guarded
-from leastnoise.sources.codes import Codes, may_drop
+from leastnoise.sources.codes import Codes, check_possible, may_drop
 from leastnoise.sources.contribution_bounding import check_ids
 from leastnoise.sources.engine import Columns, Embedded, Engine
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes, checked_name, checked_sets, project
 from leastnoise.sources.sql import Query
+from leastnoise.sources.sql_impossible import ImpossibleCells
 from leastnoise.sources.staged import CODED, Staged, bound_rows
 from leastnoise.workload.rules import AnyRules, codings
 
@@ -53,9 +54,10 @@ class Database:
         weakref.finalize(self, engine.close)
         checked_name(self.name)
         kind = Staged if engine.embedded and unit is not None else Query
-        query = kind(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit, engine.mapping)
+        how = codings(self.domain, rules)
+        query = kind(engine.dialect, engine.table, engine.fields, how, unit, engine.mapping, ImpossibleCells(self.domain))
         object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
-        object.__setattr__(self, "drops", may_drop(query.codings, unit))
+        object.__setattr__(self, "drops", may_drop(query.codings, unit, self.domain))
         object.__setattr__(self, "_engine", engine)
         object.__setattr__(self, "_query", query)
 
@@ -129,11 +131,12 @@ class Database:
         staged = self._query if isinstance(self._query, Staged) else None
         if staged is not None:
             cast(Embedded, self._engine).store(CODED, staged.coding())
-        ((first, *flags, ids),) = zip(*self._whole(self._query.problems()), strict=True)
+        ((first, *flags, ids, impossible),) = zip(*self._whole(self._query.problems()), strict=True)
         for k, coding in enumerate(self._query.codings):
             coding.check(bool(flags[2 * k]), bool(flags[2 * k + 1]))
         if self._query.unit is not None:
             check_ids(self._query.unit, bool(ids))
+        check_possible(self.domain, not impossible)
         if staged is not None:
             bound_rows(cast(Embedded, self._engine), staged)
         return int(first)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.domain.attributes import Domain
+from leastnoise.domain.restrictions import Restrictions
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
 Mask = npt.NDArray[np.bool_]
@@ -31,18 +33,34 @@ def touching(how: Sequence[Coding]) -> list[tuple[int, int]]:
     ]
 
 
-def several_drop(how: Sequence[Coding]) -> bool:
+def several_drop(how: Sequence[Coding], restrictions: Restrictions) -> bool:
     """Whether several rules drop rows, so that how many are dropped in all is a number of its own."""
-    return sum((coding.missing == DROPPED) + (coding.outside == DROPPED) for coding in how) > 1
+    dropping = sum((coding.missing == DROPPED) + (coding.outside == DROPPED) for coding in how)
+    return dropping + restrictions.drops > 1
 
 
-def touched_rows(how: Sequence[Coding], raw: Sequence[IntArray], ruled: Sequence[IntArray]) -> list[Mask]:
-    """Which rows each rule touches, then which are dropped by any, where several rules drop.
+def touched_rows(
+    how: Sequence[Coding], raw: Sequence[IntArray], ruled: Sequence[IntArray], domain: Domain
+) -> list[Mask]:
+    """Which rows each rule touches, which are in impossible cells, then which are dropped by any, where several drop.
 
     `raw` and `ruled` have the codes of each attribute without rules and with them.
     """
     masks: list[Mask] = [raw[k] == flag for k, flag in touching(how)]
-    return [*masks, np.any([codes == DROPPED for codes in ruled], axis=0)] if several_drop(how) else masks
+    rule, dropped = domain.restrictions, [codes == DROPPED for codes in ruled]
+    if rule.touches:
+        impossible = impossible_rows(domain, ruled)
+        masks.append(impossible)
+        dropped += [impossible] if rule.drops else []
+    return [*masks, np.any(dropped, axis=0)] if several_drop(how, rule) else masks
+
+
+def impossible_rows(domain: Domain, columns: Sequence[npt.NDArray[Any]]) -> Mask:
+    """Which rows have all codes and are in an impossible cell; negative codes stand for none."""
+    whole: Mask = np.all([codes >= 0 for codes in columns], axis=0)
+    result = np.zeros(len(whole), dtype=np.bool_)
+    result[whole] = ~domain.possible_columns([codes[whole] for codes in columns], int(np.count_nonzero(whole)))
+    return result
 
 
 def count_rows(masks: Sequence[Mask]) -> IntArray:

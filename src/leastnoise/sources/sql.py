@@ -17,6 +17,7 @@ from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.side_counts import several_drop, touching
 from leastnoise.sources.source import Axes
+from leastnoise.sources.sql_impossible import ImpossibleCells
 from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of_parts, number_of_time
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
@@ -57,6 +58,7 @@ class Query:
     codings: tuple[Coding, ...]
     unit: PrivacyUnit | None = None
     mapping: Callable[[Sequence[Scalar], Sequence[int]], exp.Table] | None = None  # makes a table to join
+    impossible: ImpossibleCells = field(default_factory=ImpossibleCells)
     _maps: dict[str, exp.Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -72,27 +74,29 @@ class Query:
 
     def unstaged(self) -> "Query":
         """The same from the rows of the table itself, with the tables of values that were made before."""
-        query = Query(self.dialect, self.table, self.fields, self.codings, self.unit, self.mapping)
+        query = Query(self.dialect, self.table, self.fields, self.codings, self.unit, self.mapping, self.impossible)
         query._maps.update(self._maps)
         return query
 
     def problems(self) -> str:
-        """Number of rows, then per attribute whether values are outside or missing, then whether ids are missing."""
+        """Number of rows; whether values are outside or missing, by attribute, ids missing, rows in impossible cells."""
         queries: list[Expression] = [exp.Count(this=exp.Star())]
         for k in range(len(self.codings)):
             queries += [_any(_column(_code(k)).eq(_whole(flag))) for flag in (OUTSIDE, MISSING)]
         queries.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+        queries.append(_any(self.impossible.holds()) if self.impossible else _whole(0))
         return self._sql(_select(queries).from_(self._coded(range(len(self.codings))), copy=False))
 
     def tally(self) -> str:
-        """Number of rows, and of those that can be counted; per attribute what is missing, outside, and outside still
-        when clamped; ids that are missing.
+        """Rows, those that can be counted; per attribute what is missing, outside, outside still when clamped; ids that
+        are missing; rows in impossible cells.
         """
         queries: list[Expression] = [exp.Count(this=exp.Star()), _how_many(self._countable())]
         for k in range(len(self.codings)):
             columns = (("u", MISSING), ("u", OUTSIDE), ("v", OUTSIDE))
             queries += [_how_many(_column(f"{letter}{k}").eq(_whole(flag))) for letter, flag in columns]
         queries.append(_how_many(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+        queries.append(_how_many(self.impossible.holds()) if self.impossible else _whole(0))
         return self._sql(_select(queries).from_(self._diagnosed(), copy=False))
 
     def people(self) -> str:
@@ -110,8 +114,10 @@ class Query:
         who have more rows than are counted.
         """
         touches: list[Expression] = [_column(f"u{k}").eq(_whole(flag)) for k, flag in touching(self.codings)]
-        if several_drop(self.codings):
+        touches += [self.impossible.holds()] if self.impossible.rule.touches else []
+        if several_drop(self.codings, self.impossible.rule):
             dropped = [_column(_code(k)).eq(_whole(DROPPED)) for k, c in enumerate(self.codings) if c.drops]
+            dropped += [self.impossible.holds()] if self.impossible.rule.drops else []
             touches.append(exp.or_(*dropped))
         if self.unit is None:
             return self._sql(_select([_how_many(each) for each in touches]).from_(self._diagnosed(), copy=False))
@@ -131,13 +137,14 @@ class Query:
             variants = {"c": coding, "u": coding.without_rules, "v": coding.clamped}
             columns += [_named(self._code_of(k, variant), f"{letter}{k}") for letter, variant in variants.items()]
         columns += [_column(_PERSON)] if self.unit is not None else []
-        rows = _plain_select(columns or [exp.Star()]).from_(self._read(range(len(self.codings))), copy=False)
-        return rows.subquery("diagnosed", copy=False)
+        rows = _plain_select(columns or [exp.Star()])
+        return rows.from_(self._read(range(len(self.codings))), copy=False).subquery("diagnosed", copy=False)
 
     def _countable(self) -> Expression:
         """Whether a row has all codes, and an id where it needs one."""
         needed: list[Expression] = [_column(_code(k)) >= _whole(0) for k in range(len(self.codings))]
         needed += [_column(_PERSON).is_(exp.null()).not_()] if self.unit is not None else []
+        needed += [self.impossible.holds().not_()] if self.impossible.rule.leaves_out else []
         return exp.and_(*needed) if needed else exp.true()
 
     def distinct(self) -> str:
@@ -231,12 +238,15 @@ class Query:
     def _kept(self, items: Iterable[int], people: bool = False) -> Expression:
         """Rows as codes, without those that are dropped and those that a person has too many of."""
         everything = range(len(self.codings))
-        needed = [k for k in everything if self.unit is not None or k in items or self.codings[k].drops]
+        every = self.unit is not None or self.impossible.rule.drops
+        needed = [k for k in everything if every or k in items or self.codings[k].drops]
         columns: list[Expression] = [_column(_code(k)) for k in needed]
         rows = _plain_select(columns or [exp.Star()]).from_(self._coded(needed), copy=False)
         for k in needed:
             if self.codings[k].drops:
                 rows = rows.where(_column(_code(k)) >= _whole(0), copy=False)
+        if self.impossible.rule.drops:
+            rows = rows.where(self.impossible.holds().not_(), copy=False)
         if self.unit is None:
             return rows.subquery("kept", copy=False)
         rank = exp.Window(

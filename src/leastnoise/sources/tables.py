@@ -13,6 +13,7 @@ from leastnoise.algebra.exact import exact_sum
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, guarded
+from leastnoise.sources.codes import check_possible
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 
 TOO_MANY = 2**62  # rows; below this, sums of counts and their differences fit an int64
@@ -39,7 +40,13 @@ class Table:
     def __post_init__(self, array: npt.ArrayLike) -> None:
         checked_name(self.name)
         with barrier("NumPy"):
-            object.__setattr__(self, "_table", _checked_counts(array, self.domain))
+            table = _checked_counts(array, self.domain)
+            possible = self.domain.possible_cells(range(len(self.domain)))
+            if possible is not None and self.domain.restrictions.leaves_out:
+                check_possible(self.domain, not table[~possible].any())
+                table[~possible] = 0
+            object.__setattr__(self, "_table", table)
+            object.__setattr__(self, "drops", self.drops or self.domain.restrictions.drops)
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
@@ -70,6 +77,11 @@ class Marginals:
 
     def __post_init__(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:
         checked_name(self.name)
+        if self.domain.restrictions.leaves_out:
+            raise LeastnoiseError(
+                "some tables do not tell which rows are in impossible cells; give the rows or the whole table, or "
+                "choose impossible: {rows: keep}"
+            )
         with barrier("NumPy"):
             self._keep(tables)
 

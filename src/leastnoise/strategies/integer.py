@@ -18,7 +18,9 @@ from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.circulant import LARGEST_NORM, Circulant
+from leastnoise.domain.restrictions import Mask
 from leastnoise.strategies.contrasts import Contrasts
+from leastnoise.strategies.possible_columns import MOST_COMPARED, largest_difference_among, largest_square_among
 from leastnoise.strategies.strategy import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, per_axis, product_of
 
 EXACT_NORM = 2**26  # up to here all inner products of columns are exact in float64 (docs/privacy.md)
@@ -188,6 +190,7 @@ class IntegerStrategy:
     parts: tuple[Part, ...]
     multiplier: int = 1
     levels: IntArray | None = None
+    possible: Mask | None = None  # cells that can have rows; None where all can
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -220,7 +223,14 @@ class IntegerStrategy:
 
     @cached_property
     def largest_square(self) -> int:
-        """Squared sensitivity to adding or removing one row: the largest squared column norm."""
+        """Squared sensitivity to adding or removing one row: the largest squared column norm of a possible cell."""
+        if self.possible is None or self.levels is not None:
+            return self.whole_square
+        return self.multiplier**2 * largest_square_among(self.parts, self.possible)
+
+    @cached_property
+    def whole_square(self) -> int:
+        """The largest squared column norm of all cells, by which the strategy is scaled."""
         if self.levels is None:
             return self.multiplier**2 * prod(p.largest_square for p in self.parts)
         squares = self.levels.astype(object) ** 2
@@ -235,6 +245,8 @@ class IntegerStrategy:
             return 0
         if self.levels is not None:
             return 4 * self.largest_square
+        if self.possible is not None and self.possible.sum() <= MOST_COMPARED:
+            return self.multiplier**2 * largest_difference_among(self.parts, self.possible)
         if len(self.parts) == 1:
             return self.multiplier**2 * self.parts[0].largest_difference
         return self.multiplier**2 * largest_difference([p.pairs() for p in self.parts])

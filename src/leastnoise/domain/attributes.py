@@ -277,12 +277,12 @@ class Domain:
 
     def possible_cells(self, attributes: Sequence[int]) -> Mask | None:
         """The same by positions of attributes; None where all cells are possible."""
-        found = [inside for together in self.together if (inside := together.among(attributes)) is not None]
+        found = [part for together in self.together if (part := together.among(attributes)) is not None]
         if not found:
             return None
         mask = np.ones([self.shape[a] for a in attributes], dtype=np.bool_)
-        for inside, part in found:
-            mask &= spread(part, inside, attributes)
+        for inside, cells in found:
+            mask &= spread(cells, inside, attributes)
         return mask
 
     def possible_rows(self, codes: npt.ArrayLike) -> Mask:

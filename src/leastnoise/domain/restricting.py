@@ -95,7 +95,9 @@ def _allowed(domain: Domain, given: Mapping[str, Any]) -> CellSet:
     for row in given["rows"]:
         if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(places):
             raise LeastnoiseError(f"allowed of {', '.join(names)} lists {str(row)[:40]!r}; give {len(places)} values")
-        listed[tuple(_codes(attribute, level, value) for (attribute, level), value in zip(places, row, strict=True))] = True
+        listed[
+            tuple(_codes(attribute, level, value) for (attribute, level), value in zip(places, row, strict=True))
+        ] = True
     if listed.all():
         raise LeastnoiseError(f"allowed of {', '.join(names)} lists every combination; leave it out")
     order = sorted(range(len(names)), key=lambda k: domain.index(names[k]))
@@ -146,7 +148,9 @@ def _check_listed(domain: Domain, only: CellSet, clauses: Sequence[CellSet]) -> 
 
 def _bound(domain: Domain, given: Mapping[str, Any]) -> Bound:
     if not isinstance(given, Mapping) or "where" not in given or not set(given) <= {"where", "at_least", "at_most"}:
-        raise LeastnoiseError("a bound needs 'where' and at_least or at_most; write {where: \"ward = 'A'\", at_most: 120}")
+        raise LeastnoiseError(
+            "a bound needs 'where' and at_least or at_most; write {where: \"ward = 'A'\", at_most: 120}"
+        )
     cells = _cells(domain, given["where"], "where")
     return Bound(cells, given.get("at_least") or 0, given.get("at_most"))
 
@@ -158,7 +162,9 @@ def _check_bounds(domain: Domain, found: Restrictions) -> None:
     members = _kinds(domain, found)
     for bound, inside in zip(found.bounds, members.T, strict=True):
         if bound.at_least and not inside.any():
-            raise LeastnoiseError(f"at_least {bound.at_least} of {bound.cells.text!r} is about impossible cells; leave it out")
+            raise LeastnoiseError(
+                f"at_least {bound.at_least} of {bound.cells.text!r} is about impossible cells; leave it out"
+            )
     upper = [(row, b.at_most) for row, b in zip(members.T, found.bounds, strict=True) if b.at_most is not None]
     lower = [(-row, -b.at_least) for row, b in zip(members.T, found.bounds, strict=True) if b.at_least]
     matrix, limits = zip(*upper, *lower, strict=True)

@@ -176,7 +176,7 @@ class Together:
         """Which cells of those attributes that are among these extend to a possible cell; None where all do."""
         inside = tuple(a for a in self.attributes if a in attributes)
         away = tuple(axis for axis, a in enumerate(self.attributes) if a not in inside)
-        mask: Mask = self.possible.any(axis=away)
+        mask: Mask = np.asarray(self.possible.any(axis=away))
         return None if mask.all() else (inside, mask)
 
 

@@ -37,7 +37,9 @@ class Question:
         work = self.structure.workload
         if not work.domain.restrictions:
             return self
-        return replace(self, structure=replace(self.structure, workload=Workload(work.domain.unrestricted, work.blocks)))
+        return replace(
+            self, structure=replace(self.structure, workload=Workload(work.domain.unrestricted, work.blocks))
+        )
 
     def axis(self, baseline: Baseline, cls: int) -> Axis:
         """What the solver may know of a class."""

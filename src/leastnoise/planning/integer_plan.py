@@ -213,9 +213,7 @@ def make_integer_plan(plan: Plan) -> IntegerPlan:
     design, budget = plan.design, plan.budget
     rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.baseline == "search")
     possible = [design.structure.possible(orbit) for orbit in design.structure.orbits]
-    strategies = [
-        tuple(replace(s, possible=cells) for s in rounding.strategies(o)) for o, cells in enumerate(possible)
-    ]
+    strategies = [tuple(replace(s, possible=cells) for s in rounding.strategies(o)) for o, cells in enumerate(possible)]
     losses = design.losses / design.exposures  # of strategies with largest column norm 1
     roots = np.array([_root(loss, s, budget) for loss, s in zip(losses, strategies, strict=True)])
     total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers

@@ -55,7 +55,9 @@ class Database:
         checked_name(self.name)
         kind = Staged if engine.embedded and unit is not None else Query
         how = codings(self.domain, rules)
-        query = kind(engine.dialect, engine.table, engine.fields, how, unit, engine.mapping, ImpossibleCells(self.domain))
+        query = kind(
+            engine.dialect, engine.table, engine.fields, how, unit, engine.mapping, ImpossibleCells(self.domain)
+        )
         object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
         object.__setattr__(self, "drops", may_drop(query.codings, unit, self.domain))
         object.__setattr__(self, "_engine", engine)

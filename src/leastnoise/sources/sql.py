@@ -79,7 +79,7 @@ class Query:
         return query
 
     def problems(self) -> str:
-        """Number of rows; whether values are outside or missing, by attribute, ids missing, rows in impossible cells."""
+        """Rows; per attribute whether values are outside or missing; whether ids are; rows in impossible cells."""
         queries: list[Expression] = [exp.Count(this=exp.Star())]
         for k in range(len(self.codings)):
             queries += [_any(_column(_code(k)).eq(_whole(flag))) for flag in (OUTSIDE, MISSING)]
@@ -88,9 +88,7 @@ class Query:
         return self._sql(_select(queries).from_(self._coded(range(len(self.codings))), copy=False))
 
     def tally(self) -> str:
-        """Rows, those that can be counted; per attribute what is missing, outside, outside still when clamped; ids that
-        are missing; rows in impossible cells.
-        """
+        """Rows, those to count; by attribute missing, outside, so if clamped; missing ids; rows in impossible cells."""
         queries: list[Expression] = [exp.Count(this=exp.Star()), _how_many(self._countable())]
         for k in range(len(self.codings)):
             columns = (("u", MISSING), ("u", OUTSIDE), ("v", OUTSIDE))
@@ -110,9 +108,7 @@ class Query:
         return self._sql(_select(queries).from_(each.subquery("each", copy=False), copy=False))
 
     def touched(self) -> str:
-        """Rows that each rule touches and rows that several drop; with a unit, people who have such rows, and those
-        who have more rows than are counted.
-        """
+        """Rows that each rule touches, and that several drop; with a unit, people with such rows, or too many."""
         touches: list[Expression] = [_column(f"u{k}").eq(_whole(flag)) for k, flag in touching(self.codings)]
         touches += [self.impossible.holds()] if self.impossible.rule.touches else []
         if several_drop(self.codings, self.impossible.rule):
@@ -137,8 +133,8 @@ class Query:
             variants = {"c": coding, "u": coding.without_rules, "v": coding.clamped}
             columns += [_named(self._code_of(k, variant), f"{letter}{k}") for letter, variant in variants.items()]
         columns += [_column(_PERSON)] if self.unit is not None else []
-        rows = _plain_select(columns or [exp.Star()])
-        return rows.from_(self._read(range(len(self.codings))), copy=False).subquery("diagnosed", copy=False)
+        rows = _plain_select(columns or [exp.Star()]).from_(self._read(range(len(self.codings))), copy=False)
+        return rows.subquery("diagnosed", copy=False)
 
     def _countable(self) -> Expression:
         """Whether a row has all codes, and an id where it needs one."""

@@ -56,7 +56,9 @@ class Staged(Query):
     @property
     def _counted(self) -> str:
         drops = (f" AND c{k} >= 0" for k, coding in enumerate(self.codings) if coding.drops)
-        possible = f" AND NOT ({self.impossible.holds().sql(dialect=self.dialect)})" if self.impossible.rule.drops else ""
+        possible = (
+            f" AND NOT ({self.impossible.holds().sql(dialect=self.dialect)})" if self.impossible.rule.drops else ""
+        )
         return f"person IS NOT NULL{''.join(drops)}{possible}"
 
     def _coded(self, items: Iterable[int]) -> exp.Table:

@@ -16,9 +16,9 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
+from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.circulant import LARGEST_NORM, Circulant
-from leastnoise.domain.restrictions import Mask
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.possible_columns import MOST_COMPARED, largest_difference_among, largest_square_among
 from leastnoise.strategies.strategy import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, per_axis, product_of

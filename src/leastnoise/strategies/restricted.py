@@ -49,7 +49,8 @@ def solve_restricted(gram: Gram, possible: Mask, plain: Solution, gap: float) ->
     assert search.weights is not None
     D, Y = roots(R, _everywhere(search.weights, inside))
     B = Y / np.sqrt(D)[:, None]
-    strategy = MatrixStrategy(B, gram.shape, np.linalg.pinv(B, rcond=1e-12) if len(B) else None)
+    inverse: Array = np.linalg.pinv(B, rcond=1e-12).astype(np.float64)
+    strategy = MatrixStrategy(B, gram.shape, inverse)
     error = float(np.sum((R @ strategy.pseudo_inverse) ** 2))
     if error * exposure(strategy, possible) >= plain.error * exposure(plain.strategy, possible):
         return replace(plain, floor=min(search.lower, plain.error * exposure(plain.strategy, possible)))
@@ -60,7 +61,7 @@ def solve_restricted(gram: Gram, possible: Mask, plain: Solution, gap: float) ->
     return Solution(strategy, error, search.lower, None, slope, search.steps)
 
 
-def _everywhere(weights: Array, inside: Array) -> Array:
+def _everywhere(weights: Array, inside: Mask) -> Array:
     """Weights of the possible cells, and a little for the others."""
     out = np.full(len(inside), OFF / max(int((~inside).sum()), 1))
     out[inside] = weights

@@ -22,6 +22,7 @@ from leastnoise.workload.fields import (
     ShareOrTrue,
     Spent,
     Text,
+    Value,
     Ways,
     Whole,
     schema,
@@ -80,6 +81,14 @@ EXAMPLES = {
     "people": "people: {share: 0.02, by: [sex]}",
     "share": "{share: 0.02}",
     "by": "[sex, [region, sex]]",
+    "impossible": "impossible: [\"age < 15 and marital = 'married'\"]",
+    "cells": "{cells: [\"age < 15 and marital = 'married'\"], rows: drop}",
+    "allowed": "allowed: {of: [district, area], file: pairs.csv}",
+    "of": "{of: [district, area], file: pairs.csv}",
+    "bounds": "bounds: [{where: \"prison = 'A'\", at_most: 120}]",
+    "where": "{where: \"prison = 'A'\", at_most: 120}",
+    "at_least": "{where: \"prison = 'A'\", at_least: 1}",
+    "at_most": "{where: \"prison = 'A'\", at_most: 120}",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
 
@@ -340,6 +349,46 @@ def _share_or(part: type[Part], scalar: Any) -> Any:
     ]
 
 
+ImpossibleRuleName = Literal["drop", "error", "keep"]
+
+
+class ImpossiblePart(Part):
+    """Cells that cannot occur, as conditions, and what becomes of rows in them."""
+
+    called = "impossible"
+    example = EXAMPLES["cells"]
+    cells: list[Text] = Field(default_factory=list)
+    rows: Annotated[ImpossibleRuleName, word(*get_args(ImpossibleRuleName))] = "drop"
+
+
+class AllowedPart(Part):
+    """The only combinations of some attributes that exist: inline, or the columns of a CSV file beside the spec."""
+
+    called = "allowed"
+    example = EXAMPLES["of"]
+    of: Annotated[list[NonEmpty], Field(min_length=1)]
+    file: NonEmpty | None = None
+    rows: Annotated[list[list[Value]], Field(min_length=1)] | None = None
+
+
+class BoundPart(Part):
+    """A bound on a count that is public."""
+
+    called = "a bound"
+    example = EXAMPLES["where"]
+    where: Text
+    at_least: Whole | None = None
+    at_most: Whole | None = None
+
+
+def _list_or(part: type[Part], items: Any) -> Any:
+    """A list, or a part with more."""
+    return Annotated[
+        Annotated[items, Tag("#list")] | Annotated[part, Tag("#part")],
+        Discriminator(lambda data: "#part" if isinstance(data, Mapping | Part) else "#list"),
+    ]
+
+
 class SpecPart(Part):
     """What a leastnoise spec file says: the attributes, the statistics that matter, and the privacy to spend."""
 
@@ -361,6 +410,9 @@ class SpecPart(Part):
     questions: Questions | None = None
     quality: _share_or(QualityPart, Share) | None = None  # type: ignore[valid-type]
     people: _share_or(PeoplePart, ShareOrTrue) | None = None  # type: ignore[valid-type]
+    impossible: _list_or(ImpossiblePart, list[Text]) | None = None  # type: ignore[valid-type]
+    allowed: _list_or(AllowedPart, list[AllowedPart]) | None = None  # type: ignore[valid-type]
+    bounds: list[BoundPart] | None = None
 
 
 def json_schema() -> dict[str, Any]:

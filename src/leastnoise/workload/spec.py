@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.csv_files import read_csv
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.attribute_parts import AttributePart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
@@ -20,8 +21,10 @@ from leastnoise.workload.rules import Rules, coding, codings
 from leastnoise.workload.schema import (
     EXAMPLES,
     AdaptivePart,
+    AllowedPart,
     AnyQueries,
     EpsilonPrivacy,
+    ImpossiblePart,
     Line,
     LrObjective,
     MatrixQueries,
@@ -115,6 +118,7 @@ def parse_spec(
         _check_budget(document, part)
     files = NamedFiles(folder or Path(), None if files_from is None else Path(files_from))
     domain, copies = _domain(document, part.attributes, files)
+    domain = _restricted(document, part, domain, files)
     workload = Workload(domain)
     if part.method == "tree":
         with document.at("attributes"):
@@ -245,12 +249,13 @@ def _budget_fields(part: SpecPart) -> dict[str, Any]:
 
 def _protect_size(fields: dict[str, Any], rules: Mapping[str, Rules], domain: Domain) -> dict[str, Any]:
     """Where a row that replaces another may be dropped, the number of rows is protected, too."""
-    dropping = [c.attribute.name for c in codings(domain, rules) if c.drops]
+    dropping = [f"the rules of {c.attribute.name!r}" for c in codings(domain, rules) if c.drops]
+    dropping += ["impossible: {rows: drop}"] if domain.restrictions.drops else []
     if not dropping or fields.get("neighbours") != "replace" or fields.get("rows_per_person") is not None:
         return fields
     if fields.setdefault("size", "private") == "known":
         raise LeastnoiseError(
-            f"the number of rows cannot be known where rows are dropped, as by the rules of {dropping[0]!r}; "
+            f"the number of rows cannot be known where rows are dropped, as by {dropping[0]}; "
             "use 'size: private', or rules that keep all rows"
         )
     return fields
@@ -290,6 +295,51 @@ def _domain(
                 attributes[copy] = Attribute(copy, values)
     with document.at("attributes"):
         return Domain(tuple(attributes.values())), copies
+
+
+def _restricted(document: Document, part: SpecPart, domain: Domain, files: NamedFiles) -> Domain:
+    """The domain with impossible cells and bounds, where the spec has such."""
+    used = [key for key in ("impossible", "allowed", "bounds") if getattr(part, key) is not None]
+    if used and part.method in ("matrix", "stream", "tree"):
+        raise document.error((used[0],), f"{used[0]!r} needs tables of several attributes; use 'method: plan'")
+    cells = (
+        part.impossible if isinstance(part.impossible, ImpossiblePart) else ImpossiblePart(cells=part.impossible or [])
+    )
+    listed = [part.allowed] if isinstance(part.allowed, AllowedPart) else part.allowed or []
+    for key in used:  # each by itself first, for the line of the mistake
+        with document.at(key):
+            alone = {
+                "impossible": {"impossible": cells.cells, "rows": cells.rows},
+                "allowed": {"allowed": [_combinations(each, files) for each in listed if key == "allowed"]},
+                "bounds": {"bounds": [bound.model_dump() for bound in part.bounds or ()]},
+            }
+            domain.restricted(**alone[key])
+    if not used:
+        return domain
+    with document.at(used[0]):
+        if "impossible" in used and not cells.cells and not listed:
+            raise LeastnoiseError(f"impossible needs 'cells', or 'allowed' beside it; write {EXAMPLES['impossible']}")
+        return domain.restricted(
+            cells.cells,
+            allowed=[_combinations(each, files) for each in listed],
+            rows=cells.rows,
+            bounds=[bound.model_dump() for bound in part.bounds or ()],
+        )
+
+
+def _combinations(part: AllowedPart, files: NamedFiles) -> dict[str, Any]:
+    """Allowed combinations, inline or from the columns of a file."""
+    if (part.file is None) == (part.rows is None):
+        raise LeastnoiseError(f"allowed needs 'file' or 'rows', one of them; write for example {AllowedPart.example}")
+    if part.file is None:
+        return {"of": part.of, "rows": part.rows}
+    path = files.path(part.file)
+    header, rows = read_csv(path, "file of allowed combinations")
+    names = [name.strip() for name in header]
+    if missing := [name for name in part.of if name not in names]:
+        raise LeastnoiseError(f"{path.name} has no column {missing[0]!r}; name its columns as in 'of'")
+    places = [names.index(name) for name in part.of]
+    return {"of": part.of, "rows": [[row[k].strip() for k in places] for row in rows]}
 
 
 def _add(workload: Workload, line: Line, copies: dict[str, list[str]], files: NamedFiles) -> Workload:

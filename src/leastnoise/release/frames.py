@@ -12,6 +12,7 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.residual import split, subsets
 from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.embedding import Shifts, Unfolded, folded
 from leastnoise.release.answers import interval_reach, quantile
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from leastnoise.release.release import Release
     from leastnoise.release.table_release import TableRelease
 
+IMPOSSIBLE = "impossible"  # the note of a cell that cannot have rows
 TINY = 1e-9  # relative size of a residual piece that is only rounding
 MOST_ANSWERS = 10**8  # rows of a frame with all answers
 
@@ -74,6 +76,13 @@ def table_frame(
         columns[domain.names[a]] = pd.Series(values).take(codes).to_numpy()
     width = quantile(confidence, counts.size if simultaneous else 1)
     return with_errors(columns, "count", counts.ravel(), errors.ravel(), width)
+
+
+def noted(frame: pd.DataFrame, possible: Mask | None, notes: str = "note") -> pd.DataFrame:
+    """A table with a mark on each cell that cannot have rows, where it has such cells."""
+    if possible is None or notes in frame.columns:
+        return frame
+    return frame.assign(**{notes: np.where(possible.ravel(), "", IMPOSSIBLE)})
 
 
 def level_frame(

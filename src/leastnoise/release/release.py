@@ -28,7 +28,7 @@ from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
 from leastnoise.release.files.level_tables import WithLevels
 from leastnoise.release.files.one_table import Format
-from leastnoise.release.frames import answers_frame, level_frame, table_frame
+from leastnoise.release.frames import answers_frame, level_frame, noted, table_frame
 from leastnoise.release.html import release_html
 from leastnoise.release.measurements import same_numbers
 from leastnoise.release.queries.linear import LinearQuery, Term
@@ -204,7 +204,8 @@ class Release(ABC):
             return level_frame(self, names, levels, confidence, simultaneous)
         attributes = self._positions(names)
         counts, variances = self.product_answers(attributes, [Marginal()] * len(attributes))
-        return table_frame(self.domain, attributes, counts, np.sqrt(variances), confidence, simultaneous)
+        frame = table_frame(self.domain, attributes, counts, np.sqrt(variances), confidence, simultaneous)
+        return noted(frame, self.domain.possible_cells(attributes))
 
     def counts(self, *names: str) -> Array:
         """The unbiased counts of a table as an array, one axis per attribute."""

@@ -112,6 +112,7 @@ def _subjects() -> Iterator[Subject]:
     for name, alone in (("plan with side counts", False), ("side counts alone", True)):
         by = ("a", ("a", "b"))
         yield Subject(kinds.with_side(name, mixed, by, alone), {"a": (0, 1, 2)}, {"b": words}, rows=1)
+    yield from _impossible(words)
     cycles = ln.Workload(ln.Domain.of(a=range(4), b=list(words))).circular("a").prefix("a").marginals(ways=2)
     yield Subject(kinds.tables("plan on cycles", cycles, solver="fourier"), {"a": (0, 1, 2, 3)}, {"b": words}, rows=1)
     doubled = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).extended(ways=2)
@@ -132,6 +133,24 @@ def _subjects() -> Iterator[Subject]:
     regions = Tree.from_paths([("n", "n1"), ("n", "n2"), ("n", "other"), ("s", "s1"), ("s", "s2")])
     exact = kinds.cascade("exact counts", regions, exact_level=1, values=["n1", "n2", "other", "s1", "s2"])
     yield Subject(exact, {}, {"leaf": ("n1", "n2", "s1", "s2", "other")})
+
+
+def _impossible(words: tuple[str, ...]) -> Iterator[Subject]:
+    """Domains with impossible cells, and every rule for rows in them; other rules can put rows there, too."""
+    clause = "(a = 0 or a = 2) and b = 'x'"
+    for rule, rows in (("drop", 2), ("error", 1), ("keep", 1)):
+        domain = ln.Domain.of(a=range(3), b=list(words)).restricted([clause], rows=rule)
+        work = ln.Workload(domain).marginals(ways=2).prefix("a")
+        yield Subject(kinds.tables(f"impossible cells, {rule}", work), {"a": (0, 1, 2)}, {"b": words}, rows=rows)
+    pairs = [{"of": ["a", "b"], "rows": [[0, "x"], [1, "x"], [2, "other"], [3, "other"]]}]
+    paired = ln.Workload(ln.Domain.of(a=range(4), b=list(words)).restricted(allowed=pairs)).marginals(ways=2)
+    yield Subject(kinds.tables("allowed combinations", paired), {"a": (0, 1, 2, 3)}, {"b": words}, rows=1)
+    for rule in ("drop", "keep"):
+        domain = ln.Domain.of(a=range(3), b=list(words)).restricted([clause], rows=rule)
+        side = kinds.with_side(f"side counts, impossible cells, {rule}", ln.Workload(domain).marginals(), (), False)
+        yield Subject(side, {"a": (0, 1, 2)}, {"b": words}, rows=1)
+    bits = ln.Workload(ln.Domain.of(a=range(2), b=list(words)).restricted(["a = 0 and b = 'x'"])).marginals(ways=2)
+    yield Subject(kinds.adaptive("survey, impossible cells", bits, (None, 1)), {"a": (0, 1)}, {"b": words}, slow=True)
 
 
 SUBJECTS = {subject.mechanism.name: subject for subject in _subjects()}

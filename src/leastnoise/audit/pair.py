@@ -55,8 +55,8 @@ def made_up(domain: Domain, how: Neighbours, cell: IntArray | None) -> Source:
         raise LeastnoiseError(
             f"an audit makes up all {how.rows:,} rows of a person, which are too many; audit a plan with fewer"
         )
-    rng, shape = np.random.default_rng(0), domain.shape
-    others = np.stack([rng.integers(0, n, BYSTANDERS) for n in shape], axis=1)
+    rng = np.random.default_rng(0)
+    others = _possible(domain, rng, BYSTANDERS)
     changed = how.rows if how.rows_per_person is None else how.rows + SURPLUS
     drops = how.change == "replace" and how.size == "private"
     own = np.repeat(others[:1] if cell is None else cell[None], changed if cell is not None or drops else 0, axis=0)
@@ -100,17 +100,17 @@ def worst_cells(integer_plans: Sequence[IntegerPlan], count: int) -> IntArray:
     how = integer_plans[0].budget.neighbours
     paid = sum(float(r.cost.mu_squared - r.selection) for r in integer_plans) / how.rows**2
     terms = [term for integer_plan in integer_plans for term in _terms(integer_plan)]
-    return farthest(terms, integer_plans[0].workload.domain.shape, count, paid)
+    return farthest(terms, integer_plans[0].workload.domain, count, paid)
 
 
-def farthest(terms: Sequence[Distances], shape: tuple[int, ...], count: int, most: float = np.inf) -> IntArray:
-    """One cell, or two, as far apart as possible by all terms together.
+def farthest(terms: Sequence[Distances], domain: Domain, count: int, most: float = np.inf) -> IntArray:
+    """One cell, or two, as far apart as possible by all terms together, of those whose rows are counted.
 
     Searched by changing one attribute at a time, from several starts unless one reaches the `most` that is possible.
     """
     best: tuple[float, IntArray] | None = None
-    for cells in _starts(shape, count):
-        climbed = _climb(terms, shape, cells)
+    for cells in _starts(domain, count):
+        climbed = _climb(terms, domain, cells)
         moved = _moved(terms, climbed)
         if best is None or moved > best[0]:
             best = moved, climbed
@@ -120,10 +120,19 @@ def farthest(terms: Sequence[Distances], shape: tuple[int, ...], count: int, mos
     return best[1]
 
 
-def _starts(shape: tuple[int, ...], count: int) -> Iterator[IntArray]:
+def _starts(domain: Domain, count: int) -> Iterator[IntArray]:
     rng = np.random.default_rng(0)
     for _ in range(STARTS):
-        yield rng.integers(0, shape, (count, len(shape)))
+        yield _possible(domain, rng, count)
+
+
+def _possible(domain: Domain, rng: np.random.Generator, count: int) -> IntArray:
+    """Random cells, without those whose rows are not counted."""
+    cells = rng.integers(0, domain.shape, (count, len(domain)))
+    for together in domain.together if domain.restrictions.leaves_out else ():
+        drawn = rng.choice(np.flatnonzero(together.possible.ravel()), count)
+        cells[:, together.attributes] = np.stack(np.unravel_index(drawn, together.possible.shape), axis=1)
+    return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +170,9 @@ def _moved(terms: Sequence[Distances], cells: IntArray) -> float:
     return float(sum(t.distance(cells[0][None], other)[0] for t in terms))
 
 
-def _climb(terms: Sequence[Distances], shape: tuple[int, ...], cells: IntArray) -> IntArray:
+def _climb(terms: Sequence[Distances], domain: Domain, cells: IntArray) -> IntArray:
     """Coordinate ascent."""
+    shape, bounded = domain.shape, domain.restrictions.leaves_out
     touching = [[t for t in terms if a in t.members] for a in range(len(shape))]
     before = None
     while before is None or not np.array_equal(before, cells):
@@ -173,6 +183,7 @@ def _climb(terms: Sequence[Distances], shape: tuple[int, ...], cells: IntArray) 
                 tried = np.repeat(cells[which][None], n, axis=0)
                 tried[:, a] = np.arange(n)
                 gained = sum((t.distance(tried, other) for t in touching[a]), start=np.zeros(n))
+                gained = np.where(domain.possible_rows(tried), gained, -np.inf) if bounded else gained
                 if gained.max() > gained[cells[which, a]] * (1 + 1e-9):  # equal ones must not take turns
                     cells[which, a] = int(gained.argmax())
     return cells

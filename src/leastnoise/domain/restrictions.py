@@ -64,7 +64,7 @@ class CellSet:
     def from_json(cls, data: Mapping[str, Any], sizes: Mapping[str, int]) -> CellSet:
         """Read what `to_json` wrote, about attributes of these sizes."""
         names = tuple(data["of"])
-        if not names or len(set(names)) < len(names) or not all(name in sizes for name in names):
+        if len(set(names)) < len(names) or not all(name in sizes for name in names):
             raise LeastnoiseError("it restricts attributes that are not in the domain, or one of them twice")
         if not isinstance(data["text"], str) or prod(sizes[name] for name in names) > MOST_CELLS:
             raise LeastnoiseError("it restricts a table that is too large, or without words")

@@ -71,7 +71,7 @@ def _rows(members: Array, bounds: Sequence[Bound]) -> tuple[float, float]:
     ends = []
     for sign in (1.0, -1.0):
         result = linprog(np.full(len(kinds), sign), A_ub=np.array(matrix), b_ub=np.array(limits))
-        ends.append(np.inf if result.status == 3 else abs(float(result.fun)))
+        ends.append(np.inf if result.status == 3 or result.fun is None else abs(float(result.fun)))
     return max(ends[0], 1.0), max(ends[1], 1.0)
 
 

@@ -47,8 +47,8 @@ def fit(
         mixture = _mixture(targets, result.logits, variables)
     bounded = [within_bounds(release.domain, r.mixture, r.total) for r in (Replicate(mixture, targets.total), *others)]
     (first, total), *rest = bounded
-    replicates = tuple(Replicate(*each) for each in rest)
-    return Estimate(Source.of(release), release.domain, first, total, result.misfits, replicates)
+    refits = tuple(Replicate(*each) for each in rest)
+    return Estimate(Source.of(release), release.domain, first, total, result.misfits, refits)
 
 
 def _starts(release: TableRelease, total: float, variables: Sequence[Variable] | None) -> list[Array]:

@@ -72,8 +72,8 @@ def variables_of(domain: Domain) -> tuple[Variable, ...]:
         if variable.size > MOST_CELLS:
             names = ", ".join(domain.names[a] for a in variable.attributes)
             raise LeastnoiseError(
-                f"impossible cells and bounds connect {names}, with {variable.size:,} possible cells; an estimate takes "
-                f"{MOST_CELLS:,} at most, so use coarser values, or adjusted tables"
+                f"impossible cells and bounds connect {names}, with {variable.size:,} possible cells; an estimate "
+                f"takes {MOST_CELLS:,} at most, so use coarser values, or adjusted tables"
             )
     alone = set(range(len(domain))) - {a for v in joint for a in v.attributes}
     return tuple(sorted([*joint, *(Variable((a,), (domain.shape[a],)) for a in alone)], key=lambda v: v.attributes))

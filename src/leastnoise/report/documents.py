@@ -19,11 +19,12 @@ from leastnoise.release.answers import quantile
 from leastnoise.release.files.publication import file_names
 from leastnoise.release.postprocessing.readers import AdjustedTables
 from leastnoise.release.statement import INSECURE, Summary
+from leastnoise.release.structural_zeros import footnotes
 from leastnoise.report.adjusted import adjusted_tables
 from leastnoise.report.allocation import allocation
 from leastnoise.report.levels import Errors, levels
 from leastnoise.report.rounds import adaptive
-from leastnoise.report.selection import fitting, short
+from leastnoise.report.selection import fitting, impossible_cells, short
 from leastnoise.workload.families import Prefix
 from leastnoise.workload.known import on_known
 
@@ -67,6 +68,7 @@ def document(
         "curve": curve(privacy["mu"], 0.0 if rounds else privacy["epsilon"], privacy["delta"]),
         "adaptive": rounds,
         "adjusted": None,
+        **({"public": list(footnotes(release.domain))} if release.domain.restrictions else {}),
         **shown,
     }
 
@@ -171,8 +173,10 @@ def tables(release: TableRelease, cells: int = CELLS) -> dict[str, Any]:
 
 def _table(release: TableRelease, known: Errors, names: tuple[str, ...], file: str) -> dict[str, Any]:
     attributes = [release.domain.index(n) for n in names]
-    own = known.at(known.cells(attributes))
-    return {"attributes": attributes, "file": f"{file}.csv", **_numbers(release.counts(*names), own)}
+    own, zeros = known.at(known.cells(attributes)), impossible_cells(release.domain, attributes)
+    # With dashes in place of impossible cells, sums are still those of the release: their noise is not left out.
+    counts = release.state.marginal(attributes) if zeros and not release.doubling else release.counts(*names)
+    return {"attributes": attributes, "file": f"{file}.csv", **_numbers(counts, own), **zeros}
 
 
 def distributions(release: TableRelease, values: int = VALUES) -> dict[str, Any]:

@@ -308,7 +308,7 @@ def _restricted(document: Document, part: SpecPart, domain: Domain, files: Named
     listed = [part.allowed] if isinstance(part.allowed, AllowedPart) else part.allowed or []
     for key in used:  # each by itself first, for the line of the mistake
         with document.at(key):
-            alone = {
+            alone: dict[str, dict[str, Any]] = {
                 "impossible": {"impossible": cells.cells, "rows": cells.rows},
                 "allowed": {"allowed": [_combinations(each, files) for each in listed if key == "allowed"]},
                 "bounds": {"bounds": [bound.model_dump() for bound in part.bounds or ()]},

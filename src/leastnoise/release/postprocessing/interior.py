@@ -91,7 +91,7 @@ def _masses(domain: Domain, groups: tuple[Together, ...], total: float, spread_b
         ends = [max(total, 1.0) + width, -(max(total, 1.0) - width)] if width < np.inf else []
         most = [(0, None)] * len(sizes) + [(0, max(total, 1.0))]
         result = linprog(goal, A_ub=np.array(rows + near), b_ub=np.array(limits + ends), bounds=most)
-        if result.status == 0 and result.x[-1] > 0:
+        if result.status == 0 and result.x is not None and result.x[-1] > 0:
             mass = np.zeros(group.possible.shape)
             mass[group.possible] = (result.x[:-1] / sizes)[which.ravel()]
             rest = [g.possible * (mass.sum() / g.possible.sum()) for g in groups[1:]]

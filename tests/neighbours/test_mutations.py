@@ -19,6 +19,7 @@ from leastnoise.sources import codes
 from tests.neighbours import mechanisms as kinds
 from tests.neighbours import test_forks, test_ledgers
 from tests.neighbours.crosses import (
+    ADDED,
     DROPPED,
     FEW_RULES,
     PEOPLE,
@@ -61,6 +62,16 @@ def no_check(*given, **more) -> None:
 
 
 # --- rows that are dropped --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["impossible cells, drop", "allowed combinations"])
+def test_notices_that_rows_in_impossible_cells_are_counted(name, mutate):
+    """The cost leaves impossible cells out, so a source that counts rows in them shows more than it pays for."""
+    cases = list(row_cases(SUBJECTS[name], FEW_RULES[:1], [ADDED]))
+    assert all(v.holds for v in verdicts(cases))
+    mutate.setattr(codes, "possible_only", lambda domain, columns: None)
+    assert any(not v.holds for v in verdicts(cases))
 
 
 @pytest.mark.long

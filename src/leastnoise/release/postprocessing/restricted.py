@@ -115,7 +115,8 @@ class RestrictedProblem(Problem):
         for k in range(self.cells, self.size):
             unit = np.zeros(self.size)
             unit[k] = 1.0
-            out[k] = max(self.moved(self.requested(unit))[1], 1e-300)
+            energy = self.moved(self.requested(unit))[1]
+            out[k] = energy if energy > 0 else 1.0  # of what is known exactly, nothing moves
         return out
 
     @cached_property

@@ -27,7 +27,7 @@ ROUNDS = 2_000
 def within_bounds(domain: Domain, mixture: Mixture, total: float) -> tuple[Mixture, float]:
     """The closest mixture and number of rows that keep the public bounds of a domain.
 
-    Guarantees: estimates_keep_bounds; nothing_changes_where_bounds_are_kept.
+    Guarantees: estimates_and_synthetic_rows_keep_everything; nothing_changes_where_bounds_are_kept.
     """
     bounds = domain.restrictions.bounds
     if not bounds:
@@ -124,7 +124,7 @@ def draw(domain: Domain, mixture: Mixture, total: float, rows: int, rng: np.rand
     The rows of each kind, by the bounds that they fall under, are whole numbers within all bounds and as close as can
     be to what is expected; rows of a kind are drawn from the mixture as it is among them.
 
-    Guarantees: synthetic_rows_keep_bounds.
+    Guarantees: estimates_and_synthetic_rows_keep_everything.
     """
     if not domain.restrictions.bounds:
         return mixture.sample(rows, rng)

@@ -38,7 +38,7 @@ class ImpossibleCells:
     def __bool__(self) -> bool:
         return bool(self.domain.together)
 
-    def holds(self) -> Any:
+    def holds(self) -> exp.Condition:
         """Whether a row has all codes and is in an impossible cell: where the number of its cell lies is searched."""
         whole = [_code(k) >= exp.convert(0) for k in range(len(self.domain))]
         return exp.and_(*whole, exp.or_(*(_excluded(together) for together in self.domain.together)))

@@ -112,10 +112,8 @@ class Query:
         touches: list[Expression] = [_column(f"u{k}").eq(_whole(flag)) for k, flag in touching(self.codings)]
         touches += [self.impossible.holds()] if self.impossible.rule.touches else []
         if several_drop(self.codings, self.impossible.rule):
-            dropped: list[Expression] = [
-                _column(_code(k)).eq(_whole(DROPPED)) for k, c in enumerate(self.codings) if c.drops
-            ]
-            dropped += [self.impossible.holds()] if self.impossible.rule.drops else []
+            dropped: list[Expression] = [self.impossible.holds()] if self.impossible.rule.drops else []
+            dropped += [_column(_code(k)).eq(_whole(DROPPED)) for k, c in enumerate(self.codings) if c.drops]
             touches.append(exp.or_(*dropped))
         if self.unit is None:
             return self._sql(_select([_how_many(each) for each in touches]).from_(self._diagnosed(), copy=False))

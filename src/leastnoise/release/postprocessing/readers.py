@@ -225,7 +225,7 @@ def _read(array: Any, shape: tuple[int, ...], kind: str) -> Array:
 
 
 def suppress(
-    contents: Mapping[tuple[str, ...], Cells], below: float | None, cv: float | None, domain: Domain
+    contents: Mapping[tuple[str, ...], Cells], below: float | None, cv: float | None, domain: Domain | None = None
 ) -> tuple[dict[tuple[str, ...], Cells], Suppression]:
     """Leave cells out whose count is below a threshold, or whose standard error is above a share of their count.
 
@@ -241,7 +241,7 @@ def suppress(
         hidden = table.count < (-inf if below is None else below)
         if cv is not None:
             hidden |= table.std_error > cv * np.maximum(table.count, 0.0)
-        hidden &= domain.possible(names)
+        hidden &= True if domain is None else domain.possible(names)
         results[names] = Cells(table.count, table.unbiased, table.std_error, np.where(hidden, 0.0, 1.0))
         enough = chance_of(table.unbiased, table.std_error, least)
         cells, gone = cells + hidden.size, gone + int(hidden.sum())

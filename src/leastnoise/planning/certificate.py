@@ -180,12 +180,23 @@ def _polar_floors(design: Design) -> Iterator[Floor]:
         return  # the closed form along the tree is as good, and needs no matrix
     uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
     yield _polar(question, uniform, [1.0] * len(structure.slots))
-    if max((c.size for c in structure.classes), default=1) > POLAR_VALUES or not structure.slots:
-        return
-    dual = [_dual_weights(design, c) for c in range(len(structure.classes))]
+    if _searchable(design):
+        yield _polar(question, *_searched(design, uniform))
+
+
+def _searchable(design: Design) -> bool:
+    """Whether weights are searched for: not on large attributes, nor along trees."""
+    sizes = [c.size for c in design.structure.classes]
+    along_trees = any(p.tree is not None for p in design.baselines)
+    return bool(design.structure.slots) and max(sizes, default=1) <= POLAR_VALUES and not along_trees
+
+
+def _searched(design: Design, uniform: list[Array]) -> tuple[list[Array], list[float]]:
+    """Better weights and tilts than uniform ones."""
+    dual = [_dual_weights(design, c) for c in range(len(design.structure.classes))]
     start = [u if d is None else (u + d) / 2 for u, d in zip(uniform, dual, strict=True)]
-    weights, alphas = _BoundSearch(question).run(start)
-    yield _polar(question, _shared(weights), alphas)
+    weights, alphas = _BoundSearch(design.question).run(start)
+    return _shared(weights), alphas
 
 
 def _shared(weights: list[Array]) -> list[Array]:
@@ -259,6 +270,29 @@ def _dual_weights(design: Design, cls: int) -> Array | None:
 
 
 def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:
+    value = _assemble(question, *_polar_traces(question, weights, alphas))
+    return Floor(value, "trace-norm bound with polar test matrices (docs/theory.md)")
+
+
+def squared_traces(design: Design) -> Iterator[tuple[list[Array], Array]]:
+    """Weights on the values of each class, and per orbit the square of its term in the trace-norm bound that they give.
+
+    (docs/theory.md, equation 20). First come uniform weights, then better ones where they are searched for.
+    """
+    question, structure = design.question, design.structure
+    uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
+    traces, tensors = _polar_traces(question, uniform, [1.0] * len(structure.slots))
+    for i, (family, slot) in enumerate(zip(question.requested.families, structure.slots, strict=True)):
+        traces[i] = traces[i] or fourier_trace(family, structure.classes[slot.cls].size)
+    yield uniform, _squares(question, traces, tensors)[0]
+    if _searchable(design):
+        weights, alphas = _searched(design, uniform)
+        yield weights, _squares(question, *_polar_traces(question, weights, alphas))[0]
+
+
+def _polar_traces(
+    question: Question, weights: list[Array], alphas: list[float]
+) -> tuple[list[RootTrace | None], dict[int, _TensorRoots]]:
     structure = question.structure
     traces: list[RootTrace | None] = []
     for f, s, a in zip(question.requested.families, structure.slots, alphas, strict=True):
@@ -278,4 +312,4 @@ def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Flo
                     roots[same] = family.root(shape)
                 shared[key] = _TensorRoots(roots[same], here)
             tensors[t] = shared[key]
-    return Floor(_assemble(question, traces, tensors), "trace-norm bound with polar test matrices (docs/theory.md)")
+    return traces, tensors

@@ -17,6 +17,7 @@ from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.embedding import Doubling
 from leastnoise.planning.integers import Rounding
+from leastnoise.planning.replaced_rows import joint_cost
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure
 from leastnoise.planning.variance import Variances
@@ -62,14 +63,31 @@ class IntegerPlan:
     baselines: tuple[Baseline, ...]
     noisy_queries: tuple[tuple[NoisyQuery, ...], ...]
     selection: Fraction = Fraction(0)  # mu^2 spent on choosing what to measure
+    joint: bool = False  # whether replaced rows cost what the worst pair of them moves in all noisy queries together
 
     @cached_property
     def cost(self) -> Cost:
-        """Exact privacy cost: of choosing, plus the sum over all noisy queries of squared sensitivity over variance."""
-        total = self.selection
-        for members, noisy_queries in zip(self.structure.members, self.noisy_queries, strict=True):
-            total += sum(members * cost_of(p, self.budget) for p in noisy_queries)
-        return Cost(total, self.budget.neighbours)
+        """Exact privacy cost: of choosing, plus that of all noisy queries.
+
+        The latter is the sum of squared sensitivity over variance, or where rows are replaced the squared distance in
+        units of the noise between any two rows. Integer plans that were made in rounds, or before there were joint
+        costs, keep the sum.
+        """
+        separate = sum(self.members_cost, Fraction(0))
+        if not self.joint:
+            return Cost(self.selection + separate, self.budget.neighbours)
+        measured = [[(p.strategy, _precision(p)) for p in noisy_queries] for noisy_queries in self.noisy_queries]
+        return Cost(
+            self.selection + joint_cost(self.structure, measured, self.budget.neighbours), self.budget.neighbours
+        )
+
+    @cached_property
+    def members_cost(self) -> tuple[Fraction, ...]:
+        """Per orbit what its noisy queries cost by themselves, for all its attribute sets."""
+        pairs = zip(self.structure.members, self.noisy_queries, strict=True)
+        return tuple(
+            sum((members * cost_of(p, self.budget) for p in queries), Fraction(0)) for members, queries in pairs
+        )
 
     @cached_property
     def doubling(self) -> Doubling:
@@ -204,14 +222,44 @@ def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
 def make_integer_plan(plan: Plan) -> IntegerPlan:
     """Round a plan to integers, then set the noise so that it costs no more than the budget, exactly."""
     design, budget = plan.design, plan.budget
-    rounding = Rounding(design, sqrt(plan.mu_squared), searched=plan.baseline == "search")
+    rounding = Rounding(design, sqrt(budget.cost) / budget.neighbours.moves, searched=plan.baseline == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
+    joint = budget.neighbours.change == "replace"
+    parts = _joint_parts(plan, strategies) if joint else _separate_parts(design, budget, strategies)
+    noisy_queries = tuple(
+        tuple(noisy_query_for(s, budget, part) if part else NoisyQuery(s, Fraction(0)) for s, part in pairs)
+        for pairs in parts
+    )
+    result = IntegerPlan(plan.workload, budget, design.structure, rounding.baselines, noisy_queries, joint=joint)
+    assert result.cost.mu_squared <= budget.exact_cost, "an integer plan must not cost more than its budget"
+    return result
+
+
+Parts = list[list[tuple[IntegerStrategy, Fraction]]]  # per orbit: strategies with mu^2 that each costs by itself
+
+
+def _separate_parts(design: Design, budget: Budget, strategies: Sequence[Sequence[IntegerStrategy]]) -> Parts:
+    """The budget divided among the residuals."""
     roots = np.array([_root(loss, s, budget) for loss, s in zip(design.losses, strategies, strict=True)])
     total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers
-    noisy_queries = tuple(_noisy_queries(s, budget, root / total) for s, root in zip(strategies, roots, strict=True))
-    integer_plan = IntegerPlan(plan.workload, budget, design.structure, rounding.baselines, noisy_queries)
-    assert integer_plan.cost.mu_squared <= budget.exact_cost, "an integer plan must not cost more than its budget"
-    return integer_plan
+    whole = budget.exact_cost / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
+    return [_parts(s, budget, root / total, whole) for s, root in zip(strategies, roots, strict=True)]
+
+
+def _joint_parts(plan: Plan, strategies: Sequence[Sequence[IntegerStrategy]]) -> Parts:
+    """Precisions as planned, all times what makes their joint cost the budget; what each costs is together more."""
+    budget, structure = plan.budget, plan.design.structure
+    norms = [sensitivity(s[0], budget) / s[0].largest_square if s else 0.0 for s in strategies]
+    shares = [norm / noise if norm else 0.0 for norm, noise in zip(norms, plan.unit_noise.tolist(), strict=True)]
+    parts = [_parts(s, budget, share, Fraction(1)) for s, share in zip(strategies, shares, strict=True)]
+    measured = [[(s, part / sensitivity(s, budget) if part else part) for s, part in pairs] for pairs in parts]
+    cost = joint_cost(structure, measured, budget.neighbours)
+    scale = budget.exact_cost / cost / (1 + Fraction(1, 2**50)) if cost else Fraction(1)  # bounds are rounded up
+    return [[(s, part * scale) for s, part in pairs] for pairs in parts]
+
+
+def _precision(noisy_query: NoisyQuery) -> Fraction:
+    return 1 / noisy_query.variance if noisy_query.variance else Fraction(0)
 
 
 def _root(loss: float, strategies: Sequence[IntegerStrategy], budget: Budget) -> float:
@@ -221,19 +269,20 @@ def _root(loss: float, strategies: Sequence[IntegerStrategy], budget: Budget) ->
     return sqrt(loss * sensitivity(strategies[0], budget) / strategies[0].largest_square)
 
 
-def _noisy_queries(strategies: Sequence[IntegerStrategy], budget: Budget, share: float) -> tuple[NoisyQuery, ...]:
+def _parts(
+    strategies: Sequence[IntegerStrategy], budget: Budget, share: float, whole: Fraction
+) -> list[tuple[IntegerStrategy, Fraction]]:
     """A share of the budget for one residual; a second strategy, which only guards the first, gets little of it."""
     if not strategies:
-        return ()
+        return []
     if not sensitivity(
         strategies[0], budget
     ):  # nobody changes these answers: the total, where one row replaces another
-        return (NoisyQuery(strategies[0], Fraction(0)),)
+        return [(strategies[0], Fraction(0))]
     shares = (share,) if len(strategies) == 1 else (share * (1 - GUARD), share * GUARD)
     if not min(shares) > 0:
         raise LeastnoiseError("weights that differ so much leave nothing for some answers; use weights closer together")
-    whole = budget.exact_cost / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
-    return tuple(noisy_query_for(s, budget, whole * Fraction(part)) for s, part in zip(strategies, shares, strict=True))
+    return [(s, whole * Fraction(part)) for s, part in zip(strategies, shares, strict=True)]
 
 
 def noisy_query_for(strategy: IntegerStrategy, budget: Budget, part: Fraction) -> NoisyQuery:

@@ -69,6 +69,8 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
         header["trees"] = [c for c, p in enumerate(integer_plan.baselines) if p.tree is not None]
     if integer_plan.doubling:
         header["embedded"] = True
+    if integer_plan.joint:
+        header["joint"] = True
     if integer_plan.selection:
         header["selection"] = fraction_text(integer_plan.selection)
     return header, arrays
@@ -91,7 +93,8 @@ def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
         )
     budget = Budget.from_json(header["budget"])
     selection = read_fraction(header["selection"]) if "selection" in header else Fraction(0)
-    return IntegerPlan(workload, budget, structure, baselines, tuple(noisy_queries), selection)
+    joint = header.get("joint", False) is True
+    return IntegerPlan(workload, budget, structure, baselines, tuple(noisy_queries), selection, joint)
 
 
 def _noisy_query(

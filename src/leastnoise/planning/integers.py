@@ -47,6 +47,7 @@ class Rounding:
         self._parts: dict[tuple[int, int, float, bool], Part] = {}
         self._lattices: dict[int, Lattice] = {}
         self._bases: dict[int, IntArray] = {}
+        self._centrings: dict[tuple[int, int], bool] = {}
 
     # --- how each class is treated ------------------------------------------------------------------------------------
 
@@ -86,7 +87,10 @@ class Rounding:
         return entries
 
     def _centring(self, c: int, strategy: Strategy) -> bool:
-        return self.design.baselines[c].vector is None and is_centring(strategy)
+        key = (c, id(strategy))  # asked for in every residual with the attribute
+        if key not in self._centrings:
+            self._centrings[key] = self.design.baselines[c].vector is None and is_centring(strategy)
+        return self._centrings[key]
 
     @cached_property
     def _integer_baselines(self) -> list[IntArray]:

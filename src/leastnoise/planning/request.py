@@ -15,9 +15,12 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.baseline import search_baselines
 from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, norm_floor
 from leastnoise.planning.design import Design, Question, solve_design, start_baselines
+from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
+from leastnoise.planning.replaced_floor import replaced_floor
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure, build_structure
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies import Cache, Solver, StrategyConstructor
 from leastnoise.strategies.solvers import DENSE_CELLS, LOOSE_CELLS
 from leastnoise.strategies.tree import distance
@@ -52,6 +55,7 @@ class Request:
     bases: Mapping[str, Any]
     gap: float
     construct: StrategyConstructor | None = None  # a user's own solver
+    neighbours: Neighbours | None = None  # where rows are replaced: values and floors are then about that
 
     def key(self) -> Hashable:
         """Content of the job."""
@@ -71,6 +75,7 @@ class Request:
             self.objective,
             tuple(sorted(fixed.items())),
             self.gap,
+            self.neighbours and self.neighbours.size,
         )
 
     def run(self, progress: Progress) -> tuple[Structure, Outcome, Floor]:
@@ -88,7 +93,11 @@ class Request:
     def _run(self, solver: Solver, progress: Progress) -> tuple[Structure, Outcome, Floor]:
         structure = build_structure(self.workload, self._distinguish)
         question = self._question(structure)
-        outcome = self._with_class_floor(self._best(question, solver, progress))
+        outcome = self._best(question, solver, progress)
+        if self.neighbours is not None:  # no better floor is known for the same residual spaces
+            floor = replaced_floor(outcome.dual or outcome.design, self.neighbours)
+            return structure, replace(outcome, floor=min(floor.value, outcome.value)), floor
+        outcome = self._with_class_floor(outcome)
         floor = self._floor(question, outcome)
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
@@ -127,26 +136,32 @@ class Request:
     def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
         uniform = start_baselines(question, self._follows)
         if isinstance(self.baseline, Mapping):
-            return optimize(question, self._given(question.structure), solver, self.objective, progress)
+            return self._optimize(question, self._given(question.structure), solver, progress)
         if self.baseline == "uniform" or self.solver not in SEARCHING:
-            return optimize(question, uniform, solver, self.objective, progress)
+            return self._optimize(question, uniform, solver, progress)
         if self.baseline != "search":
             raise LeastnoiseError(
                 f"unknown baseline {self.baseline!r}; use search, uniform or one vector per attribute"
             )
         scout = self._scout(question, uniform)
-        best = optimize(question, uniform, solver, self.objective, progress)
+        best = self._optimize(question, uniform, solver, progress)
         result = question
         for _ in range(1 if self.objective.r == 1 else ROUNDS):
             baselines = search_baselines(result, uniform, scout, progress)
             if baselines == uniform:
                 break
-            outcome = optimize(question, baselines, solver, self.objective, progress)
+            outcome = self._optimize(question, baselines, solver, progress)
             if outcome.value >= best.value * (1 - WORTH):
                 break
             # other objectives: the baseline is searched again for the multipliers found so far
             best, result = outcome, outcome.design.question
         return best
+
+    def _optimize(
+        self, question: Question, baselines: tuple[Baseline, ...], solver: Solver, progress: Progress
+    ) -> Outcome:
+        outcome = optimize(question, baselines, solver, self.objective, progress)
+        return outcome if self.neighbours is None else replaced(outcome, self.objective, self.neighbours)
 
     def _follows(self, load: Load) -> bool:
         """Whether strategies follow the tree of a hierarchy: where asked to, or where it is large and that is good."""

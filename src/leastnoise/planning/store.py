@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from leastnoise.planning.certificate import Floor
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.embedding import embed
 from leastnoise.planning.integer_plan_store import stored_baselines, stored_structure
+from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.store_checks import cells_of, check_baseline, check_design, entries, number, numbers, text
@@ -134,6 +136,8 @@ def save(plan: Plan, path: Path) -> None:
         "seconds": plan.seconds,
         "trees": [c for c, p in enumerate(design.baselines) if p.tree is not None],
     }
+    if plan.budget.neighbours.change == "replace":
+        header["joint"] = True
     Archive(header, arrays).save(path, FORMAT)
 
 
@@ -179,14 +183,19 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     )
     design = Design(question, residual_workload, tuple(residual_workload.problems(question.table_weights)), solutions)
     check_design(design)
+    budget, objective = Budget.from_json(header["budget"]), Objective.of(header["objective"])
     value, kind = header["any_floor"]
+    outcome = Outcome(design, number(header["value"], "the value"), number(header["floor"], "the floor"))
+    if budget.neighbours.change == "replace":  # files from before joint costs have other values, and no floors
+        floor = outcome.floor if header.get("joint") is True else 0.0
+        outcome = replace(replaced(outcome, objective, budget.neighbours), floor=floor)
     return {
         "workload": workload,
-        "budget": Budget.from_json(header["budget"]),
+        "budget": budget,
         "solver": text(header["solver"], "the solver"),
         "baseline": text(header["prior"], "the baseline"),
-        "objective": Objective.of(header["objective"]),
-        "outcome": Outcome(design, number(header["value"], "the value"), number(header["floor"], "the floor")),
+        "objective": objective,
+        "outcome": outcome,
         "floor": Floor(number(value, "the floor"), text(kind, "the kind of floor")),
         "seconds": number(header["seconds"], "the time"),
         "embedded": inner if inner is not workload else None,

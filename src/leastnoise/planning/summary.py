@@ -77,7 +77,7 @@ def explain(plan: Plan) -> str:
         f"No factorization mechanism can bring the {plan.unit} below {number(plan.floor_value)} "
         f"({plan.floor.kind}); this plan is at {number(plan.value)}, {above} above that floor.",
     ]
-    if plan.floor_value > 0:
+    if plan.worst_case_floor > 0:
         parts.append(
             f"No mechanism of any kind with Gaussian privacy mu {number(plan.budget.mu)} keeps it below "
             f"{number(plan.worst_case_floor)} on all data, counts without a bound included."
@@ -107,7 +107,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "objective_value": plan.value,
         "unit": plan.unit,
         "floor": {"value": plan.floor_value, "kind": plan.floor.kind, "unit": plan.unit},
-        "worst_case_floor": plan.worst_case_floor if plan.floor_value > 0 else None,
+        "worst_case_floor": plan.worst_case_floor or None,
         "class_floor": plan.class_floor if plan.class_floor > 0 else None,
         "gap": plan.gap if plan.gap < inf else None,
         "ratio": plan.value / plan.floor_value if plan.floor_value > 0 else None,

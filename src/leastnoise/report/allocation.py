@@ -28,7 +28,8 @@ def allocation(structure: Structure, integer_plans: Sequence[IntegerPlan], most:
     Guarantees: shares_sum_to_one; uses_no_data.
     """
     spent = [_spent(integer_plan) for integer_plan in integer_plans]
-    total = float(sum(integer_plan.cost.mu_squared for integer_plan in integer_plans))
+    # where rows are replaced, sets cost less together than by themselves: shares are of the sum
+    total = float(sum(p.selection + sum(p.members_cost) for p in integer_plans))
     per_set = []
     for number, orbit in enumerate(structure.orbits):
         first = structure.sets(orbit)[0].tolist()

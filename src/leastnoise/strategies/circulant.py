@@ -97,23 +97,23 @@ class Circulant:
         return exact_sum(squares)
 
     @cached_property
-    def _inner_products(self) -> IntArray:
+    def products(self) -> IntArray:
         """Inner products of two columns by their distance: of the kernel with its shifts."""
         mirrored = np.roll(np.flip(self.kernel), 1, axis=tuple(range(self.kernel.ndim)))
         return cyclic_convolution(self.kernel, mirrored)
 
     def inner(self, x: IntArray, y: IntArray) -> IntArray:
         """Inner products of the columns of cells x (cells, axes) with those of cells y."""
-        return self._inner_products[tuple((x - y).T % np.array(self.shape)[:, None])]
+        return self.products[tuple((x - y).T % np.array(self.shape)[:, None])]
 
     @property
     def largest_difference(self) -> int:
         """Largest squared difference of two columns."""
-        return 2 * (self.largest_square - int(self._inner_products.min()))
+        return 2 * (self.largest_square - int(self.products.min()))
 
     def pairs(self) -> IntArray:
         """(|x|^2, |y|^2, x.y) over pairs of columns, of which only the extremes of x.y can differ the most."""
-        square, products = self.largest_square, self._inner_products
+        square, products = self.largest_square, self.products
         return np.array([[square, square, int(c)] for c in (products.max(), products.min())])
 
     def matrix(self) -> IntArray:

@@ -130,6 +130,13 @@ class Contrasts:
         same = np.full((1, 3), self.largest_square)
         return np.unique(np.concatenate([same, np.stack([a, b, c], 1), np.stack([b, a, c], 1)]), axis=0)
 
+    @property
+    def products(self) -> IntArray:
+        """Every inner product of columns that occurs: by the node where two leaves part, and of a leaf with itself."""
+        inner = np.flatnonzero(self._core.children)
+        m = self._core.children[inner].astype(np.int64)
+        return np.concatenate([self._above[0][inner] - self.scales[inner] ** 2 * m, self._costs])
+
     def inner(self, x: IntArray, y: IntArray) -> IntArray:
         """Inner products of the columns of leaves x with those of leaves y."""
         core = self._core

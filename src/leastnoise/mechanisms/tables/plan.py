@@ -79,8 +79,11 @@ class Plan(Mechanism[TableRelease]):
 
     @property
     def mu_squared(self) -> float:
-        """mu^2 that the measurements spend if one row is added or removed, before noise is rounded to integers."""
-        return sensitive_cost(self.budget)
+        """mu^2 that the measurements spend if one row changes, before noise is rounded to integers.
+
+        Where people are protected, each of their rows may move the answers as far as a row can.
+        """
+        return self.budget.cost / self.budget.neighbours.rows**2
 
     @property
     def cost(self) -> Cost:
@@ -97,10 +100,15 @@ class Plan(Mechanism[TableRelease]):
         """sha256 of all that decides what is measured."""
         return recipe_fingerprint(self.integer_plan)
 
+    @property
+    def unit_noise(self) -> Array:
+        """Noise variance per residual orbit where mu^2 = 1 is spent on one row that changes."""
+        return self.design.noise(1.0) if self.outcome.noise is None else self.outcome.noise
+
     @cached_property
     def noise_variances(self) -> Array:
         """Noise variance per residual orbit."""
-        return self.design.noise(self.mu_squared)
+        return self.unit_noise / self.mu_squared
 
     @cached_property
     def variances(self) -> Variances:
@@ -176,9 +184,12 @@ class Plan(Mechanism[TableRelease]):
     def worst_case_floor(self) -> float:
         """No mechanism of any kind with the same Gaussian privacy has a smaller `value` on all data (docs/theory.md).
 
-        All data are counts without a bound: where counts are known to be small, less error may be possible.
+        All data are counts without a bound: where counts are known to be small, less error may be possible. 0 where
+        rows are replaced, of which the theorem says nothing.
         Guarantees: floor_is_below_the_best_mechanism_there_is.
         """
+        if self.budget.neighbours.change == "replace":
+            return 0.0
         return self.floor_value * self.budget.mu / contrast(self.budget.mu)
 
     @property
@@ -310,15 +321,6 @@ def _room(integer_plan: IntegerPlan, tables: bool) -> int:
     return need
 
 
-def sensitive_cost(budget: Budget) -> float:
-    """mu^2 to spend where one row is added or removed.
-
-    A person with k rows moves the answers k times as far. Replacing is removing and adding, so at most twice as far;
-    the integer plan knows how far exactly.
-    """
-    return budget.cost / budget.neighbours.moves**2
-
-
 def peak_memory_mb() -> float:
     """Largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -349,15 +351,14 @@ def plan(
     goal = Objective(inf) if targets else goal
     inner = embed(workload) if name == "embedding" else workload
     solved = "fourier" if name == "embedding" else name
-    request = Request(inner, solved, baseline, goal, bases or {}, gap, construct)
+    how = budget.neighbours if budget is not None and budget.neighbours.change == "replace" else None
+    request = Request(inner, solved, baseline, goal, bases or {}, gap, construct, how)
     with one_blas_thread():
         _, outcome, floor = request.run(shown(progress) or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
         proof = "optimal" if max(workload.domain.shape) <= POLAR_VALUES else "fourier"  # floors by closed forms alone
         _, _, floor = replace(request, workload=workload, solver=proof, baseline="uniform").run(no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
-    if budget is not None and budget.neighbours.change == "replace":
-        floor = Floor(0.0, "none known for replacing one row")
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
     used = request.baseline_name(outcome.design)
     seconds = time.perf_counter() - started

@@ -14,6 +14,7 @@ from leastnoise.planning.factorization import workload_matrix
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.privacy import Budget
 from leastnoise.strategies.circulant import Circulant
+from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
 # Explicit least squares is good to 1e-16 times the square of its condition number, which the guarding rows take to
@@ -62,7 +63,7 @@ def dense_part(part: Part) -> np.ndarray:
         cells = list(np.ndindex(part.shape))
         places = [[tuple(np.subtract(t, x) % part.shape) for x in cells] for t in cells]
         return whole([[part.kernel[place] for place in row] for row in places])
-    return whole(part.rows)
+    return whole(part.matrix() if isinstance(part, Contrasts) else part.rows)
 
 
 def dense_kron(*matrices: np.ndarray) -> np.ndarray:

@@ -219,12 +219,15 @@ def sensitivity(strategy: IntegerStrategy, budget: Budget) -> int:
     return budget.neighbours.squared_sensitivity(strategy.largest_square, strategy.largest_difference)
 
 
-def make_integer_plan(plan: Plan) -> IntegerPlan:
-    """Round a plan to integers, then set the noise so that it costs no more than the budget, exactly."""
+def make_integer_plan(plan: Plan, together: bool = True) -> IntegerPlan:
+    """Round a plan to integers, then set the noise so that it costs no more than the budget, exactly.
+
+    Without `together`, residuals share the budget also where rows are replaced, each by its own worst pair.
+    """
     design, budget = plan.design, plan.budget
     rounding = Rounding(design, sqrt(budget.cost) / budget.neighbours.moves, searched=plan.baseline == "search")
     strategies = [rounding.strategies(o) for o in range(len(design.solutions))]
-    joint = budget.neighbours.change == "replace"
+    joint = together and budget.neighbours.change == "replace"
     parts = _joint_parts(plan, strategies) if joint else _separate_parts(design, budget, strategies)
     noisy_queries = tuple(
         tuple(noisy_query_for(s, budget, part) if part else NoisyQuery(s, Fraction(0)) for s, part in pairs)

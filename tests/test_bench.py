@@ -39,6 +39,7 @@ TINY = {
     "release_wide": "--dims 5 --size 4 --rows 500",
     "large_sums": "--pairs 8 70 --triple 4 --baseline uniform",
     "rounding": "--only n=10",
+    "replaced": "--only [4]^6",
 }
 
 OTHERS = {  # no choice of a --baseline

@@ -115,7 +115,7 @@ def joint_cost(structure: Structure, measured: Measured, neighbours: Neighbours)
 
     `measured` has 1 / variance with every strategy; 0 says that nobody moves its answers.
 
-    Guarantees: never_below_all_pairs; equals_all_pairs_where_it_says_so; at_most_the_sum_over_residuals.
+    Guarantees: never_below_all_pairs (and at most the sum over residuals); equals_all_pairs_where_it_says_so.
     """
     found = joint_problem(structure, [[s for s, _ in queries] for queries in measured])
     if not found.exact and (distances := dense_distances(structure, measured)) is not None:

@@ -1,8 +1,8 @@
 """Replaced rows: noise for the worst pair of rows in all residuals together, beside noise for each residual's own pair.
 
-`apart` is the RMSE of what is measured where every residual pays for the pair of rows that is worst in it, and `together`
-where all pay for the pair that is worst in all of them; mu is 1, and the number of rows is public. `floor` is proven for
-every factorization mechanism. Seconds are for a plan and its integers, without and with the joint cost.
+`apart` is the RMSE of what is measured where every residual pays for the pair of rows that is worst in it, and
+`together` where all pay for the pair that is worst in all of them; mu is 1, and the number of rows is public. `floor`
+is proven for every factorization mechanism. Seconds are for a plan and its integers, without and with the joint cost.
 """
 
 from __future__ import annotations

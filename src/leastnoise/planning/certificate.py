@@ -13,6 +13,7 @@ from leastnoise.planning.design import Design, Question, class_load
 from leastnoise.planning.fourier_bound import best_bound
 from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
+from leastnoise.planning.trace_floor import KIND, dual_weights, exact_trace_floor
 from leastnoise.strategies.bounds import (
     RootTrace,
     fourier_trace,
@@ -29,6 +30,7 @@ from leastnoise.workload import TensorFamily
 SMALL_DOMAIN = 400  # cells up to which the optimum over all factorization mechanisms is computed
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
 TIGHT = 1 - 1e-9  # share of a design's error at which a bound proves it optimal, rounding aside
+QUICK_WORK = 4e9  # multiplications for an exact trace norm beside the plan: about a second
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 
 
@@ -46,11 +48,21 @@ def best_floor(design: Design) -> Floor:
     Closed forms come first: once one of them proves the design optimal, nothing larger is computed.
     """
     best = _fourier_floor(design.question)
-    for floors in (_tree_floors(design.question), _polar_floors(design), _exact_floors(design.question)):
+    for floors in (_tree_floors(design.question), _numeric_floors(design), _exact_floors(design.question)):
         if best.value >= TIGHT * design.root_total**2:
             break
         best = max((best, *floors), key=lambda f: f.value)
     return best
+
+
+def _numeric_floors(design: Design) -> Iterator[Floor]:
+    """The exact trace norm where it is quickly had, bounds on it elsewhere."""
+    if max(c.size for c in design.structure.classes) <= POLAR_VALUES:
+        exact = exact_trace_floor(design, QUICK_WORK)
+        if exact is not None:
+            yield Floor(exact, KIND)
+            return
+    yield from _polar_floors(design)
 
 
 def _exact_floors(question: Question) -> Iterator[Floor]:
@@ -182,7 +194,7 @@ def _polar_floors(design: Design) -> Iterator[Floor]:
     yield _polar(question, uniform, [1.0] * len(structure.slots))
     if max((c.size for c in structure.classes), default=1) > POLAR_VALUES or not structure.slots:
         return
-    dual = [_dual_weights(design, c) for c in range(len(structure.classes))]
+    dual = [dual_weights(design, c) for c in range(len(structure.classes))]
     start = [u if d is None else (u + d) / 2 for u, d in zip(uniform, dual, strict=True)]
     weights, alphas = _BoundSearch(question).run(start)
     yield _polar(question, _shared(weights), alphas)
@@ -249,13 +261,6 @@ class _BoundSearch:
         for column in pairs.inside_slots.T:
             np.add.at(rest, column, share)
         return constant, rest
-
-
-def _dual_weights(design: Design, cls: int) -> Array | None:
-    if (cls,) not in design.structure.orbits:
-        return None
-    solution = design.solutions[design.structure.orbits.index((cls,))]
-    return None if solution is None else solution.dual
 
 
 def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:

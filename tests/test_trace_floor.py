@@ -16,7 +16,8 @@ from leastnoise.planning.objective import Objective, query_weights
 from leastnoise.planning.pair_blocks import Arrowhead, complement
 from leastnoise.planning.pair_trace import PairTrace
 from leastnoise.planning.structure import build_structure
-from leastnoise.planning.trace_floor import KIND, exact_trace_floor
+from leastnoise.planning.trace_floor import KIND, exact_trace_floor, trace_model
+from leastnoise.planning.triple_trace import TripleTrace
 from leastnoise.strategies.quadrature import determinants, step_error
 from leastnoise.workload import Workload
 from tests.catalogue import FAMILIES, generator, ordered
@@ -170,7 +171,80 @@ def test_slopes_are_differences_of_traces(work, seed):
         assert float(slopes @ step) == pytest.approx(expected, rel=1e-4, abs=1e-5 * result.trace)
 
 
+@st.composite
+def like_attributes(draw: st.DrawFn, cells: int = 1_100) -> Workload:
+    """Three-way products on like attributes, beside other tables on one or two of them."""
+    n, d = draw(st.integers(1, 4)), draw(st.integers(3, 6))
+    assume(n**d <= cells)
+    work = Workload(ordered(*[n] * d)).add(draw(st.sampled_from(KINDS[:-1])), ways=3, weight=draw(st.floats(0.05, 20)))
+    for _ in range(draw(st.integers(0, 2))):
+        ways = draw(st.integers(0, 2))
+        kinds = [*KINDS[:-1], "affine", "abs_diff"] if ways == 2 else KINDS[:-1]
+        work = work.add(draw(st.sampled_from(kinds)), ways=ways, weight=draw(st.floats(0.05, 20)))
+    return work
+
+
+@pytest.mark.long
+@given(work=like_attributes(), seed=st.integers(0, 999))
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_trace_of_triples_is_that_of_the_whole_matrix(work, seed):
+    question = question_of(work)
+    assert trace_model(question) is TripleTrace
+    per_class, per_attribute = weights_of(question, seed)
+    model = TripleTrace(question, [np.sqrt(s) for s in per_class])
+    exact = Whole(work).trace(per_attribute)
+    assert model.nodes(0.8).trace == pytest.approx(exact, rel=1e-9)
+    assert exact * (1 - 1e-5) <= model.trace(1.5) <= exact * (1 + 1e-9)
+
+
+def test_slopes_of_triples_are_differences_of_traces():
+    question = question_of(Workload(ordered(3, 3, 3)).prefix(ways=3).ranges(ways=2))
+    root = np.sqrt(generator(5).dirichlet(np.ones(3)))
+    result, h = TripleTrace(question, [root]).slopes(1.0), 1e-3
+    whole, step = Whole(question.structure.workload), generator(6).normal(size=3) * root**2
+    up, down = (whole.trace([root**2 + sign * h * step, root**2, root**2]) for sign in (1, -1))
+    assert float(result.per_class[0] @ step) == pytest.approx((up - down) / h, rel=1e-3, abs=1e-3 * result.trace)
+
+
+def test_questions_without_an_exact_trace_are_known():
+    two = Workload(ln.Domain.of({"a": range(3), "b": range(3), "c": range(3), "d": range(4)}))
+    assert trace_model(question_of(two.prefix(ways=3))) is None  # two classes
+    like = Workload(ordered(3, 3, 3))
+    assert trace_model(question_of(like.prefix(ways=3).ranges(ways=3))) is None  # two families
+    assert trace_model(question_of(like.prefix(ways=[0, 1, 2]))) is PairTrace
+
+
 # Floors
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["prefix", "range", "mixed"])
+def test_three_way_tables_of_forty_attributes_are_near_the_floor(kind):
+    work = Workload(ln.Domain.of({f"x{i}": range(10) for i in range(40)}))
+    work = work.ranges(ways=1).affine(ways=2).prefix(ways=3) if kind == "mixed" else work.add(kind, ways=3)
+    plan = ln.plan(work, BUDGET)
+    assert plan.floor.kind == KIND
+    assert plan.value <= 1.003 * plan.floor_value
+
+
+@pytest.mark.parametrize("objective", ["sum", "max"])
+def test_certified_plans_differ_in_the_floor_alone(objective, tmp_path):
+    domain = ln.Domain.of(a=range(8), b=range(8), c=range(9))
+    plan = ln.plan(Workload(domain).prefix(ways=[1, 2]), BUDGET, objective=objective)
+    better = plan.certify()
+    assert plan.floor_value <= better.floor_value <= plan.value
+    assert better.fingerprint == plan.fingerprint
+    better.save(tmp_path / "plan")
+    assert ln.Plan.load(tmp_path / "plan").floor == better.floor
+    assert better.to_json()["floor"]["value"] == better.floor_value
+
+
+def test_nothing_is_certified_where_no_floor_is_known():
+    work = Workload(ordered(3, 4)).prefix(ways=2)
+    replaced = ln.plan(work, ln.Budget(mu=1, neighbours="replace"))
+    embedded = ln.plan(work, BUDGET, solver="embedding")
+    assert replaced.certify() is replaced
+    assert embedded.certify() is embedded
 
 
 def test_attributes_in_no_table_and_zero_weights_do_not_matter():
@@ -210,8 +284,8 @@ def test_floor_is_left_out_where_it_is_too_much_work():
 
 
 @pytest.mark.long
-@given(work=workloads(cells=20))
-@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(work=st.one_of(workloads(cells=20), workloads(cells=20), like_attributes(cells=27)))
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 def test_floor_is_never_above_the_optimum(work):
     plan = ln.plan(work, BUDGET, baseline="uniform")
     best = least_sum(certificate.full_gram(plan.design.question))

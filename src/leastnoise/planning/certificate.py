@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Dense, kron_all
-from leastnoise.planning.design import Design, Question, class_load
+from leastnoise.planning.design import Design, Question, class_load, no_progress
 from leastnoise.planning.fourier_bound import best_bound
 from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
@@ -30,6 +30,7 @@ from leastnoise.workload import TensorFamily
 SMALL_DOMAIN = 400  # cells up to which the optimum over all factorization mechanisms is computed
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
 TIGHT = 1 - 1e-9  # share of a design's error at which a bound proves it optimal, rounding aside
+CERTIFY_WORK = 1e12  # multiplications on request: some minutes
 QUICK_WORK = 4e9  # multiplications for an exact trace norm beside the plan: about a second
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 
@@ -53,6 +54,14 @@ def best_floor(design: Design) -> Floor:
             break
         best = max((best, *floors), key=lambda f: f.value)
     return best
+
+
+def certified_floor(design: Design, progress: Progress = no_progress) -> Floor | None:
+    """The exact trace norm with the best product weights, however long it takes (within minutes)."""
+    if max(c.size for c in design.structure.classes) > POLAR_VALUES:
+        return None
+    exact = exact_trace_floor(design, CERTIFY_WORK, progress)
+    return None if exact is None else Floor(exact, KIND)
 
 
 def _numeric_floors(design: Design) -> Iterator[Floor]:

@@ -8,53 +8,27 @@ the classes, and per class one of n_c - 1 that occurs (members - 1) times. tr M^
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement, pairwise
-from math import log, sqrt
+from itertools import combinations_with_replacement
+from math import sqrt
 
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.planning.block_trace import NODES, Block, BlockTrace, Slopes, inverted
 from leastnoise.planning.design import Question
-from leastnoise.planning.pair_blocks import Arrowhead, Corner, FactorPair, Pair, PairInverse, ProductPair, complement
-from leastnoise.strategies.quadrature import Nodes, determinants
+from leastnoise.planning.pair_blocks import Corner, FactorPair, Pair, PairInverse, ProductPair, complement
 
 
-@dataclass(frozen=True)
-class Slopes:
-    """The trace, and per class the gradient of twice the trace in the weights s of one of its attributes."""
-
-    trace: float
-    per_class: list[Array]
-
-
-NODES = 40  # of the rule, about
-ROUND = 2.0**-46  # relative error of sums of positive numbers, generously
-
-
-class PairTrace:
+class PairTrace(BlockTrace):
     """Trace of (S^1/2 G S^1/2)^1/2 for a question whose tables have at most two attributes."""
 
-    WAYS = 2
-
     def __init__(self, question: Question, roots: list[Array]):
-        self.question, self.structure, self.roots = question, question.structure, roots
-        self.members = [len(c.members) for c in self.structure.classes]
-        self.tables = [t for t in range(len(self.structure.tables)) if question.table_weights[t] > 0]
-        self.arrowheads: dict[int, Arrowhead] = {}
+        super().__init__(question, roots)
         self.bases = [self._basis(c) for c in range(len(roots))]
         self.pairs = self._pairs()
 
     # Building
-
-    def arrowhead(self, slot: int) -> Arrowhead:
-        """The family of a slot under the weights of its class."""
-        if slot not in self.arrowheads:
-            cls = self.structure.slots[slot].cls
-            gram = self.question.requested.families[slot].gram(self.structure.classes[cls].size)
-            self.arrowheads[slot] = Arrowhead.of(gram, self.roots[cls])
-        return self.arrowheads[slot]
 
     def _basis(self, cls: int) -> Array:
         """That of the first product table with the class, pairs before others: it then needs no turning."""
@@ -81,34 +55,12 @@ class PairTrace:
                 None if a.axes is self.bases[c] else self.bases[c].T @ a.axes for a, c in ((i, axes[0]), (j, axes[1]))
             ]
             return ProductPair(weight, i, j, *turns)
-        factor = np.concatenate([sqrt(self.question.table_weights[t]) * self._factor(t) for t in tables])
+        factor = np.concatenate([sqrt(self.question.table_weights[t]) * self.factor(t, self.bases) for t in tables])
         rows, cells = len(factor), factor[0].size
         if rows > cells:
             upper = np.asarray(np.linalg.qr(factor.reshape(rows, cells), mode="r"))
             factor = upper.reshape(cells, *factor.shape[1:])
         return FactorPair(factor)
-
-    def _factor(self, index: int) -> Array:
-        """Rows of a table in the bases of its classes."""
-        table, requested = self.structure.tables[index], self.question.requested
-        shape = self.structure.shape(table.axes)
-        if table.slots is not None:
-            i, j = (_root(requested.families[s].gram(n)) for s, n in zip(table.slots, shape, strict=True))
-            rows = np.einsum("ap,bq->abpq", i, j).reshape(-1, *shape)
-        else:
-            family = requested.tensors[index]
-            assert family is not None
-            rows = family.root(shape)
-        first, second = (np.column_stack([self.roots[c], self.bases[c]]) * self.roots[c][:, None] for c in table.axes)
-        return np.einsum("kxy,xp,yq->kpq", rows, first, second, optimize=True)
-
-    def _single(self, index: int) -> Arrowhead:
-        table = self.structure.tables[index]
-        if table.slots is not None:
-            return self.arrowhead(table.slots[0])
-        family, cls = self.question.requested.tensors[index], table.axes[0]
-        assert family is not None
-        return Arrowhead.of(family.gram(self.structure.shape(table.axes)), self.roots[cls])
 
     @cached_property
     def _fixed(self) -> tuple[float, list[Array], list[Array]]:
@@ -119,7 +71,7 @@ class PairTrace:
             if len(axes) == 0:
                 zero += weight
             elif len(axes) == 1:
-                c, head = axes[0], self._single(t)
+                c, head = axes[0], self.single(t)
                 beside, below = head.on(self.bases[c])
                 zero += weight * self.members[c] * head.corner
                 to[c] += weight * beside
@@ -175,13 +127,12 @@ class PairTrace:
                 equal[at[other] : at[other + 1], at[c] : at[c + 1]] = block.T
         return equal, apart
 
-    def _low_blocks(self, t: float) -> tuple[list[tuple[int, Array]], float]:
+    def blocks(self, t: float) -> tuple[list[Block], float]:
+        """One block where like attributes are equal, and per class one for their differences."""
         equal, apart, top = self._low(t)
-        return [(1, equal), *((d - 1, m) for d, m in zip(self.members, apart, strict=True) if d > 1)], top
-
-    def determinant(self, t: float) -> float:
-        """log det(I + M / t)."""
-        return _summed(*self._low_blocks(t), t)
+        sizes = (1, *(len(m) for m in apart))
+        own = [Block(d - 1, m, (len(m),)) for d, m in zip(self.members, apart, strict=True) if d > 1]
+        return [Block(1, equal, sizes), *own], top
 
     @cached_property
     def scale(self) -> float:
@@ -191,36 +142,14 @@ class PairTrace:
             zero += self._count(*axes) * pair.eliminated(1e300).zero
         return max(zero, 1e-300)
 
-    def nodes(self, step: float) -> Nodes:
-        """Determinants at all nodes that matter."""
-        return determinants(self.determinant, self.scale, step)
-
-    def trace(self, step: float) -> float:
-        """A lower bound on the trace, with room for rounding."""
-        lost: dict[float, float] = {}
-
-        def noted(t: float) -> float:
-            blocks, top = self._low_blocks(t)
-            sizes = [1, *(len(v) - 1 for v in self.roots)]
-            lost[t] = ROUND * abs(top)
-            for k, (d, m) in enumerate(blocks):
-                lost[t] += d * _blurred(m, [len(m)] if k else sizes)
-            return _summed(blocks, top, t)
-
-        nodes = determinants(noted, self.scale, step)
-        room = float(np.abs(nodes.weights) @ [lost[t] for t in sorted(lost)])
-        return max(nodes.trace - room, 0.0) * (1 - self.blur) ** self.WAYS
-
-    @property
-    def blur(self) -> float:
-        """Relative error of the tables in the order of positive semidefinite matrices."""
-        return max((a.blur for a in self.arrowheads.values()), default=0.0) + ROUND
-
     @property
     def work(self) -> float:
-        """Multiplications for one trace, about; its slopes take four times as many."""
         low = 1 + sum(len(v) - 1 for v in self.roots)
         return NODES * (low**3 + sum(pair.work for pair in self.pairs.values()))
+
+    @property
+    def slopes_work(self) -> float:
+        return 4 * self.work
 
     # Slopes
 
@@ -274,7 +203,7 @@ class PairTrace:
     def _inverse(self, t: float) -> tuple[float, list[Array], list[Array], dict[tuple[int, int], Array]]:
         """(M + t)^-1 on 0 and single attributes: of one attribute, and of two different ones."""
         equal, apart, _ = self._low(t)
-        whole, own = _inverted(equal), [_inverted(m) for m in apart]
+        whole, own = inverted(equal), [inverted(m) for m in apart]
         at = np.concatenate([[1], 1 + np.cumsum([len(m) for m in apart])])
         cuts = [slice(at[c], at[c + 1]) for c in range(len(apart))]
         to = [whole[0, cut] / sqrt(d) for cut, d in zip(cuts, self.members, strict=True)]
@@ -285,33 +214,3 @@ class PairTrace:
             hop = whole[cuts[c], cuts[other]] - (own[c] if c == other else 0.0)
             hops[c, other] = hop / sqrt(self.members[c] * self.members[other])
         return float(whole[0, 0]), to, on, hops
-
-
-def _root(gram: Array) -> Array:
-    """Rows R with R^T R = gram."""
-    w, u = np.linalg.eigh(gram)
-    return np.sqrt(np.maximum(w, 0.0))[:, None] * u.T
-
-
-def _summed(blocks: list[tuple[int, Array]], top: float, t: float) -> float:
-    return top + sum(d * (_log_det(m) - len(m) * log(t)) for d, m in blocks)
-
-
-def _blurred(m: Array, sizes: list[int]) -> float:
-    """How far log det m may be off, to first order, if entries are off by a share of the largest of their attributes.
-
-    `sizes` has the rows of each attribute. Cholesky's decomposition has no larger errors (Demmel 1989).
-    """
-    cuts = np.cumsum([0, *sizes])
-    largest = [np.full(b - a, np.diagonal(m)[a:b].max()) for a, b in pairwise(cuts) if b > a]
-    scale = np.sqrt(np.concatenate([*largest, np.zeros(0)]))
-    inverse = np.abs(_inverted(m)) * np.multiply.outer(scale, scale)
-    return (ROUND + 4 * len(m) * 2.0**-52) * float(inverse.sum())
-
-
-def _inverted(m: Array) -> Array:
-    return np.asarray(np.linalg.inv(m), dtype=np.float64)
-
-
-def _log_det(m: Array) -> float:
-    return 2 * float(np.log(np.diagonal(np.linalg.cholesky(m))).sum()) if len(m) else 0.0

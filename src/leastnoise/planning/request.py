@@ -13,7 +13,7 @@ from leastnoise._types import Progress
 from leastnoise.algebra.gram import Kron, LowRank
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.baseline import search_baselines
-from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, norm_floor
+from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, certified_floor, norm_floor
 from leastnoise.planning.design import Design, Question, solve_design, start_baselines
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
@@ -39,6 +39,20 @@ def clear_cache() -> None:
     """Forget all solved problems (benchmarks use it to time from cold)."""
     _solutions.clear()
     _outcomes.clear()
+
+
+def with_multipliers(floor: Floor) -> Floor:
+    """A floor of a weighted sum, said to be one of a norm of the variances."""
+    return replace(floor, kind=f"dual multipliers with the {floor.kind}")
+
+
+def certified(outcome: Outcome, objective: Objective, known: Floor, progress: Progress) -> Floor:
+    """The better of a known floor and the one that takes its time."""
+    floor = certified_floor(outcome.dual or outcome.design, progress)
+    if floor is None or floor.value <= known.value:
+        return known
+    named = floor if objective.r == 1 else with_multipliers(floor)
+    return replace(named, value=min(floor.value, outcome.value))
 
 
 @dataclass(frozen=True)
@@ -99,8 +113,7 @@ class Request:
         floor = best_floor(outcome.dual or outcome.design)
         if self.objective.r == 1:
             return floor
-        dual = replace(floor, kind=f"dual multipliers with the {floor.kind}")
-        return max(dual, norm_floor(question, self.objective), key=lambda f: f.value)
+        return max(with_multipliers(floor), norm_floor(question, self.objective), key=lambda f: f.value)
 
     def _with_class_floor(self, outcome: Outcome) -> Outcome:
         """Solvers that prove nothing borrow the dual bound of the optimal one where that is within reach."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from leastnoise._types import Array, Progress
+from leastnoise.planning.block_trace import BlockTrace
 from leastnoise.planning.design import Design, Question, no_progress
 from leastnoise.planning.pair_trace import PairTrace
+from leastnoise.planning.triple_trace import TripleTrace
 from leastnoise.strategies.descent import Stop, descend
 
 SEARCH_STEP, FINAL_STEP = 2.5, 1.5  # of the rule for the trace: coarse while weights are searched
@@ -22,24 +24,29 @@ LEAST_WEIGHT = 1e-9  # share of the uniform distribution in all weights
 KIND = "exact trace norm under product weights (docs/theory.md)"
 
 
-def ways(question: Question) -> int:
-    """Attributes of the largest table."""
-    return max(len(t.axes) for t in question.structure.tables)
+def trace_model(question: Question) -> type[BlockTrace] | None:
+    """What computes the trace norm of a question exactly, if anything does."""
+    ways = max(len(t.axes) for t in question.structure.tables)
+    if ways <= 2:
+        return PairTrace
+    return TripleTrace if TripleTrace.covers(question) else None
 
 
 def exact_trace_floor(design: Design, work: float, progress: Progress = no_progress) -> float | None:
     """The floor, after as much ascent as `work` (multiplications) allows; None where even one evaluation is more."""
     question = design.question
-    if ways(question) > PairTrace.WAYS:
+    model = trace_model(question)
+    if model is None:
         return None
     roots = [_root(s) for s in start_weights(design)]
-    each = PairTrace(question, roots).work
-    if each > work:
+    first = model(question, roots)
+    if first.work > work:
         return None
-    steps = min(int(work / each) // 4, STEPS)
+    steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
+    trace = first.trace(FINAL_STEP)
     if steps > 0:
-        roots = _Ascent(question, steps, progress).run(roots)
-    return PairTrace(question, roots).trace(FINAL_STEP) ** 2
+        trace = max(trace, model(question, _Ascent(model, question, steps, progress).run(roots)).trace(FINAL_STEP))
+    return trace**2
 
 
 def start_weights(design: Design) -> list[Array]:
@@ -65,8 +72,8 @@ def _root(s: Array) -> Array:
 class _Ascent:
     """s = theta^2 / |theta|^2 per class, by L-BFGS on the logarithm of the trace (equation 8 of docs/theory.md)."""
 
-    def __init__(self, question: Question, steps: int, progress: Progress):
-        self.question, self.steps, self.progress = question, steps, progress
+    def __init__(self, model: type[BlockTrace], question: Question, steps: int, progress: Progress):
+        self.model, self.question, self.steps, self.progress = model, question, steps, progress
         self.members = [len(c.members) for c in question.structure.classes]
         self.best: list[Array] = []
         self.value, self.done = 0.0, 0
@@ -81,7 +88,7 @@ class _Ascent:
         thetas = np.split(x, self.cuts)
         norms = [float(np.linalg.norm(theta)) for theta in thetas]
         roots = [_root((theta / norm) ** 2) for theta, norm in zip(thetas, norms, strict=True)]
-        result = PairTrace(self.question, roots).slopes(SEARCH_STEP)
+        result = self.model(self.question, roots).slopes(SEARCH_STEP)
         self._note(result.trace, roots)
         slopes = [
             d * theta * (v - result.trace) / (norm**2 * result.trace)

@@ -33,6 +33,7 @@ def plan(
     mu: Annotated[float | None, typer.Option(help="Gaussian privacy mu, instead of the spec's budget.")] = None,
     rho: Annotated[float | None, typer.Option(help="Zero-concentrated privacy, instead of the spec's budget.")] = None,
     groups: Annotated[bool, typer.Option("--groups", help="Show every group of queries, however many.")] = False,
+    certify: Annotated[bool, typer.Option("--certify", help="Prove the best floor, if it takes minutes.")] = False,
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
     progress: Shown = None,
     files_from: FilesFrom = None,
@@ -49,13 +50,16 @@ def plan(
     goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         method, reason = method_of(stated, progress=bar)
-        for name, given in {"solver": solver, "baseline": baseline, "objective": objective, "out": out}.items():
+        asked = {"solver": solver, "baseline": baseline, "objective": objective, "certify": certify or None, "out": out}
+        for name, given in asked.items():
             if given is not None and method != "plan":
                 raise LeastnoiseError(f"--{name} is for plans, but this spec has method {method!r}, as {reason}")
         if out is not None and side_share(stated):
             raise LeastnoiseError("--out saves a plan alone; leave 'quality' and 'people' out of the spec, or --out")
         bar(0, 0, "planning")
         mechanism = plan_spec(stated, solver=solver, baseline=baseline, objective=goal, progress=bar)
+        if isinstance(mechanism, Plan) and certify:
+            mechanism = mechanism.certify(bar)
         fields = mechanism.to_json() | {"method": method} | ({} if stated.method == "plan" else {"reason": reason})
         if isinstance(mechanism, Plan) and out is not None:
             mechanism.save(out)

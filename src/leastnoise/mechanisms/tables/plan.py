@@ -33,7 +33,7 @@ from leastnoise.planning.integer_plan import IntegerPlan, make_integer_plan
 from leastnoise.planning.integer_plan_store import fingerprint as recipe_fingerprint
 from leastnoise.planning.integer_plan_store import integer_plan_data
 from leastnoise.planning.objective import Objective, Outcome, query_weights
-from leastnoise.planning.request import Request
+from leastnoise.planning.request import Request, certified
 from leastnoise.planning.variance import Variances, expected_largest
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import Cost
@@ -171,6 +171,17 @@ class Plan(Mechanism[TableRelease]):
     def floor_value(self) -> float:
         """Best known floor of `value` over all factorization mechanisms."""
         return self._scaled(self.floor.value)
+
+    def certify(self, progress: Progress | None = None) -> Plan:
+        """The same plan with the best floor that minutes of computation find; the one it has if there is no better.
+
+        Guarantees: certified_plans_differ_in_the_floor_alone.
+        """
+        if self.floor.value == 0 or self.embedded is not None:  # none is known for this guarantee or solver
+            return self
+        with one_blas_thread():
+            floor = certified(self.outcome, self.objective, self.floor, shown(progress) or no_progress)
+        return replace(self, floor=floor)
 
     @property
     def worst_case_floor(self) -> float:

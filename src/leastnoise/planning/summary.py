@@ -53,9 +53,10 @@ def summary(plan: Plan, most: int | None = None) -> str:
     ]
     lines += [f"{'':>14}  {'':>10}  {'':>10}  and {left:,} more groups, which details() lists"] if left else []
     lines.append(f"{plan.queries:>14,}  {number(plan.rmse):>10}  {number(plan.max_std_error):>10}  all")
+    away = f", {percent_above(plan.value / plan.floor_value)} away" if plan.floor_value > 0 else ""
     lines.append(
         f"{plan.unit}: {number(plan.value)}; "
-        f"floor for any factorization: {number(plan.floor_value)} ({plan.floor.kind})"
+        f"floor for any factorization: {number(plan.floor_value)}{away} ({plan.floor.kind})"
     )
     if plan.gap < inf:
         lines.append(f"within {percent_above(1 + plan.gap)} of the best strategies in these residual spaces (proven)")

@@ -87,13 +87,16 @@ class _Ascent:
     def objective(self, x: Array) -> tuple[float, Array]:
         thetas = np.split(x, self.cuts)
         norms = [float(np.linalg.norm(theta)) for theta in thetas]
-        roots = [_root((theta / norm) ** 2) for theta, norm in zip(thetas, norms, strict=True)]
+        if min(norms) == 0:  # a step across the origin: where it leads is as good as anywhere
+            raise Stop
+        units = [theta / norm for theta, norm in zip(thetas, norms, strict=True)]
+        roots = [_root(unit**2) for unit in units]
         result = self.model(self.question, roots).slopes(SEARCH_STEP)
         self._note(result.trace, roots)
-        slopes = [
-            d * theta * (v - result.trace) / (norm**2 * result.trace)
-            for d, theta, norm, v in zip(self.members, thetas, norms, result.per_class, strict=True)
-        ]
+        slopes = []
+        for d, unit, norm, v in zip(self.members, units, norms, result.per_class, strict=True):
+            slope = d * unit * v / (norm * result.trace)
+            slopes.append(slope - (slope @ unit) * unit)  # the trace does not depend on the norm
         return -float(np.log(result.trace)), -np.concatenate(slopes)
 
     def _note(self, value: float, roots: list[Array]) -> None:

@@ -293,3 +293,10 @@ def test_floor_is_never_above_the_optimum(work):
     assert floor is not None
     assert floor <= best * (1 + SDP)
     assert floor >= exp(-4) * best
+
+
+def test_queries_that_cancel_along_the_weights_have_a_floor():
+    """Contrasts have nothing on 0; the scale of the rule must come from elsewhere."""
+    work = Workload(ordered(2, 2)).matrix(np.array([[1.0, -1.0, -1.0, 1.0]]), "a", "b")
+    floor = exact_trace_floor(ln.plan(work, BUDGET).design, 1e10)
+    assert floor == pytest.approx(1, rel=1e-4)

@@ -122,6 +122,11 @@ class Pair(ABC):
     def work(self) -> float:
         """Multiplications for one t, about."""
 
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """The largest eigenvalue of P."""
+
     @abstractmethod
     def determinant(self, t: float) -> float:
         """log det(I + P / t), P the matrix on ij."""
@@ -148,6 +153,10 @@ class ProductPair(Pair):
     @property
     def work(self) -> float:
         return CALL + 2 * float(self.top.size) * max(self.top.shape)
+
+    @property
+    def largest(self) -> float:
+        return float(self.top.max(initial=0.0))
 
     @cached_property
     def top(self) -> Array:
@@ -221,6 +230,10 @@ class FactorPair(Pair):
     @property
     def work(self) -> float:
         return CALL + float(len(self.d)) * (1 + self.m + self.n) ** 2
+
+    @property
+    def largest(self) -> float:
+        return float(self.squares.max(initial=0.0))
 
     def determinant(self, t: float) -> float:
         return float(np.log1p(self.squares / t).sum())

@@ -19,6 +19,8 @@ from leastnoise.planning.block_trace import NODES, Block, BlockTrace, Slopes, in
 from leastnoise.planning.design import Question
 from leastnoise.planning.pair_blocks import Corner, FactorPair, Pair, PairInverse, ProductPair, complement
 
+FAR = 1e300  # a t at which nothing is eliminated
+
 
 class PairTrace(BlockTrace):
     """Trace of (S^1/2 G S^1/2)^1/2 for a question whose tables have at most two attributes."""
@@ -136,11 +138,14 @@ class PairTrace(BlockTrace):
 
     @cached_property
     def scale(self) -> float:
-        """M along v everywhere: about its largest eigenvalue."""
-        zero = self._fixed[0]
-        for axes, pair in self.pairs.items():
-            zero += self._count(*axes) * pair.eliminated(1e300).zero
-        return max(zero, 1e-300)
+        """The largest diagonal entry of M, or 1 where it is zero."""
+        zero, _, on = self._fixed
+        found = [0.0, zero, *(float(m.max(initial=0.0)) for m in on)]
+        for (c, other), pair in self.pairs.items():
+            part = pair.eliminated(FAR)
+            found[1] += self._count(c, other) * part.zero
+            found += [float(part.ii.max(initial=0.0)), float(part.jj.max(initial=0.0)), pair.largest]
+        return max(found) or 1.0
 
     @property
     def work(self) -> float:

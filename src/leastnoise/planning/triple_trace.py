@@ -150,8 +150,9 @@ class TripleTrace(BlockTrace):
 
     @cached_property
     def scale(self) -> float:
-        """M along v everywhere."""
-        return max(self.parts(1e300).zero, 1e-300)
+        """The largest entry of M that is on no triple, or on one; 1 where all are zero."""
+        x = self.parts(1e300)
+        return max(x.zero, *(float(a.max(initial=0.0)) for a in (x.own, x.pair, self.top))) or 1.0
 
     @property
     def work(self) -> float:

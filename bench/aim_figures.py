@@ -21,10 +21,12 @@ loans43, are not held to that.
 Of pgm the paper says that its error may be lower than that of rp at small budgets, is significantly higher at large
 ones on data with larger domains, up to 14 times, and that results are robust to the size of the model. So on all data
 and columns: the ratio of pgm to rp rises from the smallest budget of a run to the largest; at epsilon 1 and below it is
-under 1 on adult15 and loans43; at one budget errors with different sizes are within a factor of 1.5. With all columns
-of adult15 it is above 1 at epsilon 1,000 (asked for after one trial that had 3.1; at 100 it had 0.83). The twin is
-faster than pgm; both have NumPy's noise. Seconds are those of the processor, as other work on the machine disturbs them
-less.
+under 1 on adult15 and loans43; at one budget errors with different sizes are within a factor of 1.5. Which budgets are
+large follows from what noise cannot explain: the error of a model at epsilon 100,000, where noise is nothing beside it,
+is what the model leaves out, and more noise does not bring it down; and "as epsilon goes to infinity" the others
+improve on it (section 6, of Loans). So wherever the error of rp, which is known before a run, is below that level by
+the factor that sizes are allowed, pgm is above rp. The twin is faster than pgm; both have NumPy's noise. Seconds are
+those of the processor, as other work on the machine disturbs them less.
 """
 
 from __future__ import annotations
@@ -53,12 +55,12 @@ from leastnoise.release.rounds import Select
 
 WORST = 1.37  # of grem to rp (section 6)
 ROBUST = 1.5  # of errors of pgm with different sizes
-RISEN = {"adult15": 1000.0}  # budgets from which pgm is above rp
+NOISELESS = 1e5  # a budget at which noise is nothing beside what a graphical model leaves out
 METHODS = ("rp", "grem", "twin", "twin-mu", "pgm", "ours")
 ATTRIBUTES = {"adult15": 15, "loans43": 10, "acs66": 16}
 EPSILONS = {
-    "adult15": (0.1, 1.0, 10.0, 31.6, 100.0, 1000.0),
-    "loans43": (1.0, 10.0, 100.0, 1000.0),
+    "adult15": (0.1, 1.0, 10.0, 31.6, 100.0, 1000.0, NOISELESS),
+    "loans43": (1.0, 10.0, 100.0, 1000.0, NOISELESS),
     "acs66": (10.0, 1.0),
 }
 METRICS = ("l1", "l2", "max_l1")
@@ -194,11 +196,6 @@ def check(report: Report, dataset: str, figures: Figures) -> None:
     if "grem" in figures[least] and dataset in PREPARED and least <= 1:
         ratio = figures[least]["grem"]["l1_ratio"]
         report.require(ratio < 1, f"{dataset}, epsilon {least:g}: error of grem / rp is {ratio:.4f}, not below 1")
-    for epsilon, fields in figures.items():
-        for method in (m for m in graphical(fields) if epsilon >= RISEN.get(dataset, inf)):
-            ratio = fields[method]["l1_ratio"]
-            what = f"{dataset}, epsilon {epsilon:g}: error of {method} / rp"
-            report.require(ratio > 1, f"{what} is {ratio:.4f}, not above 1")
 
 
 def graphical(fields: Mapping[str, Row]) -> list[str]:
@@ -221,6 +218,18 @@ def check_graphical(report: Report, dataset: str, figures: Figures) -> None:
         small, large = (figures[e][method]["l1_ratio"] for e in (least, most))
         what = f"{dataset}: error of {method} / rp is {small:.4f} at epsilon {least:g} and {large:.4f} at {most:g}"
         report.require(large > small, f"{what}, where it should rise")
+    check_levels(report, dataset, figures)
+
+
+def check_levels(report: Report, dataset: str, figures: Figures) -> None:
+    """A graphical model is above rp wherever rp is below what the model leaves out without noise."""
+    for method in graphical(figures.get(NOISELESS, {})):
+        level = figures[NOISELESS][method]["l1"] / ROBUST
+        for epsilon, fields in figures.items():
+            if method in fields and fields["rp"]["l1"] < level:
+                ratio = fields[method]["l1_ratio"]
+                what = f"{dataset}, epsilon {epsilon:g}: error of {method} / rp"
+                report.require(ratio > 1, f"{what} is {ratio:.4f}, not above 1, where rp is below {level:.4f}")
 
 
 def compare_seconds(report: Report, where: str, method: str, fields: Mapping[str, Row]) -> None:

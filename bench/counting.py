@@ -22,11 +22,12 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from bench.common import machine, peak_memory_mb
+from bench.common import machine, peak_memory_mb, reached
 from leastnoise.domain.attributes import Domain
 from leastnoise.sources import Codes, source_of
 
 CHUNK = 1_000_000  # rows generated at a time
+ROWS = 1_000_000  # for which the targets are
 TARGETS = {"memory_seconds": 30.0, "memory_mb": 1_500.0}
 LEAST_RATIO = 10.0
 
@@ -104,17 +105,20 @@ def show(figure: dict[str, Any]) -> None:
         print(f"{key:>26}  {value:,.4g}" if isinstance(value, float) else f"{key:>26}  {str(value)[:16]}", flush=True)
 
 
-def targets(figure: dict[str, Any]) -> None:
-    """Printed, not enforced: they depend on the machine."""
-    for key, limit in TARGETS.items():
-        print(f"target {key}: {figure[key]:,.1f}, below {limit:,.0f}: {'holds' if figure[key] < limit else 'MISSED'}")
-    holds = figure["ratio"] >= LEAST_RATIO
-    print(f"target times pandas: {figure['ratio']:,.0f}, at least {LEAST_RATIO:.0f}: {'holds' if holds else 'MISSED'}")
+def targets(figure: dict[str, Any]) -> bool:
+    """Whether all hold, each printed."""
+    ratio = figure["ratio"]
+    return all(
+        [
+            *(reached(f"{k}: {figure[k]:,.1f}, below {most:,.0f}", figure[k] < most) for k, most in TARGETS.items()),
+            reached(f"times pandas: {ratio:,.0f}, at least {LEAST_RATIO:.0f}", ratio >= LEAST_RATIO),
+        ]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("--rows", type=int, default=1_000_000)
+    p.add_argument("--rows", type=int, default=ROWS)
     p.add_argument("--attributes", type=int, default=20)
     p.add_argument("--size", type=int, default=10, help="values of each attribute")
     p.add_argument("--sample", type=int, default=20, help="tables that pandas counts")
@@ -140,8 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             entries = fresh(from_file, options, pairs, path, options.stream_rows, options.memory)
             figure |= {"stream_tables": len(pairs), "stream_seconds": entries["seconds"], "stream_mb": entries["mb"]}
     show(figure)
-    targets(figure)
-    ok = bool(agrees and figure["pandas_agrees"])
+    held = options.rows < ROWS or targets(figure)  # few rows take no time at all, and pandas none either
+    ok = bool(agrees and figure["pandas_agrees"] and held)
     seconds = {key: value for key, value in figure.items() if key.endswith("seconds")}
     document = {"benchmark": "counting", "settings": {**vars(options), "machine": where}, "figures": [figure]}
     print(json.dumps({**document, "seconds": seconds, "ok": ok}))

@@ -14,19 +14,20 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from bench.common import Column, Row, machine
+from bench.common import Column, Row, machine, reached
 from leastnoise._types import Array
 from leastnoise.algebra.residual import subsets
 from leastnoise.mechanisms.adaptive.allocation import LEAST_SHARE, residual_cost, table_error, water_filling
 
 Number = TypeVar("Number", np.int64, np.float64)
 LARGEST_EXPLICIT = 4_096  # cells up to which the Kronecker product is written down
-LEAST_RATIO = 100
+LEAST_RATIO, REPEATS = 100, 50
 LARGE = 2**20  # cells from which on the order of times must be the published one
 PUBLISHED = {"attributes": 3.14, "sizes": 3.75}  # mean ratio of decompositions, where each varies (section 6)
 COLUMNS = (
@@ -179,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[2, 4, 8, 16, 32, 64, 128, 256], help="sizes of 3-way tables"
     )
-    parser.add_argument("--repeats", type=int, default=50, help="most repeats per timing")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="most repeats per timing")
     options = parser.parse_args(arguments)
     where = machine()
     print("grem_figure3: residuals and back\nmachine: " + ", ".join(f"{k} {v}" for k, v in where.items()))
@@ -196,13 +197,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     slower = missed(figures)
     round_ = allocation(options.repeats)
     print("allocation of a round: " + ", ".join(f"{k} {v:.6g}" for k, v in round_.items()))
-    if "ratio" in round_:  # printed, not enforced: it depends on the machine
-        verdict = "holds" if round_["ratio"] >= LEAST_RATIO else "MISSED"
-        print(f"target times faster than the cone solver: {round_['ratio']:,.0f}, at least {LEAST_RATIO}: {verdict}")
+    ratio = round_.get("ratio", inf)  # without a cone solver nothing is compared, and two calls tell nothing
+    text = f"times faster than the cone solver: {ratio:,.0f}, at least {LEAST_RATIO}"
+    faster = options.repeats < REPEATS or reached(text, ratio >= LEAST_RATIO)
     print("\n".join(f"MISSED: {miss}" for miss in slower) or "large tables are in the published order")
     ok = (
         all(f["agrees"] for f in figures)
         and not slower
+        and faster
         and abs(round_.get("cone_error", round_["error"]) / round_["error"] - 1) < 1e-6
     )
     document = {"benchmark": "grem_figure3", "settings": {**vars(options), "machine": where}, "figures": figures}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
-from math import sqrt
+from collections.abc import Callable, Sequence
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 
-from bench.common import Column, machine
+from bench.common import Column, Row, machine, reached
 from leastnoise.noise import SecureRandomSource, rounded_gaussian
 
 SIGMAS = (1, 10, 1_000, 10**6, 10**9, 10**12)
+SIZE = 4_000_000  # samples per timing, for which the targets are
 LEAST_MILLIONS, LEAST_RATIO = 5, 50
 COLUMNS = (
     Column("sigma", "sigma", ".0e"),
@@ -63,15 +64,21 @@ def figure(sigma: int, options: argparse.Namespace) -> dict[str, Any]:
     return entries
 
 
-def target(what: str, value: float, least: float) -> None:
-    """Printed, not enforced: it depends on the machine."""
-    print(f"target {what}: {value:,.1f}, at least {least}: {'holds' if value >= least else 'MISSED'}")
+def targets(figures: Sequence[Row]) -> bool:
+    """Whether both hold, each printed."""
+    rate = min((f["millions"] for f in figures if f["sigma"] <= 10**6), default=inf)
+    text = f"millions of samples per second, sigma up to 1e6: {rate:,.1f}, at least {LEAST_MILLIONS}"
+    ratio = min((f["ratio"] for f in figures if "ratio" in f), default=inf)
+    held = reached(text, rate >= LEAST_MILLIONS)
+    return held and (
+        ratio == inf or reached(f"times OpenDP: {ratio:,.1f}, at least {LEAST_RATIO}", ratio >= LEAST_RATIO)
+    )
 
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--sigma", type=int, nargs="+", default=SIGMAS, help="standard deviations")
-    p.add_argument("--size", type=int, default=4_000_000, help="samples per timing")
+    p.add_argument("--size", type=int, default=SIZE, help="samples per timing")
     p.add_argument("--opendp-size", type=int, default=20_000, help="samples per timing of OpenDP")
     p.add_argument("--threads", type=int, default=2)
     options = p.parse_args()
@@ -86,15 +93,9 @@ def main() -> int:
     for sigma in options.sigma:
         figures.append(figure(sigma, options))
         print("  ".join(c.text(figures[-1]) for c in COLUMNS), flush=True)
-    target(
-        "millions of samples per second, sigma up to 1e6",
-        min(f["millions"] for f in figures if f["sigma"] <= 10**6),
-        LEAST_MILLIONS,
-    )
-    if ratios := [f["ratio"] for f in figures if "ratio" in f]:
-        target("times OpenDP", min(ratios), LEAST_RATIO)
     # Six standard errors of a sample's deviation.
     ok = all(abs(f["deviation"] - 1) < 6 / np.sqrt(2 * options.size) for f in figures)
+    ok &= options.size < SIZE or targets(figures)  # few samples take no time
     document = {"benchmark": "noise", "settings": {**vars(options), "machine": where}, "figures": figures}
     print(json.dumps({**document, "seconds": {"table": table_seconds}, "ok": ok}))
     return 0 if ok else 1

@@ -60,9 +60,10 @@ def chunk(seed: int, rows: int, people: int) -> dict[str, Any]:
     return {"person": ids, **texts, "age": rng.integers(0, AGES, rows)}
 
 
-def count(path: Path, memory: str, max_rows: int | None) -> dict[str, Any]:
+def count(path: Path, memory: str, max_rows: int | None, one_per: Sequence[str] = ()) -> dict[str, Any]:
     """All tables of two attributes."""
-    unit = None if max_rows is None else {"id": "person", "max_rows": max_rows, "secret": b"bench"}
+    people = {"id": "person", "max_rows": max_rows, "secret": b"bench", "one_per": one_per}
+    unit = None if max_rows is None else people
     started, cpu = time.perf_counter(), time.process_time()
     source = source_of(path, domain(), unit=unit, memory=memory)
     tables = [*source.count([*combinations(range(len(domain())), 2)])]
@@ -70,13 +71,17 @@ def count(path: Path, memory: str, max_rows: int | None) -> dict[str, Any]:
     return {"seconds": seconds, "cpu": cpu, "memory_mb": peak_memory_mb(), "rows": int(tables[0].sum())}
 
 
-def expected(rows: int, people: int, max_rows: int) -> int:
-    """Rows that are kept, by counting ids alone."""
-    held = np.zeros(people, dtype=np.int64)
+def expected(rows: int, people: int, max_rows: int, one_per: str | None = None) -> int:
+    """Rows that are kept, by counting ids alone, or ids with their groups."""
+    held, groups = np.zeros(people, dtype=np.int64), np.zeros((people, WORDS.get(one_per or "", 1)), dtype=bool)
     for seed, start in enumerate(range(0, rows, CHUNK)):
-        ids = np.random.default_rng(seed).integers(0, people, min(CHUNK, rows - start))
+        rng = np.random.default_rng(seed)
+        ids = rng.integers(0, people, min(CHUNK, rows - start))
         held += np.bincount(ids, minlength=people)
-    return int(np.minimum(held, max_rows).sum())
+        codes = {name: rng.integers(0, size, len(ids)) for name, size in WORDS.items()}
+        if one_per is not None:
+            groups[ids, codes[one_per]] = True
+    return int(np.minimum(held if one_per is None else groups.sum(axis=1), max_rows).sum())
 
 
 def fresh(*arguments: Any) -> dict[str, Any]:
@@ -92,7 +97,7 @@ def check(report: Report, options: argparse.Namespace, plain: dict[str, Any], pe
         report.require(ratio <= options.times, f"{name} with people are {ratio:.2f} times those without")
     allowed = size_in_bytes(options.memory) / 2**20
     report.require(people["memory_mb"] <= allowed, f"{people['memory_mb']:,.0f} MB are more than {options.memory}")
-    kept = expected(options.rows, options.people, options.max_rows)
+    kept = expected(options.rows, options.people, options.max_rows, options.one_per)
     report.require(people["rows"] == kept, f"{people['rows']:,} rows were kept, not {kept:,}")
     report.require(plain["rows"] == options.rows, "not all rows were counted")
 
@@ -102,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     p.add_argument("--rows", type=int, default=3_000_000)
     p.add_argument("--people", type=int, default=800_000)
     p.add_argument("--max-rows", type=int, default=3, help="rows of a person that are counted")
+    p.add_argument("--one-per", choices=[*WORDS], help="one row of a person for each value of this")
     p.add_argument("--memory", default="4GB", help="what the process may take")
     p.add_argument("--times", type=float, default=3.0, help="most times the seconds without people")
     options = p.parse_args(arguments)
@@ -109,7 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         write(path, options.rows, options.people)
-        plain, people = fresh(path, options.memory, None), fresh(path, options.memory, options.max_rows)
+        groups = [] if options.one_per is None else [options.one_per]
+        plain, people = fresh(path, options.memory, None), fresh(path, options.memory, options.max_rows, groups)
     report.add({"count": "rows", **plain})
     report.add({"count": "people", **people})
     check(report, options, plain, people)

@@ -14,6 +14,7 @@ from leastnoise.planning.factorization import workload_matrix
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.privacy import Budget
 from leastnoise.strategies.circulant import Circulant
+from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part
 
 # Explicit least squares is good to 1e-16 times the square of its condition number, which the guarding rows take to
@@ -62,7 +63,7 @@ def dense_part(part: Part) -> np.ndarray:
         cells = list(np.ndindex(part.shape))
         places = [[tuple(np.subtract(t, x) % part.shape) for x in cells] for t in cells]
         return whole([[part.kernel[place] for place in row] for row in places])
-    return whole(part.rows)
+    return whole(part.matrix() if isinstance(part, Contrasts) else part.rows)
 
 
 def dense_kron(*matrices: np.ndarray) -> np.ndarray:
@@ -121,7 +122,9 @@ def measured_sets(integer_plan: IntegerPlan) -> Iterator[tuple[tuple[int, ...], 
 
 
 def exact_cost(integer_plan: IntegerPlan) -> Fraction:
-    """mu^2 as the sum over all attribute sets of squared sensitivity over variance."""
+    """mu^2 as the sum over all attribute sets of squared sensitivity over variance; over all pairs of rows if joint."""
+    if integer_plan.joint:
+        return cost_of_pairs(integer_plan)
     total, known = Fraction(0), {}
     for _, noisy_queries in measured_sets(integer_plan):
         for noisy_query in noisy_queries:
@@ -130,6 +133,35 @@ def exact_cost(integer_plan: IntegerPlan) -> Fraction:
             if noisy_query.variance or known[id(noisy_query)]:
                 total += known[id(noisy_query)] / noisy_query.variance
     return total
+
+
+def moved_by_rows(integer_plan: IntegerPlan) -> np.ndarray:
+    """Inner products of the answers to every two cells of the domain, in units of the noise, as fractions."""
+    shape = integer_plan.workload.domain.shape
+    cells = np.indices(shape).reshape(len(shape), -1)
+    total = np.full((cells.shape[1],) * 2, Fraction(0), dtype=object)
+    for order, noisy_queries in measured_sets(integer_plan):
+        for noisy_query in noisy_queries:
+            matrix = dense(noisy_query.strategy)
+            where = np.zeros(cells.shape[1], dtype=int)
+            for a in order:
+                where = where * shape[a] + cells[a]
+            if noisy_query.variance:
+                gram = matrix.T.dot(matrix) * (1 / noisy_query.variance)
+                total += gram[np.ix_(where, where)]
+            else:  # nobody may change these answers
+                assert largest_difference(matrix) == 0
+    return total
+
+
+def cost_of_pairs(integer_plan: IntegerPlan) -> Fraction:
+    """mu^2 as the largest squared distance between the answers to two neighbours, over all pairs of rows."""
+    how, total = integer_plan.budget.neighbours, moved_by_rows(integer_plan)
+    squares = np.diagonal(total)
+    difference = (squares[:, None] + squares[None, :] - 2 * total).max()
+    if how.change == "add-remove":
+        return how.rows**2 * squares.max()
+    return difference if how.size == "known" else how.rows**2 * max(difference, squares.max())
 
 
 def over_domain(matrix: np.ndarray, order: tuple[int, ...], shape: tuple[int, ...]) -> Array:
@@ -180,11 +212,8 @@ def stated_variances(integer_plan: IntegerPlan) -> Array:
 
 def check_cost(integer_plan: IntegerPlan) -> None:
     """Exactly what brute force finds, and the budget up to a millionth."""
-    bound_only = integer_plan.budget.neighbours.change == "replace" and any(
-        p.strategy.levels is not None for noisy_queries in integer_plan.noisy_queries for p in noisy_queries
-    )
-    value = exact_cost(integer_plan)
-    assert value <= integer_plan.cost.mu_squared if bound_only else value == integer_plan.cost.mu_squared
+    assert integer_plan.joint == (integer_plan.budget.neighbours.change == "replace")
+    assert exact_cost(integer_plan) == integer_plan.cost.mu_squared
     assert integer_plan.cost.neighbours == integer_plan.budget.neighbours
     assert (
         integer_plan.budget.exact_cost * (1 - Fraction(1, 10**6))

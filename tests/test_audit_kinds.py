@@ -39,6 +39,7 @@ GAUSSIAN = [  # all modules that draw Gaussian noise
     "leastnoise.mechanisms.matrix.plan",
     "leastnoise.mechanisms.stream.stream",
     "leastnoise.mechanisms.tree.integer",
+    "leastnoise.mechanisms.discover.release",
     "leastnoise.local.gauss",
 ]
 
@@ -274,7 +275,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, capsys):
         subject_of(7)
     assert str(error.value) == (
         "a int cannot be audited; give a spec, a file, a folder, or one of Plan, AdaptivePlan, StreamPlan, MatrixPlan, "
-        "TreePlan, TableRelease, MatrixRelease, TreeRelease, Stream, LocalPlan"
+        "TreePlan, DiscoverPlan, TableRelease, MatrixRelease, TreeRelease, KeysRelease, Stream, LocalPlan"
     )
     with pytest.raises(LeastnoiseError, match="all 200,000 rows of a person, which are too many"):
         audit(ln.plan(WORK, ln.Budget(mu=1, rows_per_person=200_000)))

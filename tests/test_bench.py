@@ -39,11 +39,14 @@ TINY = {
     "release_wide": "--dims 5 --size 4 --rows 500",
     "large_sums": "--pairs 8 70 --triple 4 --baseline uniform",
     "rounding": "--only n=10",
+    "replaced": "--only [4]^6",
 }
 
 OTHERS = {  # no choice of a --baseline
     "counting": "--rows 3000 --attributes 5 --sample 2 --stream-rows 5000 --memory 100MB",
     "people": "--rows 3000 --people 800 --times 1000",
+    "keys": "--keys 3000 --rows 9000 --people 800 --memory 500MB",
+    "keys_compared": "--people 3000 --events 10 --bounds 1 3 --seeds 1",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "continual": "--levels 1 4 11",
     "start": "--repeats 1",

@@ -183,6 +183,12 @@ def test_out_saves_the_plan(spec, tmp_path):
     assert ln.Plan.load(tmp_path / "small.plan").rmse == pytest.approx(message["rmse"], rel=1e-12)
 
 
+def test_certify_keeps_the_plan_and_never_lowers_the_floor(spec):
+    plain, certified = (json.loads(invoke("plan", spec, "--json", *more).stdout) for more in ((), ("--certify",)))
+    assert certified["rmse"] == plain["rmse"]
+    assert plain["floor"]["value"] <= certified["floor"]["value"] <= certified["objective_value"]
+
+
 @pytest.mark.long
 def test_the_survey_is_planned():
     plan = json.loads(run("plan", EXAMPLES / "survey.yaml", "--json").stdout)

@@ -24,6 +24,7 @@ ONLY_PYTHON = {
         "planning/factorization.py",
     ),
     *("mechanisms/adaptive/completion.py", "mechanisms/adaptive/grem.py", "planning/fourier.py", "privacy/cost.py"),
+    "privacy/accounting.py",
     *("privacy/exponential_mechanism.py", "release/frames.py", "release/release.py", "sources/codes.py"),
     *(
         "sources/source.py",

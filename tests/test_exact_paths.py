@@ -13,6 +13,8 @@ import pytest
 import leastnoise as ln
 from leastnoise.mechanisms import side_counts as side
 from leastnoise.mechanisms.adaptive import select, survey
+from leastnoise.mechanisms.discover.plan import DiscoverPlan
+from leastnoise.mechanisms.discover.release import found_keys
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.mechanisms.tree import Tree, TreePlan, tree_plan
@@ -21,6 +23,7 @@ from leastnoise.mechanisms.tree.integer import integer_noise
 from leastnoise.noise import SeededRandomSource, rounded_gaussian
 from leastnoise.sources import Codes, Marginals, Table, codes, source
 from leastnoise.sources import side_counts as source_side
+from leastnoise.sources.keys import KeySource
 from leastnoise.strategies.circulant import LISTED, Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
@@ -51,6 +54,7 @@ WATCHED = [
     *[survey.Gauge.distance, survey._distances],
     *[side.measured, side.WithSideCounts.measure, side.WithSideCounts._exact, source_side],
     *[Codes.side_counts, codes._Values.side_counts],
+    *[found_keys, DiscoverPlan.measure, KeySource],
     *[Table.count, Marginals.count, source.project, Codes._stream, Codes._table, Codes._cells],
 ]
 # Read the counts of made-up data, or draw them: none is published.
@@ -124,13 +128,14 @@ def test_everything_that_reads_counts_is_watched():
 
 
 def functions_that_read(tree: ast.Module) -> Iterator[str]:
-    """Functions and methods that call `.tables(...)` of counts."""
+    """Functions and methods that call `.tables(...)` or `.keys(...)` of counts."""
     classes = [(f"{c.name}.", c.body) for c in tree.body if isinstance(c, ast.ClassDef)]
     for prefix, body in [("", tree.body), *classes]:
         for f in body:
             calls = (n.func for n in ast.walk(f) if isinstance(f, ast.FunctionDef) and isinstance(n, ast.Call))
             if any(
-                isinstance(c, ast.Attribute) and c.attr == "tables" and "ount" in ast.unparse(c.value) for c in calls
+                isinstance(c, ast.Attribute) and c.attr in ("tables", "keys") and "ount" in ast.unparse(c.value)
+                for c in calls
             ):
                 yield prefix + f.name
 

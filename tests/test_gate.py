@@ -175,6 +175,23 @@ def test_what_is_counted_fits_what_is_promised(name, rows, drops):
         check_promise(promise, data)
 
 
+@pytest.mark.parametrize("kept", [(), ("a",), ("b",), ("a", "b"), ("a", "b", "c")])
+@pytest.mark.parametrize("rows", [None, 1, 2, 3])
+def test_groups_that_are_planned_for_are_kept(kept, rows):
+    """One row for each value of a, or of b, is one for each combination of both."""
+    promise = Neighbours(rows_per_person=3, one_per=["a", "b"])
+    data = Prepared("x", rows, False, lambda: None, one_per=kept if (rows or 1) > 1 else ())
+    if rows in (None, 1) or (kept and set(kept) <= {"a", "b"}):
+        check_promise(promise, data)
+    else:
+        with pytest.raises(LeastnoiseError, match=r"; give the unit one_per=\['a', 'b'\]"):
+            check_promise(promise, data)
+
+
+def test_groups_that_nobody_planned_for_do_no_harm():
+    check_promise(Neighbours(rows_per_person=3), Prepared("x", 3, False, lambda: None, one_per=("a",)))
+
+
 def test_exact_counts_keep_the_size_themselves():
     kept = Neighbours("replace", exact="the root")
     check_promise(kept, Prepared("x", None, True, lambda: None), keeps_size=True)

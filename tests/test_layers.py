@@ -22,6 +22,9 @@ TARGET = re.compile(r"leastnoise(\.\w+)+:\w+")  # what `_lazy.resolve` imports w
 # Methods of early modules that hand on to later ones, for users who expect `plan.run(data)` and `release.plot()`. Each
 # imports the later module when it is called, so nothing is loaded early and no module needs another one to be complete.
 DOORS = {
+    ("leastnoise.domain.restricting", "leastnoise.release.queries.language"): "Domain.restricted, its conditions",
+    ("leastnoise.domain.restricting", "leastnoise.release.queries.linear"): "Domain.restricted, its values",
+    ("leastnoise.domain.attributes", "leastnoise.domain.restricting"): "Domain.restricted",
     ("leastnoise.release.release", "leastnoise.report.plots"): "Release.plot",
     ("leastnoise.release.table_release", "leastnoise.estimate.run"): "TableRelease.fit",
     ("leastnoise.release.table_release", "leastnoise.mechanisms.adaptive.completion"): "TableRelease.complete, best",

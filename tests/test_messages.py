@@ -99,7 +99,7 @@ def test_the_largest_counts_of_two_releases_have_no_difference():
         )
         for seed in (1, 2)
     )
-    message = "the largest counts have no difference; ask each release by itself"
+    message = "several numbers at once have no difference; ask each release by itself"
     assert message in str(one.ask_all(["top(1, a)"], minus=other))
 
 

@@ -13,6 +13,7 @@ from leastnoise.strategies.norms import ApproximateNorm, Norm, gamma_2, gamma_2_
 from leastnoise.strategies.norms_approximate import cut_witness, repaired, towards_the_middle
 from leastnoise.strategies.norms_search import QUICK_SIZE, Lines, Search, climb, full_rank_factors, triangle
 from leastnoise.strategies.norms_splitting import Start, nearest_semidefinite
+from leastnoise.theory import gamma_2_dual
 from tests.test_norms import FEASIBLE, check_approximate, check_norm, prefix
 
 # ------------------------------------------------------------------------------------------------------ pieces
@@ -223,3 +224,19 @@ def test_low_rank_tall_and_wide(norm):
         assert result.gap <= 1e-3
         assert np.abs(result.R @ result.A - W).max() <= FEASIBLE * np.abs(W).max()
         assert seconds < most
+
+
+# ---------------------------------------------------------------------------------------- symmetric workloads
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_symmetric_workloads_have_the_norms_of_one_half(seed):
+    """ENU Definition 16 and Lemma 18: W = (W+, -W+), with the witness (U+, -U+) / 2."""
+    half = np.random.default_rng(seed).normal(size=(5, 4))
+    W, alpha = np.hstack([half, -half]), 0.3 * float(np.abs(half).max())
+    assert_allclose(gamma_2(W).value, gamma_2(half).value, rtol=1e-4)
+    whole, one = gamma_2_approximate(W, alpha, gap=1e-5), gamma_2_approximate(half, alpha, gap=1e-5)
+    assert_allclose(whole.value, one.value, rtol=1e-4)
+    U = np.hstack([one.U, -one.U]) / 2
+    proven = (np.vdot(W, U) - alpha * np.abs(U).sum()) / gamma_2_dual(U).upper
+    assert_allclose(proven, one.value, rtol=1e-3)

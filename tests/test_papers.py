@@ -24,12 +24,12 @@ ITEMS = {
     },
     "AIM+GReM": {
         "Algorithm": "1 2 3 4 5 6 7",
-        "Figure": "1 2 3 4 6 7 8 9 10 11",
+        "Figure": "1 2 3 4 5 6 7 8 9 10 11",
         "Table": "1 2 3",
         "Theorem": "3.2 4.1 5.1 D.1",
         "Proposition": "3.1 4.2 4.3 4.4 B.2 B.3 B.4 B.5",
     },
-    "QuerySmasher": {"Algorithm": "1", "Figure": "1 2", "Table": "2 3 4 5 6 7 8", "Theorem": "1 2"},
+    "QuerySmasher": {"Algorithm": "1", "Figure": "1 2", "Table": "2 3 4 5 6 7 8", "Theorem": "1 2 4"},
     "ENU": {
         "Theorem": "1 7 10 22 23 24 25 28 30",
         "Corollary": "4 5 6 31",

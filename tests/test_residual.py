@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from bench.grem_figure3 import sub, unsub
+from leastnoise.algebra import residual as module
 from leastnoise.algebra.residual import join, pieces, residual, split, split_gradient, subsets, uniform_baselines
 from leastnoise.errors import LeastnoiseError
 from tests.dense import (
@@ -63,6 +64,53 @@ def test_pieces_sum_back_to_the_query(case):
     for keep, piece in pieces(q, baselines).items():
         total += piece.reshape([n if axis in keep else 1 for axis, n in enumerate(q.shape)])
     assert_allclose(total, q, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_even_pieces_are_orthogonal(shape, rng):
+    """QuerySmasher Theorem 2: pieces of any two queries, as queries on the whole table, on different sets."""
+    one, other = (pieces(rng.normal(size=shape), uniform_baselines(shape)) for _ in range(2))
+
+    def whole(keep, piece):
+        return np.broadcast_to(piece.reshape([n if a in keep else 1 for a, n in enumerate(shape)]), shape)
+
+    for A, piece in one.items():
+        for B, second in other.items():
+            inner = float((whole(A, piece) * whole(B, second)).sum())
+            assert A == B or inner == pytest.approx(0, abs=1e-11)
+    assert sum((whole(A, p) ** 2).sum() for A, p in one.items()) == pytest.approx(
+        (sum(map(whole, one, one.values())) ** 2).sum()
+    )
+
+
+class Touched(np.ndarray):
+    """An array that counts the cells that are read and written in all that is computed from it."""
+
+    cells = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        plain = [np.asarray(x) for x in inputs]
+        result = getattr(ufunc, method)(*plain, **options)
+        Touched.cells += sum(x.size for x in plain) + np.asarray(result).size
+        return np.asarray(result).view(Touched)
+
+
+@pytest.mark.parametrize("shape", [(16,), (16, 16), (4, 5, 6), (16, 16, 16), (2,) * 9], ids=str)
+def test_cells_touched_are_in_proportion_to_the_table_and_its_attributes(shape, monkeypatch):
+    """AIM+GReM Theorem 3.2, both ways, where a product with a matrix takes n^2.
+
+    Summing reads n cells and writes at most as many; centring an axis of m reads and writes n + n/m for sums, n/m + m +
+    n for what is taken off, and 3 n for the difference: at most 8 n.
+    """
+    monkeypatch.setattr(module, "_checked", lambda array, _: np.asarray(array).view(Touched))
+    n, baselines, table = int(np.prod(shape)), uniform_baselines(shape), np.ones(shape)
+    for keep in {(), (0,), tuple(range(len(shape)))}:
+        Touched.cells = 0
+        part = residual(table, baselines, keep)
+        assert 0 < Touched.cells <= 8 * n * len(shape) + 2 * n
+        Touched.cells = 0
+        join({keep: np.asarray(part)}, baselines, shape)
+        assert 0 < Touched.cells <= 8 * n * len(shape) + 2 * n
 
 
 def test_pieces_answer_the_query(case):

@@ -134,8 +134,8 @@ def test_copies_may_not_clash():
 
 
 NAMES = (
-    "total, marginal, prefix, suffix, threshold, range, circular, nodes, hybrid, extended, affine, abs_diff, random, "
-    "matrix or phi"
+    "total, marginal, prefix, suffix, threshold, range, circular, nodes, sum, hybrid, extended, affine, abs_diff, "
+    "moments, random, matrix or phi"
 )
 
 
@@ -225,7 +225,11 @@ def test_bad_lines(line, text):
         ("{mu: .inf}", "mu inf is not positive; use a finite number above 0"),
         ("{mu: one}", "mu is 'one', not a number"),
         ("{rho: -0.5}", "rho -0.5 is not positive; use a finite number above 0"),
-        ("{mu: 1, rho: 1}", "unknown key 'rho' in privacy with 'mu'; use mu, neighbours, rows_per_person or size"),
+        (
+            "{mu: 1, rho: 1}",
+            "unknown key 'rho' in privacy with 'mu'; "
+            "use neighbours, rows_per_person, size, one_per, min_separation or mu",
+        ),
         ("{eps: 1, delta: 1e-9}", "unknown key 'eps' in privacy; did you mean 'epsilon'?"),
         ("{mu: 1, rows_per_person: 0}", "rows_per_person 0 is not between 1 and 1000000000"),
         ("{mu: 1, rows_per_person: 2.5}", "rows_per_person is '2.5', not a whole number"),

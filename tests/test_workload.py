@@ -157,8 +157,8 @@ def test_counting_needs_no_listing():
 # Mistakes
 
 NAMES = (
-    "total, marginal, prefix, suffix, threshold, range, circular, nodes, hybrid, extended, affine, abs_diff, random, "
-    "matrix, phi"
+    "total, marginal, prefix, suffix, threshold, range, circular, nodes, sum, hybrid, extended, affine, abs_diff, "
+    "random, matrix, phi"
 )
 MISTAKES: dict[str, tuple[Callable[[], Workload], str]] = {
     "unknown attribute": (

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
-    from leastnoise.domain.attributes import Domain, bins, dates, hierarchy, labelled, or_unknown, sized
+    from leastnoise.domain.attributes import Domain, amount, bins, dates, hierarchy, labelled, or_unknown, sized
     from leastnoise.errors import LeastnoiseError
     from leastnoise.mechanisms.adaptive import adaptive_plan
+    from leastnoise.mechanisms.discover.plan import discover
     from leastnoise.mechanisms.from_spec import plan_spec
     from leastnoise.mechanisms.matrix.plan import matrix_plan, running_totals
     from leastnoise.mechanisms.stream.plan import stream_plan
@@ -37,9 +38,11 @@ __all__ = [
     "Workload",
     "__version__",
     "adaptive_plan",
+    "amount",
     "bins",
     "check",
     "dates",
+    "discover",
     "hierarchy",
     "labelled",
     "load",

@@ -40,7 +40,8 @@ attributes:
   age: {{range: [0, 4]{age}}}
   sex: {{values: [F, M]{sex}}}
   income: {{bins: {{low: 0, high: 100, count: 4}}{income}}}
-workload: [{{queries: marginal, ways: 1}}]
+  pay: {{amount: {{low: 0, high: 100, unit: 0.5}}, column: income{income}}}
+workload: [{{queries: marginal, ways: 1}}, {{queries: sum, of: pay, by: sex}}]
 privacy: {{mu: 1}}
 {unit}
 """

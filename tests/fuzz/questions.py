@@ -19,6 +19,8 @@ QUESTIONS = (
     "ratio(sex = 'F', sex = 'M')", "top(2, place.region, sex)", "quantile(pay, 0.25) where place = 'north'",
     "difference(mean(pay), mean(age))", "sum(pay) where not (age in (1, 2) or place in ('a'))", "median(age)",
     "(age = 1) - (sex = 'M' where age between 0 and 2)", "share(pay < 10)",
+    "regression(wage, hours) where sex = 'F'", "variance(wage) - variance(hours)", "sum(wage * hours) - sum(wage)",
+    "correlation(wage, hours)", "covariance(wage, hours) where age < 2", "mean(wage)",
 )  # fmt: skip
 SQL = (
     "select sex, sum(count) as n from release where age < 2 group by sex order by n desc limit 1",
@@ -26,10 +28,12 @@ SQL = (
     "select sum(case when sex = 'F' then age * count else 0 end) from release having sum(count) > 0",
     "with t as (select age, max(count) as m from release group by age) select * from t where m > 0",
     "select count from release where sex in ('F') and pay between 0 and 10 union all select 1",
+    "select sex, 2 * sum(wage) as w, sum(case when age < 2 then hours else 0 end) from release group by sex",
 )
 WORDS = (
     *"select from where group by count sum mean top and or not in between ( ) , . - + * / ' \" = <> < >= 0".split(),
     *"1e999 -1 age sex place pay place.region 'F' 'north' release ; -- /* */ null".split(),
+    *"wage hours wage_squared variance( covariance( correlation( regression( sum(wage)".split(),
     *"true read_csv('/etc/passwd') \x00 年".split(),
 )  # fmt: skip
 BY = ((), (), ("sex",), ("place.region",), ("age", "sex"), ("place.x",), ("nobody",), ("sex", "sex"))
@@ -43,9 +47,13 @@ def release() -> ln.Release:
         sex=["F", "M"],
         place=ln.hierarchy({"north": ["a", "b"], "south": ["c"]}, levels=["region", "town"]),
         pay=ln.bins(0, 30, width=10),
+        wage=ln.amount(0, 30, squares=True),
+        hours=ln.amount(0, 40, squares=True),
     )
-    rows = np.random.default_rng(1).integers(domain.shape, size=(400, len(domain)))
-    plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1))
+    most = [attribute.values.largest + 1 for attribute in domain]
+    rows = np.random.default_rng(1).integers(most, size=(400, len(domain)))
+    work = ln.Workload(domain).marginals(ways=2).moments("wage", "hours", by="sex")
+    plan = ln.plan(work, ln.Budget(mu=1))
     return plan.run(rows, random_source=SeededRandomSource(1))
 
 

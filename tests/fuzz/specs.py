@@ -43,6 +43,14 @@ def _attribute(rng: Random) -> dict[str, Any]:
             {"bins": {"low": -1.5, "high": 2, "count": 3}},
             {"bins": {"edges": [0, 18, 25.5, 120], "labels": ["child", "young", "old"]}},
             {"bins": {"edges": [0, rng.choice([1, -1, 1e-300, 1e300])]}, "outside": "clamp"},
+            {
+                "amount": {
+                    "low": 0,
+                    "high": rng.choice([10, 1e9, -1, 1e300]),
+                    "unit": rng.choice([1, 0.5, 3, 0, 1e-300]),
+                }
+            },
+            {"amount": {"low": -2, "high": 8, "squares": True}, "missing": rng.choice([0, 9, "drop"])},
             {"values": {"1": "Male", "2": rng.choice(["Female", "Male"])}, "ordered": rng.random() < 0.5},
             {"dates": {"from": "2015-01-01", "to": rng.choice(["2015-01-20", "2014-01-01", "9999-12-31", "x"])}},
             {"dates": {"from": "2015-01-01", "to": "2016-01-20", "by": rng.choice(["week", "month", "year"])}},
@@ -69,6 +77,9 @@ def _line(rng: Random, names: list[str]) -> dict[str, Any]:
     own = {"matrix": rng.choice(["rows.csv", "rows.npy", "no.csv"])}
     queries = rng.choice([family, family, family, rng.choice(forms), own, dict.fromkeys(names[:2], "marginal")])
     fields: dict[str, Any] = {"queries": queries}
+    if rng.random() < 0.2:
+        fields = {"queries": rng.choice(["sum", "moments"]), "of": rng.choice([names[0], names[:2]])}
+        fields |= {"by": names[-1]} if rng.random() < 0.5 else {}
     if rng.random() < 0.6:
         fields["on"] = rng.choice([names[0], names[:2], names])
     if rng.random() < 0.4:
@@ -94,8 +105,8 @@ def valid(rng: Random) -> dict[str, Any]:
     "auto"],
             "publication": [{"title": "t", "contact": "a@b", "citation": "c"}, {"questions": ["sex = 'F'"]}],
             "questions": [["mean(age)", {"ask": "count()", "by": ["sex"]}], ["median(ward) where sex = 'F'"]],
-            "unit": [{"id": "person", "max_rows": 3}], "rows_about": [1000], "solver": ["optimal",
-            "fixed"]}  # fmt: skip
+            "unit": [{"id": "person", "max_rows": 3}, {"id": "p", "max_rows": 3, "one_per": ["age"]}],
+            "rows_about": [1000], "solver": ["optimal", "fixed"]}  # fmt: skip
     return fields | {key: rng.choice(result) for key, result in more.items() if rng.random() < 0.12}
 
 

@@ -53,10 +53,15 @@ class Kind:
         """Of a debit."""
         raise NotImplementedError
 
+    @property
+    def total(self) -> Budget:
+        """Room for many trials."""
+        return Budget(rho=1, neighbours=self.cost.neighbours)
+
     def open_site(self, folder: Path) -> Site:
         """A new folder with a ledger that has room for many trials."""
         folder.mkdir()
-        total = Budget(rho=1, neighbours=self.cost.neighbours)
+        total = self.total
         return Site(folder, Ledger.create(folder / "people.ledger", total, "people", attempts=1000).path)
 
     def prepare(self, site: Site) -> None:
@@ -110,6 +115,15 @@ class Run(Kind):
         if published is not None:
             laws.is_paid(published, after)
         return published
+
+
+@dataclass(frozen=True)
+class KeyRun(Run):
+    """A run whose cost has an added delta."""
+
+    @property
+    def total(self) -> Budget:
+        return Budget(epsilon=9, delta=1e-6, neighbours=self.cost.neighbours)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ PEOPLE: tuple[Budget, ...] = tuple(
     {"mu": 1, "neighbours": change, "rows_per_person": k} for k, change in product((1, 3), ("add-remove", "replace"))
 )
 RULES: tuple[Rule, ...] = tuple(product(("error", "drop", "clamp", "other"), ("error", "drop", "value")))
+CROSSED = "sums and tables by group, impossible cells"
 FEW_RULES: tuple[Rule, ...] = (("error", "error"), ("drop", "drop"), ("other", "value"))
 
 
@@ -39,6 +40,7 @@ class Subject:
     rows: int = 2  # of a data set at most
     slow: bool = False  # a run takes long: fewer data sets
     more: bool = False  # more data sets
+    one_per: tuple[str, ...] = ()  # where people have several rows, the attributes of whose values each has one
 
     @property
     def inside(self) -> dict[str, tuple[Any, ...]]:
@@ -52,7 +54,7 @@ class Subject:
         for name, values in self.inside.items():
             bad: tuple[Any, ...] = (99, None) if name in self.numbers else ("?", None)
             if entries:  # beside a column of numbers: fewer
-                bad = () if self.slow else ("?",)
+                bad = () if self.slow else bad[:1]
             entries[name] = (*values, *bad)
         return entries
 
@@ -83,6 +85,9 @@ class Subject:
         first, last = (tuple(values[i] for values in self.inside.values()) for i in (0, -1))
         bad = tuple({**dict.fromkeys(self.numbers, 99), **dict.fromkeys(self.texts, "?")}.values())
         rows = (first, last, bad) if self.slow else (first, last, bad, (None, *first[1:]))
+        if self.one_per and k > 1:  # the same group in another cell, and a third group
+            values = [*self.inside.values()]
+            rows = (first, last, (first[0], *last[1:]), (values[0][1], *last[1:]), bad)
         most: dict[str | None, int] = {"p": k + 1, "r": 1 if self.slow else 2, None: 1}
         others: tuple[tuple[int, ...], ...] = ((), (0,)) if self.slow else ((), (0,), (0, 2))
         if self.more:
@@ -109,14 +114,27 @@ def _subjects() -> Iterator[Subject]:
     words, pages, days = ("x", "other"), ("home", "shop", "other"), {"item": (0, 1, 2, 3)}
     mixed = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).marginals(ways=2).prefix("a")
     yield Subject(kinds.tables("plan", mixed), {"a": (0, 1, 2)}, {"b": words})
+    yield Subject(kinds.tables("plan by group", mixed), {"a": (0, 1, 2)}, {"b": words}, rows=1, one_per=("a",))
+    pairs_of_groups = kinds.tables("plan by two groups", mixed)
+    yield Subject(pairs_of_groups, {"a": (0, 1, 2)}, {"b": words}, rows=1, one_per=("b", "a"))
     for name, alone in (("plan with side counts", False), ("side counts alone", True)):
         by = ("a", ("a", "b"))
         yield Subject(kinds.with_side(name, mixed, by, alone), {"a": (0, 1, 2)}, {"b": words}, rows=1)
+    yield from _impossible(words)
     cycles = ln.Workload(ln.Domain.of(a=range(4), b=list(words))).circular("a").prefix("a").marginals(ways=2)
     yield Subject(kinds.tables("plan on cycles", cycles, solver="fourier"), {"a": (0, 1, 2, 3)}, {"b": words}, rows=1)
     doubled = ln.Workload(ln.Domain.of(a=range(3), b=list(words))).extended(ways=2)
     extended = kinds.tables("extended marginals", doubled, solver="embedding")
     yield Subject(extended, {"a": (0, 1, 2)}, {"b": words}, rows=1)
+    squared = ln.Domain.of(a=ln.amount(0, 4, squares=True), b=list(words))
+    moments = ln.Workload(squared).moments("a", by="b")
+    yield Subject(kinds.tables("sums and squares of an amount", moments), {"a": (0, 1, 4)}, {"b": words}, rows=1)
+    amounts = ln.Domain.of(a=ln.amount(0, 3), c=ln.amount(-1, 1, unit=0.5), b=list(words))
+    products = ln.Workload(amounts).sums("a", "c", by="b").sums("c", weight=3).marginals("b")
+    yield Subject(kinds.tables("products of amounts", products), {"a": (0, 1, 3), "c": (-1, 0)}, {"b": words}, rows=1)
+    crossed = ln.Domain.of(a=range(3), c=ln.amount(0, 2), b=list(words)).restricted(["a = 0 and b = 'x'"])
+    summed = kinds.tables(CROSSED, ln.Workload(crossed).sums("c", by="a").marginals("b"))
+    yield Subject(summed, {"a": (0, 1, 2), "c": (1, 2)}, {"b": words}, rows=1, one_per=("a",))
     pairs, bits = ln.Workload(ln.Domain.of(a=range(2), b=list(words))).marginals(ways=2), {"a": (0, 1)}
     yield Subject(kinds.adaptive("survey", pairs, (None, 1)), bits, {"b": words}, slow=True)
     aim = kinds.adaptive("aim", pairs, (None, 1), select="aim", rounds=4)
@@ -125,6 +143,8 @@ def _subjects() -> Iterator[Subject]:
     # columns are much longer than their differences: a row that is dropped moves the answers most
     long = kinds.matrix("matrix", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, objective="max")
     yield Subject(long, {}, {"page": pages}, rows=3)
+    by_page = kinds.matrix("matrix by group", [[2, 2, 3], [3, -2, 2]], items={"page": pages})
+    yield Subject(by_page, {}, {"page": pages}, rows=1, one_per=("page",))
     biased = kinds.matrix("matrix with a bias", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, bias=0.3)
     yield Subject(biased, {}, {"page": pages}, rows=3)
     yield Subject(kinds.stream("stream", 4), days, {}, rows=3)
@@ -132,6 +152,36 @@ def _subjects() -> Iterator[Subject]:
     regions = Tree.from_paths([("n", "n1"), ("n", "n2"), ("n", "other"), ("s", "s1"), ("s", "s2")])
     exact = kinds.cascade("exact counts", regions, exact_level=1, values=["n1", "n2", "other", "s1", "s2"])
     yield Subject(exact, {}, {"leaf": ("n1", "n2", "s1", "s2", "other")})
+
+
+# Subjects whose domains leave rows out, whatever the rules of their columns are.
+LEAVE_OUT = {
+    CROSSED,
+    "impossible cells, drop",
+    "allowed combinations",
+    "side counts, impossible cells, drop",
+    "survey, impossible cells",
+}
+
+
+def _impossible(words: tuple[str, ...]) -> Iterator[Subject]:
+    """Domains with impossible cells, and every rule for rows in them; other rules can put rows there, too."""
+    three = ("x", "y", "other")
+    clause = "(a = 0 and b != 'x') or (a = 2 and b = 'x')"
+    for rule, rows in (("drop", 2), ("error", 1), ("keep", 1)):
+        domain = ln.Domain.of(a=range(3), b=list(three)).restricted([clause], rows=rule)
+        work = ln.Workload(domain).marginals(ways=2).prefix("a")
+        yield Subject(kinds.tables(f"impossible cells, {rule}", work), {"a": (0, 1, 2)}, {"b": three}, rows=rows)
+    pairs = [{"of": ["a", "b"], "rows": [[0, "x"], [1, "x"], [2, "y"], [3, "other"]]}]
+    paired = ln.Workload(ln.Domain.of(a=range(4), b=list(three)).restricted(allowed=pairs)).marginals(ways=2)
+    yield Subject(kinds.tables("allowed combinations", paired), {"a": (0, 1, 2, 3)}, {"b": three}, rows=1)
+    clause = "(a = 0 or a = 2) and b = 'x'"
+    for rule in ("drop", "keep"):
+        domain = ln.Domain.of(a=range(3), b=list(words)).restricted([clause], rows=rule)
+        side = kinds.with_side(f"side counts, impossible cells, {rule}", ln.Workload(domain).marginals(), (), False)
+        yield Subject(side, {"a": (0, 1, 2)}, {"b": words}, rows=1)
+    bits = ln.Workload(ln.Domain.of(a=range(2), b=list(words)).restricted(["a = 0 and b = 'x'"])).marginals(ways=2)
+    yield Subject(kinds.adaptive("survey, impossible cells", bits, (None, 1)), {"a": (0, 1)}, {"b": words}, slow=True)
 
 
 SUBJECTS = {subject.mechanism.name: subject for subject in _subjects()}
@@ -150,9 +200,10 @@ def people_cases(
     subject: Subject, rules: Iterable[Rule] = FEW_RULES[1:], ids: Iterable[str] = ("drop",)
 ) -> Iterator[Case]:
     """People, with rules that drop rows and rules that keep them, and with ids that are missing."""
-    for budget, rule, missing in product(PEOPLE, rules, ids):
-        k = budget["rows_per_person"]
-        options = {"rules": subject.rules(rule), "unit": unit(k, missing)}
+    for people, rule, missing in product(PEOPLE, rules, ids):
+        k = people["rows_per_person"]
+        groups = {"one_per": subject.one_per} if subject.one_per and k > 1 else {}
+        budget, options = people | groups, {"rules": subject.rules(rule), "unit": unit(k, missing) | groups}
         yield Case(subject.mechanism, budget, subject.people(k), options)
 
 

@@ -19,6 +19,7 @@ from leastnoise.sources import codes
 from tests.neighbours import mechanisms as kinds
 from tests.neighbours import test_forks, test_ledgers
 from tests.neighbours.crosses import (
+    ADDED,
     DROPPED,
     FEW_RULES,
     PEOPLE,
@@ -61,6 +62,16 @@ def no_check(*given, **more) -> None:
 
 
 # --- rows that are dropped --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["impossible cells, drop", "allowed combinations"])
+def test_notices_that_rows_in_impossible_cells_are_counted(name, mutate):
+    """The cost leaves impossible cells out, so a source that counts rows in them shows more than it pays for."""
+    cases = list(row_cases(SUBJECTS[name], FEW_RULES[:1], [ADDED]))
+    assert all(v.holds for v in verdicts(cases))
+    mutate.setattr(codes, "possible_only", lambda domain, columns: None)
+    assert any(not v.holds for v in verdicts(cases))
 
 
 @pytest.mark.long
@@ -125,7 +136,7 @@ def test_notices_rows_of_a_person_that_are_added_like_strangers(name, mutate):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["plan", "running totals"])
 def test_notices_people_with_more_rows_than_are_allowed(name, mutate):
-    mutate.setattr(codes, "kept_rows", lambda unit, ids, columns: np.ones(len(ids), dtype=bool))
+    mutate.setattr(codes, "kept_rows", lambda unit, ids, *columns: np.ones(len(ids), dtype=bool))
     assert not any(v.holds for v in verdicts(people(SUBJECTS[name], ROW_1[0], ROW_3[0])))
 
 
@@ -152,7 +163,7 @@ def test_notices_choices_that_are_too_sharp(mutate):
 def test_notices_a_measurement_that_is_not_paid_for(mutate):
     """Costs of half of what is measured."""
     real = integer_plan.cost_of
-    mutate.setattr(integer_plan, "cost_of", lambda noisy_query, budget: real(noisy_query, budget) / 2)
+    mutate.setattr(integer_plan, "cost_of", lambda *given: real(*given) / 2)
     assert not any(v.holds for v in verdicts(row_cases(SUBJECTS["plan"], FEW_RULES[:1], [{"mu": 1}])))
 
 

@@ -17,6 +17,18 @@ KINDS = {
     "people": (Neighbours("add-remove", 3), "adding or removing one person with at most 3 rows"),
     "one each": (Neighbours("add-remove", 1), "adding or removing one person with at most 1 row"),
     "people replaced": (Neighbours("replace", 2), "replacing one person with at most 2 rows"),
+    "groups": (
+        Neighbours(rows_per_person=10, one_per="page"),
+        "adding or removing one person with at most 10 rows, at most one for each value of page",
+    ),
+    "several groups": (
+        Neighbours("replace", 10, one_per=["page", "day"]),
+        "replacing one person with at most 10 rows, at most one for each combination of values of page and day",
+    ),
+    "apart": (
+        Neighbours(rows_per_person=8, min_separation=128),
+        "adding or removing one person with at most 8 rows, at least 128 steps apart",
+    ),
     "exact": (
         Neighbours("replace", exact="the root of 'geo' [01ab]"),
         "replacing one row such that these counts stay as they are: the root of 'geo' [01ab]",
@@ -57,6 +69,37 @@ def test_all_kinds_differ():
             {"change": "replace", "size": "private", "exact": "the root"},
             "exact counts are kept by replacing only; use neighbours='replace' with size 'known'",
         ),
+        ({"one_per": ["a"]}, "one_per is for people with several rows; say how many, such as rows_per_person=10"),
+        (
+            {"one_per": ["a"], "rows_per_person": 1},
+            "one_per is for people with several rows; with rows_per_person 1 leave one_per out",
+        ),
+        ({"one_per": [1], "rows_per_person": 2}, "one_per takes names of attributes, such as ['page'], got [1]"),
+        ({"one_per": 1, "rows_per_person": 2}, "one_per takes names of attributes, such as ['page'], got 1"),
+        (
+            {"one_per": ["a", "a"], "rows_per_person": 2},
+            "one_per names an attribute twice in ['a', 'a']; name each once",
+        ),
+        (
+            {"min_separation": 3},
+            "min_separation is for people with several rows; say how many, such as rows_per_person=8",
+        ),
+        (
+            {"min_separation": 3, "rows_per_person": 1},
+            "min_separation is for people with several rows; leave min_separation out",
+        ),
+        (
+            {"min_separation": 0, "rows_per_person": 3},
+            "min_separation must be a whole number from 1 to 1,000,000,000, got 0",
+        ),
+        (
+            {"min_separation": 3, "rows_per_person": 3, "one_per": ["a"]},
+            "min_separation says more than one_per; leave one_per out",
+        ),
+        (
+            {"change": "replace", "rows_per_person": 3, "one_per": ["a"], "exact": "the root"},
+            "exact counts do not go with one_per or min_separation; leave one of them out",
+        ),
         ({"rows_per_person": 0}, "rows_per_person must be a whole number from 1 to 1,000,000,000, got 0"),
     ],
 )
@@ -67,7 +110,7 @@ def test_what_makes_no_sense_is_refused(given, text):
 
 
 def test_said_twice_is_refused():
-    with pytest.raises(LeastnoiseError, match="leave rows_per_person and size out"):
+    with pytest.raises(LeastnoiseError, match="leave rows_per_person, size, one_per and min_separation out"):
         Budget(mu=1, neighbours=Neighbours("replace"), rows_per_person=2)
 
 
@@ -90,7 +133,7 @@ def changes(neighbours: Neighbours, cells: int) -> list[np.ndarray]:
     return [x - y for x, y in product(whole, whole)]
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "exact"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("exact", "groups", "several groups", "apart")])
 def test_sensitivity_covers_every_change(kind, rng):
     """Against all changes of small tables; it is reached by some matrix, so it is not larger than it must be."""
     neighbours, _ = KINDS[kind]
@@ -112,3 +155,13 @@ def test_dropped_rows_need_more_than_differences():
     """A matrix whose columns are long and alike: dropping a row moves far, replacing it hardly."""
     private, known = Neighbours("replace", size="private"), Neighbours("replace")
     assert (private.squared_sensitivity(100, 1), known.squared_sensitivity(100, 1)) == (100, 1)
+
+
+def test_ledgers_take_people_with_and_without_groups():
+    """They hide the same change: one person with all rows."""
+    plain, grouped = Neighbours(rows_per_person=3), Neighbours(rows_per_person=10, one_per=["page"])
+    assert plain.shares_ledger(grouped)
+    assert grouped.shares_ledger(plain)
+    assert not grouped.shares_ledger(Neighbours("replace", 10, one_per=["page"]))
+    assert not grouped.shares_ledger(Neighbours())
+    assert (grouped.rows, grouped.alike, plain.alike) == (10, 1, 3)

@@ -96,9 +96,9 @@ class Squares:
 def test_no_single_change_leads_farther(seed):
     """The search ends where no other value of one attribute is better; seldom far from the best."""
     term, cells = Squares(seed), [np.array(c) for c in product(range(4), range(3), range(2))]
-    a, b = farthest([term], (4, 3, 2), 2)
+    a, b = farthest([term], ln.Domain.of(a=4, b=3, c=2), 2)
     best = term.distance(a[None], b)[0]
     near = [c for c in cells if (c != a).sum() == 1]
     assert all(term.distance(c[None], b)[0] <= best * (1 + 1e-9) for c in near)
-    (one,) = farthest([term], (4, 3, 2), 1)
+    (one,) = farthest([term], ln.Domain.of(a=4, b=3, c=2), 1)
     assert term.distance(one[None], None)[0] >= 0.7 * max(term.distance(c[None], None)[0] for c in cells)

@@ -130,6 +130,8 @@ def harmless(path: tuple[Any, ...], kind: str) -> bool:
         return kind == "null"
     if path[0] == "parts" and path[2:3] == ("ledger_entry",):
         return kind == "huge"
+    if path[-2:] in {("privacy", name) for name in ("one_per", "min_separation", "added_delta")}:
+        return kind == "delete"  # saved before people had groups, and before deltas were added
     if path[0] == "parts" and path[2:] == ("adaptive",):
         return kind == "delete"  # saved before there were adaptive releases
     if path[0] == "parts" and path[2:] in {("run", "counting"), ("run", "side"), ("publication",)}:

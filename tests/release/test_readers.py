@@ -305,7 +305,7 @@ def test_the_command_adjusts_and_export_takes_it(tmp_path, capsys):
     code, text, err = call(capsys, "adjust", tmp_path / "out", *options, "--out", printed)
     assert (code, err.startswith("INSECURE")) == (0, True)
     assert "multiples of 5: rounded so that all tables add up to each other exactly" in text
-    assert f"next: leastnoise export {printed} --out FOLDER --format excel" in text
+    assert f"next: leastnoise export {printed} --out FOLDER --format excel, or leastnoise report " in text
     code, *_ = call(capsys, "export", printed, "--out", tmp_path / "x", "--table", "age,sex")
     assert code == 0
     assert (pd.read_csv(tmp_path / "x" / "2-age_sex.csv")["insecure"]).all()

@@ -72,7 +72,8 @@ def every_share(release):
             for members in integer_plan.structure.sets(orbit).tolist():
                 costs = [sensitivity(p.strategy, integer_plan.budget) / p.variance for p in noisy_queries if p.variance]
                 entries[frozenset(members)] = entries.get(frozenset(members), Fraction(0)) + sum(costs)
-    return {s: float(cost / release.cost.mu_squared) for s, cost in entries.items() if cost}
+    total = sum(entries.values())  # where rows are replaced, more than all cost together
+    return {s: float(cost / total) for s, cost in entries.items() if cost}
 
 
 def merged_release():

@@ -27,7 +27,7 @@ def plain_side_counts(
     }
     touched, dropping = [], []
     for a in domain:
-        for rule, flags in ((rules[a.name].missing, gone[a.name]), (rules[a.name].outside, odd[a.name])):
+        for rule, flags in ((rules[a.name].missing, gone[a.name]), (rules[a.name].outside or "error", odd[a.name])):
             touched += [] if rule == "error" else [flags]
             dropping += [flags] if rule == "drop" else []
     if len(dropping) > 1:
@@ -36,8 +36,8 @@ def plain_side_counts(
     if unit is None:
         return [each]
     good = [i for i in numbers if not any(flags[i] for flags in dropping) and who[i] is not None]
-    each.append(sum(sum(who[i] == one for i in good) > unit.max_rows for one in {who[i] for i in good}))
     people = {one: plain_rows(domain, rules, table.filter(pa.array([x == one for x in ids])), unit) for one in set(ids)}
+    each.append(sum(sum(who[i] == one for i in good) > len(people[one]) for one in {who[i] for i in good}))
     rows = [{tuple(row[k] for k in axes) for row in people[one]} for axes in sets for one in people if one is not None]
     many = len(people) - (None in people)
     tables = [

@@ -80,7 +80,7 @@ def plain_code(attribute: Attribute, rules: Rules, value: object) -> int | str:
         code = 0 if value < low else values.size - 1 if value > high else None
     if code is None and rules.outside == "other":
         return attribute.code("other")
-    return rules.outside.replace("clamp", "error") if code is None else code
+    return (rules.outside or "error").replace("clamp", "error") if code is None else code
 
 
 def _listed(values: Values, value: object) -> int | None:
@@ -126,8 +126,16 @@ def plain_rows(
     kept = []
     for person, rows in people.items():
         digest = lambda row, who=person: sha256(f"{unit.key}:{who}:{','.join(map(str, row))}".encode()).hexdigest()  # noqa: E731
-        kept += sorted(rows, key=digest)[: unit.max_rows]
+        kept += first_in_groups(sorted(rows, key=digest), unit.groups(codings(domain, rules)))[: unit.max_rows]
     return kept
+
+
+def first_in_groups(rows: list[tuple[int, ...]], groups: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The first row of each group; without groups all of them."""
+    first: dict[object, tuple[int, ...]] = {}
+    for place, row in enumerate(rows):
+        first.setdefault(tuple(row[k] for k in groups) if groups else place, row)
+    return [*first.values()]
 
 
 # --- random specs -----------------------------------------------------------------------------------------------------
@@ -278,7 +286,9 @@ def problems(draw):
         ids = draw(st.sampled_from([st.integers(0, 4), st.sampled_from(["ann", "bob", "it's", "%", "x:1"])]))
         ids = ids | st.none() if draw(st.booleans()) else ids
         data["person"] = pa.array(draw(st.lists(ids, min_size=size, max_size=size)))
-        unit = PrivacyUnit("person", draw(st.integers(1, 3)), draw(st.sampled_from(["drop", "error"])), SECRET)
+        most = draw(st.integers(1, 3))
+        groups = draw(st.lists(st.sampled_from(domain.names), max_size=2, unique=True)) if most > 1 else []
+        unit = PrivacyUnit("person", most, draw(st.sampled_from(["drop", "error"])), SECRET, groups)
     rules = {a.name: draw(rules_for(a)) for a in domain}
     return domain, rules, pa.table(data), unit, draw(st.sampled_from([*WAYS]))
 
@@ -396,7 +406,12 @@ def mixed(rng: np.random.Generator, size: int = 400) -> pa.Table:
     )
 
 
-UNITS = [None, PrivacyUnit("person", 2, "drop", SECRET)]
+UNITS = [
+    None,
+    PrivacyUnit("person", 2, "drop", SECRET),
+    PrivacyUnit("person", 3, "drop", SECRET, [MIXED.names[0]]),
+    PrivacyUnit("person", 4, "drop", SECRET, [MIXED.names[1], MIXED.names[6]]),
+]
 SETS = [(), (0,), (1,), (3, 4), (4, 3), (5, 6, 7), (1, 2), (4,), (0, 7, 2), (8,), (9, 10), (10, 8), (11, 12), (13, 12)]
 
 

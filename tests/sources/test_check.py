@@ -24,6 +24,7 @@ from leastnoise.domain.attributes import Domain, bins
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import PrivacyUnit, Rules, source_of
 from leastnoise.sources.check import NOTICE, Check, check
+from leastnoise.workload.rules import codings
 from leastnoise.workload.spec import load_spec
 from tests.covering import examples
 from tests.engines import postgres, spark
@@ -48,17 +49,25 @@ def plain(domain: Domain, rules: dict[str, Rules], table: pa.Table, unit: Privac
         if all(isinstance(code, int) for code in row) and (unit is None or who is not None)
     ]
     rows_of = Counter(kept)
-    most = math.inf if unit is None else unit.max_rows
+    groups = () if unit is None else unit.groups(codings(domain, rules))
+    counted = {
+        who: [row for one, *row in zip(ids, *codes.values(), strict=True) if one == who and "drop" not in row]
+        for who in rows_of
+    }
+    left = {
+        who: min(len({tuple(row[k] for k in groups) for row in rows}) if groups else n, unit.max_rows if unit else n)
+        for (who, n), rows in zip(rows_of.items(), counted.values(), strict=True)
+    }
     return {
         "rows": table.num_rows,
-        "counted": sum(min(n, most) for n in rows_of.values()),
+        "counted": sum(left.values()),
         "missing": {name: sum(map(is_gap, values[name])) for name in values},
         "outside": {
             a.name: sum(not is_gap(v) and plain_code(a, Rules(), v) == "error" for v in values[a.name]) for a in domain
         },
         "stops": {name: "error" in codes[name] for name in values},
         "people": None if unit is None else len(rows_of),
-        "over": None if unit is None else sum(n > most for n in rows_of.values()),
+        "over": None if unit is None else sum(n > left[who] for who, n in rows_of.items()),
         "ids": None if unit is None else sum(who is None for who in ids),
     }
 

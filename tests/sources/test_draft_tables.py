@@ -222,7 +222,7 @@ def test_a_title_above_the_names_of_a_sheet_is_named_as_what_is_wrong():
     for row in (["site", "hours"], ["Graz", 20]):
         book["staff"].append(row)
     book.save("x.xlsx")
-    problem = "line 2 has cells beyond the names in the first row, above which there may be no title"
+    problem = "line 2 has cells beyond the names; if a title stands above these, settled by file: {skip: 1}"
     with pytest.raises(LeastnoiseError, match=problem):
         draft("x.xlsx?sheet=staff", look=True)
 

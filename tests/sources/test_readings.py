@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from sqlglot import exp
 
 from leastnoise.domain.attributes import Domain, bins, dates, or_unknown
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources import Rules, source_of
+from leastnoise.sources.sql import Query
+from leastnoise.sources.sql_reading import period_of
 from tests.engines import postgres, spark
 from tests.sources.registry import MARKS, postgres_table
 
@@ -38,6 +41,8 @@ SLASHES = [
     "1/1/70",
     "0/1/1970",
 ]
+NAMES = ["MAY 1, 1970", "may 01, 1971", "Mai 1, 1970", "Mayor 1, 1970", "February 30, 1970", "Sept 1, 1970"]
+SHORTS = ["1-Jan-70", "31-SEP-70", "01-jan-1970", "28-Feb-69", "31-Dec-69", "1-Jan-30", "30-Juni-71", "5-may-71"]
 COLOURS = [
     "Red",
     " red",
@@ -65,6 +70,8 @@ DOMAIN = Domain.of(
     local=dates(FIRST, LAST, by="year"),
     local_hour=dates(by="hour of day"),
     slashed=dates(FIRST, LAST, by="month"),
+    named=dates(FIRST, LAST, by="quarter"),
+    short=dates(FIRST, LAST),
     clock=dates(by="hour of day"),
     clock_day=dates(FIRST, LAST),
     colour=or_unknown(["red", "GRÜN", "ωμέγα", "ЖДАТЬ", "straße"]),
@@ -80,6 +87,8 @@ RULES = {
     "local": Rules(column="moment", outside="drop", missing="drop", zone="Europe/Berlin"),
     "local_hour": Rules(column="moment", missing="drop", zone="Europe/Berlin"),
     "slashed": Rules(column="slashes", outside="drop", missing="drop", format="%d/%m/%Y"),
+    "named": Rules(column="names", outside="drop", missing="drop", format="%B %d, %Y"),
+    "short": Rules(column="shorts", outside="drop", missing="drop", format="%d-%b-%y"),
     "clock": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "clock_day": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "colour": Rules(outside="drop", missing="unknown", trim=True, fold=True, missing_values=["NA"]),
@@ -105,6 +114,8 @@ def rows(rng: np.random.Generator, size: int = 400) -> pa.Table:
             "moment": pick(moments, pa.timestamp("us", "UTC")),
             "slashes": pick(SLASHES, pa.string()),
             "halves": pick(CLOCKS + [f"{t:{HALVES[:-3]}}{zone}" for t in times for zone in ZONES], pa.string()),
+            "names": pick(NAMES + [f"{day:%B %d, %Y}" for day in days], pa.string()),
+            "shorts": pick(SHORTS + [f"{day:%d-%b-%y}".upper() for day in days], pa.string()),
             "colour": pick(COLOURS, pa.string()),
             "pay": pick([-100.0, -99.0, 0.0, 7.0, 99.5, 100.0, 101.0], pa.float64()),
         }
@@ -147,6 +158,14 @@ def plain(name: str, value: object) -> str | int | None:
             text = None if value is None else value.strip(" \t\n\r\f\v").lower()
             known = {"red": "red", "grün": "GRÜN", "ωμέγα": "ωμέγα", "ждать": "ЖДАТЬ", "straße": "straße"}
             return "unknown" if text in (None, "na") else known.get(text)
+        case "named" | "short":
+            form = RULES[name].format
+            try:  # single digits are read; %B of Python takes no short names
+                day = datetime.strptime(value or "", form).date()
+            except ValueError:
+                return None
+            quarter = lambda day: f"{day.year}-Q{(day.month + 2) // 3}"  # noqa: E731
+            return in_days(day, quarter if name == "named" else date.isoformat, "drop")
         case "clock" | "clock_day":
             time = None if value is None or value in CLOCKS else datetime.strptime(value, HALVES)
             day = None if time is None else in_days(time.date(), date.isoformat, "drop")
@@ -211,10 +230,10 @@ def test_duckdb_reads_as_plain_python_does(table, tmp_path):
 
 
 def test_csv_files_read_as_plain_python_does(table, tmp_path):
-    texts = table.select(["text", "slashes", "colour", "pay"])
+    texts = table.select(["text", "slashes", "names", "shorts", "colour", "pay"])
     texts = texts.set_column(0, "text", pa.array([None if t == "" else t for t in texts["text"].to_pylist()]))
     csv.write_csv(texts, tmp_path / "rows.csv")
-    check(texts, tmp_path / "rows.csv", ["day", "week", "slashed", "colour", "pay"])
+    check(texts, tmp_path / "rows.csv", ["day", "week", "slashed", "named", "short", "colour", "pay"])
 
 
 @pytest.mark.postgres
@@ -266,10 +285,15 @@ def test_columns_that_cannot_match_are_refused_before_they_are_read(table, tmp_p
 @pytest.mark.parametrize(
     ("spec", "rules", "line"),
     [
-        (dates(FIRST, LAST), {"format": "%d/%m/%y"}, "'%y' in a format is not read; use %Y, %m, %d, %H, %I,"),
+        (dates(FIRST, LAST), {"format": "%j/%Y"}, "'%j' in a format is not read; use %Y or %y, %m, %b or %B, %d,"),
+        (dates(FIRST, LAST), {"format": "%b %m %d %y"}, "needs %Y (or %y), %m (or %b, %B) and %d, each once"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %I:%M"}, "needs either %H, or %I with %p; write for example"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %H:%M %p"}, "needs either %H, or %I with %p; write for example"),
-        (dates(FIRST, LAST), {"format": "%m/%Y"}, "the format '%m/%Y' needs %Y, %m and %d, each once"),
+        (
+            dates(FIRST, LAST),
+            {"format": "%m/%Y"},
+            "the format '%m/%Y' needs %Y (or %y), %m (or %b, %B) and %d, each once",
+        ),
         (dates(FIRST, LAST), {"format": "%d(%m)%Y"}, "'(' in a format is not read"),
         (
             dates(FIRST, LAST),
@@ -347,6 +371,87 @@ def test_long_lists_are_joined_in_postgresql(rng):
 def test_long_lists_are_joined_in_spark(rng):
     table = many(rng)
     check_many(spark.session().createDataFrame(table), table)
+
+
+# --- more periods and bins than a query lists ------------------------------------------------------------------------
+
+LONG = {
+    "day": dates("2015-01-01", "2025-12-31"),
+    "week": dates("1900-01-01", "2100-12-31", by="week"),
+    "month": dates("1800-06-30", "2100-12-31", by="month"),
+    "quarter": dates("1400-02-01", "2100-12-31", by="quarter"),
+    "year": dates("0001-01-01", "9999-12-31", by="year"),
+    "bins": bins(0, 3_000, width=1),
+    "text": [f"value {k}" for k in range(1_000)],
+}
+MOST_SQL = 150_000  # characters of one query
+
+
+def long_table(rng: np.random.Generator, size: int = 300) -> pa.Table:
+    columns: dict[str, list[object]] = {}
+    for name, values in LONG.items():
+        if name in ("bins", "text"):
+            continue
+        first, last = date.fromisoformat(values.first).toordinal(), date.fromisoformat(values.last).toordinal()
+        ends = [first, last, *(k for k in (first - 1, last + 1) if 1 <= k <= date.max.toordinal())]
+        chosen = [*ends, *rng.integers(first, last + 1, size - len(ends)).tolist()]
+        columns[name] = [date.fromordinal(k) for k in chosen]
+        columns[f"{name} text"] = [day.isoformat() for day in columns[name]]
+    columns["bins"] = [*rng.uniform(-5, 3_005, size - 4).tolist(), 0.0, 3_000.0, 1.0, 2_999.0]
+    columns["text"] = [f" VALUE {k} " for k in rng.integers(0, 1_100, size)]
+    return pa.table(columns)
+
+
+def check_long(data: object, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts as in memory, where codes are found by bisection; no query grows with the number of periods."""
+    queries: list[str] = []
+    monkeypatch.setattr(Query, "_sql", lambda self, query: queries.append(query.sql(self.dialect)) or queries[-1])
+    for column in table.column_names:
+        name = column.split()[0]
+        rules = {name: Rules(column=column, outside="drop", trim=name == "text", fold=name == "text")}
+        source, memory = (source_of(d, Domain.of({name: LONG[name]}), rules=rules) for d in (data, table))
+        expected = next(memory.count([(0,)]))
+        assert next(source.count([(0,)])).tolist() == expected.tolist(), column
+        assert expected.sum() > 250, column
+        if name in ("day", "week", "month", "quarter", "year"):
+            assert max(map(len, queries)) < 10_000, column
+    assert max(map(len, queries)) < MOST_SQL
+
+
+def test_thousands_of_periods_are_counted_in_duckdb(rng, tmp_path, monkeypatch):
+    table = long_table(rng)
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    monkeypatch.setattr("tests.sources.test_readings.MOST_SQL", 1_000_000)
+    check_long(tmp_path / "rows.parquet", table, monkeypatch)
+
+
+@pytest.mark.postgres
+@MARKS["PostgreSQL"][1]
+def test_thousands_of_periods_are_counted_in_postgresql(rng, monkeypatch):
+    table = long_table(rng)
+    check_long(postgres.server().uri(postgres_table(table)), table, monkeypatch)
+
+
+@pytest.mark.spark
+@MARKS["Spark"][1]
+@MARKS["Spark"][2]
+def test_thousands_of_periods_are_counted_in_spark(rng, monkeypatch):
+    table = long_table(rng)
+    check_long(spark.session().createDataFrame(table), table, monkeypatch)
+
+
+def test_codes_by_arithmetic_are_those_by_bisection():
+    """Every period, its first and its last day, in DuckDB: as many as 9,999 years."""
+    import duckdb
+
+    for name, values in LONG.items():
+        if name in ("bins", "text"):
+            continue
+        sql = period_of("duckdb", values, exp.column("x")).sql("duckdb")
+        days = sorted({d for edge in values.edges.tolist() for d in (edge - 1, edge, edge + 1)})
+        rows = duckdb.from_arrow(pa.table({"x": days}))
+        codes = rows.project(f"COALESCE({sql}, -1)").fetchnumpy()
+        assert next(iter(codes.values())).tolist() == values.at(days).tolist(), name
 
 
 # --- far away ---------------------------------------------------------------------------------------------------------

@@ -72,7 +72,20 @@ def test_bad_rules(rules, message):
     [
         ({"id": "", "max_rows": 2}, "the id of a unit is the name of a column, got ''"),
         ({"id": "p", "max_rows": 0}, "rows_per_person must be a whole number from 1 to 1,000,000,000, got 0"),
-        ({"id": "p"}, "the fields of the unit lack a field; give id, max_rows, missing, secret"),
+        ({"id": "p"}, "the fields of the unit lack a field; give id, max_rows, missing, secret, one_per"),
+        (
+            {"id": "p", "max_rows": 1, "one_per": ["age"]},
+            "one_per is for people with several rows; with max_rows 1 leave one_per out",
+        ),
+        (
+            {"id": "p", "max_rows": 2, "one_per": ["page"]},
+            "one_per names 'page', which is no attribute (age, sex); name attributes",
+        ),
+        (
+            {"id": "p", "max_rows": 2, "one_per": ["age", "age"]},
+            "one_per names an attribute twice in ['age', 'age']; name each once",
+        ),
+        ({"id": "p", "max_rows": 2, "one_per": 3}, "one_per takes names of attributes, such as ['page'], got 3"),
         (
             {"id": "p", "max_rows": 2, "missing": "other"},
             "rows without an id can be an error or be dropped, not 'other'",

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,14 @@ def mixed(lines) -> bytes:
     return (whole + "".join(ends[k % 3] + record for k, record in enumerate(records)) + "\r\n").encode()
 
 
+def zipped(members: dict[str, bytes]) -> bytes:
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return result.getvalue()
+
+
 def zst(data: bytes) -> bytes:
     return pa.compress(data, "zstd", asbytes=True)
 
@@ -95,6 +104,15 @@ SHAPES = {
     "gz in parts": ("x.tsv.gz", lambda r: b"".join(gzip.compress(c.encode()) for c in halves(text(r, "\t"))), {}),
     "zst": ("X.CSV.ZST", lambda r: zst(text(r).encode()), {}),
     "zst in utf-16": ("x.txt.zst", lambda r: zst(text(r, "|").encode("utf-16")), {}),
+    "zip": ("x.zip", lambda r: zipped({"people.csv": text(r).encode(), "__MACOSX/._people.csv": b"?"}), {}),
+    "zip in utf-16": ("x.csv.zip", lambda r: zipped({"a/b.txt": text(r, ";").encode("utf-16")}), {}),
+    "title": ("x.csv", lambda r: b"People; 2024\r\n\n" + text(r).encode(), {"skip": 2}),
+    "title and no names": (
+        "x.csv",
+        lambda r: b'a "title\n' + text(r).split("\n", 1)[1].encode(),
+        {"skip": 1, "names": ["age", "größe", "town"]},
+    ),
+    "title in utf-16": ("x.csv.gz", lambda r: gzip.compress(("Ü\r" + text(r, "\t")).encode("utf-16")), {"skip": 1}),
     "decimal comma": ("x.csv", lambda r: text(r, ";", decimal=",").encode(), {"decimal": ","}),
     "everything": (
         "x.txt.gz",
@@ -159,10 +177,37 @@ def test_workbooks(rng):
             sheet.append([None, None, None])  # a row without cells
     book.save("x.xlsx")
     assert counts("x.xlsx?sheet=people 2") == counts("x.xlsx", {"sheet": "people 2"}) == expected
-    with pytest.raises(LeastnoiseError, match=r"^the workbook has no sheet 'x'; it has 'Sheet', 'people 2'$"):
+    with pytest.raises(LeastnoiseError, match=r"^the workbook has no sheet 'x' among its 2; check the name$"):
         counts("x.xlsx?sheet=x")
     with pytest.raises(LeastnoiseError, match=r"^the column 'age' is missing"):
         counts("x.xlsx")
+    sheet.insert_rows(1, 2)
+    sheet["A1"] = "People of 2024"
+    book.save("titled.xlsx")
+    assert counts("titled.xlsx?sheet=people 2&skip=2") == expected
+
+
+def test_titles_and_archives_that_cannot_be_read_are_refused():
+    book = openpyxl.Workbook()
+    for row in (["People of 2024"], ["age", "größe", "town"], [18, 0.5, "Zürich"]):
+        book.active.append(row)
+    book.save("x.xlsx")
+    line = r"^line 2 has cells beyond the names; if a title stands above these, settled by file: {skip: 1}$"
+    assert re.search(line, broken_rows(find_files("x.xlsx"))[0])
+    assert counts("x.xlsx?skip=1")[2] == [1, 0, 0, 0]
+    Path("two.zip").write_bytes(zipped({"a.csv": b"age\n", "b.csv": b"age\n"}))
+    with pytest.raises(DataError, match=r"^the archive 'two.zip' has 2 files, or a password; pack one file of text"):
+        find_files("two.zip")
+    Path("odd.zip").write_bytes(b"no archive")
+    with pytest.raises(DataError, match=r"^the file 'odd.zip' cannot be read as a zip archive; it may be damaged"):
+        find_files("odd.zip")
+    with pytest.raises(LeastnoiseError, match=r"^skip is 'x'; give the number of lines above the names"):
+        find_files("odd.zip?skip=x")
+    Path("both").mkdir()
+    Path("both/a.csv").write_text("age\n18\n")
+    Path("both/a.zip").write_bytes(zipped({"a.csv": b"age\n18\n"}))
+    with pytest.raises(LeastnoiseError, match=r"^'both' means the file 'both/a.zip' twice: packed and unpacked"):
+        find_files("both")
     assert str(find_files("x.xlsx")) == "read as Excel, sheet 'Sheet', decimal sign '.'"
 
 
@@ -354,7 +399,7 @@ def test_formats_that_make_no_sense(fields, message):
 def test_options_after_the_path():
     Path("x.csv").write_text("age,sex\n")
     with pytest.raises(
-        LeastnoiseError, match=r"^unknown option 'sep' of a file; use delimiter, encoding, decimal, sheet, names$"
+        LeastnoiseError, match=r"^unknown option 'sep' of a file; use delimiter, encoding, decimal, sheet, names, skip$"
     ):
         find_files("x.csv?sep=;")
     Path("what?a=b.csv").write_text("age,sex\n")

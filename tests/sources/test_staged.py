@@ -1,5 +1,7 @@
 """Rows per person bounded apart from counting: parts, batches, what is hashed, and what is left behind."""
 
+from dataclasses import replace
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -35,13 +37,14 @@ def in_memory(table: pa.Table, unit: PrivacyUnit = UNIT) -> list:
 
 @pytest.mark.parametrize("most_bytes", [1, 5_000, 1 << 30])
 @pytest.mark.parametrize("batch", [16, 1 << 17])
-def test_parts_and_batches_change_nothing(rng, tmp_path, monkeypatch, most_bytes, batch):
+@pytest.mark.parametrize("unit", [UNIT, replace(UNIT, one_per=["a"]), replace(UNIT, one_per=["b", "a"], max_rows=9)])
+def test_parts_and_batches_change_nothing(rng, tmp_path, monkeypatch, most_bytes, batch, unit):
     monkeypatch.setattr(duck_module, "_BATCH", batch)
     table = people(rng)
     parquet.write_table(table, tmp_path / "people.parquet")
     engine = DuckDB.of_file(tmp_path / "people.parquet")
     engine.most_bytes = most_bytes
-    assert counts(Database(DOMAIN, engine, None, None, UNIT)) == in_memory(table)
+    assert counts(Database(DOMAIN, engine, None, None, unit)) == in_memory(table, unit)
 
 
 def test_only_the_rows_of_busy_people_are_sorted(rng, tmp_path, monkeypatch):
@@ -100,7 +103,15 @@ def test_no_attributes_and_no_rows(tmp_path):
 
 def test_a_person_in_several_batches():
     batches = [[np.array([1, 1, 2]), np.array([0, 1, 2])], [np.array([2, 2, 2]), np.array([3, 4, 5])]]
-    assert [columns[0].tolist() for columns in _first_rows(iter(batches), 2)] == [[0, 1, 2], [3]]
+    assert [columns[0].tolist() for columns in _first_rows(iter(batches), [], 2)] == [[0, 1, 2], [3]]
+
+
+def test_a_group_of_a_person_in_several_batches():
+    person = [np.array([1, 1, 2]), np.array([2, 2, 2]), np.array([2, 3])]
+    page = [np.array([0, 0, 5]), np.array([5, 6, 5]), np.array([7, 6])]
+    batches = [list(pair) for pair in zip(person, page, strict=True)]
+    assert [columns[0].tolist() for columns in _first_rows(iter(batches), [0], 2)] == [[0, 5], [6], [6]]
+    assert [columns[0].tolist() for columns in _first_rows(iter(batches), [0], 3)] == [[0, 5], [6], [7, 6]]
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ class ReportTrial:
 def of_local(plan: LocalPlan) -> Subject:
     """A plan for devices; it claims its epsilon for replacing a record by any other."""
     terms = [_Distance(part, np.array(part.attributes, dtype=np.int64)) for part in plan.parts]
-    one, other = farthest(terms, plan.domain.shape, 2)
+    one, other = farthest(terms, plan.domain, 2)
     trial = ReportTrial(plan, (other, one))
     return Subject("plan for devices", LocalClaim.of(plan), plan.delta, [trial], plan.report_bytes, RUNS)
 

@@ -48,29 +48,46 @@ def neighbours(domain: Domain, how: Neighbours, worst: Worst) -> list[Sources]:
 def made_up(domain: Domain, how: Neighbours, cell: IntArray | None) -> Source:
     """A dataset of a thousand rows, and the one row or person by which neighbours differ.
 
-    These rows are all in one cell. Without a cell they are missing, or where rows are replaced, a rule drops them. A
-    person has more rows than are counted. The rows go through the rules and bounds of a source as all data does.
+    These rows are all in one cell, or where a person has one row per group, in the groups that follow. Without a cell
+    they are missing, or where rows are replaced, a rule drops them. A person has more rows than are counted. The rows
+    go through the rules and bounds of a source as all data does.
     """
     if how.rows > MOST_ROWS:
         raise LeastnoiseError(
             f"an audit makes up all {how.rows:,} rows of a person, which are too many; audit a plan with fewer"
         )
-    rng, shape = np.random.default_rng(0), domain.shape
-    others = np.stack([rng.integers(0, n, BYSTANDERS) for n in shape], axis=1)
+    rng = np.random.default_rng(0)
+    others = _possible(domain, rng, BYSTANDERS)
     changed = how.rows if how.rows_per_person is None else how.rows + SURPLUS
     drops = how.change == "replace" and how.size == "private"
     own = np.repeat(others[:1] if cell is None else cell[None], changed if cell is not None or drops else 0, axis=0)
-    codes = np.concatenate([others, own])
+    codes = np.concatenate([others, _apart(own, domain, how)])
     columns: dict[str, Any] = {a.name: [a.value(c) for c in codes[:, i]] for i, a in enumerate(domain)}
     first, unit = domain.names[0], None
     if cell is None:
         columns[first][BYSTANDERS:] = [None] * len(own)
     if how.rows_per_person is not None:
-        unit = PrivacyUnit(_unused(domain), how.rows_per_person)
+        unit = PrivacyUnit(_unused(domain), how.rows_per_person, one_per=how.one_per)
         columns[unit.id] = [*range(BYSTANDERS), *([BYSTANDERS] * len(own))]
     rules = {a.name: Rules(missing=UNKNOWN) for a in domain if a.known < a.size}
     rules |= {first: Rules(missing="drop")} if drops else {}
     return source_of(columns, domain, rules=rules, unit=unit)
+
+
+def _apart(rows: IntArray, domain: Domain, how: Neighbours) -> IntArray:
+    """Equal rows of one person, moved to different groups or steps, from their own on; those too many stay together."""
+    moved = rows.copy()
+    if how.one_per:
+        axes = [domain.index(name) for name in how.one_per]
+        sizes = [domain.shape[a] for a in axes]
+        start = np.ravel_multi_index(rows[:, axes].T, sizes)
+        places = (start + np.minimum(np.arange(len(rows)), how.rows - 1)) % prod(sizes)
+        moved[:, axes] = np.stack(np.unravel_index(places, sizes), axis=1)
+    elif how.min_separation is not None and len(rows):
+        steps = how.min_separation * np.arange(len(rows))
+        fitting = rows[:, 0] % how.min_separation + steps
+        moved[:, 0] = np.where(fitting < domain.shape[0], fitting, fitting[0])
+    return moved
 
 
 def _unused(domain: Domain) -> str:
@@ -100,17 +117,17 @@ def worst_cells(integer_plans: Sequence[IntegerPlan], count: int) -> IntArray:
     how = integer_plans[0].budget.neighbours
     paid = sum(float(r.cost.mu_squared - r.selection) for r in integer_plans) / how.rows**2
     terms = [term for integer_plan in integer_plans for term in _terms(integer_plan)]
-    return farthest(terms, integer_plans[0].workload.domain.shape, count, paid)
+    return farthest(terms, integer_plans[0].workload.domain, count, paid)
 
 
-def farthest(terms: Sequence[Distances], shape: tuple[int, ...], count: int, most: float = np.inf) -> IntArray:
-    """One cell, or two, as far apart as possible by all terms together.
+def farthest(terms: Sequence[Distances], domain: Domain, count: int, most: float = np.inf) -> IntArray:
+    """One cell, or two, as far apart as possible by all terms together, of those whose rows are counted.
 
     Searched by changing one attribute at a time, from several starts unless one reaches the `most` that is possible.
     """
     best: tuple[float, IntArray] | None = None
-    for cells in _starts(shape, count):
-        climbed = _climb(terms, shape, cells)
+    for cells in _starts(domain, count):
+        climbed = _climb(terms, domain, cells)
         moved = _moved(terms, climbed)
         if best is None or moved > best[0]:
             best = moved, climbed
@@ -120,10 +137,19 @@ def farthest(terms: Sequence[Distances], shape: tuple[int, ...], count: int, mos
     return best[1]
 
 
-def _starts(shape: tuple[int, ...], count: int) -> Iterator[IntArray]:
+def _starts(domain: Domain, count: int) -> Iterator[IntArray]:
     rng = np.random.default_rng(0)
     for _ in range(STARTS):
-        yield rng.integers(0, shape, (count, len(shape)))
+        yield _possible(domain, rng, count)
+
+
+def _possible(domain: Domain, rng: np.random.Generator, count: int) -> IntArray:
+    """Random cells, without those whose rows are not counted."""
+    cells = rng.integers(0, domain.shape, (count, len(domain)))
+    for together in domain.together if domain.restrictions.leaves_out else ():
+        drawn = rng.choice(np.flatnonzero(together.possible.ravel()), count)
+        cells[:, together.attributes] = np.stack(np.unravel_index(drawn, together.possible.shape), axis=1)
+    return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +187,9 @@ def _moved(terms: Sequence[Distances], cells: IntArray) -> float:
     return float(sum(t.distance(cells[0][None], other)[0] for t in terms))
 
 
-def _climb(terms: Sequence[Distances], shape: tuple[int, ...], cells: IntArray) -> IntArray:
+def _climb(terms: Sequence[Distances], domain: Domain, cells: IntArray) -> IntArray:
     """Coordinate ascent."""
+    shape, bounded = domain.shape, domain.restrictions.leaves_out
     touching = [[t for t in terms if a in t.members] for a in range(len(shape))]
     before = None
     while before is None or not np.array_equal(before, cells):
@@ -173,6 +200,7 @@ def _climb(terms: Sequence[Distances], shape: tuple[int, ...], cells: IntArray) 
                 tried = np.repeat(cells[which][None], n, axis=0)
                 tried[:, a] = np.arange(n)
                 gained = sum((t.distance(tried, other) for t in touching[a]), start=np.zeros(n))
+                gained = np.where(domain.possible_rows(tried), gained, -np.inf) if bounded else gained
                 if gained.max() > gained[cells[which, a]] * (1 + 1e-9):  # equal ones must not take turns
                     cells[which, a] = int(gained.argmax())
     return cells

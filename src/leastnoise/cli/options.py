@@ -22,6 +22,12 @@ FilesFrom = Annotated[
         file_okay=False,
     ),
 ]
+KeyFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--keys", metavar="FOLDER", help="Found keys, of an attribute with discover; repeatable.", show_default=False
+    ),
+]
 ReleaseArgument = Annotated[Path, typer.Argument(metavar="RELEASE", help="The release's folder.", show_default=False)]
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 Simultaneous = Annotated[bool, typer.Option("--simultaneous", help="Intervals that hold all at once.")]
@@ -33,7 +39,7 @@ Shown = Annotated[
     ),
 ]
 DATA = (
-    "a file (.csv, .tsv, .txt, also .gz or .zst; .parquet; .xlsx), a folder or a pattern of such files, "
+    "a file (.csv, .tsv, .txt, also .gz, .zst or .zip; .parquet; .xlsx), a folder or a pattern of such files, "
     "duckdb:///FILE, postgresql://USER@HOST/DATABASE or spark://HOST:PORT. "
     "A file may be followed by how it is written, such as ?sheet=NAME or ?encoding=windows-1252&delimiter=semicolon. "
     "PostgreSQL also takes the password from PGPASSWORD or ~/.pgpass."

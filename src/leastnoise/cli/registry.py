@@ -53,6 +53,12 @@ COMMANDS = (
         "leastnoise bounds survey.yaml --alpha 0.05 --plot curves.svg",
     ),
     Entry(
+        "discover",
+        "leastnoise.cli.commands.discover:discover",
+        "Find the values of an attribute with `discover` that many people have, and save them. This spends privacy.",
+        "leastnoise discover visits.yaml --data visits.parquet --out pages --ledger visits.ledger",
+    ),
+    Entry(
         "release",
         "leastnoise.cli.commands.release:release",
         "Measure data once by a spec, and save what may be published. This spends privacy.",

@@ -65,7 +65,8 @@ def summary(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"{plan['queries']:,} queries at {privacy(plan['privacy'])}"
     yield f"RMSE {figure(plan['rmse'])}, largest standard error {figure(plan['max_std_error'])}"
     what = f"{plan['unit']} {figure(plan['objective_value'])}"
-    yield f"{what}; no factorization mechanism can go below {figure(floor['value'])} ({floor['kind']})"
+    away = "" if plan.get("ratio") is None else f", {percent(plan['ratio'] - 1)} away"
+    yield f"{what}; no factorization mechanism can go below {figure(floor['value'])}{away} ({floor['kind']})"
     if plan["gap"] is not None:
         yield f"proven to be within {percent(plan['gap'])} of the best plan of its kind"
     if plan.get("measured"):

@@ -3,7 +3,8 @@
 import re
 
 _OPTIONS = "memory|delta|epsilon|rho|mu|table|rows|seed|runs|confidence|alpha|steps"  # arguments that commands have
-_SPEC = "rows_per_person|neighbours|size|outside|missing|baseline|solver|objective|method|select|bias|weight|gap"
+_PEOPLE = "rows_per_person|one_per|min_separation|neighbours|size"
+_SPEC = f"{_PEOPLE}|outside|missing|baseline|solver|objective|method|select|bias|weight|gap"
 _PHRASES = {
     "save one with release.save(path)": "make one with leastnoise release",
     "add to it with Stream.load(path), or close it": "add to it with leastnoise stream, or close it",
@@ -17,6 +18,10 @@ _PHRASES = {
     "use counts() and std_errors()": "rename it in the spec",
     "use counts()": "rename it in the spec",
     "; use share()": "; ask for shares",
+    "name it, as in sums('income', by='sex')": "name it, as in 'of: income'",
+    "name it, as in moments('income', by='sex')": "name it, as in 'of: income'",
+    "leave it out and use finish(base=1)": "use leastnoise adjust --base 1",
+    "ask() has means": "leastnoise ask has means",
     "declare it with hierarchy(...)": "declare it with 'hierarchy:'",
     "or bins(...)": "or bins",
     "simultaneous=True": "--simultaneous",

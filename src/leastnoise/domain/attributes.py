@@ -3,7 +3,7 @@
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.domain.amounts import SQUARED, Amount, Square, amount, scale_of, square_of
 from leastnoise.domain.binned import Bins, bins
 from leastnoise.domain.encoding import Encoding, Scalar, plain
 from leastnoise.domain.forms import Spec, encoding_of, or_unknown, read_values
@@ -19,11 +20,13 @@ from leastnoise.domain.hierarchies import Hierarchy, hierarchy
 from leastnoise.domain.listed import Labelled, Values, labelled
 from leastnoise.domain.numeric import Integers, Sized, sized
 from leastnoise.domain.periods import Dates, Timed, dates
+from leastnoise.domain.restrictions import Mask, Restrictions, Together, connected, spread
 from leastnoise.domain.unknown import UNKNOWN, OrUnknown
 from leastnoise.errors import LeastnoiseError
 
 __all__ = [
     "UNKNOWN",
+    "Amount",
     "Attribute",
     "Bins",
     "Dates",
@@ -36,14 +39,17 @@ __all__ = [
     "Scalar",
     "Sized",
     "Spec",
+    "Square",
     "Timed",
     "Values",
+    "amount",
     "bins",
     "dates",
     "hierarchy",
     "labelled",
     "or_unknown",
     "sized",
+    "with_squares",
 ]  # fmt: skip
 
 
@@ -90,6 +96,11 @@ class Attribute:
     def known(self) -> int:
         """Number of values without the last, where that stands for missing ones."""
         return self.values.known
+
+    @property
+    def amount(self) -> Amount | None:
+        """Its values, where they are summed and not counted."""
+        return self.values if isinstance(self.values, Amount) else None
 
     @property
     def ordered(self) -> bool:
@@ -176,6 +187,7 @@ class Domain:
     """
 
     attributes: tuple[Attribute, ...]
+    restrictions: Restrictions = field(default_factory=Restrictions, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -187,11 +199,14 @@ class Domain:
         if len(self._positions) < len(self.names):
             twice = next(name for k, name in enumerate(self.names) if self._positions[name] != k)
             raise LeastnoiseError(f"the attribute {twice!r} is named twice; names must differ")
+        if not all(together.possible.any() for together in self.together):
+            raise LeastnoiseError("the impossible cells leave no row possible; leave some of them out")
 
     @classmethod
     def of(cls, specs: Mapping[str, Spec] | None = None, /, **more: Spec) -> "Domain":
         """From `name=values` pairs, or a mapping where a name is no identifier."""
-        return cls(tuple(Attribute.of(name, spec) for name, spec in [*(specs or {}).items(), *more.items()]))
+        given = [Attribute.of(name, spec) for name, spec in [*(specs or {}).items(), *more.items()]]
+        return cls(tuple(each for attribute in given for each in with_squares(attribute)))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -207,6 +222,21 @@ class Domain:
     def size(self) -> int:
         """Number of cells, exact however large."""
         return math.prod(self.shape)
+
+    @cached_property
+    def amounts(self) -> frozenset[int]:
+        """Positions of the attributes that are summed."""
+        return frozenset(k for k, attribute in enumerate(self.attributes) if attribute.amount is not None)
+
+    def scale(self, positions: Iterable[int]) -> int:
+        """A table of these attributes adds up to so many times the rows: 1, or the units of amounts multiplied."""
+        return scale_of([self.attributes[k].values for k in positions])
+
+    def check_counted(self, what: str, names: Iterable[str] | None = None) -> None:
+        """Refuse amounts where values are counted; among all attributes, or among some."""
+        for name in self.names if names is None else names:
+            if self[name].amount is not None:
+                raise LeastnoiseError(f"{what} counts values, and {name!r} is an amount, which has none; leave it out")
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -226,8 +256,77 @@ class Domain:
         return self._positions[name]
 
     def project(self, *names: str) -> "Domain":
-        """The domain of these attributes, in the order given."""
-        return Domain(tuple(self[name] for name in names))
+        """The domain of these attributes, in the order given, with what restricts them alone."""
+        return Domain(tuple(self[name] for name in names), self.restrictions.within(names))
+
+    # --- what is public about the data --------------------------------------------------------------------------------
+
+    def restricted(
+        self,
+        impossible: Iterable[str] = (),
+        *,
+        allowed: Iterable[Mapping[str, Any]] = (),
+        rows: str = "drop",
+        bounds: Iterable[Mapping[str, Any]] = (),
+    ) -> "Domain":
+        """The same domain with cells that cannot occur and with public bounds (docs/spec.md, Impossible cells).
+
+        `impossible` are conditions in the language of `ask`; `allowed` are lists of the only combinations that exist,
+        {"of": names, "rows": [...]}; `rows` is what becomes of rows in impossible cells: drop, error or keep; `bounds`
+        are {"where": condition, "at_least": ..., "at_most": ...}.
+
+        >>> domain = Domain.of(age=range(3), married=[False, True]).restricted(["age < 2 and married = true"])
+        >>> domain.possible(["age", "married"]).tolist()
+        [[True, False], [True, False], [True, True]]
+        """
+        from leastnoise.domain.restricting import restrictions
+
+        return replace(self, restrictions=restrictions(self, impossible, allowed, rows, bounds))
+
+    @property
+    def unrestricted(self) -> "Domain":
+        """The same attributes, with every row possible and nothing known about counts."""
+        return replace(self, restrictions=Restrictions()) if self.restrictions else self
+
+    @cached_property
+    def together(self) -> tuple[Together, ...]:
+        """Attributes that impossible cells connect, with their possible cells."""
+        clauses = [(tuple(map(self.index, c.attributes)), c.mask) for c in self.restrictions.impossible]
+        ordered = [(tuple(sorted(a)), spread(mask, a, sorted(a))) for a, mask in clauses]
+        return connected(ordered, self.shape)
+
+    def possible(self, names: Sequence[str]) -> Mask:
+        """Which cells of a table can have rows: those that extend to a row that no clause excludes."""
+        attributes = [self.index(name) for name in names]
+        mask = self.possible_cells(attributes)
+        return np.ones([self.shape[a] for a in attributes], dtype=np.bool_) if mask is None else mask
+
+    def possible_cells(self, attributes: Sequence[int]) -> Mask | None:
+        """The same by positions of attributes; None where all cells are possible."""
+        found = [part for together in self.together if (part := together.among(attributes)) is not None]
+        if not found:
+            return None
+        mask = np.ones([self.shape[a] for a in attributes], dtype=np.bool_)
+        for inside, cells in found:
+            mask &= spread(cells, inside, attributes)
+        return mask
+
+    def possible_rows(self, codes: npt.ArrayLike) -> Mask:
+        """Which rows of codes (rows x attributes) no clause excludes.
+
+        >>> domain = Domain.of(age=range(3), sex=["F", "M"]).restricted(["age = 0 and sex = 'M'"])
+        >>> domain.possible_rows([[0, 0], [0, 1], [2, 1]]).tolist()
+        [True, False, True]
+        """
+        array = np.asarray(codes)
+        return self.possible_columns([array[:, k] for k in range(len(self))], len(array))
+
+    def possible_columns(self, columns: Sequence[npt.NDArray[Any]], rows: int) -> Mask:
+        """The same from a column of codes for each attribute."""
+        keep = np.ones(rows, dtype=np.bool_)
+        for together in self.together:
+            keep &= together.possible[tuple(columns[a] for a in together.attributes)]
+        return keep
 
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.index(name)]
@@ -243,14 +342,27 @@ class Domain:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
-        return {"attributes": [attribute.to_json() for attribute in self]}
+        fields: dict[str, Any] = {"attributes": [attribute.to_json() for attribute in self]}
+        return fields | ({"restrictions": self.restrictions.to_json()} if self.restrictions else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Domain":
         """Read what `to_json` wrote."""
         if not isinstance(data, Mapping) or not isinstance(data.get("attributes"), Iterable):
             raise LeastnoiseError(f"not a domain: {data!r}; expected an object with a list of attributes")
-        return cls(tuple(Attribute.from_json(entry) for entry in data["attributes"]))
+        attributes = tuple(Attribute.from_json(entry) for entry in data["attributes"])
+        if data.get("restrictions") is None:
+            return cls(attributes)
+        sizes = {attribute.name: attribute.size for attribute in attributes}
+        return cls(attributes, Restrictions.from_json(data["restrictions"], sizes))
+
+
+def with_squares(attribute: Attribute) -> list[Attribute]:
+    """The attribute, and behind an amount that is squared its squares."""
+    values = attribute.amount
+    if values is None or not values.squares or isinstance(values, Square):
+        return [attribute]
+    return [attribute, Attribute(attribute.name + SQUARED, square_of(attribute.name, values))]
 
 
 def _ascending(items: Sequence[Scalar]) -> bool:

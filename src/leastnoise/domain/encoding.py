@@ -31,6 +31,16 @@ class Encoding(Protocol):
         return self.size
 
     @property
+    def largest(self) -> int:
+        """The largest number that stands for a row: the last code, or the most units of an amount."""
+        return self.size - 1
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """What stands for values that are clamped from below and from above."""
+        return 0, self.largest
+
+    @property
     def base(self) -> "Encoding":
         """The encoding of the known values."""
         return self

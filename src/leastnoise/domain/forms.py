@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from leastnoise.domain.amounts import Amount, Square
 from leastnoise.domain.binned import Bins, UnequalBins
 from leastnoise.domain.encoding import Encoding, Scalar
 from leastnoise.domain.hierarchies import Hierarchy, with_leaf
@@ -41,6 +42,8 @@ def or_unknown(values: Any) -> Encoding:
     3
     """
     encoding = encoding_of(values)
+    if isinstance(encoding, Amount):
+        raise LeastnoiseError("an unknown amount has no place in a sum; use 'missing: drop', or a number for it")
     if int(encoding.find(np.array([UNKNOWN], dtype=object))[0]) >= 0:
         raise LeastnoiseError("these values have 'unknown' among them already; use them as they are")
     return with_leaf(encoding, UNKNOWN) if isinstance(encoding, Hierarchy) else OrUnknown(encoding)
@@ -68,6 +71,10 @@ def read_values(data: Mapping[str, Any]) -> Encoding:
             return dates(by=data["by"])
         case "or_unknown":
             return or_unknown(read_values(data["base"]))
+        case "amount":
+            return Amount(data["low"], data["high"], data["unit"], data["squares"])
+        case "square":
+            return Square(data["low"], data["high"], data["unit"], True, data["of"])
         case "sized":
             return Sized(data["size"], bool(data["ordered"]))
     raise LeastnoiseError(f"unknown kind of values {data['kind']!r}; use a newer version, or make the file anew")

@@ -25,6 +25,7 @@ LEVELS = {
     "quarter": ("year", "quarter"),
     "year": ("year",),
 }
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 CYCLES = ("hour of day", "day of week")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ISO = Reading()
@@ -43,6 +44,11 @@ class Timed(Values):
     def edges(self) -> IntArray:
         """The first number of each value, and one after the last."""
         raise NotImplementedError
+
+    @property
+    def counted_from(self) -> int:
+        """The number that databases take from that of the same period since the year 0, to compute a code."""
+        return int(self.edges[0])
 
     def at(self, numbers: npt.ArrayLike) -> IntArray:
         """Codes of such numbers, -1 where there is none; NaN stands for what is no date."""
@@ -85,6 +91,14 @@ class Dates(Timed, Hierarchy):
         """The first day of each period, and one after the last."""
         starts = _starts(date.fromisoformat(self.first), date.fromisoformat(self.last), self.by)
         return np.array([*(days(start) for start in starts), days(date.fromisoformat(self.last)) + 1], dtype=np.int64)
+
+    @property
+    def counted_from(self) -> int:
+        """The first day, the Monday of its week, or how many such periods there were before since the year 0."""
+        first = date.fromisoformat(self.first)
+        if self.by in ("day", "week"):
+            return days(first) - (first.weekday() if self.by == "week" else 0)
+        return (12 * first.year + first.month - 1) // _MONTHS[self.by]
 
     def value(self, code: int) -> Scalar:
         """The first day of a period; None, which is missing, where it is unknown."""
@@ -228,7 +242,7 @@ def _next(day: date, by: str) -> date | None:
     try:
         if by in ("day", "week"):
             return day + timedelta(days=1 if by == "day" else 7 - day.weekday())
-        months = {"month": 1, "quarter": 3, "year": 12}[by]
+        months = _MONTHS[by]
         year, month = divmod(12 * day.year + (day.month - 1) // months * months + months, 12)
         return date(year, month + 1, 1)
     except (OverflowError, ValueError):

@@ -24,6 +24,13 @@ SPACES = " \t\n\r\f\v"
 CAPITALS = "".join(c for c in map(chr, range(0x41, 0x530)) if len(c.lower()) == 1 and c.lower() != c)
 SMALL = CAPITALS.lower()
 _FOLD = str.maketrans(CAPITALS, SMALL)
+
+
+def _any_case(word: str) -> str:
+    """A regular expression for a word in small and capital letters, without options that engines write differently."""
+    return "".join(f"[{letter.upper()}{letter.lower()}]" for letter in word)
+
+
 _ISO = (
     ("Y", "[0-9]{4}"),
     ("", "-"),
@@ -34,8 +41,13 @@ _ISO = (
     ("H", "[01][0-9]|2[0-3]"),
     ("", ":[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?)?"),
 )
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMES = ("January February March April May June July August September October November December").split()
 _DIRECTIVES = {
     "Y": "[0-9]{4}",
+    "y": "[0-9]{2}",  # 69 to 99 are of the last century, as in C and Python
+    "b": "|".join(_any_case(name[:3]) for name in _NAMES),
+    "B": "|".join(_any_case(name) for name in _NAMES),
     "m": "0[1-9]|1[0-2]",
     "d": "0[1-9]|[12][0-9]|3[01]",
     "H": "[01][0-9]|2[0-3]",
@@ -45,8 +57,10 @@ _DIRECTIVES = {
     "p": "[AaPp][Mm]",
     "z": "[+-][0-9]{2}:?[0-9]{2}|Z",  # as written: it moves nothing
 }
+_SAME = {"y": "Y", "b": "m", "B": "m"}
 _ONE_DIGIT = {"m": "[1-9]", "d": "[1-9]", "H": "[0-9]", "I": "[1-9]"}
-_KEPT = "YmdHIp"  # parts of which numbers are made
+_KEPT = "YybBmdHIp"  # parts of which numbers are made
+LAST_CENTURY = 69  # the first year of two digits that is of the last one
 _LITERALS = re.compile(r"[A-Za-z /.,:_-]")
 
 
@@ -112,7 +126,7 @@ class Reading:
         return _ISO if self.format is None else tuple(_directives(self.format))
 
     def pattern(self, captured: str) -> str:
-        """A regular expression for whole texts that captures these parts: Y, m, d, H, I, p."""
+        """A regular expression for whole texts that captures these parts: Y, y, b, B, m, d, H, I, p."""
         return "".join(_group(letter, piece, letter in captured) for letter, piece in self._pieces)
 
     @cached_property
@@ -128,6 +142,10 @@ class Reading:
     def has_halves(self) -> bool:
         """Whether hours are counted from 1 to 12, with AM and PM."""
         return any(letter == "I" for letter, _ in self._pieces)
+
+    def directive(self, *letters: str) -> str:
+        """Which of some directives, that say the same in different ways, the format has."""
+        return next(letter for letter, _ in self._pieces if letter in letters)
 
     def moment(self, item: object) -> tuple[int, int | None] | None:
         """Days since 1970 and the hour, of a date, a time or a text; None where there is none."""
@@ -146,7 +164,11 @@ class Reading:
             return None
         found = {letter: part for letter, part in zip(letters, match.groups(), strict=True) if part is not None}
         half = found.pop("p", "")
+        if (name := found.pop("b", None) or found.pop("B", None)) is not None:
+            found["m"] = str(MONTHS.index(name[:3].lower()) + 1)
         parts = {letter: int(part) for letter, part in found.items()}
+        if "y" in parts:
+            parts["Y"] = parts["y"] + (1900 if parts["y"] >= LAST_CENTURY else 2000)
         if "I" in parts:  # 12 AM is the first hour
             parts["H"] = parts["I"] % 12 + 12 * (half[0] in "Pp")
         try:
@@ -190,11 +212,16 @@ def _directives(text: str) -> Iterable[tuple[str, str]]:
     parts = re.findall(r"%.|[^%]|%$", text, re.DOTALL)
     letters = [part[1:] for part in parts if part[0] == "%"]
     if odd := [part for part in parts if part[0] == "%" and part[1:] not in _DIRECTIVES]:
-        raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use %Y, %m, %d, %H, %I, %M, %S, %p and %z")
+        raise LeastnoiseError(
+            f"{odd[0]!r} in a format is not read; use %Y or %y, %m, %b or %B, %d, %H, %I, %M, %S, %p and %z"
+        )
     if odd := [part for part in parts if part[0] != "%" and not _LITERALS.fullmatch(part)]:
         raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use letters, spaces and / . , : _ - between parts")
-    if sorted(letter for letter in letters if letter in "Ymd") != ["Y", "d", "m"] or len(set(letters)) < len(letters):
-        raise LeastnoiseError(f"the format {text!r} needs %Y, %m and %d, each once; write for example '%d/%m/%Y'")
+    needed = [_SAME.get(letter, letter) for letter in letters if letter in "YymbBd"]
+    if sorted(needed) != ["Y", "d", "m"] or len(set(letters)) < len(letters):
+        raise LeastnoiseError(
+            f"the format {text!r} needs %Y (or %y), %m (or %b, %B) and %d, each once; write for example '%d/%m/%Y'"
+        )
     if ("I" in letters) != ("p" in letters) or {"H", "I"} <= set(letters):
         raise LeastnoiseError(
             f"the format {text!r} needs either %H, or %I with %p; write for example '%d/%m/%Y %I:%M %p'"

@@ -13,9 +13,10 @@ from leastnoise._types import Array, IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import store
+from leastnoise.estimate.bounded import draw
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.release.answers import quantile
-from leastnoise.release.frames import table_frame
+from leastnoise.release.frames import noted, table_frame
 from leastnoise.release.queries.language import query_of
 from leastnoise.release.queries.linear import fits
 from leastnoise.release.release import Query
@@ -117,6 +118,7 @@ class Estimate:
         counts = self.counts(*names)
         errors = self.std_errors(*names) if self.replicates else np.zeros_like(counts)
         frame = table_frame(self.domain, self._attributes(names), counts, errors, confidence, False)
+        frame = noted(frame, self.domain.possible_cells(self._attributes(names)))
         frame.attrs = {"note": APPROXIMATE if self.replicates else BIASED}
         if not self.replicates:
             return frame.drop(columns=["std_error", "low", "high"])
@@ -144,7 +146,7 @@ class Estimate:
         count = round(self.total) if rows is None else rows
         if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 0 <= count <= MOST_ROWS:
             raise LeastnoiseError(f"cannot draw {count!r} rows; use a whole number from 0 to {MOST_ROWS:,}")
-        return self.mixture.sample(int(count), np.random.default_rng(checked_seed(seed)))
+        return draw(self.domain, self.mixture, self.total, int(count), np.random.default_rng(checked_seed(seed)))
 
     def to_pandas(self, rows: int | None = None, seed: int = 0) -> pd.DataFrame:
         """Synthetic rows with the domain's values (bins by their lower edge); `attrs` has the privacy statement."""

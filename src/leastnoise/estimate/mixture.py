@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.estimate.variables import Variable
 
 ROOM = 2**22  # numbers of an intermediate array of marginals
 
@@ -26,10 +27,23 @@ class Mixture:
 
     weights: Array
     factors: tuple[Array, ...]  # (components, values) each
+    variables: tuple[Variable, ...] | None = None  # what the factors are about; None: one attribute each
 
     def marginal(self, attributes: Sequence[int]) -> Array:
         """The distribution of some attributes, one axis each; needs room for one such table."""
-        factors = [self.factors[a] for a in attributes]
+        if self.variables is None:
+            return self._table([self.factors[a] for a in attributes])
+        order: list[int] = []
+        factors, sizes = [], {a: n for v in self.variables for a, n in zip(v.attributes, v.shape, strict=True)}
+        for variable, factor in zip(self.variables, self.factors, strict=True):
+            if inside := [a for a in attributes if a in variable.attributes]:
+                factors.append(factor if variable.plain else factor @ variable.onto(inside).T)
+                order += inside
+        table = self._table(factors).reshape([sizes[a] for a in order])
+        return table.transpose([order.index(a) for a in attributes])
+
+    def _table(self, factors: Sequence[Array]) -> Array:
+        """The distribution of the variables behind some factors."""
         shape = [f.shape[1] for f in factors]
         cut = min(range(len(shape) + 1), key=lambda c: prod(shape[:c]) + prod(shape[c:]))
         sides = prod(shape[:cut]), prod(shape[cut:])
@@ -58,7 +72,17 @@ class Mixture:
                 counts, owed = _shared(share, chances, owed, rng)
                 values[low : low + share, a] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
                 low += share
-        return rng.permutation(values)
+        return self._decoded(rng.permutation(values))
+
+    def _decoded(self, values: IntArray) -> IntArray:
+        """Codes of the attributes from values of the variables."""
+        if self.variables is None:
+            return values
+        out = np.empty((len(values), sum(len(v.attributes) for v in self.variables)), dtype=np.int64)
+        for k, variable in enumerate(self.variables):
+            for a, codes in zip(variable.attributes, variable.codes(), strict=True):
+                out[:, a] = codes[values[:, k]]
+        return out
 
 
 def _products(start: Array, factors: Sequence[Array]) -> Array:

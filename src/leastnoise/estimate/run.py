@@ -8,11 +8,13 @@ import numpy as np
 
 from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate.bounded import within_bounds
 from leastnoise.estimate.descent import each, fitted, quiet, refitted
 from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_seed
 from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.targets import Targets, targets_of
+from leastnoise.estimate.variables import Variable, variables_of
 from leastnoise.release import TableRelease
 from leastnoise.strategies.threads import one_blas_thread
 
@@ -37,12 +39,22 @@ def fit(
     seeds = np.random.SeedSequence(checked_seed(seed)).spawn(mixtures + replicates)
     rngs = [np.random.default_rng(s) for s in seeds]
     answer = release.total()
-    targets = targets_of(release.state, max(answer.value, 1.0), answer.std_error)
+    variables = variables_of(release.domain) if release.domain.restrictions else None
+    targets = targets_of(release.state, max(answer.value, 1.0), answer.std_error, variables=variables)
     with one_blas_thread(), quiet():
-        result = fitted(targets, _one_way(release, targets.total), components, rngs[:mixtures], progress)
-        others = _replicates(targets, result.logits, rngs[mixtures:])
-        mixture = _mixture(targets, result.logits)
-    return Estimate(Source.of(release), release.domain, mixture, targets.total, result.misfits, others)
+        result = fitted(targets, _starts(release, targets.total, variables), components, rngs[:mixtures], progress)
+        others = _replicates(targets, result.logits, rngs[mixtures:], variables)
+        mixture = _mixture(targets, result.logits, variables)
+    bounded = [within_bounds(release.domain, r.mixture, r.total) for r in (Replicate(mixture, targets.total), *others)]
+    (first, total), *rest = bounded
+    refits = tuple(Replicate(*each) for each in rest)
+    return Estimate(Source.of(release), release.domain, first, total, result.misfits, refits)
+
+
+def _starts(release: TableRelease, total: float, variables: Sequence[Variable] | None) -> list[Array]:
+    """Distributions of the variables to start from."""
+    ones = _one_way(release, total)
+    return ones if variables is None else [v.product([ones[a] for a in v.attributes]) for v in variables]
 
 
 def _check_counts(mixtures: object, components: object, replicates: object) -> None:
@@ -60,22 +72,27 @@ def _one_way(release: TableRelease, total: float) -> list[Array]:
     return [c / c.sum() for c in positive]
 
 
-def _mixture(targets: Targets, logits: Sequence[Logits]) -> Mixture:
+def _mixture(targets: Targets, logits: Sequence[Logits], variables: tuple[Variable, ...] | None) -> Mixture:
     """All mixtures as one: their mean."""
     pairs = [probabilities(targets.layout, (w.astype(np.float64), x.astype(np.float64))) for w, x in logits]
     weights, theta = (np.concatenate(each) for each in zip(*pairs, strict=True))
     columns = map(targets.layout.columns, range(len(targets.layout.sizes)))
-    return Mixture(weights / len(logits), tuple(np.ascontiguousarray(theta[:, c]) for c in columns))
+    return Mixture(weights / len(logits), tuple(np.ascontiguousarray(theta[:, c]) for c in columns), variables)
 
 
-def _replicates(targets: Targets, logits: list[Logits], rngs: Sequence[np.random.Generator]) -> tuple[Replicate, ...]:
+def _replicates(
+    targets: Targets,
+    logits: list[Logits],
+    rngs: Sequence[np.random.Generator],
+    variables: tuple[Variable, ...] | None,
+) -> tuple[Replicate, ...]:
     """Fits to what would have been measured if the estimate were the truth, started from the estimate."""
     result: list[Replicate | None] = [None] * len(rngs)
 
     def work(k: int) -> None:
         total = max(targets.total + targets.total_error * rngs[k].standard_normal(), 1.0)
         drawn = simulated(targets, logits, rngs[k])
-        result[k] = Replicate(_mixture(targets, [refitted(drawn, x) for x in logits]), total)
+        result[k] = Replicate(_mixture(targets, [refitted(drawn, x) for x in logits], variables), total)
 
     each(targets, len(logits[0][0]), work, range(len(rngs)))
     return tuple(r for r in result if r is not None)

@@ -15,6 +15,7 @@ from leastnoise._types import Array
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.mixture import Mixture
+from leastnoise.estimate.variables import variables_of
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.files.folders import Private, shared_fields
 from leastnoise.storage.files import write_file
@@ -116,18 +117,20 @@ def load(path: Path) -> tuple[Header, Domain, list[Mixture]]:
 
 
 def _mixtures(header: Header, domain: Domain, numbers: bytes) -> list[Mixture]:
-    width = 1 + sum(domain.shape)
+    variables = variables_of(domain) if domain.restrictions else None
+    sizes = domain.shape if variables is None else tuple(v.size for v in variables)
+    width = 1 + sum(sizes)
     if len(numbers) != NUMBERS.itemsize * width * sum(fit.components for fit in header.fits):
         raise LeastnoiseError("its numbers are not as many as it says")
     values, results, low = np.frombuffer(numbers, NUMBERS).astype(np.float64), [], 0
     for fit in header.fits:
         arrays = []
-        for size in (1, *domain.shape):
+        for size in (1, *sizes):
             high = low + fit.components * size
             arrays.append(values[low:high].reshape(fit.components, size))
             low = high
         weights, *factors = arrays
-        results.append(Mixture(weights[:, 0], tuple(factors)))
+        results.append(Mixture(weights[:, 0], tuple(factors), variables))
         _check_probabilities([weights.T, *factors])
     return results
 

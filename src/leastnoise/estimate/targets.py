@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
+from leastnoise.algebra.gram import kron_all
 from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate.variables import Variable
 from leastnoise.release.state import Known, State
 from leastnoise.strategies import CirculantStrategy, Strategy
 from leastnoise.strategies.combined import Combined
@@ -150,11 +152,13 @@ class Targets:
         return values
 
 
-def targets_of(state: State, total: float, total_error: float, dtype: Any = None) -> Targets:
+def targets_of(
+    state: State, total: float, total_error: float, dtype: Any = None, variables: Sequence[Variable] | None = None
+) -> Targets:
     """The measured residuals of a release but the total, which a distribution does not tell."""
     finest = min((sqrt(k.noise) for k in state.known if k is not None and k.noise), default=1.0)
     exact = total > 1e5 * finest  # where single precision would show in the answers
-    collect = _Collector(state, total, np.dtype(dtype or (np.float64 if exact else np.float32)))
+    collect = _Collector(state, total, np.dtype(dtype or (np.float64 if exact else np.float32)), variables)
     for orbit, known in zip(state.structure.orbits, state.known, strict=True):
         if known is not None and orbit:
             collect.add(orbit, known)
@@ -178,12 +182,14 @@ class _Measured:
 
 
 class _Collector:
-    def __init__(self, state: State, total: float, dtype: Any):
+    def __init__(self, state: State, total: float, dtype: Any, variables: Sequence[Variable] | None = None):
         self.state, self.total, self.dtype = state, total, dtype
         self.freedom = 0
         classes = state.structure.classes
         size = {a: c.size for c in classes for a in c.members}
-        self.layout = Layout(tuple(size[a] for a in sorted(size)))
+        self.variables = variables or [Variable((a,), (size[a],)) for a in sorted(size)]
+        self.variable_of = {a: k for k, v in enumerate(self.variables) for a in v.attributes}
+        self.layout = Layout(tuple(v.size for v in self.variables))
         self.matrices: dict[Key, Array | None] = {}
         self.kinds: dict[int, tuple[Strategy, object]] = {}  # by identity, with the strategy so that it stays its own
         self.measured: list[_Measured] = []
@@ -201,18 +207,47 @@ class _Collector:
     ) -> None:
         sizes = self.state.structure.shape(orbit)
         parts = _parts(strategy, len(orbit))
+        merged = self._merged(sets[0])
+        axes = self._axes(sets, merged, sizes, parts)
         if parts is None:
             rows = strategy if not isinstance(strategy, Strategy) else _rows(strategy)
-            keys = [self._key(n, None) for n in sizes]
             answers = tables.reshape(len(tables), -1) @ rows.T
-            self.measured.append(_Measured([list(zip(keys, s, strict=True)) for s in sets], answers, weight, rows=rows))
+            rows = _regrouped(rows.reshape(len(rows), *sizes), merged).reshape(len(rows), -1)
+            self.measured.append(_Measured(axes, answers, weight, rows=rows))
             return
-        keys = [self._key(n, p) for n, p in zip(sizes, parts, strict=True)]
-        for axis, (key, part) in enumerate(zip(keys, parts, strict=True), start=1):
-            tables = np.moveaxis(_mapped(key, self.matrices[key], np.moveaxis(tables, axis, -1)), -1, axis)
+        for axis, part in enumerate(parts, start=1):
+            tables = np.moveaxis(_measured_by(part, np.moveaxis(tables, axis, -1)), -1, axis)
             weight *= (_centring(part) or 1.0) ** 2
-        levels = strategy.theta if isinstance(strategy, ScaledKron) else None
-        self.measured.append(_Measured([list(zip(keys, s, strict=True)) for s in sets], tables, weight, levels))
+        levels = _regrouped(strategy.theta[None], merged)[0] if isinstance(strategy, ScaledKron) else None
+        self.measured.append(_Measured(axes, _regrouped(tables, merged), weight, levels))
+
+    def _merged(self, members: Sequence[int]) -> list[list[int]]:
+        """Axes of an attribute set by the variable they belong to."""
+        groups: dict[int, list[int]] = {}
+        for axis, a in enumerate(members):
+            groups.setdefault(self.variable_of[a], []).append(axis)
+        return list(groups.values())
+
+    def _axes(
+        self,
+        sets: list[list[int]],
+        merged: list[list[int]],
+        sizes: Sequence[int],
+        parts: Sequence[Strategy] | None,
+    ) -> list[list[Axis]]:
+        """The maps and variables of each attribute set; restricted attributes are the same in all of them."""
+        keys: list[Key] = []
+        for group in merged:
+            variable = self.variables[self.variable_of[sets[0][group[0]]]]
+            chosen = None if parts is None else [parts[axis] for axis in group]
+            if variable.plain:
+                keys.append(self._key(sizes[group[0]], None if chosen is None else chosen[0]))
+                continue
+            matrix = variable.onto([sets[0][axis] for axis in group])
+            if chosen is not None:
+                matrix = kron_all([_dense(part) for part in chosen]) @ matrix
+            keys.append(self._noted((matrix.tobytes(), variable.size), matrix))
+        return [[(key, self.variable_of[s[g[0]]]) for key, g in zip(keys, merged, strict=True)] for s in sets]
 
     def _key(self, size: int, part: Strategy | None) -> Key:
         """Which map a strategy is, the same for equal matrices."""
@@ -360,11 +395,22 @@ def _joined(parts: Sequence[slice]) -> Columns:
     return np.concatenate([np.arange(p.start, p.stop) for p in parts])
 
 
-def _mapped(key: Key, matrix: Array | None, x: Array) -> Array:
-    """A map on the last axis."""
-    if matrix is not None:
-        return x @ matrix.T
-    return _centre(x) if key[0] == CENTRED else x
+def _measured_by(part: Strategy, x: Array) -> Array:
+    """What a strategy measures on the last axis, up to a factor where it is centring."""
+    centred: Array = _centre(x) if _centring(part) is not None else x @ _thin(_rows(part)).T
+    return centred
+
+
+def _dense(part: Strategy) -> Array:
+    """The same as a matrix."""
+    return _measured_by(part, np.eye(part.cells)).T
+
+
+def _regrouped(tables: Array, merged: Sequence[Sequence[int]]) -> Array:
+    """Tables (batch, *shape) with the axes of one variable as one."""
+    shape = tables.shape[1:]
+    moved = tables.transpose([0, *(1 + axis for group in merged for axis in group)])
+    return moved.reshape(len(tables), *(prod(shape[axis] for axis in group) for group in merged))
 
 
 def _separate(strategy: Strategy, weight: float) -> Iterator[tuple[Strategy | Array, float]]:

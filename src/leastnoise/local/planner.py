@@ -74,6 +74,9 @@ def local_plan(
         raise LeastnoiseError(
             "randomizer 'gaussian' needs a delta, because its epsilon alone is never enough; try 1e-9"
         )
+    workload.domain.check_counted("a local plan")
+    if workload.domain.restrictions:
+        raise LeastnoiseError("devices do not know impossible cells or bounds; leave them out of the domain")
     settings = _Settings(workload, checked_epsilon(epsilon), delta, randomizer, population, seed)
     plan = settings.best(layout)
     if bias != 0 and devices is not None:

@@ -6,6 +6,8 @@ from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
     from leastnoise.mechanisms.adaptive.plan import AdaptivePlan
+    from leastnoise.mechanisms.discover.plan import DiscoverPlan
+    from leastnoise.mechanisms.discover.release import KeysRelease
     from leastnoise.mechanisms.matrix.plan import MatrixPlan
     from leastnoise.mechanisms.matrix.release import MatrixRelease
     from leastnoise.mechanisms.mechanism import Mechanism
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaptivePlan",
+    "DiscoverPlan",
+    "KeysRelease",
     "MatrixPlan",
     "MatrixRelease",
     "Mechanism",

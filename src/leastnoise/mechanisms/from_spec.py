@@ -49,10 +49,16 @@ def plan_spec(
 ) -> Mechanism[Release]:
     """The mechanism that a spec states; its `run` makes the release.
 
-    `solver`, `baseline` and `objective` are for `method: plan`, and take the place of what the spec says.
+    `solver`, `baseline` and `objective` are for `method: plan`, and take the place of what the spec says. While keys
+    are unknown, it is the plan to find them.
 
     Guarantees: uses_no_data; spec_round_trip.
     """
+    if spec.unknown:
+        from leastnoise.mechanisms.discover.from_spec import discover_plans
+
+        return discover_plans(spec)[spec.unknown[0]]
+    spec = for_tables(spec)
     read_questions(spec.workload.domain, spec.method, spec.publication)
     mechanism = _mechanism(spec, solver, baseline, objective, progress)
     check_questions(mechanism, spec.publication)
@@ -87,6 +93,15 @@ def _mechanism(
     return PLANNERS[method](spec)
 
 
+def for_tables(spec: Spec) -> Spec:
+    """The spec with what finding keys leaves of its budget."""
+    if not spec.discover:
+        return spec
+    from leastnoise.mechanisms.discover.from_spec import rest_of
+
+    return replace(spec, budget_fields=rest_of(spec), discover={})
+
+
 def side_share(spec: Spec) -> Fraction:
     """The part of the budget that is spent beside the tables; rules that touch no row need none."""
     touching = counting_of(spec.workload.domain, spec.rules, spec.unit_fields).counters()
@@ -118,10 +133,15 @@ def _rest(fields: dict[str, Any], share: Fraction) -> dict[str, Any]:
 
 def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[str, str]:
     """How a spec is released, and why."""
+    if spec.unknown:
+        return "discover", f"the values of {spec.unknown[0]!r} are not known"
+    spec = for_tables(spec)
     if spec.method != "auto":
         return spec.method, f"the spec says 'method: {spec.method}'"
     if any(block.target is not None for block in spec.workload.blocks):
         return "plan", "only a plan can promise the accuracy that 'within' asks for"
+    if spec.budget_fields.get("one_per"):
+        return "plan", "only a plan makes use of 'one_per'"
     return choose_method(spec.workload, Budget(**spec.budget_fields), spec.rows_about, progress=progress)
 
 
@@ -211,6 +231,8 @@ def choose_method(
 
     Guarantees: uses_no_data; more_rows_never_lead_away_from_a_plan.
     """
+    if workload.domain.amounts:
+        return "plan", "only a plan sums amounts"
     if all(block.ways < 2 for block in workload.blocks):
         return "plan", "one-way tables leave nothing to choose from"
     error = plan_error(plan(workload, budget, baseline="uniform", progress=progress))

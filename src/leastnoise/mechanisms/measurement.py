@@ -93,7 +93,7 @@ def _batches(integer_plan: IntegerPlan, counts: Counts) -> Iterator[tuple[int, I
 
 def placed(tables: Sequence[IntArray], shape: tuple[int, ...]) -> IntArray:
     """Counts (tables, *shape) of cells that are measured; nobody is in those beyond the domain."""
-    out = np.zeros((len(tables), *shape), dtype=np.int64)
+    out = np.zeros((len(tables), *shape), dtype=np.result_type(np.int64, *{t.dtype for t in tables}))
     for i, table in enumerate(tables):
         corner: tuple[int | slice, ...] = (i, *(slice(n) for n in table.shape))
         out[corner] = table

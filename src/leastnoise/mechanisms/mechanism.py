@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
 
 from leastnoise._progress import shown
 from leastnoise._types import Progress
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import Domain, Square
+from leastnoise.domain.groups import checked_one_per
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts, check_promise
 from leastnoise.mechanisms.options import Options
@@ -88,11 +89,24 @@ class Mechanism(ABC, Generic[Published]):
     def check(self) -> None:
         """Refuse before the debit what would fail after it."""
 
+    def prepare(self, data: Any, **options: Any) -> Prepared:
+        """Data whose columns fit, before any value is looked at; the options are those of `source_of`."""
+        from leastnoise.sources.convert import prepare
+
+        return prepare(data, self.domain, **options)
+
+    def counted_by(
+        self, data: Any, rules: AnyRules | None, unit: PrivacyUnit | Mapping[str, Any] | None
+    ) -> Counting | None:
+        """By which rules rows are counted; None where that is not known here."""
+        return None if isinstance(data, Source) else counting_of(self.domain, rules, unit)
+
     def check_counting(self, counting: Counting | None) -> None:
         """Refuse rules, or data without any, that it was not planned for."""
 
     def look(self, counts: Counts) -> None:
-        """Read what is not a table, before the debit and before any table is counted."""
+        """Read what must be there before the debit: a source that cannot count fails here."""
+        _ = counts.total
 
     def run(self, data: Any, **options: Unpack[Options]) -> Published:
         """Measure data, once: the only private line.
@@ -170,8 +184,6 @@ def run_once(
 
     Guarantees: nothing_is_spent_on_bad_input; debit_comes_first; room_is_made_before_the_debit.
     """
-    from leastnoise.sources.convert import prepare
-
     domain, cost, progress = mechanism.domain, mechanism.cost, shown(progress)
     words = Publication.of(publication)
     mechanism.check()
@@ -184,20 +196,19 @@ def run_once(
     with nullcontext() if out is None else folders.drafted(Path(out), overwrite) as folder:
         if folder is not None:
             _make_room(mechanism.room(tables is not None), folder)
-        prepared = prepare(data, domain, rules=rules, unit=unit, name=dataset, table=table, memory=memory, file=file)
+        prepared = mechanism.prepare(data, rules=rules, unit=unit, name=dataset, table=table, memory=memory, file=file)
         check_promise(cost.neighbours, prepared, mechanism.keeps_size)
         name = dataset or prepared.name
         # without a unit, that nobody has more rows than promised is the caller's word
         assumed = cost.neighbours.rows_per_person is not None and prepared.rows_per_person is None
         mark = _fingerprint(mechanism, rules, unit, file)
-        counting = None if isinstance(data, Source) else counting_of(domain, rules, unit)
+        counting = mechanism.counted_by(data, rules, unit)
         mechanism.check_counting(counting)
         with _paying(book, cost, mark, name, (note, who), random_source.insecure, prepared) as pay:
             if progress is not None:
                 progress(0, 0, "counting")
             counts = Counts(prepared.open(), domain)
             mechanism.look(counts)
-            _ = counts.total  # a source that cannot count fails here
             entry, stopped = pay()
             run = Run(stopped_runs=stopped, rows_assumed=assumed, person=prepared.person, counting=counting)
             release = mechanism.measure(counts, random_source, progress)
@@ -228,11 +239,14 @@ def counting_of(domain: Domain, rules: AnyRules | None, unit: PrivacyUnit | Mapp
     whose = {} if unit is None else {"missing": "error"} | dict(unit if isinstance(unit, Mapping) else vars(unit))
     return Counting(
         rules=[
-            RowRule(attribute=name, column=r.column or name, outside=r.outside, missing=str(r.missing))
+            RowRule(attribute=name, column=r.column or name, outside=str(r.outside), missing=str(r.missing))
             for name, r in rules_of(domain, rules).items()
+            if not isinstance(domain[name].values, Square)  # touched as its amount is
         ],
         max_rows=None if unit is None else int(whose["max_rows"]),
         ids=whose.get("missing"),
+        impossible=domain.restrictions.rows if domain.restrictions.impossible else None,
+        one_per=list(checked_one_per(whose.get("one_per") or (), int(whose.get("max_rows", 1)), "max_rows")) or None,
     )
 
 

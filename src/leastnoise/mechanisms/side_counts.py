@@ -73,7 +73,8 @@ class WithSideCounts(Mechanism[Release]):
     @property
     def fingerprint(self) -> str:
         """sha256 of all that decides what is measured."""
-        beside = [self.counting.model_dump(), *(query.model_dump() for query in self.queries)]
+        unused = {"impossible"} if self.counting.impossible is None else set()
+        beside = [self.counting.model_dump(exclude=unused), *(query.model_dump() for query in self.queries)]
         return sha256(f"{self.inner.fingerprint}{json.dumps(beside, sort_keys=True)}".encode()).hexdigest()
 
     def check(self) -> None:
@@ -91,6 +92,7 @@ class WithSideCounts(Mechanism[Release]):
     def look(self, counts: Counts) -> None:
         """Read the side counts, before any table is counted."""
         self._exact(counts)
+        super().look(counts)
 
     def _exact(self, counts: Counts) -> list[IntArray]:
         rules = sum(len(self.counting.counters()) for query in self.queries if query.kind == "quality")
@@ -209,6 +211,7 @@ def _people(domain: Domain, share: Share | None, by: Sequence[str | Sequence[str
     named = [(each,) if isinstance(each, str) else tuple(each) for each in by]
     tables = [(), *dict.fromkeys(tuple(sorted(names, key=domain.index)) for names in named if names)]
     checked_sets(domain, [tuple(map(domain.index, names)) for names in tables])
+    domain.check_counted("a number of people", [name for names in tables for name in names])
     sizes = [prod(domain[name].size for name in names) for names in tables]
     if sum(sizes) > MOST_CELLS:
         raise LeastnoiseError(

@@ -43,6 +43,19 @@ def tail(square: Fraction, bits: int) -> Enclosure:
     return Enclosure(low >> _GUARD, _ceil_shift(high, _GUARD))
 
 
+def upper_tail(variance: Fraction, least: int, bits: int = 256) -> Fraction:
+    """P[round(N(0, variance)) >= least] for a whole number from 1 on, rounded up: never below the exact one.
+
+    >>> float(upper_tail(Fraction(100), 1))  # Phi(-1/20)
+    0.48006119416162756
+
+    Guarantees: upper_tails_are_never_optimistic.
+    """
+    if least < 1:
+        raise ValueError("tails are of positive numbers")
+    return Fraction(tail(Fraction((2 * least - 1) ** 2, 4) / variance, bits).high, 1 << bits)
+
+
 def normal(square: Fraction, bits: int) -> Normal:
     """Enclosures of e^(x^2/2) and Phi(-x) for x >= 0 with this square, with guard bits beyond `bits`."""
     bits += _GUARD

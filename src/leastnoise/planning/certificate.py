@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Dense, kron_all
-from leastnoise.planning.design import Design, Question, class_load
+from leastnoise.planning.contributions import contributions, groups_of
+from leastnoise.planning.design import Design, Question, class_load, no_progress
 from leastnoise.planning.fourier_bound import best_bound
 from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
+from leastnoise.planning.trace_floor import KIND, dual_weights, exact_trace_floor
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies.bounds import (
     RootTrace,
     fourier_trace,
@@ -29,6 +32,8 @@ from leastnoise.workload import TensorFamily
 SMALL_DOMAIN = 400  # cells up to which the optimum over all factorization mechanisms is computed
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
 TIGHT = 1 - 1e-9  # share of a design's error at which a bound proves it optimal, rounding aside
+CERTIFY_WORK = 1e12  # multiplications on request: some minutes
+QUICK_WORK = 4e9  # multiplications for an exact trace norm beside the plan: about a second
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 
 
@@ -45,12 +50,54 @@ def best_floor(design: Design) -> Floor:
 
     Closed forms come first: once one of them proves the design optimal, nothing larger is computed.
     """
+    if design.question.hides is not None:
+        return _floor_for_people(design, design.question.hides)
     best = _fourier_floor(design.question)
-    for floors in (_tree_floors(design.question), _polar_floors(design), _exact_floors(design.question)):
+    for floors in (_tree_floors(design.question), _numeric_floors(design), _exact_floors(design.question)):
         if best.value >= TIGHT * design.root_total**2:
             break
         best = max((best, *floors), key=lambda f: f.value)
     return best
+
+
+def _floor_for_people(design: Design, hides: Neighbours) -> Floor:
+    """Where people have several rows and no two in the same group: a person may have one row, or rows in random groups.
+
+    The second: k groups at random and the other attributes alike make E[d d^T] = (1 / N) sum_A c_A Pi_A with
+    c_A = k (n - k) / (n - 1) for residuals with grouped attributes, n groups in all, and k^2 for others. The trace norm
+    at uniform weights is a sum over residuals, which c_A^1/2 multiplies (docs/privacy.md).
+
+    Guarantees: floors_for_people_are_below_the_optimum.
+    """
+    question, structure, n = design.question, design.structure, groups_of(design.structure.workload.domain, hides)
+    alone = best_floor(replace(design, question=replace(question, hides=None)))
+    k = min(hides.rows, n)
+    people = [contributions(structure, orbit, hides) for orbit in structure.orbits]
+    grouped = np.array([person is not None and bool(person.grouped) for person in people])
+    moved = np.where(grouped, k * (n - k) / max(n - 1, 1), k**2) / hides.moves**2
+    uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
+    together = _polar(question, uniform, [1.0] * len(structure.slots), np.sqrt(moved))
+    together = replace(together, kind="trace-norm bound for people in random groups (docs/privacy.md)")
+    one = Floor(alone.value / hides.moves**2, f"{alone.kind}, for people with one row")
+    return max(together, one, key=lambda f: f.value)
+
+
+def certified_floor(design: Design, progress: Progress = no_progress) -> Floor | None:
+    """The exact trace norm with the best product weights, however long it takes (within minutes)."""
+    if max(c.size for c in design.structure.classes) > POLAR_VALUES:
+        return None
+    exact = exact_trace_floor(design, CERTIFY_WORK, progress)
+    return None if exact is None else Floor(exact, KIND)
+
+
+def _numeric_floors(design: Design) -> Iterator[Floor]:
+    """The exact trace norm where it is quickly had, bounds on it elsewhere."""
+    if max(c.size for c in design.structure.classes) <= POLAR_VALUES:
+        exact = exact_trace_floor(design, QUICK_WORK)
+        if exact is not None:
+            yield Floor(exact, KIND)
+            return
+    yield from _polar_floors(design)
 
 
 def _exact_floors(question: Question) -> Iterator[Floor]:
@@ -109,9 +156,11 @@ def _table_gram(question: Question, index: int, members: tuple[int, ...]) -> Arr
     return flat.T @ flat
 
 
-def _assemble(question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots]) -> float:
-    structure = question.structure
-    return float(np.array(structure.members, dtype=float) @ np.sqrt(_squares(question, traces, tensors)[0])) ** 2
+def _assemble(
+    question: Question, traces: list[RootTrace | None], tensors: dict[int, _TensorRoots], roots: Array | float = 1.0
+) -> float:
+    members = np.array(question.structure.members, dtype=float)
+    return float(members @ (roots * np.sqrt(_squares(question, traces, tensors)[0]))) ** 2
 
 
 def _squares(
@@ -180,12 +229,23 @@ def _polar_floors(design: Design) -> Iterator[Floor]:
         return  # the closed form along the tree is as good, and needs no matrix
     uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
     yield _polar(question, uniform, [1.0] * len(structure.slots))
-    if max((c.size for c in structure.classes), default=1) > POLAR_VALUES or not structure.slots:
-        return
-    dual = [_dual_weights(design, c) for c in range(len(structure.classes))]
+    if _searchable(design):
+        yield _polar(question, *_searched(design, uniform))
+
+
+def _searchable(design: Design) -> bool:
+    """Whether weights are searched for: not on large attributes, nor along trees."""
+    sizes = [c.size for c in design.structure.classes]
+    along_trees = any(p.tree is not None for p in design.baselines)
+    return bool(design.structure.slots) and max(sizes, default=1) <= POLAR_VALUES and not along_trees
+
+
+def _searched(design: Design, uniform: list[Array]) -> tuple[list[Array], list[float]]:
+    """Better weights and tilts than uniform ones."""
+    dual = [dual_weights(design, c) for c in range(len(design.structure.classes))]
     start = [u if d is None else (u + d) / 2 for u, d in zip(uniform, dual, strict=True)]
-    weights, alphas = _BoundSearch(question).run(start)
-    yield _polar(question, _shared(weights), alphas)
+    weights, alphas = _BoundSearch(design.question).run(start)
+    return _shared(weights), alphas
 
 
 def _shared(weights: list[Array]) -> list[Array]:
@@ -251,21 +311,39 @@ class _BoundSearch:
         return constant, rest
 
 
-def _dual_weights(design: Design, cls: int) -> Array | None:
-    if (cls,) not in design.structure.orbits:
-        return None
-    solution = design.solutions[design.structure.orbits.index((cls,))]
-    return None if solution is None else solution.dual
+def _polar(question: Question, weights: list[Array], alphas: list[float], roots: Array | float = 1.0) -> Floor:
+    """With `roots`, which go with uniform weights, residuals count more or less."""
+    traces, tensors = _polar_traces(question, weights, alphas, everywhere=not isinstance(roots, float))
+    value = _assemble(question, traces, tensors, roots)
+    return Floor(value, "trace-norm bound with polar test matrices (docs/theory.md)")
 
 
-def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Floor:
+def squared_traces(design: Design) -> Iterator[tuple[list[Array], Array]]:
+    """Weights on the values of each class, and per orbit the square of its term in the trace-norm bound that they give.
+
+    (docs/theory.md, equation 20). First come uniform weights, then better ones where they are searched for.
+    """
+    question, structure = design.question, design.structure
+    uniform = [np.full(c.size, 1 / c.size) for c in structure.classes]
+    traces, tensors = _polar_traces(question, uniform, [1.0] * len(structure.slots), everywhere=True)
+    yield uniform, _squares(question, traces, tensors)[0]
+    if _searchable(design):
+        weights, alphas = _searched(design, uniform)
+        yield weights, _squares(question, *_polar_traces(question, weights, alphas))[0]
+
+
+def _polar_traces(
+    question: Question, weights: list[Array], alphas: list[float], everywhere: bool = False
+) -> tuple[list[RootTrace | None], dict[int, _TensorRoots]]:
+    """Traces of roots; `everywhere`, with uniform weights, attributes too large for them have those of Fourier."""
     structure = question.structure
     traces: list[RootTrace | None] = []
     for f, s, a in zip(question.requested.families, structure.slots, alphas, strict=True):
         n = structure.classes[s.cls].size
-        traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else None)
+        long = fourier_trace(f, n) if everywhere else None
+        traces.append(root_trace(f.gram(n), weights[s.cls], a) if n <= POLAR_VALUES else long)
     tensors: dict[int, _TensorRoots] = {}
-    roots: dict[Hashable, Array] = {}
+    rows: dict[Hashable, Array] = {}
     shared: dict[Hashable, _TensorRoots] = {}
     for t, table in enumerate(structure.tables):
         if table.slots is None:
@@ -274,8 +352,8 @@ def _polar(question: Question, weights: list[Array], alphas: list[float]) -> Flo
             same = (family.key, shape)
             key = (same, tuple(w.tobytes() for w in here))  # by content: classes may differ and weigh alike
             if key not in shared:
-                if same not in roots:
-                    roots[same] = family.root(shape)
-                shared[key] = _TensorRoots(roots[same], here)
+                if same not in rows:
+                    rows[same] = family.root(shape)
+                shared[key] = _TensorRoots(rows[same], here)
             tensors[t] = shared[key]
-    return Floor(_assemble(question, traces, tensors), "trace-norm bound with polar test matrices (docs/theory.md)")
+    return traces, tensors

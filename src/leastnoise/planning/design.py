@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,11 +12,15 @@ from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Gram, Kron
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.contributions import coefficient, contributions, groups_of, least_coefficient
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Orbit, RequestedQueries, Structure
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies import Axis, KronStrategy, Solution, Solver
+from leastnoise.strategies.restricted import exposure
 from leastnoise.strategies.solvers import LOOSE_CELLS
 from leastnoise.strategies.threads import across_cores
+from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load, Nodes, load_of
 
 
@@ -28,6 +32,17 @@ class Question:
     table_weights: Array
     requested: RequestedQueries
     bases: tuple[Array | None, ...] = ()  # per class, for solver 'basis'
+    hides: Neighbours | None = None  # people with groups, of whom residuals see different shares
+
+    @property
+    def everywhere(self) -> Question:
+        """The same as if all cells were possible."""
+        work = self.structure.workload
+        if not work.domain.restrictions:
+            return self
+        return replace(
+            self, structure=replace(self.structure, workload=Workload(work.domain.unrestricted, work.blocks))
+        )
 
     def axis(self, baseline: Baseline, cls: int) -> Axis:
         """What the solver may know of a class."""
@@ -55,14 +70,50 @@ class Design:
         return self.residual_workload.baselines
 
     @cached_property
-    def losses(self) -> Array:
-        """L_A per orbit: weighted error of one residual at cost 1."""
+    def unit_losses(self) -> Array:
+        """L_A per orbit: weighted error of one residual at cost 1 for one row."""
         return self._per_orbit(lambda s: s.error)
 
     @cached_property
+    def exposures(self) -> Array:
+        """Per orbit: the largest squared column norm of its strategy among possible cells; 1 where all are possible.
+
+        1 also where people have groups, whose coefficients are about all cells.
+        """
+        if self.question.hides is not None:
+            return np.ones(len(self.solutions))
+        pairs = zip(self.structure.orbits, self.solutions, strict=True)
+        return np.array([1.0 if s is None else exposure(s.strategy, self.structure.possible(o)) for o, s in pairs])
+
+    @cached_property
+    def losses(self) -> Array:
+        """c_A L_A per orbit: weighted error of one residual at cost 1."""
+        return self.coefficients * self.exposures * self.unit_losses
+
+    @cached_property
     def floors(self) -> Array:
-        """Proven lower bounds on L_A for any strategy in the same residual spaces."""
-        return self._per_orbit(lambda s: s.floor)
+        """Proven lower bounds on c_A L_A for any strategy in the same residual spaces."""
+        least = self._coefficients(least=True)
+        return np.minimum(least, self.coefficients) * self._per_orbit(lambda s: s.floor)
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """c_A per orbit: what one person moves, squared, over what rows without groups move; 1 without groups."""
+        return self._coefficients(least=False)
+
+    def _coefficients(self, least: bool) -> Array:
+        hides, structure = self.question.hides, self.structure
+        values = np.ones(len(self.solutions))
+        for o, (orbit, solution) in enumerate(zip(structure.orbits, self.solutions, strict=True)):
+            person = None if hides is None else contributions(structure, orbit, hides)
+            if person is None or hides is None or solution is None:
+                continue
+            if least:
+                groups = groups_of(structure.workload.domain, hides)
+                values[o] = least_coefficient(solution.strategy, person, groups, hides.moves)
+            else:
+                values[o] = coefficient(solution.strategy, person, hides)
+        return values
 
     def _per_orbit(self, value: Callable[[Solution], float]) -> Array:
         return np.array(
@@ -76,7 +127,7 @@ class Design:
 
     @cached_property
     def root_total(self) -> float:
-        """sum_A sqrt(L_A): its square is the weighted error at privacy cost 1 (docs/theory.md, allocation)."""
+        """sum_A sqrt(c_A L_A): its square is the weighted error at privacy cost 1 (docs/theory.md, allocation)."""
         return float(self.members @ np.sqrt(self.losses))
 
     @cached_property
@@ -87,7 +138,8 @@ class Design:
     def noise(self, cost: float) -> Array:
         """Noise variance per orbit that spends exactly `cost` = mu^2; infinite where no query needs it."""
         roots = np.sqrt(self.losses)
-        return np.divide(self.root_total, cost * roots, out=np.full(len(roots), np.inf), where=roots > 0)
+        shares = cost * roots / (self.coefficients * self.exposures)
+        return np.divide(self.root_total, shares, out=np.full(len(roots), np.inf), where=roots > 0)
 
 
 def no_progress(done: float, total: float, what: str) -> None:
@@ -113,7 +165,10 @@ def solve_design(
             solutions.append(Solution(KronStrategy(()), 1.0, 1.0))
         else:
             axes = tuple(question.axis(baselines[c], c) for c in orbit)
-            solutions.append(solver.solve(problem[1], axes, orbit))
+            solution = solver.solve(problem[1], axes, orbit)
+            if (possible := structure.possible(orbit)) is not None and all(baselines[c].tree is None for c in orbit):
+                solution = solver.restricted(problem[1], possible, solution)
+            solutions.append(solution)
     return Design(question, residual_workload, tuple(problems), tuple(solutions))
 
 

@@ -116,6 +116,7 @@ def embedded_family(family: Family, n: int) -> Family:
 
 def embed(workload: Workload) -> Workload:
     """The same queries on a domain where every attribute with prefix or suffix queries is doubled."""
+    workload.domain.check_counted("solver 'embedding'")
     products = [b for b in workload.blocks if b.is_product]
     double = {i for b in products for i in b.on if isinstance(b.family(i), Prefix | Threshold)}
     domain = Domain(

@@ -69,6 +69,8 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
         header["trees"] = [c for c, p in enumerate(integer_plan.baselines) if p.tree is not None]
     if integer_plan.doubling:
         header["embedded"] = True
+    if integer_plan.joint:
+        header["joint"] = True
     if integer_plan.selection:
         header["selection"] = fraction_text(integer_plan.selection)
     return header, arrays
@@ -87,17 +89,21 @@ def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
     for o, records in enumerate(header["residuals"]):
         shape = structure.shape(structure.orbits[o])
         noisy_queries.append(
-            tuple(_noisy_query(r, parts, arrays.get(f"levels{o}_{i}"), shape) for i, r in enumerate(records))
+            tuple(
+                _noisy_query(r, parts, arrays.get(f"levels{o}_{i}"), shape, structure.scale(structure.orbits[o]))
+                for i, r in enumerate(records)
+            )
         )
     budget = Budget.from_json(header["budget"])
     selection = read_fraction(header["selection"]) if "selection" in header else Fraction(0)
-    return IntegerPlan(workload, budget, structure, baselines, tuple(noisy_queries), selection)
+    joint = header.get("joint", False) is True
+    return IntegerPlan(workload, budget, structure, baselines, tuple(noisy_queries), selection, joint)
 
 
 def _noisy_query(
-    record: Mapping[str, Any], parts: list[Part], levels: npt.NDArray[Any] | None, shape: tuple[int, ...]
+    record: Mapping[str, Any], parts: list[Part], levels: npt.NDArray[Any] | None, shape: tuple[int, ...], scale: int
 ) -> NoisyQuery:
-    strategy = IntegerStrategy(tuple(parts[i] for i in record["parts"]), int(record["multiplier"]), levels)
+    strategy = IntegerStrategy(tuple(parts[i] for i in record["parts"]), int(record["multiplier"]), levels, scale)
     if strategy.shape != shape:
         raise LeastnoiseError(f"a strategy of shape {strategy.shape} cannot measure cells of shape {shape}")
     return NoisyQuery(strategy, read_fraction(record["variance"]))

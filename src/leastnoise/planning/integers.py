@@ -47,6 +47,7 @@ class Rounding:
         self._parts: dict[tuple[int, int, float, bool], Part] = {}
         self._lattices: dict[int, Lattice] = {}
         self._bases: dict[int, IntArray] = {}
+        self._centrings: dict[tuple[int, int], bool] = {}
 
     # --- how each class is treated ------------------------------------------------------------------------------------
 
@@ -86,7 +87,10 @@ class Rounding:
         return entries
 
     def _centring(self, c: int, strategy: Strategy) -> bool:
-        return self.design.baselines[c].vector is None and is_centring(strategy)
+        key = (c, id(strategy))  # asked for in every residual with the attribute
+        if key not in self._centrings:
+            self._centrings[key] = self.design.baselines[c].vector is None and is_centring(strategy)
+        return self._centrings[key]
 
     @cached_property
     def _integer_baselines(self) -> list[IntArray]:
@@ -104,7 +108,8 @@ class Rounding:
         share = sqrt(self.design.losses[orbit]) / self.design.root_total
         answers = self.design.structure.members[orbit] * planned.cells
         deviation = min(FAST_DEVIATION * max(SLOW_ANSWERS / answers, 1.0), SLOW_DEVIATION)
-        room = deviation * self.mu * sqrt(share) / (LEVELS if scaled else 1)
+        scale = self.design.structure.scale(self.design.structure.orbits[orbit])
+        room = deviation * self.mu * sqrt(share) / (LEVELS if scaled else 1) / scale
         if axis_parts(planned) is None:
             return min(JOINT_PRECISION, max(room, PRECISION))
         rounded = 0
@@ -160,17 +165,18 @@ class Rounding:
         if self.design.solutions[orbit] is None:
             return ()
         planned, classes = self._planned(orbit), self.design.structure.orbits[orbit]
+        scale = self.design.structure.scale(classes)
         parts = tuple(self._part(orbit, c, s) for c, s in self._axes(orbit) if s is not None)
         if isinstance(planned, ScaledKron):
-            main = IntegerStrategy(parts, 1, integer_levels(planned.theta, LEVELS))
+            main = IntegerStrategy(parts, scale, integer_levels(planned.theta, LEVELS), scale)
         elif axis_parts(planned) is not None:
-            return (IntegerStrategy(parts),)
+            return (IntegerStrategy(parts, scale, None, scale),)
         else:
-            main = IntegerStrategy((self._joint(orbit, planned),))
+            main = IntegerStrategy((self._joint(orbit, planned),), scale, None, scale)
         baselines = iter([self.baselines[c].values for c in classes])
         if all(isinstance(p, Circulant) or reaches(p.matrix(), [next(baselines) for _ in p.shape]) for p in main.parts):
             return (main,)
-        return main, IntegerStrategy(tuple(self._whole(c) for c in classes))
+        return main, IntegerStrategy(tuple(self._whole(c) for c in classes), scale, None, scale)
 
     def _part(self, orbit: int, c: int, planned: Strategy) -> Part:
         if c in self._free:

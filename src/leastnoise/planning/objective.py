@@ -68,6 +68,7 @@ class Outcome:
     value: float
     floor: float
     dual: Design | None = None  # the design whose question gives the floor, where it is another one
+    noise: Array | None = None  # per orbit at privacy cost 1, where it is not that of the design
 
 
 def query_weights(structure: Structure, objective: Objective) -> Array:
@@ -93,6 +94,14 @@ def norm_of(variances: Variances, structure: Structure, scale: Array, objective:
             total += t.copies * w * float(inner @ (v / top) ** r)
             at += len(v)
     return top * float(total ** (1 / r))
+
+
+def value_at(design: Design, noise: Array, objective: Objective) -> float:
+    """What an objective minimizes, for any noise per orbit."""
+    if objective.r == 1:
+        return float(design.members @ (design.losses * np.where(design.losses > 0, noise, 0.0)))
+    structure = design.structure
+    return norm_of(Variances(design, noise), structure, query_weights(structure, objective), objective)
 
 
 def _row_weights(structure: Structure, table: int) -> Array | None:

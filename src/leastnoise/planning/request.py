@@ -13,11 +13,14 @@ from leastnoise._types import Progress
 from leastnoise.algebra.gram import Kron, LowRank
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.baseline import search_baselines
-from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, norm_floor
+from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, certified_floor, norm_floor
 from leastnoise.planning.design import Design, Question, solve_design, start_baselines
+from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
+from leastnoise.planning.replaced_floor import replaced_floor
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.structure import Structure, build_structure
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies import Cache, Solver, StrategyConstructor
 from leastnoise.strategies.solvers import DENSE_CELLS, LOOSE_CELLS
 from leastnoise.strategies.tree import distance
@@ -41,6 +44,20 @@ def clear_cache() -> None:
     _outcomes.clear()
 
 
+def with_multipliers(floor: Floor) -> Floor:
+    """A floor of a weighted sum, said to be one of a norm of the variances."""
+    return replace(floor, kind=f"dual multipliers with the {floor.kind}")
+
+
+def certified(outcome: Outcome, objective: Objective, known: Floor, progress: Progress) -> Floor:
+    """The better of a known floor and the one that takes its time."""
+    floor = certified_floor(outcome.dual or outcome.design, progress)
+    if floor is None or floor.value <= known.value:
+        return known
+    named = floor if objective.r == 1 else with_multipliers(floor)
+    return replace(named, value=min(floor.value, outcome.value))
+
+
 @dataclass(frozen=True)
 class Request:
     """One planning job without its budget, which only scales the result."""
@@ -52,6 +69,8 @@ class Request:
     bases: Mapping[str, Any]
     gap: float
     construct: StrategyConstructor | None = None  # a user's own solver
+    neighbours: Neighbours | None = None  # where rows are replaced: values and floors are then about that
+    hides: Neighbours | None = None  # people with groups
 
     def key(self) -> Hashable:
         """Content of the job."""
@@ -65,12 +84,15 @@ class Request:
         return (
             self.workload.domain.names,  # baselines and bases are given by name
             self.workload.domain.shape,
+            self.workload.domain.restrictions,
             blocks,
             self.solver,
             baseline,
             self.objective,
             tuple(sorted(fixed.items())),
             self.gap,
+            self.neighbours and self.neighbours.size,
+            self.hides,
         )
 
     def run(self, progress: Progress) -> tuple[Structure, Outcome, Floor]:
@@ -88,19 +110,24 @@ class Request:
     def _run(self, solver: Solver, progress: Progress) -> tuple[Structure, Outcome, Floor]:
         structure = build_structure(self.workload, self._distinguish)
         question = self._question(structure)
-        outcome = self._with_class_floor(self._best(question, solver, progress))
+        outcome = self._best(question, solver, progress)
+        if self.neighbours is not None:  # no better floor is known for the same residual spaces
+            floor = replaced_floor(outcome.dual or outcome.design, self.neighbours)
+            return structure, replace(outcome, floor=min(floor.value, outcome.value)), floor
+        outcome = self._with_class_floor(outcome)
         floor = self._floor(question, outcome)
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
+        if self.workload.domain.restrictions.leaves_out:  # floors are those of mechanisms for all cells
+            return structure, replace(outcome, floor=0.0), Floor(0.0, "none known with impossible cells")
         return structure, outcome, floor
 
     def _floor(self, question: Question, outcome: Outcome) -> Floor:
         """The best floor; for norms, the floor of a weighted sum at any dual multipliers is one."""
         floor = best_floor(outcome.dual or outcome.design)
-        if self.objective.r == 1:
+        if self.objective.r == 1 or self.hides is not None:
             return floor
-        dual = replace(floor, kind=f"dual multipliers with the {floor.kind}")
-        return max(dual, norm_floor(question, self.objective), key=lambda f: f.value)
+        return max(with_multipliers(floor), norm_floor(question, self.objective), key=lambda f: f.value)
 
     def _with_class_floor(self, outcome: Outcome) -> Outcome:
         """Solvers that prove nothing borrow the dual bound of the optimal one where that is within reach."""
@@ -116,37 +143,46 @@ class Request:
     def _distinguish(self, attribute: int) -> object:
         name = self.workload.domain.names[attribute]
         given = [m.get(name) for m in (self.bases, self.baseline) if isinstance(m, Mapping)]
-        return tuple(None if g is None else np.asarray(g, dtype=float).tobytes() for g in given)
+        grouped = self.hides is not None and name in self.hides.one_per
+        return (grouped, *(None if g is None else np.asarray(g, dtype=float).tobytes() for g in given))
 
     def _question(self, structure: Structure) -> Question:
         weights = query_weights(structure, Objective(1.0))
         names = [self.workload.domain.names[c.members[0]] for c in structure.classes]
         bases = tuple(np.asarray(self.bases[n], dtype=float) if n in self.bases else None for n in names)
-        return Question(structure, weights, structure.stated, bases if self.bases else ())
+        return Question(structure, weights, structure.stated, bases if self.bases else (), self.hides)
 
     def _best(self, question: Question, solver: Solver, progress: Progress) -> Outcome:
         uniform = start_baselines(question, self._follows)
         if isinstance(self.baseline, Mapping):
-            return optimize(question, self._given(question.structure), solver, self.objective, progress)
+            return self._optimize(question, self._given(question.structure), solver, progress)
         if self.baseline == "uniform" or self.solver not in SEARCHING:
-            return optimize(question, uniform, solver, self.objective, progress)
+            return self._optimize(question, uniform, solver, progress)
         if self.baseline != "search":
             raise LeastnoiseError(
                 f"unknown baseline {self.baseline!r}; use search, uniform or one vector per attribute"
             )
         scout = self._scout(question, uniform)
-        best = optimize(question, uniform, solver, self.objective, progress)
+        best = self._optimize(question, uniform, solver, progress)
         result = question
         for _ in range(1 if self.objective.r == 1 else ROUNDS):
-            baselines = search_baselines(result, uniform, scout, progress)
+            # Baselines that follow impossible cells gain little and have many digits, which joint rows round badly.
+            # Searched for single rows, whose cost has a slope; what is found is taken if it is better for people, too
+            baselines = search_baselines(replace(result.everywhere, hides=None), uniform, scout, progress)
             if baselines == uniform:
                 break
-            outcome = optimize(question, baselines, solver, self.objective, progress)
+            outcome = self._optimize(question, baselines, solver, progress)
             if outcome.value >= best.value * (1 - WORTH):
                 break
             # other objectives: the baseline is searched again for the multipliers found so far
             best, result = outcome, outcome.design.question
         return best
+
+    def _optimize(
+        self, question: Question, baselines: tuple[Baseline, ...], solver: Solver, progress: Progress
+    ) -> Outcome:
+        outcome = optimize(question, baselines, solver, self.objective, progress)
+        return outcome if self.neighbours is None else replaced(outcome, self.objective, self.neighbours)
 
     def _follows(self, load: Load) -> bool:
         """Whether strategies follow the tree of a hierarchy: where asked to, or where it is large and that is good."""

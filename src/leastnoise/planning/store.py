@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ from leastnoise.planning.certificate import Floor
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.embedding import embed
 from leastnoise.planning.integer_plan_store import stored_baselines, stored_structure
+from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome
+from leastnoise.planning.replaced_rows import is_joint
 from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
 from leastnoise.planning.store_checks import cells_of, check_baseline, check_design, entries, number, numbers, text
 from leastnoise.planning.structure import RequestedQueries, Structure
@@ -134,6 +137,8 @@ def save(plan: Plan, path: Path) -> None:
         "seconds": plan.seconds,
         "trees": [c for c, p in enumerate(design.baselines) if p.tree is not None],
     }
+    if is_joint(plan.budget.neighbours, plan.domain):
+        header["joint"] = True
     Archive(header, arrays).save(path, FORMAT)
 
 
@@ -171,7 +176,10 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     for baseline in baselines:
         check_baseline(baseline)
     result = _requested(structure, arrays)
-    question = Question(structure, numbers(arrays, "table_weights", (len(structure.tables),), least=0.0), result)
+    budget = Budget.from_json(header["budget"])
+    hides = budget.neighbours if budget.neighbours.one_per else None
+    weights = numbers(arrays, "table_weights", (len(structure.tables),), least=0.0)
+    question = Question(structure, weights, result, hides=hides)
     residual_workload = ResidualWorkload(structure, baselines, result)
     strategies = _read_strategies(header["strategies"], arrays, baselines)
     solutions = tuple(
@@ -179,14 +187,19 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     )
     design = Design(question, residual_workload, tuple(residual_workload.problems(question.table_weights)), solutions)
     check_design(design)
+    budget, objective = Budget.from_json(header["budget"]), Objective.of(header["objective"])
     value, kind = header["any_floor"]
+    outcome = Outcome(design, number(header["value"], "the value"), number(header["floor"], "the floor"))
+    if is_joint(budget.neighbours, workload.domain):  # files from before joint costs have other values, and no floors
+        floor = outcome.floor if header.get("joint") is True else 0.0
+        outcome = replace(replaced(outcome, objective, budget.neighbours), floor=floor)
     return {
         "workload": workload,
-        "budget": Budget.from_json(header["budget"]),
+        "budget": budget,
         "solver": text(header["solver"], "the solver"),
         "baseline": text(header["prior"], "the baseline"),
-        "objective": Objective.of(header["objective"]),
-        "outcome": Outcome(design, number(header["value"], "the value"), number(header["floor"], "the floor")),
+        "objective": objective,
+        "outcome": outcome,
         "floor": Floor(number(value, "the floor"), text(kind, "the kind of floor")),
         "seconds": number(header["seconds"], "the time"),
         "embedded": inner if inner is not workload else None,

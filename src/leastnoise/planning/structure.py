@@ -17,6 +17,8 @@ from math import comb, prod
 import numpy as np
 
 from leastnoise._types import IntArray
+from leastnoise.domain.restrictions import Mask
+from leastnoise.strategies.restricted import EXPOSED_CELLS
 from leastnoise.workload import Block, TensorFamily, Workload
 from leastnoise.workload.blocks import MOST_PIECES, pieces_of, too_many_pieces
 from leastnoise.workload.families import Family
@@ -97,11 +99,22 @@ class Structure:
         """Sizes of the attributes of an orbit."""
         return tuple(self.classes[c].size for c in orbit)
 
+    def scale(self, orbit: Orbit) -> int:
+        """A table of an orbit is counted as so many times its rows: units of amounts, multiplied; 1 without."""
+        return self.workload.domain.scale(self.classes[c].members[0] for c in orbit)
+
     def sets(self, orbit: Orbit) -> IntArray:
         """All attribute sets of an orbit, one row each, attributes in the order of its axes."""
         choices = [combinations(self.classes[c].members, n) for c, n in Counter(orbit).items()]
         sets = [tuple(chain.from_iterable(pick)) for pick in product(*choices)]
         return np.array(sets, dtype=np.int64).reshape(len(sets), len(orbit))
+
+    def possible(self, orbit: Orbit) -> Mask | None:
+        """Which cells of an orbit can have a row that is counted; None where all can, or where they are too many."""
+        if not self.workload.domain.restrictions.leaves_out or prod(self.shape(orbit)) > EXPOSED_CELLS:
+            return None
+        first = [a for c, n in Counter(orbit).items() for a in self.classes[c].members[:n]]
+        return self.workload.domain.possible_cells(first)
 
     @property
     def has_tensors(self) -> bool:
@@ -126,8 +139,16 @@ class Structure:
 
 def _classes(workload: Workload, extra: Callable[[int], object]) -> tuple[AttributeClass, ...]:
     groups: dict[object, list[int]] = {}
+    restricted = {a for together in workload.domain.together for a in together.attributes}
     for i, n in enumerate(workload.domain.shape):
-        signature = (n, extra(i), tuple((b, s) for b, k in enumerate(workload.blocks) if (s := k.signature(i))))
+        own = i if i in restricted else None  # impossible cells tell attributes apart
+        signature = (
+            n,
+            workload.domain.scale([i]),
+            own,
+            extra(i),
+            tuple((b, s) for b, k in enumerate(workload.blocks) if (s := k.signature(i))),
+        )
         groups.setdefault(signature, []).append(i)
     return tuple(AttributeClass(tuple(m), workload.domain.shape[m[0]]) for m in groups.values())
 

@@ -53,15 +53,19 @@ def summary(plan: Plan, most: int | None = None) -> str:
     ]
     lines += [f"{'':>14}  {'':>10}  {'':>10}  and {left:,} more groups, which details() lists"] if left else []
     lines.append(f"{plan.queries:>14,}  {number(plan.rmse):>10}  {number(plan.max_std_error):>10}  all")
-    lines.append(
-        f"{plan.unit}: {number(plan.value)}; "
-        f"floor for any factorization: {number(plan.floor_value)} ({plan.floor.kind})"
-    )
+    lines.append(f"{plan.unit}: {number(plan.value)}; floor for any factorization: {_floor_text(plan)}")
     if plan.gap < inf:
         lines.append(f"within {percent_above(1 + plan.gap)} of the best strategies in these residual spaces (proven)")
     lines += filter(None, [_measured_text(plan)])
     lines.append(f"privacy: {plan.budget}")
     return "\n".join(lines)
+
+
+def _floor_text(plan: Plan) -> str:
+    """The floor and how far the plan is from it, or why there is none."""
+    if not plan.floor_value > 0:
+        return plan.floor.kind
+    return f"{number(plan.floor_value)}, {percent_above(plan.value / plan.floor_value)} away (proven)"
 
 
 def explain(plan: Plan) -> str:
@@ -77,7 +81,7 @@ def explain(plan: Plan) -> str:
         f"No factorization mechanism can bring the {plan.unit} below {number(plan.floor_value)} "
         f"({plan.floor.kind}); this plan is at {number(plan.value)}, {above} above that floor.",
     ]
-    if plan.floor_value > 0:
+    if plan.worst_case_floor > 0:
         parts.append(
             f"No mechanism of any kind with Gaussian privacy mu {number(plan.budget.mu)} keeps it below "
             f"{number(plan.worst_case_floor)} on all data, counts without a bound included."
@@ -107,7 +111,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "objective_value": plan.value,
         "unit": plan.unit,
         "floor": {"value": plan.floor_value, "kind": plan.floor.kind, "unit": plan.unit},
-        "worst_case_floor": plan.worst_case_floor if plan.floor_value > 0 else None,
+        "worst_case_floor": plan.worst_case_floor or None,
         "class_floor": plan.class_floor if plan.class_floor > 0 else None,
         "gap": plan.gap if plan.gap < inf else None,
         "ratio": plan.value / plan.floor_value if plan.floor_value > 0 else None,

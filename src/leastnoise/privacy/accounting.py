@@ -6,7 +6,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from leastnoise._lazy import optional
-from leastnoise.privacy.cost import Cost
+from leastnoise.errors import LeastnoiseError
+from leastnoise.privacy.cost import Cost, float_up
 
 if TYPE_CHECKING:
     import dp_accounting
@@ -39,6 +40,11 @@ def neighboring_relation(cost: Cost) -> "dp_accounting.NeighboringRelation":
 
 
 def _event(library: Any, cost: Cost) -> Any:
+    if cost.added_delta:
+        raise LeastnoiseError(
+            "dp_accounting has no event for what holds up to a probability; give it replace(cost, added_delta=0), and "
+            f"add {float_up(cost.added_delta):.4g} to the delta that its accountant states"
+        )
     if not cost.mu_squared:
         return library.NoOpDpEvent()
     return library.GaussianDpEvent(_inverse_down(cost.mu))

@@ -1,7 +1,7 @@
 """How much privacy a release may spend, as a value."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -21,7 +21,8 @@ class Budget:
     """A privacy budget, said in one of three ways: epsilon with delta, mu (Gaussian privacy) or rho (zCDP).
 
     The noise is Gaussian, so the conversions are exact. It protects one row; with `rows_per_person`, all rows of one
-    person, of whom at most so many are counted. `neighbours`, `rows_per_person` and `size` are those of `Neighbours`.
+    person, of whom at most so many are counted. `neighbours`, `rows_per_person`, `size`, `one_per` and `min_separation`
+    are those of `Neighbours`.
 
     >>> budget = Budget(epsilon=1, delta=1e-9)
     >>> round(budget.mu, 6), round(budget.rho, 6)
@@ -46,12 +47,15 @@ class Budget:
         neighbours: Neighbours | str = "add-remove",
         rows_per_person: int | None = None,
         size: str | None = None,
+        one_per: str | Sequence[str] = (),
+        min_separation: int | None = None,
     ) -> None:
         given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
         stated = {name: _positive(name, value) for name, value in given.items() if value is not None}
         object.__setattr__(self, "stated", tuple(stated.items()))
         object.__setattr__(self, "mu", _mu(stated))
-        object.__setattr__(self, "neighbours", as_neighbours(neighbours, rows_per_person, size))
+        hides = as_neighbours(neighbours, rows_per_person, size, one_per, min_separation)
+        object.__setattr__(self, "neighbours", hides)
 
     @property
     def rho(self) -> float:

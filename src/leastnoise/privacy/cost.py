@@ -25,8 +25,9 @@ class Cost:
     """mu^2 of Gaussian noise as an exact fraction, and the change of the data that it hides.
 
     Costs of releases add up exactly: mu_1-GDP and mu_2-GDP together are sqrt(mu_1^2 + mu_2^2)-GDP, also where the
-    second release was chosen after the first was seen (Dong, Roth and Su 2022; Smith and Thakurta 2022). Floats made
-    from a cost are never below the exact value.
+    second release was chosen after the first was seen (Dong, Roth and Su 2022; Smith and Thakurta 2022). What holds
+    only up to some probability, as where keys are found, has that as its `added_delta`, which adds up as well
+    (docs/privacy.md, Unknown keys). Floats made from a cost are never below the exact value.
 
     >>> tenth, fifth = Cost(Fraction(1, 10)), Cost(Fraction(2, 10))
     >>> tenth + fifth == Cost(Fraction(3, 10)), tenth < fifth
@@ -39,13 +40,17 @@ class Cost:
 
     mu_squared: Fraction
     neighbours: Neighbours = field(default_factory=Neighbours)
+    added_delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if type(self.mu_squared) not in (Fraction, int):
             raise LeastnoiseError(f"mu_squared must be a Fraction, got {self.mu_squared!r}; use Budget(...).cost_value")
         if not 0 <= self.mu_squared <= LARGEST:
             raise LeastnoiseError(f"a cost must lie between 0 and 1e300, got mu^2 {_short(self.mu_squared)}")
+        if type(self.added_delta) not in (Fraction, int) or not 0 <= self.added_delta < 1:
+            raise LeastnoiseError(f"an added delta must be a Fraction from 0 to below 1, got {self.added_delta!r}")
         object.__setattr__(self, "mu_squared", Fraction(self.mu_squared))
+        object.__setattr__(self, "added_delta", Fraction(self.added_delta))
         object.__setattr__(self, "neighbours", as_neighbours(self.neighbours))
 
     @staticmethod
@@ -69,22 +74,28 @@ class Cost:
     @property
     def rho(self) -> float:
         """The least float that is not below mu^2 / 2."""
-        return _float_up(self.mu_squared / 2)
+        return float_up(self.mu_squared / 2)
 
     def epsilon_at(self, delta: float) -> float:
         """An epsilon that holds with this delta; the least one up to rounding."""
         if not 0 < delta < 1:
             raise LeastnoiseError(f"delta must be between 0 and 1, got {delta!r}; usual values are 1e-6 or smaller")
-        return gaussian.epsilon_for(max(self.mu, _LEAST_MU), delta) if self.mu_squared else 0.0
+        rest = Fraction(delta) - self.added_delta
+        if rest <= 0:
+            raise LeastnoiseError(
+                f"no epsilon holds at delta {delta:g}: {float_up(self.added_delta):.4g} is added to it"
+            )
+        return gaussian.epsilon_for(max(self.mu, _LEAST_MU), float_down(rest)) if self.mu_squared else 0.0
 
     def delta_at(self, epsilon: float) -> float:
         """A delta that holds with this epsilon; the least one up to rounding."""
         if not 0 <= epsilon < math.inf:
             raise LeastnoiseError(f"epsilon must be a finite number from 0 on, got {epsilon!r}")
-        return gaussian.delta_for(max(self.mu, _LEAST_MU), epsilon) if self.mu_squared else 0.0
+        delta = gaussian.delta_for(max(self.mu, _LEAST_MU), epsilon) if self.mu_squared else 0.0
+        return min(float_up(Fraction(delta) + self.added_delta), 1.0)
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.mu_squared + self._like(other), self.neighbours)
+        return Cost(self.mu_squared + self._like(other), self.neighbours, self.added_delta + other.added_delta)
 
     def __sub__(self, other: "Cost") -> "Cost":
         if self < other:
@@ -92,7 +103,10 @@ class Cost:
         return Cost(self.mu_squared - self._like(other), self.neighbours)
 
     def __lt__(self, other: "Cost") -> bool:
-        return self.mu_squared < self._like(other)
+        mu_squared = self._like(other)
+        if self.added_delta != other.added_delta:
+            raise LeastnoiseError("costs with different added deltas have no order; compare their delta_at(epsilon)")
+        return self.mu_squared < mu_squared
 
     def _like(self, other: object) -> Fraction:
         """mu^2 of another cost, if it hides the same change."""
@@ -104,22 +118,26 @@ class Cost:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back. The fraction counts, the floats are for people."""
+        added = {"added_delta": fraction_text(self.added_delta)} if self.added_delta else {}
         return {
             "mu_squared": fraction_text(self.mu_squared),
             "mu": self.mu,
             "rho": self.rho,
+            **added,
         } | self.neighbours.to_json()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Cost":
         """Read what `to_json` wrote."""
         try:
-            return cls(read_fraction(data["mu_squared"]), Neighbours.from_json(data))
+            added = data.get("added_delta") or "0/1"
+            return cls(read_fraction(data["mu_squared"]), Neighbours.from_json(data), read_fraction(added))
         except (AttributeError, KeyError, TypeError) as error:
             raise LeastnoiseError(f"not a cost: {data!r} ({error})") from None
 
     def __str__(self) -> str:
-        return f"mu {self.mu:.4g} (rho {self.rho:.4g})"
+        added = f" and delta {float_up(self.added_delta):.4g} added" if self.added_delta else ""
+        return f"mu {self.mu:.4g} (rho {self.rho:.4g}){added}"
 
 
 def fraction_text(x: Fraction) -> str:
@@ -149,9 +167,15 @@ def read_positive_fraction(text: str) -> Fraction:
     return value
 
 
-def _float_up(x: Fraction) -> float:
+def float_up(x: Fraction) -> float:
+    """The least float that is not below a fraction."""
     nearest = float(x)
     return nearest if Fraction(nearest) >= x else math.nextafter(nearest, math.inf)
+
+
+def float_down(x: Fraction) -> float:
+    """The largest float that is not above a fraction."""
+    return -float_up(-x)
 
 
 def _root_up(x: Fraction) -> float:

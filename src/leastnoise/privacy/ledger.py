@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.privacy import units
+from leastnoise.privacy import gaussian, units
 from leastnoise.privacy.budget import Budget
-from leastnoise.privacy.cost import Cost, fraction_text, read_fraction
+from leastnoise.privacy.cost import Cost, float_down, fraction_text, read_fraction
 from leastnoise.privacy.ledger_file import ATTEMPTS, LedgerFile, damaged
 from leastnoise.privacy.neighbours import Neighbours
 
@@ -114,7 +114,7 @@ class Ledger:
     @property
     def spent(self) -> Cost:
         """All debits together."""
-        return self._cost(sum((entry.cost.mu_squared for entry in self.entries()), Fraction(0)))
+        return self._sum(self.entries())
 
     @property
     def left(self) -> Cost:
@@ -208,6 +208,9 @@ class Ledger:
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
             if who:
                 connection.execute("INSERT INTO ran (id, who) VALUES (?, ?)", (number, who))
+            if cost.added_delta:
+                added = (number, fraction_text(cost.added_delta))
+                connection.execute("INSERT INTO added (id, delta) VALUES (?, ?)", added)
         return Entry(number, row[0], fingerprint, cost, note, who=who)
 
     def finish(self, entry: Entry, release_id: str) -> Entry:
@@ -239,9 +242,15 @@ class Ledger:
                 raise LeastnoiseError(
                     f"the total is {units.stated(self.total)} already; it can be raised, never lowered"
                 )
+            spent, larger = self._sum(self._entries(connection)), replace(self, total=total, total_cost=cost)
+            if larger.left_after(spent) is None:
+                raise LeastnoiseError(
+                    f"{units.stated(total)} leaves no room for what was spent, with a delta of "
+                    f"{float(spent.added_delta):.3g} added; raise it to an epsilon and a delta that do"
+                )
             insert = "INSERT INTO raised (time, total, mu_squared, reason, who) VALUES (?, ?, ?, ?, ?)"
             connection.execute(insert, (*row, *words))
-        return replace(self, total=total, total_cost=cost)
+        return larger
 
     def raises(self) -> list[Raise]:
         """All raises of the total, oldest first."""
@@ -279,24 +288,53 @@ class Ledger:
         _check_totals(file, totals)
         return cls(file.path, str(dataset), *totals[-1], attempts, file.timeout)
 
+    def left_after(self, spent: Cost) -> Cost | None:
+        """What some spending leaves of the total; None where it is too much.
+
+        Guarantees: added_deltas_count_in_ledgers.
+        """
+        left = self._room(spent.added_delta) - spent.mu_squared
+        return self._cost(left) if left >= 0 else None
+
     def _left(self, connection: sqlite3.Connection) -> Cost:
-        left = self.total_cost.mu_squared - sum(entry.cost.mu_squared for entry in self._entries(connection))
-        if left < 0:
+        spent = self._sum(self._entries(connection))
+        left = self.left_after(spent)
+        if left is None and spent.added_delta:
+            # The room beside an added delta is computed anew, with floats that may differ in the last bit elsewhere.
+            left = self.left_after(replace(spent, mu_squared=spent.mu_squared * (1 - Fraction(1, 10**9))))
+            left = left and self._cost(Fraction(0))
+        if left is None:
             raise damaged(self.path, "its entries cost more than its total")
-        return self._cost(left)
+        return left
+
+    def _room(self, added_delta: Fraction) -> Fraction:
+        """All of mu^2 that fits the total beside an added delta: its epsilon must hold at what is left of its delta."""
+        epsilon, delta = self.total.epsilon, self.total.delta
+        if not added_delta:
+            return self.total_cost.mu_squared
+        if epsilon is None or delta is None or added_delta >= Fraction(str(delta)):
+            return Fraction(-1)
+        mu = gaussian.mu_for(epsilon, float_down(Fraction(str(delta)) - added_delta))
+        return min(Fraction(mu) ** 2, self.total_cost.mu_squared)
 
     def _entries(self, connection: sqlite3.Connection) -> Iterator[Entry]:
-        columns = "debit.id, debit.time, fingerprint, mu_squared, note, release, COALESCE(who, '')"
-        for number, time, fingerprint, mu_squared, *words in connection.execute(
-            f"SELECT {columns} FROM debit LEFT JOIN finish USING (id) LEFT JOIN ran USING (id) ORDER BY debit.id"
+        columns = (
+            "debit.id, debit.time, fingerprint, mu_squared, COALESCE(delta, '0/1'), note, release, COALESCE(who, '')"
+        )
+        beside = "LEFT JOIN finish USING (id) LEFT JOIN ran USING (id) LEFT JOIN added USING (id)"
+        for number, time, fingerprint, *costs, note, release, who in connection.execute(
+            f"SELECT {columns} FROM debit {beside} ORDER BY debit.id"
         ):
             try:
-                yield Entry(number, time, fingerprint, self._cost(read_fraction(mu_squared)), *words)
+                yield Entry(number, time, fingerprint, self._cost(*map(read_fraction, costs)), note, release, who)
             except LeastnoiseError as error:
                 raise damaged(self.path, f"entry {number}: {error}") from None
 
-    def _cost(self, mu_squared: Fraction) -> Cost:
-        return replace(self.total_cost, mu_squared=mu_squared)
+    def _sum(self, entries: Iterable[Entry]) -> Cost:
+        return sum((entry.cost for entry in entries), start=self._cost(Fraction(0)))
+
+    def _cost(self, mu_squared: Fraction, added_delta: Fraction = Fraction(0)) -> Cost:
+        return replace(self.total_cost, mu_squared=mu_squared, added_delta=added_delta)
 
     def _check_same(self, connection: sqlite3.Connection) -> None:
         head = self._head(self._file, connection)
@@ -307,9 +345,24 @@ class Ledger:
 
     def _check_spendable(self, cost: Cost, connection: sqlite3.Connection) -> None:
         self._check_same(connection)
-        left = self._left(connection)
-        if cost > left:
+        left, both = self._left(connection), self._sum(self._entries(connection)) + cost
+        if cost.added_delta:
+            self._check_delta(both.added_delta)
+        if self.left_after(both) is None:
             raise BudgetError(units.refusal(cost, left, self.total))
+
+    def _check_delta(self, added: Fraction) -> None:
+        """Refuse an added delta that no total of this ledger has room for."""
+        if self.total.delta is None:
+            raise BudgetError(
+                f"this release adds a delta of {float(added):.3g}, but the ledger has a total of "
+                f"{units.stated(self.total)} without any; use a ledger with epsilon and delta"
+            )
+        if self._room(added) <= 0:
+            raise BudgetError(
+                f"this release brings the deltas that are added to {float(added):.3g}, but the ledger has delta "
+                f"{self.total.delta:g} for everything; plan it with a smaller one"
+            )
 
     def _check_counting(self, fingerprint: str, connection: sqlite3.Connection) -> None:
         """Refuse exact counts beside others that were counted in another way: neighbours keep one of them only."""
@@ -359,7 +412,7 @@ class Ledger:
             )
         if not cost.mu_squared:
             raise BudgetError("a release of cost 0 cannot be spent; every release that reads data costs something")
-        return self._cost(cost.mu_squared)
+        return self._cost(cost.mu_squared, cost.added_delta)
 
 
 def _total(text: str, mu_squared: str) -> tuple[Budget, Cost]:

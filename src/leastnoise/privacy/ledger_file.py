@@ -14,7 +14,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.storage.files import new_file
 
 APPLICATION = 0x6C6E6C67  # "lnlg", tells a ledger from other SQLite files
-VERSION = 3
+VERSION = 4
 _TABLES = {
     "ledger": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "dataset", "total", "mu_squared"),
     "debit": ("id INTEGER PRIMARY KEY", "time", "fingerprint", "mu_squared", "note"),
@@ -35,6 +35,10 @@ _HISTORY = {  # since version 3: raised totals, and who made a debit
     "raised": ("id INTEGER PRIMARY KEY", "time", "total", "mu_squared", "reason", "who"),
     "ran": ("id INTEGER PRIMARY KEY REFERENCES debit (id)", "who"),
 }
+_DELTAS = {
+    "added": ("id INTEGER PRIMARY KEY REFERENCES debit (id)", "delta")
+}  # since version 4: added to that of noise
+_SINCE: dict[int, Mapping[str, tuple[str, ...]]] = {2: _ATTEMPTS, 3: _HISTORY, 4: _DELTAS}
 ATTEMPTS = 10  # runs that may stop after they looked at the data, unless the ledger was made for another number
 # A row is never changed, removed, or replaced by INSERT OR REPLACE, which fires no trigger on the removal.
 _KEEPERS = {
@@ -47,7 +51,7 @@ _KEEPERS = {
 def schema() -> str:
     """The statements that make an empty ledger."""
     lines = [f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"]
-    return ";\n".join([*lines, *_statements(_TABLES | _ATTEMPTS | _HISTORY)]) + ";"
+    return ";\n".join([*lines, *_statements(_TABLES | _ATTEMPTS | _HISTORY | _DELTAS)]) + ";"
 
 
 def _statements(tables: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -127,7 +131,7 @@ class LedgerFile:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION:
             raise LeastnoiseError(self._foreign())
-        if version in (1, 2):
+        if version in range(1, VERSION):
             _upgrade(connection)
         elif version != VERSION:
             knows = f"(format {version}, this one knows {VERSION})"
@@ -163,12 +167,15 @@ class LedgerFile:
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    """A ledger of version 1 knows of no attempts, one of version 2 of no raises; what it has stays as it is."""
+    """A ledger of version 1 knows of no attempts, one of version 2 of no raises, one of version 3 of no added deltas;
+    what it has stays as it is.
+    """
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version < VERSION:  # nobody was faster
-        for statement in _statements(_ATTEMPTS | _HISTORY if version == 1 else _HISTORY):
-            connection.execute(statement)
+        for later in (tables for since, tables in _SINCE.items() if since > version):
+            for statement in _statements(later):
+                connection.execute(statement)
         if version == 1:
             connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(ATTEMPTS),))
         connection.execute(f"PRAGMA user_version = {VERSION}")

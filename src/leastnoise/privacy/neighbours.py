@@ -1,12 +1,13 @@
 """Between which datasets privacy is promised: what changes, how, and what is known of both."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from leastnoise.domain.groups import checked_one_per
 from leastnoise.errors import LeastnoiseError
 
 Change = Literal["add-remove", "replace"]
@@ -14,7 +15,8 @@ Size = Literal["known", "private"]
 Length = TypeVar("Length", int, Fraction)
 MOST_ROWS = 1_000_000_000
 _VERBS = {"add-remove": "adding or removing", "replace": "replacing"}
-FIELDS = ("neighbours", "rows_per_person", "size", "exact")
+FIELDS = ("neighbours", "rows_per_person", "size", "exact", "one_per", "min_separation")
+ALWAYS = FIELDS[:4]  # the others are said where they are used
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -26,9 +28,14 @@ class Neighbours:
     datasets and public; with "private" it is protected, too: a row that replaces another may be dropped. `exact` names
     counts that are published exactly: only changes that keep all of them are hidden.
 
+    With `one_per`, no two of a person's counted rows have the same values of these attributes. With `min_separation`,
+    which is for streams and matrices, their items are at least so many steps apart.
+
     >>> print(Neighbours(), Neighbours("replace"), Neighbours("replace", 3), sep="; ")
     adding or removing one row; replacing one row, the number of rows being public; replacing one person with at most \
 3 rows
+    >>> print(Neighbours(rows_per_person=10, one_per=["page"]))
+    adding or removing one person with at most 10 rows, at most one for each value of page
     >>> Neighbours("replace").size, Neighbours("replace", 1).size
     ('known', 'private')
 
@@ -39,6 +46,8 @@ class Neighbours:
     rows_per_person: int | None
     size: Size
     exact: str | None
+    one_per: tuple[str, ...]
+    min_separation: int | None
 
     def __init__(
         self,
@@ -46,16 +55,24 @@ class Neighbours:
         rows_per_person: int | None = None,
         size: str | None = None,
         exact: str | None = None,
+        one_per: str | Sequence[str] = (),
+        min_separation: int | None = None,
     ) -> None:
         how = _one_of("neighbours", change, get_args(Change))
         rows = None if rows_per_person is None else checked_rows(rows_per_person)
+        each, apart = checked_one_per(one_per, rows), _checked_separation(min_separation, rows)
+        if each and apart:
+            raise LeastnoiseError("min_separation says more than one_per; leave one_per out")
+        if exact is not None and (each or apart):
+            raise LeastnoiseError("exact counts do not go with one_per or min_separation; leave one of them out")
         fixed = how == "replace" and (rows is None or exact is not None)  # only then can both have the same size
         known = ("known" if fixed else "private") if size is None else _one_of("size", size, get_args(Size))
         if known == "known" and not fixed:
             raise LeastnoiseError(f"size 'known' does not go with {_text(how, rows)}; leave size out")
         if exact is not None and (how, known) != ("replace", "known"):
             raise LeastnoiseError("exact counts are kept by replacing only; use neighbours='replace' with size 'known'")
-        for name, value in (("change", how), ("rows_per_person", rows), ("size", known), ("exact", exact)):
+        values = (how, rows, known, exact, each, apart)
+        for name, value in zip(("change", *FIELDS[1:]), values, strict=True):
             object.__setattr__(self, name, value)
 
     @property
@@ -81,6 +98,17 @@ class Neighbours:
             return difference
         return self.rows**2 * max(difference, square)
 
+    @property
+    def alike(self) -> int:
+        """The most counted rows of one change that may be equal in all attributes."""
+        return 1 if self.one_per or self.min_separation else self.rows
+
+    def refuse_groups(self, what: str) -> None:
+        """Refuse neighbours whose groups a mechanism makes no use of."""
+        if self.one_per or self.min_separation:
+            name = "one_per" if self.one_per else "min_separation"
+            raise LeastnoiseError(f"{what} makes no use of {name}; leave it out, or use a plan of tables or a matrix")
+
     def shares_ledger(self, other: "Neighbours") -> bool:
         """Whether both hide the same change of the data: people may have any number of rows, of which each release
         counts as many as it is planned for (docs/privacy.md, Releases with different bounds).
@@ -102,7 +130,8 @@ class Neighbours:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
-        return dict(zip(FIELDS, (self.change, self.rows_per_person, self.size, self.exact), strict=True))
+        values = (self.change, self.rows_per_person, self.size, self.exact, list(self.one_per), self.min_separation)
+        return {name: value for name, value in zip(FIELDS, values, strict=True) if value or name in ALWAYS}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Neighbours":
@@ -110,28 +139,50 @@ class Neighbours:
         rows = data.get("rows_per_person")
         if data.get("size") is None and rows == 1:
             rows = None
-        return cls(data["neighbours"], rows, data.get("size"), data.get("exact"))
+        more = data.get("one_per") or (), data.get("min_separation")
+        return cls(data["neighbours"], rows, data.get("size"), data.get("exact"), *more)
 
     def __str__(self) -> str:
-        text = _text(self.change, self.rows_per_person)
+        text = _text(self.change, self.rows_per_person) + self._apart
         if self.exact is not None:
             return f"{text} such that these counts stay as they are: {self.exact}"
         if self.rows_per_person is None and self.change == "replace":
             return f"{text}, the number of rows being {'public' if self.size == 'known' else 'private'}"
         return text
 
+    @property
+    def vouched(self) -> str:
+        """What nobody has, where that is taken on trust."""
+        most = "one row" if self.rows == 1 else f"{self.rows:,} rows"
+        if self.one_per:
+            return f"{most}, or two for the same {' and '.join(self.one_per)},"
+        return f"{most}, or two within {self.min_separation:,} steps," if self.min_separation else most
+
+    @property
+    def _apart(self) -> str:
+        if self.one_per:
+            whole = "value" if len(self.one_per) == 1 else "combination of values"
+            return f", at most one for each {whole} of {' and '.join(self.one_per)}"
+        return f", at least {self.min_separation:,} steps apart" if self.min_separation else ""
+
     def __repr__(self) -> str:
         _, *more = (f"{name}={value!r}" for name, value in self.arguments.items())
         return f"Neighbours({', '.join([repr(self.change), *more])})"
 
 
-def as_neighbours(given: "Neighbours | str", rows_per_person: int | None = None, size: str | None = None) -> Neighbours:
+def as_neighbours(
+    given: "Neighbours | str",
+    rows_per_person: int | None = None,
+    size: str | None = None,
+    one_per: str | Sequence[str] = (),
+    min_separation: int | None = None,
+) -> Neighbours:
     """Neighbours as they are, or from their parts."""
     if not isinstance(given, Neighbours):
-        return Neighbours(given, rows_per_person, size)
-    if rows_per_person is None and size is None:
+        return Neighbours(given, rows_per_person, size, None, one_per, min_separation)
+    if not any((rows_per_person, size, one_per, min_separation)):
         return given
-    raise LeastnoiseError(f"{given!r} says all; leave rows_per_person and size out")
+    raise LeastnoiseError(f"{given!r} says all; leave rows_per_person, size, one_per and min_separation out")
 
 
 def checked_rows(rows: object) -> int:
@@ -139,6 +190,17 @@ def checked_rows(rows: object) -> int:
     if isinstance(rows, int | np.integer) and not isinstance(rows, bool) and 1 <= rows <= MOST_ROWS:
         return int(rows)
     raise LeastnoiseError(f"rows_per_person must be a whole number from 1 to {MOST_ROWS:,}, got {rows!r}")
+
+
+def _checked_separation(steps: object, rows: int | None) -> int | None:
+    if steps is None:
+        return None
+    if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 1 <= steps <= MOST_ROWS:
+        raise LeastnoiseError(f"min_separation must be a whole number from 1 to {MOST_ROWS:,}, got {steps!r}")
+    if rows is None or rows == 1:
+        fix = "say how many, such as rows_per_person=8" if rows is None else "leave min_separation out"
+        raise LeastnoiseError(f"min_separation is for people with several rows; {fix}")
+    return int(steps)
 
 
 def _text(change: str, rows: int | None) -> str:

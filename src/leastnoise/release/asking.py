@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,10 +19,11 @@ from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.html import answers_html, cell
-from leastnoise.release.queries.breakdown import Slice, breakdown
-from leastnoise.release.queries.linear import EmptyGroupError
-from leastnoise.release.queries.questions import Question, counted, is_plain, read_question
+from leastnoise.release.queries.breakdown import MOST_GROUPS, Slice, breakdown
+from leastnoise.release.queries.linear import EmptyGroupError, quoted_name
+from leastnoise.release.queries.questions import Question, Several, counted, is_plain, read_question
 from leastnoise.release.statistics.differences import Count, Difference, Reading
+from leastnoise.release.statistics.moments import Regression
 from leastnoise.release.statistics.ratios import Statistic
 from leastnoise.release.statistics.top import Top
 
@@ -29,8 +32,9 @@ if TYPE_CHECKING:
 
     from leastnoise.release.release import Release
 
+MOST_SUMS = 20  # tables of sums on a page
 AT_ONCE = 128  # queries that are read together
-RESERVED = ("question", "rank", "value", "std_error", "low", "high", "confidence", "note", "error")
+RESERVED = ("question", "rank", "term", "value", "std_error", "low", "high", "confidence", "note", "error")
 NOBODY = "nobody can be in this group"
 SAME_NOISE = (
     "the two releases share measurements, so their noise is not independent; ask one of them for the difference of "
@@ -188,6 +192,16 @@ def published_answers(release: Release, confidence: float = 0.95) -> Answers:
     return Answers(tuple(items), release.insecure, False, False)
 
 
+def sums_of(release: Release, confidence: float = 0.95) -> Iterator[Answered]:
+    """The tables of sums in reach as questions with their answers: for pages."""
+    domain = release.domain
+    for names in islice(release.sums(), MOST_SUMS):
+        of = [quoted_name(name) for name in names if domain[name].amount is not None]
+        by = [name for name in names if domain[name].amount is None]
+        if prod(domain[name].size for name in by) <= MOST_GROUPS:
+            yield _published(release, f"sum({' * '.join(of)})", by, confidence)
+
+
 def _published(release: Release, text: str, by: Sequence[str], confidence: float) -> Answered:
     name = f"{text} by {', '.join(by)}" if by else text
     try:
@@ -268,12 +282,12 @@ class _Asking:
             rows, notes = rows + more, notes + [note]
         return rows, notes[0] if len(notes) == 1 else ""
 
-    def _readings(self, release: Release, text: str, slices: Sequence[Slice]) -> Iterator[Reading | Top | None]:
+    def _readings(self, release: Release, text: str, slices: Sequence[Slice]) -> Iterator[Reading | Several | None]:
         """What must be read for each group; None where nobody can be in it."""
         return readings_of(question_of(release, text), slices, self.by)
 
 
-def readings_of(question: Question, slices: Sequence[Slice], by: Sequence[str]) -> Iterator[Reading | Top | None]:
+def readings_of(question: Question, slices: Sequence[Slice], by: Sequence[str]) -> Iterator[Reading | Several | None]:
     """What a question needs for each group; None where nobody can be in it."""
     for one in slices:
         try:
@@ -292,13 +306,13 @@ def question_of(release: Release, text: str) -> Question:
 class Part(NamedTuple):
     """What was read for one group, and its numbers."""
 
-    reading: Reading | Top | None
+    reading: Reading | Several | None
     values: Array
     coordinates: Array
 
 
 def read_all(
-    release: Release, readings: Sequence[Reading | Top | None], progress: Progress | None = None
+    release: Release, readings: Sequence[Reading | Several | None], progress: Progress | None = None
 ) -> Iterator[Part]:
     """The numbers of all readings, some at a time."""
     done = 0
@@ -319,7 +333,7 @@ def read_all(
             progress(done, len(readings), "asking")
 
 
-def _width(reading: Reading | Top | None) -> int:
+def _width(reading: Reading | Several | None) -> int:
     return 0 if reading is None else len(reading.queries)
 
 
@@ -328,11 +342,8 @@ def _answers(
 ) -> tuple[list[Row], str]:
     """The rows of one group, from one release or as the difference of two."""
     one = parts[0] if len(parts) == 1 else _apart(*parts)
-    if one.reading is None:
-        return [Row(labels, None)], ""
     if not isinstance(one.reading, Top):
-        more = {"note": one.reading.note} if isinstance(one.reading, Count) and one.reading.note else {}
-        return [Row(labels, one.reading.answer(one.values, one.coordinates, confidence), more)], ""
+        return rows_of(labels, one, confidence), ""
     ranking = one.reading.ranking(one.values, one.coordinates, confidence, simultaneous)
     rows = [
         Row(
@@ -345,12 +356,25 @@ def _answers(
     return rows, ranking.note
 
 
+def rows_of(labels: dict[str, Any], part: Part, confidence: float) -> list[Row]:
+    """The rows of one group: a row, or one for each coefficient of a regression."""
+    reading, values, coordinates = part
+    if reading is None:
+        return [Row(labels, None)]
+    assert not isinstance(reading, Top)
+    if isinstance(reading, Regression):
+        answers = reading.answers(values, coordinates, confidence)
+        return [Row({**labels, "term": name}, each) for name, each in zip(reading.terms, answers, strict=True)]
+    more = {"note": reading.note} if isinstance(reading, Count) and reading.note else {}
+    return [Row(labels, reading.answer(values, coordinates, confidence), more)]
+
+
 def _apart(one: Part, other: Part) -> Part:
     """The difference of what two releases say, whose noise is independent."""
     if one.reading is None or other.reading is None:
         return one._replace(reading=None)
-    if isinstance(one.reading, Top) or isinstance(other.reading, Top):
-        raise LeastnoiseError("the largest counts have no difference; ask each release by itself")
+    if isinstance(one.reading, Several) or isinstance(other.reading, Several):
+        raise LeastnoiseError("several numbers at once have no difference; ask each release by itself")
     (rows, left), (more, right) = one.coordinates.shape, other.coordinates.shape
     coordinates = np.zeros((rows + more, left + right))
     coordinates[:rows, :left], coordinates[rows:, left:] = one.coordinates, other.coordinates

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from leastnoise.domain.restrictions import RowRule as RowRuleName
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release.answers import Answer
 from leastnoise.release.side_counts import SideCounts, people_fields
@@ -25,6 +26,12 @@ NOT_MEASURED = "not measured"
 NO_BOUND = "not measured, as nothing bounds how many such rows one person has"
 ADVICE = "to measure what was not, add 'quality: 0.02' to the spec: the share of the budget that it may cost"
 UNKNOWN = "the rules of this source are not known here: it was made before the run, or by an earlier version"
+CELLS = "impossible cells"
+IMPOSSIBLE: dict[RowRuleName, str] = {
+    "drop": "rows in impossible cells are left out",
+    "keep": "rows in impossible cells are counted",
+    "error": "a row in an impossible cell stops the run",
+}
 Event = Literal["missing", "outside"]
 EVENTS: tuple[Event, ...] = get_args(Event)
 A_VALUE: dict[Event, str] = {"missing": "a missing value", "outside": "a value outside the domain"}
@@ -44,16 +51,19 @@ class RowRule(Record):
 
 
 class Counting(Record):
-    """By which rules rows were counted. `max_rows` and `ids` are those of the unit, where people are counted."""
+    """By which rules rows were counted. `max_rows`, `one_per` and `ids` are those of a unit, if it has one."""
 
     rules: list[RowRule]
     max_rows: Annotated[int, Field(gt=0)] | None
     ids: Literal["error", "drop"] | None
+    impossible: RowRuleName | None = None  # what becomes of rows in impossible cells, where there are such
+    one_per: list[Text] | None = None
 
     @property
     def strict(self) -> bool:
         """Whether every row was counted as it is: anything else would have stopped the run."""
-        return self.max_rows is None and not any(rule.of(e) != "error" for rule in self.rules for e in EVENTS)
+        by_rule = any(rule.of(e) != "error" for rule in self.rules for e in EVENTS)
+        return self.max_rows is None and not by_rule and self.impossible in (None, "error")
 
     def touching(self) -> Iterator[tuple[RowRule, Event]]:
         """Rules that may have touched rows, in the order of the attributes."""
@@ -62,19 +72,23 @@ class Counting(Record):
     @property
     def several_drop(self) -> bool:
         """Whether several rules drop rows."""
-        return sum(rule.of(event) == "drop" for rule, event in self.touching()) > 1
+        dropping = sum(rule.of(event) == "drop" for rule, event in self.touching())
+        return dropping + (self.impossible == "drop") > 1
 
     def counters(self) -> list[tuple[str | None, str, str]]:
         """What is measured of the rules, in the order of the numbers: attribute, rule, what it does."""
         entries: list[tuple[str | None, str, str]] = [
             (rule.attribute, f"{event}: {rule.of(event)}", _does(rule, event)) for rule, event in self.touching()
         ]
+        if self.impossible in ("drop", "keep"):
+            entries.append((CELLS, f"rows: {self.impossible}", IMPOSSIBLE[self.impossible]))
         if self.several_drop:
             entries.append((None, "drop", "rows are left out by any of these rules"))
         if self.max_rows is not None:
-            entries.append(
-                (None, f"max_rows: {self.max_rows}", f"of each person at most {_rows(self.max_rows)} counted")
-            )
+            bound = f"max_rows: {self.max_rows}"
+            if self.one_per:
+                bound += f", one_per: [{', '.join(self.one_per)}]"
+            entries.append((None, bound, f"of each person {self._at_most}"))
         return entries
 
     def sensitivity(self, neighbours: Neighbours) -> int:
@@ -101,13 +115,28 @@ class Counting(Record):
                     apart = 0 if a == b else (a is not None) + (b is not None)
                     further[key] = max(further.get(key, 0), value + apart)
             best = further
-        return max(value + (self.several_drop and one != other) for (one, other), value in best.items())
+        return max(
+            value + apart + (self.several_drop and left != right)
+            for (one, other), value in best.items()
+            for left, right, apart in self._in_impossible_cells(one, other, replaced)
+        )
+
+    def _in_impossible_cells(self, one: bool, other: bool, replaced: bool) -> Iterator[tuple[bool, bool, int]]:
+        """Whether each of two rows is dropped, and how far apart they are, as either may be in an impossible cell or
+        not; rows that other rules drop are in none.
+        """
+        if self.impossible not in ("drop", "keep"):
+            yield one, other, 0
+            return
+        drops = self.impossible == "drop"
+        for a, b in product(*([False] if dropped else [False, True] for dropped in (one, other or not replaced))):
+            yield one or (a and drops), other or (b and drops), int(a != b)
 
     def sentences(self, side: SideCounts | None = None) -> list[str]:
         """For the privacy statement; none where every row was counted as it is."""
         if self.strict:
             return []
-        texts = [f"Of each person at most {_rows(self.max_rows)} counted."] if self.max_rows else []
+        texts = [f"Of each person {self._at_most}."] if self.max_rows else []
         if dropped := [*self._dropped()]:
             texts.append(f"Rows are left out where {' or '.join(dropped)}.")
         kept: dict[str, list[str]] = {}
@@ -115,14 +144,22 @@ class Counting(Record):
             if rule.of(event) != "drop":
                 kept.setdefault(_becomes(rule, event), []).append(f"'{rule.attribute}'")
         texts += [f"In {_listed(names)}, {text}." for text, names in kept.items()]
+        texts += ["Rows in impossible cells are counted."] if self.impossible == "keep" else []
         how = "was not measured" if side is None else "was measured with noise, at a part of the stated cost"
         return [*texts, f"How many {'people' if self.max_rows else 'rows'} that touched {how}."]
+
+    @property
+    def _at_most(self) -> str:
+        each = f", at most one for each {_listed(self.one_per)}" if self.one_per else ""
+        return f"at most {_rows(self.max_rows)} counted{each}"
 
     def _dropped(self) -> Iterator[str]:
         for event, what in (("missing", "missing"), ("outside", "outside its domain")):
             names = [f"'{r.attribute}'" for r, e in self.touching() if e == event and r.of(e) == "drop"]
             if names:
                 yield f"{_listed(names, 'or')} is {what}"
+        if self.impossible == "drop":
+            yield "they are in impossible cells"
         if self.ids == "drop":
             yield "an id is missing"
 
@@ -142,6 +179,8 @@ class Counting(Record):
         for event in EVENTS:
             if names := [rule.attribute for rule in self.rules if rule.of(event) == "error"]:
                 entries.append(_line(_listed(names), f"{event}: error", f"{A_VALUE[event]} stops the run", BY_RULE))
+        if self.impossible == "error":
+            entries.append(_line(CELLS, "rows: error", IMPOSSIBLE["error"], BY_RULE))
         return entries
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.residual import split, subsets
 from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.embedding import Shifts, Unfolded, folded
 from leastnoise.release.answers import interval_reach, quantile
@@ -20,6 +21,7 @@ from leastnoise.workload import Block, Family, Workload
 from leastnoise.workload.families import Cyclic, Marginal, Matrix, Prefix, Suffix, Threshold, Total
 from leastnoise.workload.hierarchy import Nodes, hierarchy_of
 from leastnoise.workload.known import Known
+from leastnoise.workload.sums import Sum, sum_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from leastnoise.release.release import Release
     from leastnoise.release.table_release import TableRelease
 
+IMPOSSIBLE = "impossible"  # the note of a cell that cannot have rows
 TINY = 1e-9  # relative size of a residual piece that is only rounding
 MOST_ANSWERS = 10**8  # rows of a frame with all answers
 
@@ -62,6 +65,7 @@ def table_frame(
     confidence: float,
     simultaneous: bool,
     shown: Mapping[int, Sequence[Any]] | None = None,
+    what: str = "count",
 ) -> pd.DataFrame:
     """One row per cell; the last attribute varies fastest. `shown` stands in place of the values of attributes."""
     import pandas as pd
@@ -73,7 +77,25 @@ def table_frame(
         values = shown[a] if shown is not None and a in shown else values_of(domain.attributes[a])
         columns[domain.names[a]] = pd.Series(values).take(codes).to_numpy()
     width = quantile(confidence, counts.size if simultaneous else 1)
-    return with_errors(columns, "count", counts.ravel(), errors.ravel(), width)
+    return with_errors(columns, what, counts.ravel(), errors.ravel(), width)
+
+
+def sums_frame(release: Release, attributes: Sequence[int], confidence: float, simultaneous: bool) -> pd.DataFrame:
+    """Sums of the amounts among some attributes, of their product where there are several, by the other attributes."""
+    domain = release.domain
+    families = [sum_of(domain.attributes[a]) if a in domain.amounts else Marginal() for a in attributes]
+    sums, variances = release.product_answers(attributes, families)
+    amounts = tuple(axis for axis, a in enumerate(attributes) if a in domain.amounts)
+    groups = [a for a in attributes if a not in domain.amounts]
+    values, errors = sums.squeeze(amounts), np.sqrt(variances.squeeze(amounts))
+    return table_frame(domain, groups, values, errors, confidence, simultaneous, what="sum")
+
+
+def noted(frame: pd.DataFrame, possible: Mask | None, notes: str = "note") -> pd.DataFrame:
+    """A table with a mark on each cell that cannot have rows, where it has such cells."""
+    if possible is None or notes in frame.columns:
+        return frame
+    return frame.assign(**{notes: np.where(possible.ravel(), "", IMPOSSIBLE)})
 
 
 def level_frame(
@@ -106,7 +128,7 @@ def level_family(attribute: Attribute, which: IntArray) -> Family:
 
 def check_names(names: Iterable[str]) -> None:
     """Refuse attributes that would be taken for the columns beside them."""
-    reserved = {"count", "std_error", "low", "high"} & set(names)
+    reserved = {"count", "sum", "std_error", "low", "high"} & set(names)
     if reserved:
         raise LeastnoiseError(
             f"the attribute {min(reserved)!r} has the name of a column; use counts() and std_errors()"
@@ -269,6 +291,8 @@ def _axis_labels(attribute: Attribute, family: Family) -> list[str]:
         return [*_axis_labels(known, family.plain.base), f"{name} = {attribute.label(n - 1)}"]
     if isinstance(family.plain, Marginal):
         return [f"{name} = {attribute.label(k)}" for k in range(n)]
+    if isinstance(family.plain, Sum):
+        return [f"sum of {name}"]
     if isinstance(family.plain, Total):
         return [""]
     if isinstance(family.plain, Nodes):

@@ -66,6 +66,15 @@ TREE = Kind(
     audit="leastnoise.audit.tree:of_tree",
     audit_release="leastnoise.audit.tree:of_release",
 )
+KEYS = Kind(
+    mechanism="leastnoise.mechanisms.discover.plan:DiscoverPlan",
+    release="leastnoise.mechanisms.discover.release:KeysRelease",
+    mark="leastnoise_keys",
+    files="leastnoise.mechanisms.discover.files",
+    page="leastnoise.report.keys",
+    audit="leastnoise.audit.keys:of_discover",
+    audit_release="leastnoise.audit.keys:of_release",
+)
 KINDS = {  # by the `method` of a spec; adaptive plans publish what plans do, streams what matrices do
     "plan": PLAN,
     "adaptive": replace(
@@ -80,6 +89,7 @@ KINDS = {  # by the `method` of a spec; adaptive plans publish what plans do, st
     ),
     "matrix": MATRIX,
     "tree": TREE,
+    "discover": KEYS,
 }
 BY_MARK = {kind.mark: kind for kind in KINDS.values()}
 

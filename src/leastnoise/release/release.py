@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, Progress
 from leastnoise.algebra.residual import powerset
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import Domain, Square
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
 from leastnoise.release import asking, kinds
@@ -28,7 +28,7 @@ from leastnoise.release.counting import counting
 from leastnoise.release.files import export, interop
 from leastnoise.release.files.level_tables import WithLevels
 from leastnoise.release.files.one_table import Format
-from leastnoise.release.frames import answers_frame, level_frame, table_frame
+from leastnoise.release.frames import answers_frame, level_frame, noted, sums_frame, table_frame
 from leastnoise.release.html import release_html
 from leastnoise.release.measurements import same_numbers
 from leastnoise.release.queries.linear import LinearQuery, Term
@@ -198,20 +198,27 @@ class Release(ABC):
     ) -> pd.DataFrame:
         """The table of some attributes: one row per cell with count, std_error, low and high.
 
+        With amounts among them, one row per cell of the others with the sum of the amount, or of their product.
+
         `levels` puts attributes with a hierarchy at one of its levels, such as {"geo": "state"}.
         """
         if levels:
             return level_frame(self, names, levels, confidence, simultaneous)
         attributes = self._positions(names)
+        if self.domain.amounts.intersection(attributes):
+            return sums_frame(self, attributes, confidence, simultaneous)
         counts, variances = self.product_answers(attributes, [Marginal()] * len(attributes))
-        return table_frame(self.domain, attributes, counts, np.sqrt(variances), confidence, simultaneous)
+        frame = table_frame(self.domain, attributes, counts, np.sqrt(variances), confidence, simultaneous)
+        return noted(frame, self.domain.possible_cells(attributes))
 
     def counts(self, *names: str) -> Array:
-        """The unbiased counts of a table as an array, one axis per attribute."""
+        """The unbiased counts of a table as an array, one axis per attribute; amounts have none, see `sum`."""
+        self.domain.check_counted("a table of counts", names)
         return self.product_answers(self._positions(names), [Marginal()] * len(names))[0]
 
     def std_errors(self, *names: str) -> Array:
         """The standard errors of a table, cell by cell."""
+        self.domain.check_counted("a table of counts", names)
         return np.sqrt(self.product_answers(self._positions(names), [Marginal()] * len(names))[1])
 
     def _positions(self, names: Sequence[str]) -> list[int]:
@@ -225,12 +232,24 @@ class Release(ABC):
         return True
 
     def tables(self) -> Iterator[tuple[str, ...]]:
-        """The names of all tables in reach: every attribute set in the closure of the workload."""
+        """The names of all tables of counts in reach: every attribute set in the closure of the workload."""
+        for members in self._closure():
+            if self.domain.amounts.isdisjoint(members) and self.has_table(members):
+                yield tuple(self.domain.names[a] for a in members)
+
+    def sums(self) -> Iterator[tuple[str, ...]]:
+        """The names of all tables of sums in reach, amounts last; their squares are left out."""
+        amounts = self.domain.amounts
+        for members in self._closure() if amounts else ():
+            some = [a for a in members if a in amounts]
+            squares = any(isinstance(self.domain.attributes[a].values, Square) for a in some)
+            if some and not squares and self.has_table(members):
+                yield tuple(self.domain.names[a] for a in (*(a for a in members if a not in amounts), *some))
+
+    def _closure(self) -> list[tuple[int, ...]]:
         inside = {s for block in self.workload.blocks for s in block.subsets()}
         closure = {some for s in inside for some in powerset(s)}
-        for members in sorted(closure, key=lambda s: (len(s), s)):
-            if self.has_table(members):
-                yield tuple(self.domain.names[a] for a in members)
+        return sorted(closure, key=lambda s: (len(s), s))
 
     def answer(self, workload: Workload | None = None, confidence: float = 0.95) -> pd.DataFrame:
         """Answers to all queries of a workload, in its order; by default of the one it was planned for."""
@@ -288,6 +307,7 @@ class Release(ABC):
 
     if not TYPE_CHECKING:
         fit = complete = best_estimate = adjust = to_mbi = baselines = OnlyTables()
+        sum = variance = correlation = regression = OnlyTables()
 
     # --- provenance ---------------------------------------------------------------------------------------------------
 
@@ -327,7 +347,9 @@ class Release(ABC):
         """What a notebook shows of it, line by line: by default the tables in reach."""
         tables = [" × ".join(names) for names in self.tables() if names]
         more = [f"and {len(tables) - SHOWN:,} more"] if len(tables) > SHOWN else []
-        return [("tables", "; ".join(tables[:SHOWN] + more) or "none")]
+        sums = [" × ".join(names) for names in self.sums()]
+        also = [("sums", "; ".join(sums[:SHOWN]))] if sums else []
+        return [("tables", "; ".join(tables[:SHOWN] + more) or "none"), *also]
 
     def __repr__(self) -> str:
         mark = " (INSECURE: seeded noise)" if self.insecure else ""

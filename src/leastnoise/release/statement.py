@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import isclose
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.budget import Budget
-from leastnoise.privacy.cost import Cost
+from leastnoise.privacy.cost import Cost, float_up
 from leastnoise.privacy.ledger import MOST_ATTEMPTS
 from leastnoise.privacy.neighbours import Change, Size
 from leastnoise.privacy.units import say
@@ -76,7 +76,7 @@ class Run(Record):
 
     def with_side_counts(self, cost: Cost) -> Cost:
         """The cost of tables, together with what is measured beside them."""
-        return Cost(cost.mu_squared + sum(side.mu_squared for side in self.side), cost.neighbours)
+        return replace(cost, mu_squared=cost.mu_squared + sum(side.mu_squared for side in self.side))
 
     def check(self, privacy: Privacy) -> None:
         """Refuse an assumption about people where rows are protected."""
@@ -85,11 +85,11 @@ class Run(Record):
 
     def text(self, cost: Cost) -> list[str]:
         """In sentences."""
-        items, rows = [], cost.neighbours.rows
+        items = []
         if self.person is not None:
             items.append(f"People are told apart by {self.person!r}.")
         if self.rows_assumed:
-            most = "one row" if rows == 1 else f"{rows:,} rows"
+            most = cost.neighbours.vouched
             items.append(f"That nobody has more than {most} was not checked; whoever made the release vouches for it.")
         items += [] if self.counting is None else self.counting.sentences(self.quality)
         if self.stopped_runs:
@@ -173,8 +173,11 @@ class Privacy(Record):
     rows_per_person: int | None
     size: Size
     exact: Text | None
+    one_per: list[Text] | None = None
+    min_separation: int | None = None
     epsilon: Figure
     delta: Annotated[float, Field(gt=0, lt=1)]
+    added_delta: Text | None = None  # a fraction: with this probability more may be told; most releases have none
 
     @classmethod
     def of(
@@ -235,11 +238,13 @@ releases about the same people, mu^2 adds up.
     """
     mu, rho = (say(cost, unit, up=True) for unit in (Budget(mu=1), Budget(rho=1)))
     epsilon = say(cost, Budget(epsilon=1, delta=delta), up=True)
+    up_to = f" except with probability {float_up(cost.added_delta):.4g}" if cost.added_delta else ""
+    adds_up = "mu^2 and these probabilities add up" if cost.added_delta else "mu^2 adds up"
     lines = [
-        f"Differentially private for {cost.change}: Gaussian privacy with {mu} ({rho} in zCDP), "
+        f"Differentially private for {cost.change}: Gaussian privacy with {mu} ({rho} in zCDP){up_to}, "
         f"which is {epsilon} at delta {delta:g}.",
         "What is computed from these numbers alone costs nothing more; for other releases about the same people, "
-        "mu^2 adds up.",
+        f"{adds_up}.",
     ]
     if parts > 1:
         lines.insert(1, f"It is made of {parts} releases whose mu^2 were added.")

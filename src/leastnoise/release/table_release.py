@@ -17,6 +17,7 @@ from leastnoise.planning.covariance import pieces
 from leastnoise.planning.embedding import Doubling
 from leastnoise.planning.structure import Orbit
 from leastnoise.privacy.cost import Cost
+from leastnoise.release import amount_answers
 from leastnoise.release.files import interop
 from leastnoise.release.frames import state_answers, state_products
 from leastnoise.release.measurements import Answers, Measurements
@@ -26,6 +27,7 @@ from leastnoise.release.queries.reach import Reach
 from leastnoise.release.release import Release
 from leastnoise.release.state import Members, State
 from leastnoise.release.statement import Origin, Privacy, Run
+from leastnoise.release.structural_zeros import footnotes, known_zeros, possible_part, with_zeros
 from leastnoise.workload import Family, Workload
 from leastnoise.workload.families import Marginal
 
@@ -85,8 +87,10 @@ class TableRelease(Release):
         """The attributes that were measured on a doubled cycle."""
         return self.parts[0].integer_plan.doubling
 
-    def need_residuals(self, what: str) -> None:
-        """Refuse what is built on residuals of tables where others were measured."""
+    def need_residuals(self, what: str, *, counts: bool = True) -> None:
+        """Refuse what is built on residuals of tables where others were measured, and on counts where sums were."""
+        if counts:
+            self.domain.check_counted(what)
         if self.doubling:
             raise LeastnoiseError(
                 f"{what} works on residuals of tables, which solver 'embedding' does not measure; use answers of the "
@@ -105,7 +109,7 @@ class TableRelease(Release):
 
     def baselines(self) -> dict[str, Array]:
         """The baseline of each attribute, for a later plan whose release is to be merged with this one."""
-        self.need_residuals("baselines()")
+        self.need_residuals("baselines()", counts=False)
         return {name: self.state.baseline(a) for a, name in enumerate(self.domain.names)}
 
     @property
@@ -117,9 +121,19 @@ class TableRelease(Release):
 
     def joint(self, queries: Sequence[LinearQuery]) -> tuple[Array, Array]:
         """Values of some queries, and coordinates whose inner products are covariances."""
-        requests = [self._pieces(query) for query in queries]
+        requests = [self._best_pieces(query) for query in queries]
         values = np.array([sum(self._value(m, piece) for m, piece in a.items()) for a in requests], dtype=np.float64)
         return values, self._coordinates(requests)
+
+    def _best_pieces(self, query: LinearQuery) -> dict[Members, Array]:
+        """Of the query and the same without impossible cells, the one with the smaller error."""
+        smaller = possible_part(query)
+        if smaller is None:
+            return self._pieces(query)
+        known = self._pieces(smaller)
+        asked = self._pieces(query) if smaller.terms else known
+        errors = [float(np.square(self._coordinates([each])).sum()) for each in (known, asked)]
+        return known if errors[0] <= errors[1] else asked
 
     def _pieces(self, query: LinearQuery) -> dict[Members, Array]:
         entries: dict[Members, Array] = {}
@@ -155,12 +169,14 @@ class TableRelease(Release):
 
     def product_answers(self, attributes: Sequence[int], families: Sequence[Family]) -> tuple[Array, Array]:
         """Answers and variances of all products of one row per attribute, one axis each."""
+        zeros = known_zeros(self.domain, attributes, families)
         if self.doubling:
-            return state_products(self, attributes, self.doubling.families(attributes, families))
+            doubled = state_products(self, attributes, self.doubling.families(attributes, families))
+            return with_zeros(*doubled, zeros)
         if all(isinstance(family, Marginal) for family in families):  # whole tables are checked and made at once
             names = [self.domain.names[a] for a in attributes]
             return self.counts(*names), self.std_errors(*names) ** 2
-        return state_products(self, attributes, families)
+        return with_zeros(*state_products(self, attributes, families), zeros)
 
     def row_answers(self, attributes: Sequence[int], rows: Array) -> tuple[Array, Array]:
         """Answers and variances of queries given by their weights on the table of some attributes."""
@@ -181,24 +197,42 @@ class TableRelease(Release):
         """The unbiased counts of a table as an array, one axis per attribute."""
         if self.doubling:
             return super().counts(*names)
+        self.domain.check_counted("a table of counts", names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
-        return self.state.marginal(attributes)
+        return self._zeroed(attributes, self.state.marginal(attributes))
 
     def std_errors(self, *names: str) -> Array:
         """The standard errors of a table, cell by cell."""
         if self.doubling:
             return super().std_errors(*names)
+        self.domain.check_counted("a table of counts", names)
         attributes = [self.domain.index(n) for n in names]
         self.reach.check_table(attributes)
         order = self.state.order(attributes)
         product_variances = self.state.errors.product_variances([Marginal()] * len(order), self.state.orbit(order))
-        return np.sqrt(product_variances).transpose([order.index(a) for a in attributes])
+        return self._zeroed(attributes, np.sqrt(product_variances).transpose([order.index(a) for a in attributes]))
+
+    def _zeroed(self, attributes: Sequence[int], table: Array) -> Array:
+        """A table with zeros where there cannot be rows."""
+        possible = self.domain.possible_cells(attributes)
+        return table if possible is None else np.where(possible, table, 0.0)
+
+    @property
+    def footnotes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What readers of any table must know."""
+        return (*super().footnotes, *footnotes(self.domain))
 
     # --- files and other programs -------------------------------------------------------------------------------------
 
     to_mbi = interop.to_mbi
     adjust = postprocess.adjust
+
+    # --- sums of amounts and what follows from them (docs/howto/amounts.md) -------------------------------------------
+
+    sum, variance = amount_answers.sum_of, amount_answers.variance
+    covariance, correlation = amount_answers.covariance, amount_answers.correlation
+    regression = amount_answers.regression
 
     # --- estimates, which are biased and closer -----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.release import TableRelease
 from leastnoise.release.files.publication import file_names
 from leastnoise.release.postprocessing.readers import AdjustedTables
-from leastnoise.report.selection import fitting
+from leastnoise.report.selection import fitting, impossible_cells
 
 
 def check_origin(release: TableRelease, adjusted: AdjustedTables) -> None:
@@ -50,6 +50,7 @@ def _table(adjusted: AdjustedTables, names: tuple[str, ...], file: str) -> dict[
         "file": f"{file}.csv",
         "counts": [_number(x) for x in adjusted.counts(*order).ravel().tolist()],
         "std_errors": None,
+        **impossible_cells(adjusted.domain, [adjusted.domain.index(name) for name in order]),
     }
 
 

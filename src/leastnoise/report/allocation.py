@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from leastnoise.planning.integer_plan import IntegerPlan, sensitivity
+from leastnoise.planning.integer_plan import IntegerPlan
 from leastnoise.planning.structure import Orbit, Structure
 
 Attributes = tuple[str, ...]
@@ -28,7 +28,8 @@ def allocation(structure: Structure, integer_plans: Sequence[IntegerPlan], most:
     Guarantees: shares_sum_to_one; uses_no_data.
     """
     spent = [_spent(integer_plan) for integer_plan in integer_plans]
-    total = float(sum(integer_plan.cost.mu_squared for integer_plan in integer_plans))
+    # where rows are replaced, sets cost less together than by themselves: shares are of the sum
+    total = float(sum(p.selection + sum(p.members_cost) for p in integer_plans))
     per_set = []
     for number, orbit in enumerate(structure.orbits):
         first = structure.sets(orbit)[0].tolist()
@@ -50,14 +51,10 @@ def allocation(structure: Structure, integer_plans: Sequence[IntegerPlan], most:
 
 
 def _spent(integer_plan: IntegerPlan) -> dict[Orbit, Fraction]:
-    """Exact mu^2 of one attribute set of each orbit."""
-    return {
-        orbit: sum(
-            (sensitivity(p.strategy, integer_plan.budget) / p.variance for p in noisy_queries if p.variance),
-            Fraction(0),
-        )
-        for orbit, noisy_queries in zip(integer_plan.structure.orbits, integer_plan.noisy_queries, strict=True)
-    }
+    """Exact mu^2 of one attribute set of each orbit, by itself."""
+    structure = integer_plan.structure
+    costs = zip(structure.orbits, integer_plan.members_cost, structure.members, strict=True)
+    return {orbit: cost / members for orbit, cost, members in costs}
 
 
 def _orbit(structure: Structure, attributes: Sequence[int]) -> Orbit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from importlib.metadata import version
 from math import floor, inf, log10, sqrt
 from typing import Any
@@ -16,14 +17,16 @@ from leastnoise.planning.summary import where
 from leastnoise.privacy import gaussian
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.answers import quantile
+from leastnoise.release.asking import sums_of
 from leastnoise.release.files.publication import file_names
 from leastnoise.release.postprocessing.readers import AdjustedTables
 from leastnoise.release.statement import INSECURE, Summary
+from leastnoise.release.structural_zeros import footnotes
 from leastnoise.report.adjusted import adjusted_tables
 from leastnoise.report.allocation import allocation
 from leastnoise.report.levels import Errors, levels
 from leastnoise.report.rounds import adaptive
-from leastnoise.report.selection import fitting, short
+from leastnoise.report.selection import fitting, impossible_cells, short
 from leastnoise.workload.families import Prefix
 from leastnoise.workload.known import on_known
 
@@ -67,6 +70,7 @@ def document(
         "curve": curve(privacy["mu"], 0.0 if rounds else privacy["epsilon"], privacy["delta"]),
         "adaptive": rounds,
         "adjusted": None,
+        **({"public": list(footnotes(release.domain))} if release.domain.restrictions else {}),
         **shown,
     }
 
@@ -80,7 +84,7 @@ def opening(release: Release, confidence: float) -> dict[str, Any]:
         "publication": None if release.publication is None else release.publication.model_dump(),
         "warning": INSECURE if release.insecure else None,
         "made": [{"created": run.created, "ledger_entry": run.ledger_entry} for run in release.origins],
-        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"])},
+        "privacy": privacy | {"change": release.cost.change, "caught": caught(privacy["mu"], release.cost.added_delta)},
         "counting": release.counting(confidence),
         "answers": answers(release, confidence),
         "confidence": confidence,
@@ -89,7 +93,7 @@ def opening(release: Release, confidence: float) -> dict[str, Any]:
 
 
 def answers(release: Release, confidence: float) -> list[dict[str, Any]]:
-    """The questions that are answered for readers: each with its rows, or why it has no answer."""
+    """The questions that are answered for readers, each with its rows or why it has no answer; then sums of amounts."""
     return [
         {
             "question": item.question,
@@ -97,19 +101,20 @@ def answers(release: Release, confidence: float) -> list[dict[str, Any]]:
             "note": item.note,
             "rows": [row.to_json() for row in item.rows],
         }
-        for item in release.published_answers(confidence)
+        for item in (*release.published_answers(confidence), *sums_of(release, confidence))
     ]
 
 
-def caught(mu: float) -> float:
+def caught(mu: float, added_delta: Fraction = Fraction(0)) -> float:
     """The best chance to notice one change of the data, where 5% false alarms are accepted.
 
-    Gaussian privacy bounds the power of every test by that between N(0, 1) and N(mu, 1) (Dong, Roth and Su 2022).
+    Gaussian privacy bounds the power of every test by that between N(0, 1) and N(mu, 1) (Dong, Roth and Su 2022); what
+    holds up to some probability only may add that much.
 
     >>> round(caught(0.182), 4)
     0.0718
     """
-    return float(ndtr(ndtri(FALSE_ALARMS) + mu))
+    return min(float(ndtr(ndtri(FALSE_ALARMS) + mu)) + float(added_delta), 1.0)
 
 
 def curve(mu: float, epsilon: float, delta: float) -> dict[str, Any]:
@@ -141,7 +146,7 @@ def errors(release: TableRelease) -> dict[str, Any]:
                 "where": where({"attributes": names, "ways": block.ways, "tables": block.tables}),
                 "tables": block.tables,
                 "queries": queries,
-                "weight": block.weight,
+                "weight": block.relative_weight(release.domain),
                 "rmse": sqrt(float(sums[mine].sum()) / queries),
                 "max_std_error": sqrt(float(largest[mine].max())),
                 "target": block.target,
@@ -171,8 +176,10 @@ def tables(release: TableRelease, cells: int = CELLS) -> dict[str, Any]:
 
 def _table(release: TableRelease, known: Errors, names: tuple[str, ...], file: str) -> dict[str, Any]:
     attributes = [release.domain.index(n) for n in names]
-    own = known.at(known.cells(attributes))
-    return {"attributes": attributes, "file": f"{file}.csv", **_numbers(release.counts(*names), own)}
+    own, zeros = known.at(known.cells(attributes)), impossible_cells(release.domain, attributes)
+    # With dashes in place of impossible cells, sums are still those of the release: their noise is not left out.
+    counts = release.state.marginal(attributes) if zeros and not release.doubling else release.counts(*names)
+    return {"attributes": attributes, "file": f"{file}.csv", **_numbers(counts, own), **zeros}
 
 
 def distributions(release: TableRelease, values: int = VALUES) -> dict[str, Any]:

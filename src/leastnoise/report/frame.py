@@ -16,7 +16,7 @@ from typing import Any
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.summary import number
-from leastnoise.release.counting import counting_text
+from leastnoise.release.counting import ADVICE, counting_text
 from leastnoise.report.answers import answers_text
 from leastnoise.report.documents import FALSE_ALARMS
 from leastnoise.report.words import facts, introduction, linked, title_of, words_of
@@ -108,7 +108,7 @@ def _counting(content: Mapping[str, Any]) -> str:
     """Rows that were counted, and the rules by which others were not; devices of the local model have none."""
     if "counting" not in content:
         return ""
-    first, *rules = counting_text(content["counting"])
+    first, *rules = (line for line in counting_text(content["counting"]) if line != ADVICE)  # which is for the office
     lines = "".join(f"<li>{escape(line.strip())}</li>" for line in rules)
     tables = "".join(_people(table) for table in content["counting"]["people"] if table["attributes"])
     return filled("counting.html", {"first": escape(first.capitalize()), "lines": lines, "tables": tables})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from math import floor, log10
 from pathlib import Path
@@ -16,6 +16,7 @@ from leastnoise.planning.summary import number, percent_above
 from leastnoise.release.answers import interval_reach
 from leastnoise.report.documents import opening
 from leastnoise.report.frame import filled, framed, spent, write_page
+from leastnoise.report.html_table import table
 
 ROWS = 2_000  # of the table of answers
 POINTS = 400  # of the chart
@@ -125,7 +126,7 @@ def _answers(fields: dict[str, Any], percent: str) -> str:
         digits = max(0, 1 - floor(log10(row["std_error"]))) if row["std_error"] else 1
         cells = (f"{x:,.{digits}f}" for x in (value, row["std_error"], value - reach, value + reach))
         body.append([row["query"], *cells])
-    return _table(["query", "answer", "s.e.", f"low ({percent})", f"high ({percent})"], body)
+    return table(["query", "answer", "s.e.", f"low ({percent})", f"high ({percent})"], body)
 
 
 def _errors(fields: dict[str, Any]) -> str:
@@ -136,20 +137,7 @@ def _errors(fields: dict[str, Any]) -> str:
     ]
     if fields["floor"]:
         rows.append([f"floor of the {objectives[fields['objective']]}, which was minimized", number(fields["floor"])])
-    return _table(["", "of all queries"], rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Text in the first column, numbers in the others."""
-    first, *others = (escape(h) for h in heads)
-    head = f'<th scope="col">{first}</th>' + "".join(f'<th scope="col" class="number">{h}</th>' for h in others)
-    lines = (
-        f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(f'<td class="number">{escape(c)}</td>' for c in cells)
-        + "</tr>"
-        for name, *cells in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return table(["", "of all queries"], rows)
 
 
 # --- the chart --------------------------------------------------------------------------------------------------------

@@ -167,6 +167,7 @@ def notes(fields: Mapping[str, Any]) -> Iterator[str]:
         "Counts are unbiased estimates, so they may be negative or fractions. Tables agree with each other: a table "
         "summed over an attribute is the table without it."
     )
+    yield from fields.get("public", ())
     yield "Numbers in this page are rounded to less than a thousandth of their standard error."
     if fields["left_out"]:
         yield (

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +154,9 @@ def unit(release: Release) -> str:
     rows = release.privacy.rows_per_person
     if rows is None:
         return "One row of the data"
-    return "A person with one row" if rows == 1 else f"A person with at most {rows:,} rows"
+    each = release.privacy.one_per
+    more = f", at most one for each {' and '.join(each)}" if each else ""
+    return "A person with one row" if rows == 1 else f"A person with at most {rows:,} rows{more}"
 
 
 def unprotected(release: Release) -> str:
@@ -163,10 +167,22 @@ def unprotected(release: Release) -> str:
     return " ".join(parts) or "None."
 
 
+def _rounded_up(number: Any) -> str:
+    """Six significant digits of a positive fraction, not below it.
+
+    >>> _rounded_up(Fraction(1, 3))
+    '0.333334'
+    """
+    exact = Fraction(number)
+    rounding = Context(prec=6, rounding=ROUND_CEILING)
+    return str(rounding.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
+
+
 def parameters(release: Release) -> str:
     """The cost in all its units."""
     return (
-        f"The exact cost is mu^2 = {release.privacy.mu_squared} in Gaussian differential privacy (mu "
+        f"The exact cost is mu^2 = {release.privacy.mu_squared}, at most {_rounded_up(release.privacy.mu_squared)}, in "
+        f"Gaussian differential privacy (mu "
         f"{release.privacy.mu:.6g}); rho = mu^2 / 2, and epsilon follows from mu exactly at the stated delta. Floats "
         "are rounded up."
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from leastnoise.domain.attributes import Domain
 
@@ -28,3 +31,9 @@ def short(x: float, digits: int = 6) -> float:
     0.333333
     """
     return float(f"{x:.{digits}g}")
+
+
+def impossible_cells(domain: Domain, attributes: Sequence[int]) -> dict[str, Any]:
+    """Numbers of the cells of a table that cannot have rows, where there are such."""
+    possible = domain.possible_cells(attributes)
+    return {} if possible is None else {"impossible": np.flatnonzero(~possible.ravel()).tolist()}

@@ -30,12 +30,12 @@ def _in_file(files: Files, path: str) -> Iterator[tuple[int, str]]:
     if files.kind == "Excel":
         from leastnoise.sources.excel import wide_rows
 
-        for line in wide_rows(path, files.format.sheet or "", len(files.names)):
-            yield line, "has cells beyond the names in the first row, above which there may be no title"
+        for line in wide_rows(path, files.format.sheet or "", len(files.names), files.format.skip):
+            yield line, "has cells beyond the names; if a title stands above these, settled by file: {skip: 1}"
         return
     encoding, width = files.encodings[files.paths.index(path)], len(files.names)
-    for line, fields in _records(path, encoding, files.format.delimiter or ","):
-        if line == 1 and files.header:
+    for line, fields in _records(path, encoding, files.format.delimiter or ",", files.format.skip):
+        if line == 1 + files.format.skip and files.header:
             continue
         if fields is None:
             yield (
@@ -48,19 +48,21 @@ def _in_file(files: Files, path: str) -> Iterator[tuple[int, str]]:
             yield line, f"has {len(fields)} fields, the file has {width} columns"
 
 
-def _records(path: str, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str] | None]]:
+def _records(path: str, encoding: str, delimiter: str, skip: int) -> Iterator[tuple[int, list[str] | None]]:
     """The first line and the fields of every record; None, and no more, where quotes do not match."""
     errors = "replace" if encoding.startswith("utf-16") else "surrogateescape"
-    line = 1
+    line = 1 + skip
     with opened(path) as content, io.TextIOWrapper(content, encoding, errors, newline="") as text:
+        for _ in range(skip):
+            text.readline()
         if delimiter == " ":
-            yield from ((k, one.split()) for k, one in enumerate(text, 1))
+            yield from ((k, one.split()) for k, one in enumerate(text, line))
             return
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         try:
             for fields in reader:
                 yield line, fields
-                line = reader.line_num + 1
+                line = reader.line_num + 1 + skip
         except csv.Error:
             yield line, None
 

@@ -8,22 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.broken_rows import broken_rows
 from leastnoise.sources.codes import check_columns
 from leastnoise.sources.columns import as_column, diagnosed, id_texts
-from leastnoise.sources.contribution_bounding import numbered_people
+from leastnoise.sources.contribution_bounding import left_out, numbered_people
 from leastnoise.sources.convert import columns_of, engine_of
 from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import AnyFormat, Files
 from leastnoise.sources.rules import PrivacyUnit
+from leastnoise.sources.side_counts import impossible_rows
 from leastnoise.sources.sql import Query
+from leastnoise.sources.sql_impossible import ImpossibleCells
 from leastnoise.workload.rules import AnyRules, Coding, Rules, as_part, codings, rules_of
 
 NOTICE = "this check reads the data, spends nothing and publishes nothing; its numbers are exact and not protected"
 OTHER = "other"
+NO_DOMAIN = Domain(())
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,18 @@ class UnitCheck:
     rule: dict[str, Any]
     stops: bool
     fixes: list[str]
+    one_per: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImpossibleCheck:
+    """How many rows are in impossible cells; None where columns cannot be read."""
+
+    rows: int | None
+    clauses: list[str]
+    rule: dict[str, Any]
+    stops: bool
+    fixes: list[str]
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,7 @@ class Check:
     unit: UnitCheck | None
     problems: list[str]
     file: dict[str, Any] | None = field(default=None, compare=False)  # how files are read
+    impossible: ImpossibleCheck | None = None
 
     @property
     def ok(self) -> bool:
@@ -74,7 +91,8 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        fields = {name: value for name, value in asdict(self).items() if name != "file" or value is not None}
+        unsaid = ("file", "impossible")  # where there are none
+        fields = {name: value for name, value in asdict(self).items() if name not in unsaid or value is not None}
         return {"protected": False} | fields | {"ok": self.ok}
 
     def __str__(self) -> str:
@@ -90,6 +108,7 @@ class _Tally:
     columns: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     ids_missing: int = 0
     people: tuple[int, int, int] = (0, 0, 0)  # all, those with too many rows, rows that these have too many
+    impossible: int = 0  # rows
 
 
 def check(
@@ -122,7 +141,7 @@ def check(
             raise LeastnoiseError("a check needs columns of values; give a file, a table or a data frame")
         holder: _Held = _Columns(columns or {}) if engine is None else _Table(engine)
         try:
-            return replace(_checked(holder, how, unit, rules_of(domain, rules)), file=_stated(engine))
+            return replace(_checked(holder, how, unit, rules_of(domain, rules), domain), file=_stated(engine))
         finally:
             if engine is not None:
                 engine.close()
@@ -146,17 +165,17 @@ class _Held(ABC):
         return {}
 
     @abstractmethod
-    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
-        """The numbers."""
+    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None, domain: Domain) -> _Tally:
+        """The numbers; of impossible cells in a domain of these attributes."""
 
 
 class _Table(_Held):
     def __init__(self, engine: Engine) -> None:
         self.engine, self.names = engine, list(engine.fields)
 
-    def _query(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> Query:
-        engine = self.engine
-        return Query(engine.dialect, engine.table, engine.fields, tuple(how), unit, engine.mapping)
+    def _query(self, how: Sequence[Coding], unit: PrivacyUnit | None, domain: Domain = NO_DOMAIN) -> Query:
+        engine, cells = self.engine, ImpossibleCells(domain)
+        return Query(engine.dialect, engine.table, engine.fields, tuple(how), unit, engine.mapping, cells)
 
     def refuse(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> None:
         self._query(how, unit)
@@ -171,8 +190,8 @@ class _Table(_Held):
         fields = {name: replace(field, decimal=",") for name, field in self.engine.fields.items()}
         return self._tally(Query(self.engine.dialect, self.engine.table, fields, tuple(how)), how).columns
 
-    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
-        query = self._query(how, unit)
+    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None, domain: Domain) -> _Tally:
+        query = self._query(how, unit, domain)
         result = self._tally(query, how)
         if unit is not None:
             people, over, more = self._row(query.people())
@@ -180,9 +199,10 @@ class _Table(_Held):
         return result
 
     def _tally(self, query: Query, how: Sequence[Coding]) -> _Tally:
-        rows, countable, *numbers, ids = self._row(query.tally())
+        rows, countable, *numbers, ids, impossible = self._row(query.tally())
         triples = [(numbers[3 * k], numbers[3 * k + 1], numbers[3 * k + 2]) for k in range(len(how))]
-        return _Tally(rows, countable, {c.attribute.name: t for c, t in zip(how, triples, strict=True)}, ids)
+        columns = {c.attribute.name: t for c, t in zip(how, triples, strict=True)}
+        return _Tally(rows, countable, columns, ids, impossible=impossible)
 
     def _row(self, sql: str) -> list[int]:
         parts = list(self.engine.run(sql))
@@ -198,16 +218,24 @@ class _Columns(_Held):
         if unit is not None:
             id_texts(as_column(self.columns[unit.id], unit.id), unit.id)
 
-    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None) -> _Tally:
+    def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None, domain: Domain) -> _Tally:
         result = _Tally()
         keep: Any = None
+        columns: list[IntArray] = []
         lengths: dict[str, int] = {}
+        coded = []
         for coding in how:
             name = coding.attribute.name
             result.columns[name], codes = diagnosed(coding, as_column(self.columns[coding.column], coding.column))
             lengths[coding.column] = len(codes)
+            columns.append(codes)
             _check_lengths(lengths)
             keep = codes >= 0 if keep is None else keep & (codes >= 0)
+            coded.append(codes)
+        if domain.together:
+            impossible = impossible_rows(domain, coded)
+            result.impossible = int(np.count_nonzero(impossible))
+            keep = keep & ~impossible if domain.restrictions.leaves_out else keep
         if unit is not None:
             ids = id_texts(as_column(self.columns[unit.id], unit.id), unit.id)
             lengths[unit.id] = len(ids)
@@ -215,9 +243,9 @@ class _Columns(_Held):
             there = np.array([text is not None for text in ids], dtype=bool)
             result.ids_missing = int(np.count_nonzero(~there))
             keep = there if keep is None else keep & there
-            each = np.bincount(numbered_people(ids[keep])) if keep.any() else np.zeros(0, dtype=np.int64)
-            more = np.maximum(each - unit.max_rows, 0)
-            result.people = len(each), int(np.count_nonzero(more)), int(more.sum())
+            person, grouped = numbered_people(ids[keep]), [columns[k][keep] for k in unit.groups(how)]
+            more = left_out(person, grouped, unit.max_rows)
+            result.people = int(person.max(initial=-1)) + 1, int(np.count_nonzero(more)), int(more.sum())
         result.rows, result.countable = (
             next(iter(lengths.values()), 0),
             0 if keep is None else int(np.count_nonzero(keep)),
@@ -235,14 +263,16 @@ def _check_lengths(lengths: Mapping[str, int]) -> None:
         raise _LengthError(f"the columns {first!r} and {last!r} differ in length; fill the shorter one")
 
 
-def _checked(data: _Held, how: Sequence[Coding], unit: PrivacyUnit | None, rules: Mapping[str, Rules]) -> Check:
+def _checked(
+    data: _Held, how: Sequence[Coding], unit: PrivacyUnit | None, rules: Mapping[str, Rules], domain: Domain
+) -> Check:
     broken = {coding.attribute.name: _refusal(data, coding.column, [coding], None) for coding in how}
     no_ids = None if unit is None else _refusal(data, unit.id, [], unit)
     whole = [coding for coding in how if broken[coding.attribute.name] is None]
     counted_by = unit if no_ids is None else None
     problems: list[str] = []
     try:
-        tally = data.tally(whole, counted_by)
+        tally = data.tally(whole, counted_by, domain if len(whole) == len(how) else NO_DOMAIN)
     except (_LengthError, BrokenRowsError) as error:  # then there are no rows
         tally, whole, counted_by = _Tally(), [], None
         problems += data.lines() or [str(error)]
@@ -260,7 +290,21 @@ def _checked(data: _Held, how: Sequence[Coding], unit: PrivacyUnit | None, rules
         people, results = _unit(unit, tally if counted_by is not None else None, no_ids, data.names)
         problems += results
     complete = len(whole) == len(how) and counted_by is unit
-    return Check(tally.rows, tally.countable - tally.people[2] if complete else 0, columns, people, problems)
+    cells = _impossible(domain, tally.impossible if len(whole) == len(how) else None)
+    problems += (
+        [f"{_many(cells.rows or 0, 'row')} are in impossible cells"] if cells is not None and cells.stops else []
+    )
+    counted = tally.countable - tally.people[2] if complete else 0
+    return Check(tally.rows, counted, columns, people, problems, impossible=cells)
+
+
+def _impossible(domain: Domain, rows: int | None) -> ImpossibleCheck | None:
+    rule = domain.restrictions
+    if not rule.impossible:
+        return None
+    stops = rule.rows == "error" and rows != 0
+    fixes = ["rows: drop", "rows: keep"] if stops and rows else []
+    return ImpossibleCheck(rows, [cells.text for cells in rule.impossible], {"rows": rule.rows}, stops, fixes)
 
 
 def _refusal(data: _Held, column: str, how: Sequence[Coding], unit: PrivacyUnit | None) -> str | None:
@@ -296,7 +340,7 @@ def _column(
 def _unsettled(rules: Rules, numbers: tuple[int, int, int]) -> int:
     """How many values outside stop a release."""
     _, outside, unclamped = numbers
-    return {"error": outside, "clamp": unclamped}.get(rules.outside, 0)
+    return {"error": outside, "clamp": unclamped}.get(str(rules.outside), 0)
 
 
 def _unit(
@@ -305,12 +349,14 @@ def _unit(
     rule = {"missing": unit.missing}
     if tally is None:
         fixes = _other_names(unit.id, names, "id")
-        unit_check = UnitCheck(unit.id, None, unit.max_rows, None, None, None, rule, True, fixes)
+        groups = tuple(unit.one_per)
+        unit_check = UnitCheck(unit.id, None, unit.max_rows, None, None, None, rule, True, fixes, groups)
         return unit_check, [] if refusal is None else [refusal]
     stops = bool(tally.ids_missing) and unit.missing == "error"
     fixes = ["missing: drop"] if stops else []
     problems = [f"the column {unit.id!r} lacks {_many(tally.ids_missing, 'id')}"] if stops else []
-    return UnitCheck(unit.id, tally.ids_missing, unit.max_rows, *tally.people, rule, stops, fixes), problems
+    numbers = tally.ids_missing, unit.max_rows, *tally.people
+    return UnitCheck(unit.id, *numbers, rule, stops, fixes, tuple(unit.one_per)), problems
 
 
 def _files(engine: Engine | None) -> Files | None:
@@ -345,6 +391,8 @@ def _lines(result: Check) -> list[str]:
     lines = [NOTICE, *_read_as(result.file), f"{result.rows:,} rows, {result.counted:,} counted", "", *_aligned(table)]
     if result.unit is not None:
         lines += ["", *_unit_lines(result.unit)]
+    if result.impossible is not None:
+        lines += ["", _impossible_line(result.impossible)]
     lines += ["", *(f"- {problem}" for problem in result.problems)] if result.problems else []
     return [*lines, "", "a release would run" if result.ok else "a release would stop"]
 
@@ -362,7 +410,12 @@ def _cells(name: str, column: ColumnCheck) -> tuple[str, ...]:
     return name, column.column, *numbers, rules, _verdict(column)
 
 
-def _verdict(part: ColumnCheck | UnitCheck) -> str:
+def _impossible_line(cells: ImpossibleCheck) -> str:
+    rows = "-" if cells.rows is None else f"{cells.rows:,}"
+    return f"rows in impossible cells: {rows} (rows: {cells.rule['rows']}): {_verdict(cells)}"
+
+
+def _verdict(part: ColumnCheck | UnitCheck | ImpossibleCheck) -> str:
     if not part.stops:
         return "runs"
     return f"stops; settled by {' or '.join(part.fixes)}" if part.fixes else "stops"
@@ -373,10 +426,15 @@ def _unit_lines(unit: UnitCheck) -> list[str]:
         return [f"people by {unit.column!r}: {_verdict(unit)}"]
     return [
         f"people by {unit.column!r} with rows that can be counted: {unit.people:,}",
-        f"people with more than {_many(unit.max_rows, 'row')}: {unit.over:,}; rows of theirs that are left out: "
+        f"people with more than {_many(unit.max_rows, 'row')}{_or_in_a_group(unit)}: {unit.over:,}; "
+        "rows of theirs that are left out: "
         f"{unit.left_out:,}",
         f"ids missing: {unit.missing:,} (missing: {unit.rule['missing']}): {_verdict(unit)}",
     ]
+
+
+def _or_in_a_group(unit: UnitCheck) -> str:
+    return f", or more than one for the same {' and '.join(unit.one_per)}" if unit.one_per else ""
 
 
 def _aligned(table: Sequence[tuple[str, ...]]) -> list[str]:

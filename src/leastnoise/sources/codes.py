@@ -1,7 +1,7 @@
 """Rows in memory, as integer codes."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import InitVar, dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -12,12 +12,13 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.sources.amounts import categories, joined_limbs, limbs, products, summed, with_shares
 from leastnoise.sources.barrier import barrier, guarded, title_of
 from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts, with_and_without_rules
 from leastnoise.sources.contribution_bounding import check_ids, kept_rows, numbered_people
 from leastnoise.sources.kinds import check_id, check_kind, missing_column
 from leastnoise.sources.rules import PrivacyUnit
-from leastnoise.sources.side_counts import count_people, count_rows, people_table, touched_rows
+from leastnoise.sources.side_counts import count_people, count_rows, impossible_rows, people_table, touched_rows
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 from leastnoise.workload.rules import MISSING, OUTSIDE, AnyRules, Coding, codings
 
@@ -35,7 +36,8 @@ class Codes:
 
     Columns that are not in the domain are ignored. The codes are copied, in the smallest type that holds them. With
     `weights`, each row stands for so many. `rows_per_person` is the most rows that one person has, where that is known;
-    `drops` says whether rows may have been left out because of their values.
+    `drops` says whether rows may have been left out because of their values, `one_per` for which attributes nobody has
+    two rows with the same values.
 
     >>> source = Codes(Domain.of(age=3, sex=2), {"sex": [0, 1, 1], "age": [2, 0, 0]})
     >>> [table.tolist() for table in source.count([(0,), (1, 0), ()])]
@@ -50,6 +52,7 @@ class Codes:
     rows_per_person: int | None = None
     weights: InitVar[npt.ArrayLike | None] = None
     drops: bool = False
+    one_per: tuple[str, ...] = ()
     _rows: int = field(init=False, repr=False)
     _columns: tuple[Column, ...] = field(init=False, repr=False)
     _weights: IntArray | None = field(init=False, repr=False)
@@ -63,9 +66,16 @@ class Codes:
             results = (
                 _by_name(self.domain, columns) if isinstance(columns, Mapping) else _by_place(self.domain, columns)
             )
-            object.__setattr__(self, "_rows", len(results[0]))
-            object.__setattr__(self, "_columns", tuple(map(_checked_codes, self.domain, results[: len(self.domain)])))
-            object.__setattr__(self, "_weights", None if weights is None else _checked_weights(weights, self._rows))
+            columns = tuple(map(_checked_codes, self.domain, results[: len(self.domain)]))
+            counts = None if weights is None else _checked_weights(weights, len(results[0]))
+            keep = possible_only(self.domain, columns)
+            if keep is not None:
+                columns = tuple(column[keep] for column in columns)
+                counts = None if counts is None else counts[keep]
+            object.__setattr__(self, "_rows", len(results[0]) if keep is None else int(np.count_nonzero(keep)))
+            object.__setattr__(self, "_columns", columns)
+            object.__setattr__(self, "_weights", counts)
+            object.__setattr__(self, "drops", self.drops or self.domain.restrictions.drops)
 
     @classmethod
     def of_values(
@@ -83,11 +93,11 @@ class Codes:
         [1, 2]
         """
         how = codings(domain, rules)
-        most = None if unit is None else unit.max_rows
+        most, groups = (None, ()) if unit is None else (unit.max_rows, tuple(unit.one_per))
         with barrier(title_of(columns)):
             check_columns(how, unit, columns)
             entries = _coded_columns(domain, columns, how, unit)
-        source = cls(domain, entries, name, most, drops=may_drop(how, unit))
+        source = cls(domain, entries, name, most, drops=may_drop(how, unit, domain), one_per=groups)
         object.__setattr__(source, "_values", _Values(domain, columns, how, unit))
         return source
 
@@ -105,7 +115,7 @@ class Codes:
     def _stream(self, sets: list[Axes]) -> Iterator[IntArray]:
         # In one thread: two, each with half of 19,600 sets of 1,000 cells, were measured to be no faster.
         most_cells = min(self._rows // _ROWS_PER_CELL, _MOST_CELLS)
-        for axes, members in covers(sets, self.domain.shape, most_cells):
+        for axes, members in covers(sets, self.domain.shape, most_cells, self.domain.amounts):
             table = self._table(axes)
             if members == [axes]:
                 yield table
@@ -113,6 +123,11 @@ class Codes:
                 yield from (project(table, axes, subset) for subset in members)
 
     def _table(self, axes: Axes) -> IntArray:
+        if amounts := summed(self.domain, axes):
+            groups, total = categories(self.domain, axes), int(self._table(()))
+            scale = self.domain.scale(axes)
+            sums = {some: self._sums(groups, some, total, scale) for some in products(amounts) if some}
+            return with_shares(self.domain, axes, {(): self._table(groups), **sums})
         if not axes:
             return np.array(self._rows if self._weights is None else self._weights.sum(), dtype=np.int64)
         shape = tuple(self.domain.shape[k] for k in axes)
@@ -125,6 +140,26 @@ class Codes:
             # Weights are added up as floats, exactly, since their sum is below 2^53.
             table += np.bincount(self._cells(axes, shape, rows), weights, minlength=cells).astype(np.int64, copy=False)
         return table.reshape(shape)
+
+    def _sums(self, groups: Axes, amounts: Axes, total: int, scale: int) -> npt.NDArray[Any]:
+        """Sums of the products of units by groups: parts of them are added up, exactly, as floats or 64 bits."""
+        shape = tuple(self.domain.shape[k] for k in groups)
+        cells = math.prod(shape)
+        parts = [np.zeros(cells, dtype=np.int64) for _ in limbs(0)]
+        step = max(_CHUNK, cells)
+        for start in range(0, self._rows, step):
+            rows = slice(start, start + step)
+            units = np.ones(min(step, self._rows - start), dtype=np.int64)
+            for k in amounts:
+                units *= self._columns[k][rows].astype(np.int64)
+            where = self._cells(groups, shape, rows) if groups else np.zeros(len(units), dtype=np.uint8)
+            for part, limb in zip(parts, limbs(units), strict=True):
+                if self._weights is None:
+                    part += np.bincount(where, limb, minlength=cells).astype(np.int64)
+                else:
+                    np.add.at(part, where, limb * self._weights[rows])
+        low, high = (part.reshape(shape) for part in parts)
+        return joined_limbs(low, high, total, scale)
 
     def _cells(self, axes: Axes, shape: tuple[int, ...], rows: slice) -> Column:
         """The cell of each row, in the smallest type that holds it: narrow types go through the cache faster."""
@@ -149,24 +184,31 @@ class _Values:
         """See `Codes.side_counts`."""
         both = [with_and_without_rules(c, as_column(_column(self.columns, c.column), c.column)) for c in self.how]
         ruled, raw = [codes for codes, _ in both], [codes for _, codes in both]
-        masks = touched_rows(self.how, raw, ruled)
+        masks = touched_rows(self.how, raw, ruled, self.domain)
         if self.unit is None:
             return [count_rows(masks)] if rules else []
         ids = id_texts(as_column(_column(self.columns, self.unit.id), self.unit.id), self.unit.id)
         person = numbered_people(ids)
         keep = np.all([codes >= 0 for codes in ruled], axis=0)
-        results = [count_people(masks, person, keep, self.unit.max_rows)] if rules else []
-        keep[keep] = kept_rows(self.unit, ids[keep], [codes[keep] for codes in ruled])
+        if self.domain.restrictions.drops:
+            keep &= ~impossible_rows(self.domain, ruled)
+        groups = self.unit.groups(self.how)
+        grouped = [ruled[k] for k in groups]
+        results = [count_people(masks, person, keep, self.unit.max_rows, grouped)] if rules else []
+        keep[keep] = kept_rows(self.unit, ids[keep], [codes[keep] for codes in ruled], groups)
         for axes in people:
             shape = tuple(self.domain.shape[k] for k in axes)
             results.append(people_table(person[keep], [ruled[k][keep] for k in axes], shape))
         return results
 
 
-def covers(sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int) -> Iterator[tuple[Axes, list[Axes]]]:
+def covers(
+    sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int, apart: Set[int] = frozenset()
+) -> Iterator[tuple[Axes, list[Axes]]]:
     """Neighbouring sets together, as long as one table over all their attributes stays small.
 
-    Rows are then counted once for several sets; with many small attributes that is most of the work.
+    Rows are then counted once for several sets; with many small attributes that is most of the work. Sets with an
+    attribute of `apart` stay alone.
 
     >>> list(covers([(0, 1), (0, 2), (0, 3)], (9, 9, 9, 9), most_cells=1000))
     [((0, 1, 2), [(0, 1), (0, 2)]), ((0, 3), [(0, 3)])]
@@ -175,7 +217,7 @@ def covers(sets: Iterable[Axes], shape: tuple[int, ...], most_cells: int) -> Ite
     members: list[Axes] = []
     for subset in sets:
         union = axes + tuple(k for k in subset if k not in axes)
-        small = len(union) <= _MOST_AXES and math.prod(shape[k] for k in union) <= most_cells
+        small = not apart & set(union) and len(union) <= _MOST_AXES and math.prod(shape[k] for k in union) <= most_cells
         if members and not small:
             yield axes, members
             union, members = subset, []
@@ -205,32 +247,57 @@ def _coded_columns(
     keep = np.ones(len(arrays[0]), dtype=bool)
     for array in arrays:
         keep &= array >= 0
+    if (possible := possible_only(domain, [array[keep] for array in arrays])) is not None:
+        keep[keep] = possible
     if unit is not None:
         ids = id_texts(as_column(_column(columns, unit.id), unit.id), unit.id)
         if len(ids) != len(keep):
             raise DataError(f"the columns {how[0].column!r} and {unit.id!r} differ in length; fill the shorter one")
         check_ids(unit, any(text is None for text in ids))
-        keep[keep] = kept_rows(unit, ids[keep], [array[keep] for array in arrays])
+        keep[keep] = kept_rows(unit, ids[keep], [array[keep] for array in arrays], unit.groups(how))
     if not keep.all():
         entries = {key: array[keep] for key, array in entries.items()}
     return entries
 
 
-def may_drop(how: Iterable[Coding], unit: PrivacyUnit | None) -> bool:
+def possible_only(domain: Domain, columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_] | None:
+    """Which rows are counted; None where all are. Refuses rows in impossible cells, where that is the rule."""
+    if not domain.restrictions.leaves_out:
+        return None
+    keep = domain.possible_columns(columns, len(columns[0]))
+    check_possible(domain, bool(keep.all()))
+    return None if keep.all() else keep
+
+
+def check_possible(domain: Domain, possible: bool) -> None:
+    """Refuse rows in impossible cells where no rule covers them; says nothing of the values or how many there are."""
+    if not possible and domain.restrictions.rows == "error":
+        raise DataError(
+            "the data holds rows in impossible cells; repair them, or choose impossible: {rows: drop} or {rows: keep}"
+        )
+
+
+def may_drop(how: Iterable[Coding], unit: PrivacyUnit | None, domain: Domain) -> bool:
     """Whether rows may be left out because of what is in them.
 
     A row without an id counts as well: a person whose id is missing is left out like one with a value outside.
     """
-    return any(coding.drops for coding in how) or (unit is not None and unit.missing == "drop")
+    by_rule = any(coding.drops for coding in how) or domain.restrictions.drops
+    return by_rule or (unit is not None and unit.missing == "drop")
 
 
-def can_stop(how: Iterable[Coding]) -> tuple[tuple[str, str], ...]:
+def can_stop(how: Iterable[Coding], domain: Domain) -> tuple[tuple[str, str], ...]:
     """Columns of which some value stops a run, each with a digest of how it is coded.
 
-    What is clamped counts as well: a fraction between two whole numbers has no nearest end.
+    What is clamped counts as well: a fraction between two whole numbers has no nearest end. So do columns that
+    impossible cells are about, where rows in them stop a run.
     """
-    stopping = [c for c in how if c.outside == OUTSIDE or c.missing == MISSING]
-    return tuple((c.column, sha256(repr(c).encode(errors="surrogatepass")).hexdigest()) for c in stopping)
+    rule = domain.restrictions
+    named = {name for c in rule.impossible for name in c.attributes if rule.rows == "error"}
+    stopping = [c for c in how if c.outside == OUTSIDE or c.missing == MISSING or c.attribute.name in named]
+    texts = [f"{c!r}{rule.impossible if c.attribute.name in named else ''}" for c in stopping]
+    digests = [sha256(text.encode(errors="surrogatepass")).hexdigest() for text in texts]
+    return tuple((c.column, digest) for c, digest in zip(stopping, digests, strict=True))
 
 
 def _by_name(domain: Domain, columns: Mapping[str, npt.ArrayLike]) -> list[npt.NDArray[Any]]:
@@ -270,7 +337,7 @@ def check_codes_type(array: npt.NDArray[Any], what: str) -> None:
 
 
 def _checked_codes(attribute: Attribute, column: npt.NDArray[Any]) -> Column:
-    name, last = attribute.name, attribute.size - 1
+    name, last = attribute.name, attribute.values.largest
     if column.size:  # an empty list has no type of its own
         check_codes_type(column, f"the column {name!r}")
     if column.size and not 0 <= column.min() <= column.max() <= last:

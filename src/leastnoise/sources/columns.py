@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain.attributes import Bins, Timed
+from leastnoise.domain.attributes import Amount, Bins, Timed
 from leastnoise.domain.encoding import as_floats
 from leastnoise.errors import DataError
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, truth
@@ -77,7 +77,7 @@ def coded(coding: Coding, column: Column) -> npt.NDArray[Any]:
 
     Guarantees: engines_code_alike; messages_keep_the_data_private.
     """
-    width = np.min_scalar_type(-coding.size - 3)
+    width = np.min_scalar_type(-coding.largest - 3)
     parts = [_applied(coding, *results).astype(width) for results in _codes_by_chunk(coding, column)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=width)
 
@@ -119,7 +119,7 @@ def id_texts(column: Column, name: str) -> npt.NDArray[Any]:
         kind, items = kind_of(column.type), column.to_pylist()
     if items:
         check_id(name, kind)
-    result = [None if _is_missing(item) else str(item) for item in items]
+    result = [None if is_missing(item) else str(item) for item in items]
     if not _encodable(result):
         raise DataError(f"the column {name!r} has ids that are not valid Unicode; replace their lone surrogates")
     return _objects(result)
@@ -134,7 +134,7 @@ def _encodable(texts: list[str | None]) -> bool:
 
 
 def _kind_of_objects(column: npt.NDArray[Any]) -> Kind:
-    kinds = {type(item) for item in column.tolist() if not _is_missing(item)}
+    kinds = {type(item) for item in column.tolist() if not is_missing(item)}
     if all(issubclass(k, str) for k in kinds):
         return "text"
     # Not both: are 1 and '1' the same person?
@@ -200,7 +200,7 @@ def _find(coding: Coding, array: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArra
         for number in coding.reading.absent_numbers:
             missing |= array == number
     if array.dtype == object:
-        array = _objects([None if _is_missing(item) else _clean(coding, item) for item in array.tolist()])
+        array = _objects([None if is_missing(item) else _clean(coding, item) for item in array.tolist()])
         missing = np.array([item is None or coding.reading.is_absent(item) for item in array.tolist()], dtype=bool)
         if isinstance(coding.values, Timed):
             x = _times(coding, coding.values, array)
@@ -246,17 +246,15 @@ def _applied(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x
 
 def _ruled(coding: Coding, values: IntArray, missing: npt.NDArray[np.bool_], x: Any) -> IntArray:
     if coding.clamp:
-        low, high = ends(coding)
-        values = np.where(
-            (values < 0) & (x < low), 0, np.where((values < 0) & (x > high), coding.values.size - 1, values)
-        )
+        (low, high), (first, last) = ends(coding), coding.values.ends
+        values = np.where((values < 0) & (x < low), first, np.where((values < 0) & (x > high), last, values))
     return np.where(missing, coding.missing, np.where(values < 0, coding.outside, values))
 
 
 def ends(coding: Coding) -> tuple[float, float]:
     """The smallest and the largest number of an attribute that can be clamped."""
     values = coding.values
-    if isinstance(values, Bins):
+    if isinstance(values, Bins | Amount):
         return values.low, values.high
     if isinstance(values, Timed):
         return float(values.edges[0]), float(values.edges[-1] - 1)
@@ -267,7 +265,8 @@ def _objects(values: Any) -> npt.NDArray[Any]:
     return np.fromiter(values, dtype=object)  # an array of lists would otherwise get another axis
 
 
-def _is_missing(item: object) -> bool:
+def is_missing(item: object) -> bool:
+    """Whether a value is none."""
     if isinstance(item, Decimal):
         return item.is_nan()  # which also takes the signalling ones
     return item is None or item is pd.NA or item is pd.NaT or (isinstance(item, float | np.floating) and item != item)

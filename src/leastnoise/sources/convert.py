@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from leastnoise.domain.attributes import Domain
+from leastnoise.domain.groups import check_groups
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.codes import Codes, can_stop, check_codes_type, check_columns, may_drop
@@ -47,6 +48,9 @@ class Prepared:
     stopping_columns: tuple[tuple[str, str], ...] = field(
         default=(), repr=False
     )  # columns whose values can stop a run, and how
+    one_per: tuple[str, ...] = field(
+        default=(), repr=False
+    )  # nobody has two counted rows with the same values of these
 
     def open(self) -> Source:
         """The source: the first step that looks at values."""
@@ -104,6 +108,7 @@ def prepare(
     [1, 0]
     """
     unit = None if unit is None else as_part(PrivacyUnit, unit, "the fields of the unit")
+    check_groups([] if unit is None else unit.one_per, domain)
     checked_name(name)
     title = title_of(data)
     with barrier(title):
@@ -122,16 +127,16 @@ def prepare(
             raise LeastnoiseError("rules and units need columns of values; give a file, a table or a data frame")
         elif isinstance(data, Source):
             source = _checked_source(domain, data, name)
+            check_possible_only(domain, source)
         else:
             opener = partial(_array_opener(domain, data), domain, data, name)
-            return replace(_of_values(domain, name, None, None, opener, title), drops=False)
+            return replace(_of_values(domain, name, None, None, opener, title), drops=domain.restrictions.drops)
         most, drops = getattr(source, "rows_per_person", None), getattr(source, "drops", None)
-        stopping_columns = () if engine is None else can_stop(codings(domain, rules))
+        stopping_columns = () if engine is None else can_stop(codings(domain, rules), domain)
         if (files := getattr(engine, "files", None)) is not None:
             stopping_columns = files.stopping(stopping_columns)
-        return Prepared(
-            source.name, most, drops, lambda: source, title, None if unit is None else unit.id, stopping_columns
-        )
+        person, groups = None if unit is None else unit.id, tuple(getattr(source, "one_per", ()))
+        return Prepared(source.name, most, drops, lambda: source, title, person, stopping_columns, groups)
 
 
 def _of_values(
@@ -143,8 +148,11 @@ def _of_values(
     title: str,
 ) -> Prepared:
     """Columns that are coded in memory when they are opened."""
-    how, most = codings(domain, rules), None if unit is None else unit.max_rows
-    return Prepared(name, most, may_drop(how, unit), opener, title, None if unit is None else unit.id, can_stop(how))
+    how = codings(domain, rules)
+    drops, stopping = may_drop(how, unit, domain), can_stop(how, domain)
+    if unit is None:
+        return Prepared(name, None, drops, opener, title, None, stopping)
+    return Prepared(name, unit.max_rows, drops, opener, title, unit.id, stopping, tuple(unit.one_per))
 
 
 def _from_stream(
@@ -154,6 +162,16 @@ def _from_stream(
     assert columns is not None
     check_columns(codings(domain, rules), unit, columns)
     return Codes.of_values(domain, columns, name, rules=rules, unit=unit)
+
+
+def check_possible_only(domain: Domain, source: Source) -> None:
+    """Refuse a source of somebody else that may count rows in impossible cells where the plan has none."""
+    ours = type(source).__module__.startswith("leastnoise.")
+    if domain.restrictions.leaves_out and not ours and not getattr(source, "possible_only", False):
+        raise LeastnoiseError(
+            "the source does not say, by possible_only, that it counts possible rows only; give the rows themselves, "
+            "or choose impossible: {rows: keep}"
+        )
 
 
 def engine_of(data: Any, table: str | None, memory: str | None, file: AnyFormat = None) -> Engine | None:

@@ -2,9 +2,10 @@
 
 import math
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -12,13 +13,16 @@ import numpy as np
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError
+from leastnoise.sources.amounts import LIMBS, categories, joined_limbs, summed, with_shares
+from leastnoise.sources.amounts import products as subsets_of
 from leastnoise.sources.barrier import guarded
-from leastnoise.sources.codes import Codes, may_drop
+from leastnoise.sources.codes import Codes, check_possible, may_drop
 from leastnoise.sources.contribution_bounding import check_ids
 from leastnoise.sources.engine import Columns, Embedded, Engine
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Axes, checked_name, checked_sets, project
 from leastnoise.sources.sql import Query
+from leastnoise.sources.sql_impossible import ImpossibleCells
 from leastnoise.sources.staged import CODED, Staged, bound_rows
 from leastnoise.workload.rules import AnyRules, codings
 
@@ -45,6 +49,7 @@ class Database:
     unit: InitVar[PrivacyUnit | None] = None
     rows_per_person: int | None = field(init=False)
     drops: bool = field(init=False)
+    one_per: tuple[str, ...] = field(init=False)
     _engine: Engine = field(init=False, repr=False)
     _query: Query = field(init=False, repr=False)
     _ready: dict[Axes, IntArray] = field(init=False, repr=False, default_factory=dict)
@@ -53,11 +58,20 @@ class Database:
         weakref.finalize(self, engine.close)
         checked_name(self.name)
         kind = Staged if engine.embedded and unit is not None else Query
-        query = kind(engine.dialect, engine.table, engine.fields, codings(self.domain, rules), unit, engine.mapping)
+        how = codings(self.domain, rules)
+        query = kind(
+            engine.dialect, engine.table, engine.fields, how, unit, engine.mapping, ImpossibleCells(self.domain)
+        )
         object.__setattr__(self, "rows_per_person", None if unit is None else unit.max_rows)
-        object.__setattr__(self, "drops", may_drop(query.codings, unit))
+        object.__setattr__(self, "drops", may_drop(query.codings, unit, self.domain))
+        object.__setattr__(self, "one_per", () if unit is None else tuple(unit.one_per))
         object.__setattr__(self, "_engine", engine)
         object.__setattr__(self, "_query", query)
+
+    @property
+    def _lasts(self) -> tuple[int, ...]:
+        """The largest number that may stand for a row, by attribute."""
+        return tuple(attribute.values.largest for attribute in self.domain)
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
@@ -74,7 +88,7 @@ class Database:
         if not self._rows:  # which refuses what no rule covers, before the first row
             return
         for columns in self._engine.run(self._query.rows(range(len(self.domain)))):
-            narrow = [_codes(column, n) for column, n in zip(columns, self.domain.shape, strict=True)]
+            narrow = [_codes(column, last) for column, last in zip(columns, self._lasts, strict=True)]
             yield np.stack(narrow, axis=1).astype(np.int64)
 
     def side_counts(self, rules: bool, people: Sequence[Axes]) -> list[IntArray]:
@@ -129,11 +143,12 @@ class Database:
         staged = self._query if isinstance(self._query, Staged) else None
         if staged is not None:
             cast(Embedded, self._engine).store(CODED, staged.coding())
-        ((first, *flags, ids),) = zip(*self._whole(self._query.problems()), strict=True)
+        ((first, *flags, ids, impossible),) = zip(*self._whole(self._query.problems()), strict=True)
         for k, coding in enumerate(self._query.codings):
             coding.check(bool(flags[2 * k]), bool(flags[2 * k + 1]))
         if self._query.unit is not None:
             check_ids(self._query.unit, bool(ids))
+        check_possible(self.domain, not impossible)
         if staged is not None:
             bound_rows(cast(Embedded, self._engine), staged)
         return int(first)
@@ -141,17 +156,18 @@ class Database:
     @cached_property
     def _held(self) -> Codes | None:
         """The distinct rows of codes with their counts, or all rows, if they are few."""
-        most = min(self._rows, self.domain.size)
-        width = 8 + sum(np.min_scalar_type(n).itemsize for n in self.domain.shape)
+        cells = math.prod(last + 1 for last in self._lasts)
+        most = min(self._rows, cells)
+        width = 8 + sum(np.min_scalar_type(last + 1).itemsize for last in self._lasts)
         if most * width > self._engine.most_bytes or not len(self.domain):
             return None
         # Where cells are many, rows are hardly ever equal, and looking for those that are takes longer than counting.
-        every = self._engine.embedded and self.domain.size > self._rows
+        every = self._engine.embedded and cells > self._rows
         everything = range(len(self.domain))
         parts: list[Columns] = [[np.zeros(0, dtype=np.uint8) for _ in self.domain]]
         weights = [np.zeros(0, dtype=np.int64)]
         for columns in self._engine.run(self._query.rows(everything) if every else self._query.distinct()):
-            parts.append([_codes(column, n) for column, n in zip(columns, self.domain.shape, strict=False)])
+            parts.append([_codes(column, last) for column, last in zip(columns, self._lasts, strict=False)])
             weights += columns[len(self.domain) :]
         self._engine.close()
         codes = map(np.concatenate, zip(*parts, strict=True))
@@ -162,51 +178,76 @@ class Database:
         if self._engine.embedded and any(sets):
             return self._streamed(sets)
         entries: dict[Axes, IntArray] = {}
-        unions = unite(sets, self.domain.shape, _UNION_CELLS)
+        unions = unite(sets, self.domain.shape, _UNION_CELLS, self.domain.amounts)
         wholes = list(unions)
         for start in range(0, len(wholes), _BATCH_TABLES):
             batch = wholes[start : start + _BATCH_TABLES]
-            for axes, table in self._pass(batch, self._query.tables(batch)).items():
+            amounts = [summed(self.domain, axes) for axes in batch]
+            products = list(dict.fromkeys(chain([()], *map(subsets_of, amounts))))
+            groups = list(dict.fromkeys(categories(self.domain, axes) for axes in batch))
+            sql = self._query.tables(groups, products=products)
+            for axes, table in self._pass(batch, sql, products).items():
                 entries |= {subset: project(table, axes, subset) for subset in unions[axes]}
         return entries
 
     def _streamed(self, sets: list[Axes]) -> dict[Axes, IntArray]:
         """Tables from one pass of codes through this process."""
-        tables = {axes: np.zeros([self.domain.shape[k] for k in axes], dtype=np.int64) for axes in sets}
+        tables: dict[Axes, IntArray] = {
+            axes: np.zeros([self.domain.shape[k] for k in axes], dtype=np.int64) for axes in sets
+        }
         used = sorted({k for axes in sets for k in axes})
         domain = self.domain.project(*(self.domain.names[k] for k in used))
         places = [tuple(map(used.index, axes)) for axes in sets]
         for columns in self._engine.run(self._query.rows(used)):
-            narrow = [_codes(column, n) for column, n in zip(columns, domain.shape, strict=True)]
+            narrow = [_codes(column, self._lasts[k]) for column, k in zip(columns, used, strict=True)]
             part = Codes(domain, dict(zip(domain.names, narrow, strict=True)))
             for axes, table in zip(sets, part.count(places), strict=True):
-                tables[axes] += table
+                tables[axes] = _added(tables[axes], table, self._rows * self.domain.scale(axes))
         return tables
 
-    def _pass(self, sets: list[Axes], sql: str) -> dict[Axes, IntArray]:
-        """Tables of sets in ascending order, in one pass over the data."""
-        tables = {axes: np.zeros([self.domain.shape[k] for k in axes], dtype=np.int64) for axes in sets}
-        used = sorted({k for axes in sets for k in axes})
-        for *codes, counts in self._engine.run(sql):
-            cells = np.array(codes, dtype=np.int64).reshape(len(used), len(counts))
+    def _pass(self, sets: list[Axes], sql: str, products: Sequence[Axes] = ((),)) -> dict[Axes, IntArray]:
+        """Tables of sets in ascending order, in one pass over the data; `products` of amounts are summed in it."""
+        groups = list(dict.fromkeys(categories(self.domain, axes) for axes in sets))
+        shapes = {axes: [self.domain.shape[k] for k in axes] for axes in groups}
+        columns = 1 + sum(bool(some) for some in products) * LIMBS
+        sums = {axes: np.zeros([columns, *shapes[axes]], dtype=np.int64) for axes in groups}
+        used = sorted({k for axes in groups for k in axes})
+        for batch in self._engine.run(sql):
+            codes, numbers = batch[: len(used)], batch[len(used) :]
+            cells = np.array(codes, dtype=np.int64).reshape(len(used), len(numbers[0]))
             patterns, which = np.unique(np.packbits(cells >= 0, axis=0), axis=1, return_inverse=True)
             for p in range(patterns.shape[1]):
                 here = np.flatnonzero(which == p)
                 axes = tuple(k for k, row in zip(used, cells, strict=True) if row[here[0]] >= 0)
-                if axes not in tables:
+                if axes not in sums:
                     raise DataError(CHANGED)
                 cell = np.zeros(len(here), dtype=np.int64)
                 for k in axes:
                     cell = cell * self.domain.shape[k] + cells[used.index(k), here]
-                tables[axes].reshape(-1)[cell] += counts[here]
-        return tables
+                for into, column in zip(sums[axes].reshape(columns, -1), numbers, strict=True):
+                    into[cell] += column[here]
+        return {axes: self._made(axes, sums[categories(self.domain, axes)], products) for axes in sets}
+
+    def _made(self, axes: Axes, sums: IntArray, products: Sequence[Axes]) -> IntArray:
+        """The table of a set from the rows and sums of its groups."""
+        if not (amounts := summed(self.domain, axes)):
+            return sums[0].copy()
+        named = {some: LIMBS * place - 1 for place, some in enumerate(products)}  # the empty one is the first
+        rows, scale = int(sums[0].sum()), self.domain.scale(axes)
+        needed = [some for some in subsets_of(amounts) if some]
+        parts = {some: joined_limbs(sums[named[some]], sums[named[some] + 1], rows, scale) for some in needed}
+        return with_shares(self.domain, axes, {(): sums[0], **parts})
 
     def _whole(self, sql: str) -> Columns:
         return [np.concatenate(parts) for parts in zip(*self._engine.run(sql), strict=True)]
 
 
-def unite(sets: Sequence[Axes], shape: tuple[int, ...], most_cells: int) -> dict[Axes, list[Axes]]:
+def unite(
+    sets: Sequence[Axes], shape: tuple[int, ...], most_cells: int, apart: Set[int] = frozenset()
+) -> dict[Axes, list[Axes]]:
     """Tables to count, in ascending order of attributes, each with the sets that are summed from it.
+
+    Sets with an attribute of `apart` stay alone.
 
     >>> unite([(0, 1), (2, 0), (1, 2), (0, 3)], (9, 9, 9, 9), most_cells=1000)
     {(0, 1, 2): [(0, 1), (2, 0), (1, 2)], (0, 3): [(0, 3)]}
@@ -215,6 +256,8 @@ def unite(sets: Sequence[Axes], shape: tuple[int, ...], most_cells: int) -> dict
     for axes in sorted(sets, key=len, reverse=True):
         for union, members in results:
             together = union | set(axes)
+            if apart & together and union != set(axes):
+                continue
             if together == union or math.prod(shape[k] for k in together) <= most_cells:
                 union |= together
                 members.append(axes)
@@ -227,7 +270,15 @@ def unite(sets: Sequence[Axes], shape: tuple[int, ...], most_cells: int) -> dict
     return united
 
 
-def _codes(column: IntArray, size: int) -> IntArray:
-    if column.size and not 0 <= column.min() <= column.max() < size:
+def _codes(column: IntArray, last: int) -> IntArray:
+    if column.size and not 0 <= column.min() <= column.max() <= last:
         raise DataError(CHANGED)
-    return column.astype(np.min_scalar_type(size - 1))
+    return column.astype(np.min_scalar_type(last))
+
+
+def _added(table: IntArray, more: IntArray, most: int) -> IntArray:
+    """The sum of two tables, in Python's integers where `most` is more than 64 bits hold."""
+    if most < 2**62:
+        table += more
+        return table
+    return table.astype(object) + more.astype(object)

@@ -16,6 +16,7 @@ from leastnoise.sources.kinds import TIMES, Kind
 from leastnoise.sources.profile import MOST_VALUES, Profile, profiles
 from leastnoise.sources.sql import Field
 
+MOST_YEARS = 20  # of dates by month
 FROM_DATA = "# from the data: keep only if public"
 FILL_IN = "# FILL IN"
 FEW = 12  # different whole numbers that are rather codes than a range
@@ -181,6 +182,7 @@ def _file(files: Files | None, comma: bool) -> str:
         "delimiter": None if form.delimiter in (None, ",") else _scalar(word_of(form.delimiter)),
         "encoding": None if set(files.encodings) <= {"utf-8"} or len(set(files.encodings)) > 1 else files.encodings[0],
         "decimal": '","' if comma or form.decimal == "," else None,
+        "skip": str(form.skip) if form.skip else None,
         "sheet": None if form.sheet is None else _scalar(form.sheet),
         "names": None if files.header else f"[{', '.join(map(_scalar, files.names))}]",
     }
@@ -206,10 +208,14 @@ def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, 
 
 
 def _dated(profile: Profile, sampled: bool, moments: bool) -> tuple[str | None, str]:
-    """Whole years around the dates, by month."""
+    """Whole years around the dates, by month; by year where these are many, as for dates of birth.
+
+    A plan for a thousand ordered values takes minutes, and hardly a table of them is worth its noise.
+    """
     first, last = profile.years
+    by = "month" if last - first < MOST_YEARS else "year"
     form = f', format: "{profile.dates}"' if profile.dates else ", zone: UTC" if moments else ""
-    values = f"dates: {{from: {first}-01-01, to: {last}-12-31, by: month}}{form}"
+    values = f"dates: {{from: {first}-01-01, to: {last}-12-31, by: {by}}}{form}"
     return _ruled(values, profile, "outside: drop" if sampled else ""), FROM_DATA + (PLACE if moments else "")
 
 

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import BrokenRowsError, Columns, failed, mapped, named_table, no_table
@@ -70,6 +71,7 @@ class DuckDB:
         self._connection.execute("SET enable_progress_bar = false")
         self.table = exp.table_(_VIEW, quoted=True)
         self.files: Files | None = None
+        self._names: list[str] | None = None  # of columns in memory
         self._streams: str | None = None  # the protocol of a file system of ours
         self._repeatable = False  # whether rows that cannot be read may be so for their line ends alone
         self._slow = False  # whether reading is so slow that it should happen once
@@ -108,6 +110,15 @@ class DuckDB:
             raise no_table(table, f"the database {Path(database).name!r}")
         return engine
 
+    @classmethod
+    def of_arrow(cls, table: pa.Table, memory: str | None = None) -> "DuckDB":
+        """A table in memory, read where it is. Names of columns may differ in case alone, so they are numbered."""
+        engine = cls(memory=memory)
+        engine._names = table.column_names
+        columns = [_identifier(k) for k in range(table.num_columns)]
+        engine._connection.register(_VIEW, table.rename_columns(columns))
+        return engine
+
     def _open(self, files: Files) -> None:
         self.files = files
         if files.kind == "Parquet":
@@ -115,10 +126,11 @@ class DuckDB:
         elif files.kind == "Excel":
             from leastnoise.sources.excel import sheet_blocks
 
-            sheet, decimal = files.format.sheet or "", files.format.decimal
-            self._read_streams(files, {path: partial(sheet_blocks, path, sheet, decimal) for path in files.paths}, ",")
+            sheet, form = files.format.sheet or "", files.format
+            blocks = {path: partial(sheet_blocks, path, sheet, form.decimal, form.skip) for path in files.paths}
+            self._read_streams(files, blocks, ",")
             self._slow = True
-        elif set(files.encodings) == {"utf-8"} and files.format.delimiter != " ":
+        elif set(files.encodings) == {"utf-8"} and files.format.delimiter != " " and not _unpacked_here(files):
             self._read_text(files, [glob.escape(path) for path in files.paths], files.format.delimiter or ",")
             self._repeatable = True
         else:
@@ -144,9 +156,9 @@ class DuckDB:
         }
 
     def _read_converted(self, files: Files, *, line_ends: bool = False) -> None:
-        whitespace = files.format.delimiter == " "
+        whitespace, skip = files.format.delimiter == " ", files.format.skip
         streams = {
-            path: partial(utf8_blocks, path, encoding, whitespace=whitespace, line_ends=line_ends)
+            path: partial(utf8_blocks, path, encoding, whitespace=whitespace, line_ends=line_ends, skip=skip)
             for path, encoding in zip(files.paths, files.encodings, strict=True)
         }
         self._read_streams(files, streams, "\t" if whitespace else files.format.delimiter or ",")
@@ -180,8 +192,9 @@ class DuckDB:
         if self.files is not None and self.files.names:
             decimal = self.files.format.decimal
             return {name: Field(_identifier(k), "written", decimal) for k, name in enumerate(self.files.names)}
-        kinds = ((name, _KINDS.get(kind.split("(")[0], "unknown")) for name, kind in self._describe() or [])
-        return {name: Field(name, kind) for name, kind in kinds}
+        kinds = [(name, _KINDS.get(kind.split("(")[0], "unknown")) for name, kind in self._describe() or []]
+        names = [name for name, _ in kinds] if self._names is None else self._names
+        return {name: Field(place, kind) for name, (place, kind) in zip(names, kinds, strict=True)}
 
     def _describe(self) -> list[tuple[str, str]] | None:
         """Names and types of the columns; None where there is no such table."""
@@ -198,9 +211,20 @@ class DuckDB:
         for batch in self._stoppable(read):
             yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
+    def items(self, sql: str) -> Iterator[tuple[list[Scalar], IntArray]]:
+        """Rows of a value and a whole number, some at a time."""
+        read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
+        for batch in self._stoppable(read):
+            values, numbers = batch.columns
+            yield values.to_pylist(), numbers.to_numpy(zero_copy_only=False)
+
     def store(self, table: str, sql: str) -> None:
         """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""
         self._execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {sql}")
+
+    def insert(self, table: str, sql: str) -> None:
+        """Add the rows of a query to a temporary table."""
+        self._execute(f"INSERT INTO {table} {sql}")
 
     def append(self, table: str, parts: Sequence[Columns]) -> None:
         """Add columns, in the order of those of the table."""
@@ -302,3 +326,8 @@ def size_in_bytes(memory: str) -> int:
     """
     number, unit = re.findall(r"[0-9.]+|[KMGT]", memory)
     return int(float(number) * 1000 ** (1 + "KMGT".index(unit)))
+
+
+def _unpacked_here(files: Files) -> bool:
+    """Whether DuckDB cannot read the bytes as they are: out of archives, or below a title."""
+    return files.format.skip > 0 or any(path.lower().endswith(".zip") for path in files.paths)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.sql import Field
@@ -44,6 +45,9 @@ class Engine(Protocol):
     def run(self, sql: str) -> Iterator[Columns]:
         """Rows of whole numbers, some at a time, as columns."""
 
+    def items(self, sql: str) -> Iterator[tuple[Sequence[Scalar], IntArray]]:
+        """Rows of a value and a whole number, some at a time; they are not gathered here."""
+
     def mapping(self, keys: Sequence[Scalar], codes: Sequence[int]) -> exp.Table:
         """A table, seen by this connection alone, with the columns `key` and `code`."""
 
@@ -56,6 +60,9 @@ class Embedded(Engine, Protocol):
 
     def store(self, table: str, sql: str) -> None:
         """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""
+
+    def insert(self, table: str, sql: str) -> None:
+        """Add the rows of a query to a temporary table."""
 
     def append(self, table: str, parts: Sequence[Columns]) -> None:
         """Add columns, in the order of those of the table."""

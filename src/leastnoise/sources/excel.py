@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from leastnoise.errors import DataError, LeastnoiseError
@@ -31,34 +32,35 @@ def _workbook(path: str) -> Iterator[Any]:
         book.close()
 
 
-def read_names(paths: Sequence[str], sheet: str | None) -> tuple[str, tuple[str, ...]]:
+def read_names(paths: Sequence[str], sheet: str | None, skip: int = 0) -> tuple[str, tuple[str, ...]]:
     """The sheet that is read, by default the first, and the line of names that all workbooks have in it."""
-    results = [_names_of(path, sheet, os.stat(path).st_mtime_ns) for path in paths]
+    results = [_names_of(path, sheet, skip, os.stat(path).st_mtime_ns) for path in paths]
     if any(names != results[0][1] for _, names in results):
         raise DataError("the workbooks differ in their columns; give them the same, in the same order")
     return results[0]
 
 
 @lru_cache(maxsize=8)  # opening a large workbook takes long
-def _names_of(path: str, sheet: str | None, changed: int) -> tuple[str, tuple[str, ...]]:
+def _names_of(path: str, sheet: str | None, skip: int, changed: int) -> tuple[str, tuple[str, ...]]:
     with _workbook(path) as book:
         title = _sheet(book, sheet)
-        return title, tuple(_trimmed(_texts(next(book[title].iter_rows(values_only=True), ()))))
+        rows = islice(book[title].iter_rows(values_only=True), skip, None)
+        return title, tuple(_trimmed(_texts(next(rows, ()))))
 
 
 def _sheet(book: Any, sheet: str | None) -> str:
     titles = [s.title for s in book.worksheets]
     if sheet is not None and sheet not in titles:
-        raise LeastnoiseError(f"the workbook has no sheet {sheet!r}; it has {', '.join(map(repr, titles[:20]))}")
+        raise LeastnoiseError(f"the workbook has no sheet {sheet!r} among its {len(titles)}; check the name")
     if not titles:
         raise DataError("the workbook has no sheet of cells; save the rows as a sheet, or as CSV")
     return sheet or str(titles[0])
 
 
-def sheet_blocks(path: str, sheet: str, decimal: str = ".") -> Iterator[bytes]:
+def sheet_blocks(path: str, sheet: str, decimal: str = ".", skip: int = 0) -> Iterator[bytes]:
     """A sheet as CSV in UTF-8, without rows that are empty; numbers get the decimal sign that texts have."""
     with _workbook(path) as book:
-        rows = book[sheet].iter_rows(values_only=True)
+        rows = islice(book[sheet].iter_rows(values_only=True), skip, None)
         width = len(_trimmed(_texts(next(rows, ()))))
         yield b",".join([b"-"] * width) + b"\n"  # in the place of the names
         lines: list[list[str]] = []
@@ -70,11 +72,11 @@ def sheet_blocks(path: str, sheet: str, decimal: str = ".") -> Iterator[bytes]:
         yield _written(lines)
 
 
-def wide_rows(path: str, sheet: str, width: int) -> Iterator[int]:
+def wide_rows(path: str, sheet: str, width: int, skip: int = 0) -> Iterator[int]:
     """The rows, from 1, with cells beyond this many columns."""
     with _workbook(path) as book:
         for number, row in enumerate(book[sheet].iter_rows(values_only=True), 1):
-            if any(cell is not None for cell in row[width:]):
+            if number > skip and any(cell is not None for cell in row[width:]):
                 yield number
 
 

@@ -20,14 +20,15 @@ from leastnoise.workload.file_format import DELIMITERS, FileFormat
 from leastnoise.workload.rules import as_part
 
 Kind = Literal["text", "Parquet", "Excel"]
-TEXTS, PACKED = (".csv", ".tsv", ".txt"), ("", ".gz", ".zst")
+TEXTS, PACKED = (".csv", ".tsv", ".txt"), ("", ".gz", ".zst", ".zip")
 ENDINGS: dict[str, Kind] = {
     **{text + packed: "text" for text in TEXTS for packed in PACKED},
+    ".zip": "text",  # of one file
     ".parquet": "Parquet",
     ".pq": "Parquet",
     ".xlsx": "Excel",
 }
-LISTED = ", ".join((*TEXTS, "these with .gz or .zst", ".parquet", ".pq", ".xlsx"))
+LISTED = ", ".join((*TEXTS, "these with .gz, .zst or .zip", ".zip", ".parquet", ".pq", ".xlsx"))
 AnyFormat = FileFormat | dict[str, Any] | None
 
 
@@ -54,7 +55,8 @@ class Files:
     def plain(self) -> bool:
         """Whether nothing needs to be said: commas, UTF-8, points, names that differ."""
         usual = self.format.delimiter in (None, ",") and self.format.decimal == "." and set(self.encodings) <= {"utf-8"}
-        return usual and not self.by_position and self.kind != "Excel" and self.header and len(self.paths) == 1
+        usual = usual and not self.by_position and not self.format.skip
+        return usual and self.kind != "Excel" and self.header and len(self.paths) == 1
 
     def stopping(self, columns: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         """Columns whose values can stop a run, as a ledger knows them, with how they are read in the digests.
@@ -73,6 +75,8 @@ class Files:
             fields |= {"delimiter": word_of(self.format.delimiter), "encoding": _one(self.encodings)}
         if self.kind == "Excel":
             fields |= {"sheet": self.format.sheet}
+        if self.format.skip:
+            fields |= {"skip": self.format.skip}
         if self.kind != "Parquet":
             fields |= {"decimal": self.format.decimal, "columns_named_by_position": list(self.by_position)}
         return fields
@@ -83,6 +87,8 @@ class Files:
             parts += [f"delimiter {word_of(self.format.delimiter)}", f"encoding {_one(self.encodings)}"]
         if self.kind == "Excel":
             parts.append(f"sheet {self.format.sheet!r}")
+        if self.format.skip:
+            parts.append(f"{self.format.skip} lines above the names left out")
         if self.kind != "Parquet":
             parts.append(f"decimal sign {self.format.decimal!r}")
         if self.by_position:
@@ -110,7 +116,7 @@ def find_files(place: str | Path, file: AnyFormat = None) -> Files:
     if found.kind == "Excel":
         from leastnoise.sources.excel import read_names
 
-        sheet, names = read_names(paths, stated.sheet)
+        sheet, names = read_names(paths, stated.sheet, stated.skip)
         found = replace(found, format=replace(stated, sheet=sheet))
         return _named(found, names)
     return _text(found)
@@ -186,11 +192,13 @@ def _split(place: str) -> tuple[str, dict[str, Any]]:
     path, mark, query = place.rpartition("?")
     if not mark or "=" not in query or Path(place).exists():
         return place, {}
-    known = ("delimiter", "encoding", "decimal", "sheet", "names")
+    known = ("delimiter", "encoding", "decimal", "sheet", "names", "skip")
     asked: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True, separator="&"))
     for key in asked:
         if key not in known:
             raise LeastnoiseError(f"unknown option {key!r} of a file; use {', '.join(known)}")
+    if "skip" in asked:
+        asked["skip"] = int(asked["skip"]) if asked["skip"].isdecimal() else asked["skip"]
     if "names" in asked:
         asked["names"] = asked["names"].split(",")
     return path, asked
@@ -224,13 +232,24 @@ def _check_once(place: str, paths: Iterable[str]) -> None:
     """Refuse to count rows twice: a link to another of the files, or the same file packed and unpacked."""
     seen: set[object] = set()
     for path in paths:
-        status, packed = os.stat(path), PurePath(path).suffix.lower() in PACKED[1:]
-        keys = {(status.st_dev, status.st_ino), path[: -len(PurePath(path).suffix)] if packed else path}
+        status = os.stat(path)
+        keys = {(status.st_dev, status.st_ino), *_unpacked_names(path)}
         if keys & seen:
             raise LeastnoiseError(
                 f"{place!r} means the file {path!r} twice: packed and unpacked, or a link; remove one"
             )
         seen |= keys
+
+
+def _unpacked_names(path: str) -> list[str]:
+    """What a file is called when it is unpacked, or may be."""
+    suffix = PurePath(path).suffix
+    if suffix.lower() not in PACKED[1:]:
+        return [path]
+    bare = path[: -len(suffix)]
+    if suffix.lower() != ".zip" or _ending(bare) in ENDINGS:
+        return [bare]
+    return [bare + text for text in TEXTS]
 
 
 def _pattern(place: str) -> str:

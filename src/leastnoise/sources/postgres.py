@@ -9,6 +9,7 @@ import numpy as np
 from sqlglot import exp
 
 from leastnoise._lazy import optional
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import Columns, failed, named_table, no_table
@@ -62,12 +63,20 @@ class PostgreSQL:
 
     def run(self, sql: str) -> Iterator[Columns]:
         """Rows of whole numbers, some at a time, as columns."""
+        return (list(np.array(rows, dtype=np.int64).T) for rows in self._rows(sql))
+
+    def items(self, sql: str) -> Iterator[tuple[list[Scalar], IntArray]]:
+        """Rows of a value and a whole number, some at a time."""
+        for rows in self._rows(sql):
+            yield [value for value, _ in rows], np.array([number for _, number in rows], dtype=np.int64)
+
+    def _rows(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         error: BaseException | None = None
         try:
             with self._connection.cursor(name="leastnoise") as cursor:
                 cursor.execute(sql.replace("%", "%%"), [])
                 while rows := cursor.fetchmany(_BATCH):
-                    yield list(np.array(rows, dtype=np.int64).T)
+                    yield rows
         except self._driver.Error as result:
             error = result
         if error is not None:

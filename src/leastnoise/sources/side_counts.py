@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
+from leastnoise.domain.attributes import Domain, Square
+from leastnoise.domain.restrictions import Restrictions
+from leastnoise.sources.contribution_bounding import left_out
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
 Mask = npt.NDArray[np.bool_]
@@ -27,22 +30,39 @@ def touching(how: Sequence[Coding]) -> list[tuple[int, int]]:
             (MISSING, coding.missing != MISSING),
             (OUTSIDE, coding.outside != OUTSIDE or coding.clamp),
         )
-        if touches
+        if touches and not isinstance(coding.values, Square)  # whose amount is touched alike
     ]
 
 
-def several_drop(how: Sequence[Coding]) -> bool:
+def several_drop(how: Sequence[Coding], restrictions: Restrictions) -> bool:
     """Whether several rules drop rows, so that how many are dropped in all is a number of its own."""
-    return sum((coding.missing == DROPPED) + (coding.outside == DROPPED) for coding in how) > 1
+    counted = [coding for coding in how if not isinstance(coding.values, Square)]
+    dropping = sum((coding.missing == DROPPED) + (coding.outside == DROPPED) for coding in counted)
+    return dropping + restrictions.drops > 1
 
 
-def touched_rows(how: Sequence[Coding], raw: Sequence[IntArray], ruled: Sequence[IntArray]) -> list[Mask]:
-    """Which rows each rule touches, then which are dropped by any, where several rules drop.
+def touched_rows(
+    how: Sequence[Coding], raw: Sequence[IntArray], ruled: Sequence[IntArray], domain: Domain
+) -> list[Mask]:
+    """Which rows each rule touches, which are in impossible cells, then which are dropped by any, where several drop.
 
     `raw` and `ruled` have the codes of each attribute without rules and with them.
     """
     masks: list[Mask] = [raw[k] == flag for k, flag in touching(how)]
-    return [*masks, np.any([codes == DROPPED for codes in ruled], axis=0)] if several_drop(how) else masks
+    rule, dropped = domain.restrictions, [codes == DROPPED for codes in ruled]
+    if rule.touches:
+        impossible = impossible_rows(domain, ruled)
+        masks.append(impossible)
+        dropped += [impossible] if rule.drops else []
+    return [*masks, np.any(dropped, axis=0)] if several_drop(how, rule) else masks
+
+
+def impossible_rows(domain: Domain, columns: Sequence[npt.NDArray[Any]]) -> Mask:
+    """Which rows have all codes and are in an impossible cell; negative codes stand for none."""
+    whole: Mask = np.all([codes >= 0 for codes in columns], axis=0)
+    result = np.zeros(len(whole), dtype=np.bool_)
+    result[whole] = ~domain.possible_columns([codes[whole] for codes in columns], int(np.count_nonzero(whole)))
+    return result
 
 
 def count_rows(masks: Sequence[Mask]) -> IntArray:
@@ -50,7 +70,9 @@ def count_rows(masks: Sequence[Mask]) -> IntArray:
     return np.array([np.count_nonzero(mask) for mask in masks], dtype=np.int64)
 
 
-def count_people(masks: Sequence[Mask], person: IntArray, countable: Mask, max_rows: int) -> IntArray:
+def count_people(
+    masks: Sequence[Mask], person: IntArray, countable: Mask, max_rows: int, groups: Sequence[npt.NDArray[Any]] = ()
+) -> IntArray:
     """The number of people with such a row, and of those with more rows than are counted; person -1 is nobody.
 
     >>> person = np.array([0, 0, 1, -1])
@@ -59,8 +81,9 @@ def count_people(masks: Sequence[Mask], person: IntArray, countable: Mask, max_r
     """
     here = person >= 0
     each = [np.unique(person[mask & here]).size for mask in masks]
-    rows = np.bincount(person[countable & here], minlength=1)
-    return np.array([*each, np.count_nonzero(rows > max_rows)], dtype=np.int64)
+    rows = countable & here
+    more = left_out(person[rows], [column[rows] for column in groups], max_rows)
+    return np.array([*each, np.count_nonzero(more)], dtype=np.int64)
 
 
 def people_table(person: IntArray, columns: Sequence[npt.NDArray[Any]], shape: tuple[int, ...]) -> IntArray:

@@ -1,19 +1,23 @@
 """Apache Spark: a table, or a data frame of a running session."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
 from leastnoise._lazy import optional
+from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError
 from leastnoise.sources.engine import Columns, failed, mapped, named_table, no_table
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
 
+_BATCH = 1 << 16  # rows that are handed on at a time
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("byte", "short", "integer", "long"), "integer"),
     **dict.fromkeys(("float", "double"), "float"),
@@ -63,10 +67,20 @@ class Spark:
 
     def run(self, sql: str) -> Iterator[Columns]:
         """Rows of whole numbers, some at a time, as columns."""
+        batches = self._made(lambda: iter(self._session.sql(sql).toArrow().to_batches()))
+        return ([column.to_numpy(zero_copy_only=False) for column in batch.columns] for batch in batches)
+
+    def items(self, sql: str) -> Iterator[tuple[list[Scalar], IntArray]]:
+        """Rows of a value and a whole number, some at a time: one partition after the other comes to the driver."""
+        rows = self._made(lambda: iter(self._session.sql(sql).toLocalIterator()))
+        while some := list(islice(rows, _BATCH)):
+            yield [value for value, _ in some], np.array([number for _, number in some], dtype=np.int64)
+
+    def _made(self, items: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """What Spark makes; its errors may show data, and are told by their type."""
         error: BaseException | None = None
         try:
-            for batch in self._session.sql(sql).toArrow().to_batches():
-                yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            yield from items()
         except Exception as result:
             if not type(result).__module__.startswith(("pyspark", "py4j")):
                 raise

@@ -5,28 +5,42 @@ Every expression here has a twin in memory (`columns`, `contribution_bounding`),
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.attributes import Bins, Scalar, Timed, Values
+from leastnoise.domain.attributes import Amount, Bins, Scalar, Timed, Values
 from leastnoise.errors import LeastnoiseError
-from leastnoise.sources.columns import ends
+from leastnoise.sources.bounding_sql import COUNT, KEPT, PERSON, bounded, each_person
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.side_counts import several_drop, touching
 from leastnoise.sources.source import Axes
-from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of_parts, number_of_time
+from leastnoise.sources.sql_amounts import sums_of, units_of
+from leastnoise.sources.sql_impossible import ImpossibleCells
+from leastnoise.sources.sql_lookup import (
+    MOST_BRANCHES,
+    MOST_CASES,
+    aliased,
+    bin_of,
+    case,
+    cast_to,
+    clamped_to_ends,
+    double,
+    integer,
+    number_literal,
+    offset_of,
+    one_of,
+)
+from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of_parts, number_of_time, period_of
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
 Expression = Any  # the types within SQLGlot change between its versions
-MOST_BRANCHES = 5_000  # values of an attribute in a query; more are joined from a table
 _NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _TEXTS = ("text", "date", "written", "nothing")
 _NUMBERS = ("integer", "float", "decimal", "written")
 _BYTEWISE = {"duckdb": ("binary", True), "postgres": ("C", True), "spark": ("UTF8_BINARY", False)}  # name, quoted
-_RANK, _PERSON, COUNT = "rank", "person", "n"
+_PERSON = PERSON
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,8 @@ class Query:
     codings: tuple[Coding, ...]
     unit: PrivacyUnit | None = None
     mapping: Callable[[Sequence[Scalar], Sequence[int]], exp.Table] | None = None  # makes a table to join
-    _maps: dict[str, exp.Table] = field(default_factory=dict, init=False, repr=False, compare=False)
+    impossible: ImpossibleCells = field(default_factory=ImpossibleCells)
+    _maps: dict[str, Expression] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for coding in self.codings:
@@ -72,57 +87,62 @@ class Query:
 
     def unstaged(self) -> "Query":
         """The same from the rows of the table itself, with the tables of values that were made before."""
-        query = Query(self.dialect, self.table, self.fields, self.codings, self.unit, self.mapping)
+        query = Query(self.dialect, self.table, self.fields, self.codings, self.unit, self.mapping, self.impossible)
         query._maps.update(self._maps)
         return query
 
     def problems(self) -> str:
-        """Number of rows, then per attribute whether values are outside or missing, then whether ids are missing."""
+        """Rows; per attribute whether values are outside or missing; whether ids are; rows in impossible cells."""
         queries: list[Expression] = [exp.Count(this=exp.Star())]
         for k in range(len(self.codings)):
-            queries += [_any(_column(_code(k)).eq(_whole(flag))) for flag in (OUTSIDE, MISSING)]
-        queries.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+            queries += [_any(_column(_code(k)).eq(integer(flag))) for flag in (OUTSIDE, MISSING)]
+        queries.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else integer(0))
+        queries.append(_any(self.impossible.holds()) if self.impossible else integer(0))
         return self._sql(_select(queries).from_(self._coded(range(len(self.codings))), copy=False))
 
     def tally(self) -> str:
-        """Number of rows, and of those that can be counted; per attribute what is missing, outside, and outside still
-        when clamped; ids that are missing.
-        """
+        """Rows, those to count; by attribute missing, outside, so if clamped; missing ids; rows in impossible cells."""
         queries: list[Expression] = [exp.Count(this=exp.Star()), _how_many(self._countable())]
         for k in range(len(self.codings)):
             columns = (("u", MISSING), ("u", OUTSIDE), ("v", OUTSIDE))
-            queries += [_how_many(_column(f"{letter}{k}").eq(_whole(flag))) for letter, flag in columns]
-        queries.append(_how_many(_column(_PERSON).is_(exp.null())) if self.unit is not None else _whole(0))
+            queries += [_how_many(_column(f"{letter}{k}").eq(integer(flag))) for letter, flag in columns]
+        queries.append(_how_many(_column(_PERSON).is_(exp.null())) if self.unit is not None else integer(0))
+        queries.append(_how_many(self.impossible.holds()) if self.impossible else integer(0))
         return self._sql(_select(queries).from_(self._diagnosed(), copy=False))
 
     def people(self) -> str:
         """Number of people with rows that can be counted, of those with too many rows, and of the rows too many."""
-        most = _whole(self.unit.max_rows if self.unit is not None else 0)
-        each = _plain_select([_named(exp.Count(this=exp.Star()), COUNT)]).from_(self._diagnosed(), copy=False)
-        each = each.where(self._countable(), copy=False).group_by(_column(_PERSON), copy=False)
-        over = _column(COUNT) > most
-        more = exp.Sum(this=_case(over.copy(), _column(COUNT) - most, _whole(0)))
-        queries = [exp.Count(this=exp.Star()), _how_many(over), exp.func("COALESCE", _cast(more, "bigint"), _whole(0))]
-        return self._sql(_select(queries).from_(each.subquery("each", copy=False), copy=False))
+        more = exp.Sum(this=_column(COUNT) - _column(KEPT))
+        queries = [_how_many(_column(COUNT) > integer(0)), _how_many(_column(COUNT) > _column(KEPT))]
+        queries.append(exp.func("COALESCE", cast_to(more, "bigint"), integer(0)))
+        return self._sql(_select(queries).from_(self._each_person([]), copy=False))
 
     def touched(self) -> str:
-        """Rows that each rule touches and rows that several drop; with a unit, people who have such rows, and those
-        who have more rows than are counted.
-        """
-        touches: list[Expression] = [_column(f"u{k}").eq(_whole(flag)) for k, flag in touching(self.codings)]
-        if several_drop(self.codings):
-            dropped = [_column(_code(k)).eq(_whole(DROPPED)) for k, c in enumerate(self.codings) if c.drops]
+        """Rows that each rule touches, and that several drop; with a unit, people with such rows, or too many."""
+        touches: list[Expression] = [_column(f"u{k}").eq(integer(flag)) for k, flag in touching(self.codings)]
+        touches += [self.impossible.holds()] if self.impossible.rule.touches else []
+        if several_drop(self.codings, self.impossible.rule):
+            dropped: list[Expression] = [
+                _column(_code(k)).eq(integer(DROPPED)) for k, c in enumerate(self.codings) if c.drops
+            ]
+            dropped += [self.impossible.holds()] if self.impossible.rule.drops else []
             touches.append(exp.or_(*dropped))
         if self.unit is None:
             return self._sql(_select([_how_many(each) for each in touches]).from_(self._diagnosed(), copy=False))
-        numbers = [_named(_any(each), f"f{k}") for k, each in enumerate(touches)]
-        numbers.append(_named(_how_many(self._countable()), COUNT))
-        people = _plain_select(numbers).from_(self._diagnosed(), copy=False)
-        people = people.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
-        people = people.group_by(_column(_PERSON), copy=False)
-        queries = [_how_many(_column(f"f{k}").eq(_whole(1))) for k in range(len(touches))]
-        queries.append(_how_many(_column(COUNT) > _whole(self.unit.max_rows)))
-        return self._sql(_select(queries).from_(people.subquery("each", copy=False), copy=False))
+        queries = [_how_many(_column(f"f{k}").eq(integer(1))) for k in range(len(touches))]
+        queries.append(_how_many(_column(COUNT) > _column(KEPT)))
+        return self._sql(_select(queries).from_(self._each_person(touches), copy=False))
+
+    def _each_person(self, flags: Sequence[Expression]) -> exp.Subquery:
+        """Whom each flag holds for, with the rows that can be counted and those that are."""
+        assert self.unit is not None, "people are told apart by a unit"
+        groups = [_code(k) for k in self.groups]
+        return each_person(self._diagnosed(), self._countable(), flags, groups, self.unit.max_rows)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Attributes of which a person has at most one row for each combination of values."""
+        return () if self.unit is None else self.unit.groups(self.codings)
 
     def _diagnosed(self) -> exp.Subquery:
         """Rows as codes by the rules, without any, and clamped where that is possible."""
@@ -136,8 +156,9 @@ class Query:
 
     def _countable(self) -> Expression:
         """Whether a row has all codes, and an id where it needs one."""
-        needed: list[Expression] = [_column(_code(k)) >= _whole(0) for k in range(len(self.codings))]
+        needed: list[Expression] = [_column(_code(k)) >= integer(0) for k in range(len(self.codings))]
         needed += [_column(_PERSON).is_(exp.null()).not_()] if self.unit is not None else []
+        needed += [self.impossible.holds().not_()] if self.impossible.rule.leaves_out else []
         return exp.and_(*needed) if needed else exp.true()
 
     def distinct(self) -> str:
@@ -153,14 +174,16 @@ class Query:
         """Codes of every row that is counted."""
         return self._sql(_select([_column(_code(k)) for k in items]).from_(self._kept(items), copy=False))
 
-    def tables(self, sets: Sequence[Axes], people: bool = False) -> str:
-        """Several tables at once: codes, -1 for attributes outside of a table, and counts; of distinct people if
-        asked for.
+    def tables(self, sets: Sequence[Axes], people: bool = False, products: Sequence[Axes] = ((),)) -> str:
+        """Several tables at once: codes, -1 for attributes outside of a table, and counts, of distinct people if asked
+        for; then of each product of amounts that is not empty the sums of its lower and its upper part.
         """
-        used = sorted({k for axes in sets for k in axes})
-        codes = [exp.func("COALESCE", _column(_code(k)), _whole(-1)) for k in used]
+        used, amounts = (sorted({k for axes in some for k in axes}) for some in (sets, products))
+        codes = [exp.func("COALESCE", _column(_code(k)), integer(-1)) for k in used]
         counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
-        query = _select([*codes, exp.Count(this=counted)]).from_(self._kept(used, people), copy=False)
+        sums = [total for some in products if some for total in sums_of([_column(_code(k)) for k in some])]
+        kept = self._kept([*used, *amounts], people)
+        query = _select([*codes, exp.Count(this=counted), *sums]).from_(kept, copy=False)
         tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)
@@ -177,27 +200,28 @@ class Query:
             computed += self._computed(k, forms)
         if self.unit is not None:
             columns.append(_named(self._person(self.unit), _PERSON))
-        rows = _plain_select(columns or [_named(_whole(0), "nothing")]).from_(self.table.copy(), copy=False)
+        rows = _plain_select(columns or [_named(integer(0), "nothing")]).from_(self.table.copy(), copy=False)
         joins = {name: self._map(k, name[0]) for k in items for name in self._joined(k)}
         if computed or joins:
             names = [_column(column.alias) for column in columns]
+            if computed and self.dialect == "postgres":  # which would write out parts of texts wherever they are used
+                rows = rows.offset(0, copy=False)
             computed += [_named(exp.column("code", table=f"m{name}", quoted=True), f"j{name}") for name in joins]
             rows = _plain_select([*names, *computed]).from_(rows.subquery("parts", copy=False), copy=False)
         for name, table in joins.items():
             same = exp.column(name, table="parts", quoted=True).eq(exp.column("key", table=f"m{name}", quoted=True))
-            aliased = exp.alias_(table.copy(), f"m{name}", table=True, quoted=True)
-            rows = rows.join(aliased, on=same, join_type="left", copy=False)
+            rows = rows.join(aliased(table, f"m{name}"), on=same, join_type="left", copy=False)
         return rows.subquery("read", copy=False)
 
     def _joined(self, k: int) -> list[str]:
-        """Forms of a column whose values are too many to be written into a query, and are looked up in a table."""
+        """Forms of a column whose values are too many to be compared with one by one, and are looked up in a table."""
         coding, kind = self.codings[k], self._field(self.codings[k].column).kind
-        if self.mapping is None or kind == "boolean" or len(coding.written) <= MOST_BRANCHES:
+        if self.mapping is None or kind == "boolean" or len(coding.written) <= MOST_CASES[self.dialect]:
             return []
         return [f"t{k}"] * (kind in _TEXTS) + [f"x{k}"] * (kind in _NUMBERS)
 
-    def _map(self, k: int, form: str) -> exp.Table:
-        """A table of values and codes in the database, made once."""
+    def _map(self, k: int, form: str) -> Expression:
+        """A table of values and codes: in the query, or, if it is long, in the database, made once."""
         if f"{form}{k}" not in self._maps:
             assert self.mapping is not None
             coding, whole = self.codings[k], self._field(self.codings[k].column).kind == "integer"
@@ -205,8 +229,16 @@ class Query:
             numbers = [(int(n) if whole else float(n), code) for n, _, code in _numbers(coding, whole)]
             # Each key once, or a join would count rows twice: values may be the same when trimmed and folded.
             pairs: dict[Scalar, int] = dict(texts_of) if form == "t" else dict(numbers)
-            self._maps[f"{form}{k}"] = self.mapping([*pairs], [*pairs.values()])
+            short = 0 < len(pairs) <= MOST_BRANCHES
+            self._maps[f"{form}{k}"] = self._list(pairs) if short else self.mapping([*pairs], [*pairs.values()])
         return self._maps[f"{form}{k}"]
+
+    def _list(self, pairs: Mapping[Scalar, int]) -> Expression:
+        rows = [
+            [self._literal(key) if isinstance(key, str) else number_literal(key), integer(c)]
+            for key, c in pairs.items()
+        ]
+        return exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows])
 
     def _person(self, unit: PrivacyUnit) -> Expression:
         place = self._field(unit.id)
@@ -231,35 +263,34 @@ class Query:
     def _kept(self, items: Iterable[int], people: bool = False) -> Expression:
         """Rows as codes, without those that are dropped and those that a person has too many of."""
         everything = range(len(self.codings))
-        needed = [k for k in everything if self.unit is not None or k in items or self.codings[k].drops]
+        every = self.unit is not None or self.impossible.rule.drops
+        needed = [k for k in everything if every or k in items or self.codings[k].drops]
         columns: list[Expression] = [_column(_code(k)) for k in needed]
         rows = _plain_select(columns or [exp.Star()]).from_(self._coded(needed), copy=False)
         for k in needed:
             if self.codings[k].drops:
-                rows = rows.where(_column(_code(k)) >= _whole(0), copy=False)
+                rows = rows.where(_column(_code(k)) >= integer(0), copy=False)
+        if self.impossible.rule.drops:
+            rows = rows.where(self.impossible.holds().not_(), copy=False)
         if self.unit is None:
             return rows.subquery("kept", copy=False)
-        rank = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[_column(_PERSON)],
-            order=exp.Order(expressions=[exp.Ordered(this=self._digest(self.unit), nulls_first=False)]),
-        )
         rows = rows.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
+        names = [*map(_code, needed), *([_PERSON] if people else [])]
         if people:
-            columns.append(_column(_PERSON))
             rows = rows.select(_column(_PERSON), copy=False)
-        ranked = rows.select(_named(rank, _RANK), copy=False).subquery("ranked", copy=False)
-        most = _column(_RANK) <= _whole(self.unit.max_rows)
-        kept = _plain_select([column.copy() for column in columns]).from_(ranked, copy=False).where(most, copy=False)
-        return kept.subquery("kept", copy=False)
+        groups = [_code(k) for k in self.groups]
+        return bounded(rows, names, self._digest(self.unit), groups, self.unit.max_rows)
 
     def _digest(self, unit: PrivacyUnit) -> Expression:
         parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), _column(_PERSON)]
         for k in range(len(self.codings)):
             parts += [exp.Literal.string("," if k else ":"), _as_text(_column(_code(k)))]
+        return self._hashed(parts)
+
+    def _hashed(self, parts: Sequence[Expression]) -> Expression:
         text: Expression = exp.Anonymous(this="CONCAT", expressions=parts)  # a chain of || takes DuckDB twice as long
         if self.dialect == "spark":
-            return exp.Anonymous(this="SHA2", expressions=[text, _whole(256)])
+            return exp.Anonymous(this="SHA2", expressions=[text, integer(256)])
         if self.dialect == "postgres":
             text = exp.Anonymous(this="CONVERT_TO", expressions=[text, exp.Literal.string("UTF8")])
         return exp.Anonymous(this="SHA256", expressions=[text])
@@ -276,7 +307,7 @@ class Query:
         if kind in _TEXTS and (isinstance(values, Values) or reading.absent_texts):
             forms["t"] = text
         if not isinstance(values, Values):
-            forms["x"] = _as_double(number, kind) if isinstance(values, Bins) else _as_number(number, kind)
+            forms["x"] = _as_double(number, kind) if isinstance(values, Bins | Amount) else _as_number(number, kind)
         elif kind in _NUMBERS:
             forms["x"] = _as_number(number, kind)
         return forms
@@ -284,8 +315,10 @@ class Query:
     def _code_of(self, k: int, coding: Coding) -> Expression:
         kind = self._field(coding.column).kind
         missing = exp.or_(*self._missing(k, coding, kind))
-        coalesce = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), _whole(coding.outside)])
-        return _cast(_case(missing, _whole(coding.missing), coalesce), "smallint" if coding.size < 2**15 else "bigint")
+        coalesce = exp.Coalesce(this=exp.null(), expressions=[*self._ways(coding, kind, k), integer(coding.outside)])
+        return cast_to(
+            case(missing, integer(coding.missing), coalesce), "smallint" if coding.largest < 2**15 - 1 else "bigint"
+        )
 
     def _missing(self, k: int, coding: Coding, kind: Kind) -> list[Expression]:
         """Conditions under which a value is missing."""
@@ -296,33 +329,35 @@ class Query:
         if reading.absent_texts and kind in _TEXTS and not (timed and kind in TIMES):
             results.append(_column(f"t{k}").isin(*map(self._literal, filter(_writable, sorted(reading.absent_texts)))))
         if reading.absent_numbers and kind in _NUMBERS and not timed:
-            results.append(_column(f"x{k}").isin(*map(_number, reading.absent_numbers)))
+            results.append(_column(f"x{k}").isin(*map(number_literal, reading.absent_numbers)))
         return results
 
     def _ways(self, coding: Coding, kind: Kind, k: int) -> list[Expression]:
         """Ways to find the code, each of them NULL where it fails."""
         values, x = coding.values, _column(f"x{k}")
         if isinstance(values, Timed):
-            return [_period(x, values), *([_clamped(x, coding)] if coding.clamp else [])]
+            return [period_of(self.dialect, values, x), *([clamped_to_ends(x, coding)] if coding.clamp else [])]
         if isinstance(values, Values):
             if kind == "boolean":
                 yes, no = (_code_or_null(truth(coding, value)) for value in (True, False))
-                return [_case(_column(f"r{k}"), yes, no)]
+                return [case(_column(f"r{k}"), yes, no)]
             if joined := self._joined(k):
                 return [_column(f"j{name}") for name in joined]
             words = [(t.encode(), self._literal(t), c) for t, c in texts(coding) if _writable(t)]
-            ways = [_one_of(_column(f"t{k}"), words)] if kind in _TEXTS else []
-            ways += [_one_of(x, _numbers(coding, whole=kind == "integer"))] if kind in _NUMBERS else []
+            ways = [one_of(_column(f"t{k}"), words)] if kind in _TEXTS else []
+            ways += [one_of(x, _numbers(coding, whole=kind == "integer"))] if kind in _NUMBERS else []
             return [way for way in ways if way is not None]
         if isinstance(values, Bins):
-            ways = [_bin(x, values)]
+            ways = [bin_of(self.dialect, x, values)]
+        elif isinstance(values, Amount):
+            ways = [units_of(x, values)]
         else:
-            ways = [_offset(x, int(values.value(0)), values.size, whole=kind in ("integer", "boolean"))]
-        return [*ways, *([_clamped(x, coding)] if coding.clamp else [])]
+            ways = [offset_of(x, int(values.value(0)), values.size, whole=kind in ("integer", "boolean"))]
+        return [*ways, *([clamped_to_ends(x, coding)] if coding.clamp else [])]
 
     def _is_nan(self, x: Expression) -> Expression:
         if self.dialect == "postgres":
-            return x.eq(_double("NaN"))
+            return x.eq(double("NaN"))
         # Not by comparing: DuckDB decides comparisons by the ranges that Parquet files state, which leave NaN out.
         return exp.Anonymous(this="ISNAN", expressions=[x])
 
@@ -334,7 +369,7 @@ class Query:
 
     def _literal(self, text: str) -> Expression:
         if self.dialect == "spark" and "$" in text:  # Spark puts variables into the text of a query
-            return _cast(exp.HexString(this=text.encode().hex()), "text")
+            return cast_to(exp.HexString(this=text.encode().hex()), "text")
         return exp.Literal.string(text)
 
     def _field(self, column: str) -> Field:
@@ -361,23 +396,6 @@ def _named(expression: Expression, name: str) -> Expression:
     return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
 
 
-def _cast(expression: Expression, kind: str) -> Expression:
-    return exp.Cast(this=expression, to=_type(kind).copy())
-
-
-@cache
-def _type(kind: str) -> exp.DataType:
-    return exp.DataType.build(kind)
-
-
-def _case(condition: Expression, value: Expression, otherwise: Expression | None = None) -> Expression:
-    return exp.Case(ifs=[exp.If(this=condition, true=value)], default=otherwise)
-
-
-def _less(x: Expression, y: Expression) -> Expression:
-    return exp.LT(this=x.copy(), expression=y.copy())
-
-
 def _code(k: int) -> str:
     return f"c{k}"
 
@@ -386,47 +404,35 @@ def _column(name: str) -> exp.Column:
     return exp.column(name, quoted=True)
 
 
-def _whole(number: int) -> Expression:
-    return exp.convert(number)
-
-
-def _double(text: str) -> Expression:
-    return _cast(exp.Literal.string(text), "double")
-
-
-def _number(number: float) -> Expression:
-    return _whole(number) if isinstance(number, int) else _double(repr(number))
-
-
 def _any(condition: Expression) -> Expression:
-    return exp.func("COALESCE", exp.Max(this=_case(condition, _whole(1), _whole(0))), _whole(0))
+    return exp.func("COALESCE", exp.Max(this=case(condition, integer(1), integer(0))), integer(0))
 
 
 def _how_many(condition: Expression) -> Expression:
-    return exp.Count(this=_case(condition, _whole(1)))
+    return exp.Count(this=case(condition, integer(1)))
 
 
 def _as_text(column: Expression) -> Expression:
-    return _cast(column, "text")
+    return cast_to(column, "text")
 
 
 def _as_number(raw: Expression, kind: Kind) -> Expression:
     if kind == "boolean":
-        return _case(raw, _whole(1), _whole(0))
+        return case(raw, integer(1), integer(0))
     return raw if kind == "integer" else _as_double(raw, kind)
 
 
 def _as_double(raw: Expression, kind: Kind) -> Expression:
     if kind == "written":
         matched = exp.Anonymous(this="REGEXP_MATCHES", expressions=[raw, exp.Literal.string(_NUMBER)])
-        return exp.TryCast(this=_case(matched, raw), to=exp.DataType.build("double"))
+        return exp.TryCast(this=case(matched, raw), to=exp.DataType.build("double"))
     if kind == "decimal":  # through its text, because some engines divide and round twice
         raw = _as_text(raw)
-    return _cast(_as_number(raw, kind) if kind == "boolean" else raw, "double")
+    return cast_to(_as_number(raw, kind) if kind == "boolean" else raw, "double")
 
 
 def _code_or_null(code: int) -> Expression:
-    return _whole(code) if code >= 0 else exp.null()
+    return integer(code) if code >= 0 else exp.null()
 
 
 def _writable(text: str) -> bool:
@@ -441,53 +447,7 @@ def _numbers(coding: Coding, whole: bool) -> list[tuple[float, Expression, int]]
         if isinstance(item, str):
             continue
         if whole and abs(item) < 2**64 and item == int(item):  # no type of whole numbers goes further
-            results.append((item, _whole(int(item)), code))
+            results.append((item, integer(int(item)), code))
         elif not whole and abs(item) < 1e308 and item == float(item):
-            results.append((item, _double(repr(float(item))), code))
+            results.append((item, double(repr(float(item))), code))
     return results
-
-
-def _one_of(x: Expression, items: Sequence[tuple[object, Expression, int]]) -> Expression | None:
-    """The code of a listed value, by halving the sorted list."""
-    results = sorted(items, key=lambda item: item[0])  # type: ignore[return-value, arg-type]
-    leaf = lambda k: _case(exp.EQ(this=x.copy(), expression=results[k][1].copy()), _whole(results[k][2]))  # noqa: E731
-    return _search(x, [item[1] for item in results[1:]], leaf) if results else None
-
-
-def _bin(x: Expression, values: Bins) -> Expression:
-    edges = [_double(repr(float(edge))) for edge in values.edges]
-    inside = exp.and_(x.copy() >= edges[0], x.copy() <= edges[-1])
-    return _case(inside, _search(x, edges[1:-1], _whole))
-
-
-def _period(x: Expression, values: Timed) -> Expression:
-    """The period that a number of days, hours or weekdays lies in."""
-    edges = values.edges.tolist()
-    if edges[-1] - edges[0] == len(edges) - 1:
-        return _offset(x, edges[0], len(edges) - 1, whole=True)
-    inside = exp.and_(x.copy() >= _whole(edges[0]), x.copy() < _whole(edges[-1]))
-    return _case(inside, _search(x, [_whole(edge) for edge in edges[1:-1]], _whole))
-
-
-def _search(x: Expression, cuts: Sequence[Expression], leaf: Callable[[int], Expression], first: int = 0) -> Expression:
-    """leaf(number of cuts that are at most x), with about log2 comparisons."""
-    if not cuts:
-        return leaf(first)
-    middle = len(cuts) // 2
-    below = _search(x, cuts[:middle], leaf, first)
-    above = _search(x, cuts[middle + 1 :], leaf, first + middle + 1)
-    return _case(_less(x, cuts[middle]), below, above)
-
-
-def _offset(x: Expression, low: int, size: int, whole: bool) -> Expression:
-    """Whole numbers in a row have their distance from the first as code."""
-    inside = exp.and_(x.copy() >= _whole(low), x.copy() <= _whole(low + size - 1))
-    if not whole:
-        inside = exp.and_(inside, x.copy().eq(exp.Floor(this=x.copy())))
-    return _case(inside, _cast(exp.paren(x.copy() - _whole(low)), "bigint"))
-
-
-def _clamped(x: Expression, coding: Coding) -> Expression:
-    low, high = ends(coding)
-    below, above = x.copy() < _double(repr(low)), x.copy() > _double(repr(high))
-    return exp.Case().when(below, _whole(0)).when(above, _whole(coding.values.size - 1))

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from leastnoise.domain.periods import Timed
-from leastnoise.domain.reading import CAPITALS, FARTHEST, SMALL, SPACES, Reading
+from leastnoise.domain.periods import Dates, Timed
+from leastnoise.domain.reading import CAPITALS, FARTHEST, LAST_CENTURY, MONTHS, SMALL, SPACES, Reading
 from leastnoise.sources.kinds import Kind
 
 Expression = Any  # the types within SQLGlot change between its versions
@@ -31,9 +31,31 @@ def literal(dialect: str, text: str) -> Expression:
 
 def date_parts(dialect: str, reading: Reading, text: Expression) -> dict[str, Expression]:
     """Year, month, day and hour of a text as whole numbers, NULL where it is no date or has none."""
-    letters = [letter for letter in PARTS if letter != "H" or (reading.has_hours and not reading.has_halves)]
+    letters = ["d", *(["H"] if reading.has_hours and not reading.has_halves else [])]
     parts = {PARTS[k]: _cast(_part(dialect, reading.pattern(k), text.copy()), "int") for k in letters}
+    parts |= {"y": _year(dialect, reading, text), "m": _month(dialect, reading, text)}
     return parts | ({"h": _hour(dialect, reading, text)} if reading.has_halves else {})
+
+
+def _year(dialect: str, reading: Reading, text: Expression) -> Expression:
+    """The year of a text, perhaps of two digits."""
+    letter = reading.directive("Y", "y")
+    year = _cast(_part(dialect, reading.pattern(letter), text.copy()), "int")
+    if letter == "Y":
+        return year
+    century = exp.Case(ifs=[exp.If(this=year.copy() >= LAST_CENTURY, true=_whole(1900))], default=_whole(2000))
+    return exp.Add(this=year, expression=century)
+
+
+def _month(dialect: str, reading: Reading, text: Expression) -> Expression:
+    """The month of a text, perhaps by its name."""
+    letter = reading.directive("m", "b", "B")
+    month = _part(dialect, reading.pattern(letter), text.copy())
+    if letter == "m":
+        return _cast(month, "int")
+    short = exp.Lower(this=exp.Anonymous(this="LEFT", expressions=[month, _whole(3)]))
+    ifs = [exp.If(this=exp.Literal.string(name), true=_whole(k)) for k, name in enumerate(MONTHS, 1)]
+    return exp.Case(this=short, ifs=ifs)
 
 
 def _hour(dialect: str, reading: Reading, text: Expression) -> Expression:
@@ -89,6 +111,36 @@ def number_of_time(dialect: str, values: Timed, reading: Reading, kind: Kind, ra
     known: list[Expression] = [] if dialect == "spark" else [exp.Anonymous(this="ISFINITE", expressions=[raw.copy()])]
     known += [_near(dialect, raw)] if kind == "instant" else []
     return exp.Case(ifs=[exp.If(this=exp.and_(*known), true=number)]) if known else number
+
+
+def period_of(dialect: str, values: Timed, x: Expression) -> Expression:
+    """The code of the period that a number of days, hours or weekdays lies in, by arithmetic.
+
+    No list of periods stands in the query: engines copy the number, which may be computed from a text, to every place
+    where it is compared, and some ran out of memory on thousands of quarters.
+    """
+    by = values.by if isinstance(values, Dates) else "day"
+    number = x.copy() if by in ("day", "week") else _since_zero(dialect, by, x)
+    code: Expression = exp.paren(exp.Sub(this=number, expression=_whole(values.counted_from)))
+    if by == "week":  # what is divided has no remainder, so that engines that divide as floats do so exactly
+        code = exp.Div(this=exp.paren(exp.Sub(this=code, expression=_mod(code, 7))), expression=_whole(7))
+    low, high = (int(values.edges[k]) for k in (0, -1))
+    inside = exp.and_(x.copy() >= _whole(low), x.copy() < _whole(high))
+    return exp.Case(ifs=[exp.If(this=inside, true=_cast(code, "bigint"))])
+
+
+def _since_zero(dialect: str, by: str, day: Expression) -> Expression:
+    """How many months, quarters or years of the calendar lie before that of a day, which is counted from 1970."""
+    start, number = _cast(exp.Literal.string("1970-01-01"), "date"), _cast(day.copy(), "int")
+    date: Expression = exp.paren(exp.Add(this=start, expression=number))
+    if dialect == "spark":
+        date = exp.Anonymous(this="DATE_ADD", expressions=[start, number])
+    year, part = (_cast(exp.Extract(this=exp.var(each), expression=date.copy()), "int") for each in ("YEAR", by))
+    return year if by == "year" else exp.paren(year * {"month": 12, "quarter": 4}[by] + part - 1)
+
+
+def _whole(number: int) -> Expression:
+    return exp.convert(number)
 
 
 def _near(dialect: str, raw: Expression) -> Expression:

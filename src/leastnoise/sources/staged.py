@@ -6,12 +6,12 @@ and all further passes read that. Aggregates, joins and sorts write aside what d
 all rows, as engines elsewhere run it, says the same in one query, but needs several times the memory and the time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from sqlglot import exp
 
-from leastnoise.sources.contribution_bounding import ranks
+from leastnoise.sources.contribution_bounding import first_rows
 from leastnoise.sources.engine import Columns, Embedded
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.sql import Query
@@ -34,9 +34,13 @@ class Staged(Query):
         return self._sql(exp.Select(expressions=[exp.Star()]).from_(super()._coded(range(len(self.codings)))))
 
     def busy(self) -> str:
-        """Everybody who has more rows than are counted."""
+        """Everybody who has more rows than are counted, in all or in a group."""
         most = self.unit.max_rows if self.unit is not None else 0
-        return f"SELECT person FROM {CODED} WHERE {self._counted} GROUP BY person HAVING COUNT(*) > {most}"
+        if not self.groups:
+            return f"SELECT person FROM {CODED} WHERE {self._counted} GROUP BY person HAVING COUNT(*) > {most}"
+        group = ", ".join(f"c{k}" for k in self.groups)
+        each = f"SELECT person, COUNT(*) AS n FROM {CODED} WHERE {self._counted} GROUP BY person, {group}"
+        return f"SELECT person FROM ({each}) GROUP BY person HAVING SUM(n) > {most} OR MAX(n) > 1"
 
     def rest(self) -> str:
         """The rows of all others."""
@@ -56,7 +60,10 @@ class Staged(Query):
     @property
     def _counted(self) -> str:
         drops = (f" AND c{k} >= 0" for k, coding in enumerate(self.codings) if coding.drops)
-        return f"person IS NOT NULL{''.join(drops)}"
+        possible = (
+            f" AND NOT ({self.impossible.holds().sql(dialect=self.dialect)})" if self.impossible.rule.drops else ""
+        )
+        return f"person IS NOT NULL{''.join(drops)}{possible}"
 
     def _coded(self, items: Iterable[int]) -> exp.Table:
         return exp.to_table(CODED)
@@ -80,14 +87,20 @@ def bound_rows(engine: Embedded, query: Staged) -> None:
     ((people,),) = next(engine.run(f"SELECT COUNT(*) FROM {BUSY}"))
     step = max(1, engine.most_bytes // (_CODE_BYTES * most * max(1, len(query.codings))))
     for first in range(0, int(people), step):
-        engine.append(KEPT, list(_first_rows(engine.run(query.ranked(first, first + step - 1)), most)))
+        rows = engine.run(query.ranked(first, first + step - 1))
+        engine.append(KEPT, list(_first_rows(rows, query.groups, most)))
     engine.forget(CODED, BUSY)
 
 
-def _first_rows(batches: Iterable[Columns], most: int) -> Iterator[Columns]:
-    """Codes of the first rows of each person; rows come by person, in order, and a person may be in several batches."""
-    last, seen = -1, 0
-    for person, *codes in batches:
-        rank = ranks(person) + np.where(person == last, seen, 0)
-        last, seen = person[-1], rank[-1] + 1
-        yield [column[rank < most] for column in codes]
+def _first_rows(batches: Iterable[Columns], groups: Sequence[int], most: int) -> Iterator[Columns]:
+    """Codes of the rows of each person that are counted; rows come by person, in order, and a person may be in several
+    batches: what is kept of the last one comes again before the next.
+    """
+    last: Columns = []
+    for batch in batches:
+        again = last if last and len(last[0]) and last[0][0] == batch[0][0] else [column[:0] for column in batch]
+        person, *codes = (np.concatenate(pair) for pair in zip(again, batch, strict=True))
+        keep = first_rows(person, [codes[k] for k in groups], most)
+        last = [column[keep & (person == person[-1])] for column in (person, *codes)]
+        keep[: len(again[0])] = False
+        yield [column[keep] for column in codes]

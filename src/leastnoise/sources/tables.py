@@ -13,6 +13,7 @@ from leastnoise.algebra.exact import exact_sum
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, guarded
+from leastnoise.sources.codes import check_possible
 from leastnoise.sources.source import Axes, as_array, checked_name, checked_sets, project
 
 TOO_MANY = 2**62  # rows; below this, sums of counts and their differences fit an int64
@@ -34,12 +35,19 @@ class Table:
     name: str | None = None
     rows_per_person: int | None = None
     drops: bool = False
+    one_per: tuple[str, ...] = ()
     _table: IntArray = field(init=False, repr=False)
 
     def __post_init__(self, array: npt.ArrayLike) -> None:
         checked_name(self.name)
         with barrier("NumPy"):
-            object.__setattr__(self, "_table", _checked_counts(array, self.domain))
+            table = _checked_counts(array, self.domain)
+            possible = self.domain.possible_cells(range(len(self.domain)))
+            if possible is not None and self.domain.restrictions.leaves_out:
+                check_possible(self.domain, not table[~possible].any())
+                table[~possible] = 0
+            object.__setattr__(self, "_table", table)
+            object.__setattr__(self, "drops", self.drops or self.domain.restrictions.drops)
 
     def count(self, sets: Sequence[Axes]) -> Iterator[IntArray]:
         """One fresh array of exact counts per attribute set, in the order asked."""
@@ -66,10 +74,16 @@ class Marginals:
     name: str | None = None
     rows_per_person: int | None = None
     drops: bool = False
+    one_per: tuple[str, ...] = ()
     _tables: dict[Axes, IntArray] = field(init=False, repr=False)
 
     def __post_init__(self, tables: Mapping[str | tuple[str, ...], npt.ArrayLike]) -> None:
         checked_name(self.name)
+        if self.domain.restrictions.leaves_out:
+            raise LeastnoiseError(
+                "some tables do not tell which rows are in impossible cells; give the rows or the whole table, or "
+                "choose impossible: {rows: keep}"
+            )
         with barrier("NumPy"):
             self._keep(tables)
 
@@ -116,6 +130,8 @@ class Marginals:
 def _checked_counts(counts: npt.ArrayLike, domain: Domain) -> IntArray:
     """A copy of a table of counts as int64."""
     what = _what(domain)
+    if domain.amounts:
+        raise LeastnoiseError(f"{what} has amounts, which counts do not tell; give rows, as a file or a data frame")
     array = as_array(counts, what)
     check_counts_type(array, domain)
     if array.min() < 0:

@@ -4,14 +4,18 @@ import codecs
 import csv
 import gzip
 import io
+import re
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 
+from leastnoise.errors import DataError
 from leastnoise.workload.file_format import FileFormat
 
 _BLOCK = 1 << 20
@@ -19,6 +23,7 @@ _HEAD = 1 << 16  # bytes in which the line of names is looked for first
 _LONGEST_HEAD = 1 << 24  # bytes of a line of names
 _CANDIDATES = ",;\t|"  # the first wins where they are as frequent
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 _RETURN, _LINE, _QUOTE = b'\r\n"'
 
 
@@ -33,9 +38,11 @@ class Head:
 
 def read_head(path: str, file: FileFormat) -> Head | None:
     """The line of names; None where it cannot be read. Nothing depends on the rows below it."""
+    if path.lower().endswith(".zip"):
+        _only_member(path).close()  # which refuses what has several
     with suppress(OSError, EOFError, UnicodeDecodeError, csv.Error, ValueError):
         with opened(path) as content:
-            encoding, line = _line_of_names(content, file.encoding)
+            encoding, line = _line_of_names(content, file.encoding, file.skip)
         delimiter = file.delimiter or _delimiter(line)
         names = tuple(fields_of(line, delimiter)) if file.names is None else tuple(file.names)
         return Head(encoding, delimiter, names)
@@ -46,12 +53,28 @@ def opened(path: str) -> IO[bytes]:
     """The bytes of a file, unpacked where its name says that they are packed."""
     if path.lower().endswith(".gz"):
         return cast(IO[bytes], gzip.open(path, "rb"))
+    if path.lower().endswith(".zip"):
+        return _only_member(path)
     if path.lower().endswith(".zst"):
         import pyarrow as pa
 
         stream: Any = pa.input_stream(path, compression="zstd")
         return stream
     return Path(path).open("rb")
+
+
+def _only_member(path: str) -> IO[bytes]:
+    """The one file in an archive; folders, and what macOS adds, are none."""
+    refusal = None
+    try:
+        archive = zipfile.ZipFile(path)
+        members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__MACOSX/")]
+        if len(members) == 1 and not members[0].flag_bits & 1:  # which says that it is encrypted
+            return archive.open(members[0])
+        refusal = f"the archive {path!r} has {len(members):,} files, or a password; pack one file of text, without any"
+    except (zipfile.BadZipFile, NotImplementedError, OSError):
+        refusal = f"the file {path!r} cannot be read as a zip archive; it may be damaged or of another kind"
+    raise DataError(refusal)
 
 
 def fields_of(line: str, delimiter: str) -> list[str]:
@@ -61,17 +84,17 @@ def fields_of(line: str, delimiter: str) -> list[str]:
     return next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter, strict=True), [])
 
 
-def _line_of_names(content: IO[bytes], stated: str | None) -> tuple[str, str]:
+def _line_of_names(content: IO[bytes], stated: str | None, skip: int) -> tuple[str, str]:
     """The encoding, and the line in it."""
     start = content.read(_HEAD)
     encodings, mark = _encodings(start, stated)
-    while not _first_line(start[mark:].decode(encodings[0], "replace"))[1] and len(start) < _LONGEST_HEAD:
+    while not _first_line(start[mark:].decode(encodings[0], "replace"), skip)[1] and len(start) < _LONGEST_HEAD:
         more = content.read(_BLOCK)
         if not more:
             break
         start += more
     for encoding in encodings:
-        line, _ = _first_line(start[mark:].decode(encoding, "replace"))
+        line, _ = _first_line(start[mark:].decode(encoding, "replace"), skip)
         if "\ufffd" not in line:  # which stands for bytes that are not valid
             return encoding, line
     raise ValueError("no encoding fits")
@@ -90,10 +113,10 @@ def _encodings(start: bytes, stated: str | None) -> tuple[tuple[str, ...], int]:
     return ("utf-16-be" if zero == 0 else "utf-16-le",), 0
 
 
-def _first_line(text: str) -> tuple[str, bool]:
-    """The first line, which ends outside of quotes, and whether it ended."""
-    result = ""
-    for line in io.StringIO(text, newline=""):
+def _first_line(text: str, skip: int) -> tuple[str, bool]:
+    """The first line below those that are skipped, which ends outside of quotes, and whether it ended."""
+    result, lines = "", io.StringIO(text, newline="")
+    for line in islice(lines, skip, None):
         result += line
         if result.count('"') % 2 == 0 and line[-1:] in "\r\n":
             return result, True
@@ -106,12 +129,15 @@ def _delimiter(line: str) -> str:
     return max(_CANDIDATES, key=lambda sign: (outside.count(sign), -_CANDIDATES.index(sign)))
 
 
-def utf8_blocks(path: str, encoding: str, *, whitespace: bool = False, line_ends: bool = False) -> Iterator[bytes]:
-    """The bytes of a file as UTF-8 without mark; with one tab for all `whitespace`, and with equal `line_ends`.
+def utf8_blocks(
+    path: str, encoding: str, *, whitespace: bool = False, line_ends: bool = False, skip: int = 0
+) -> Iterator[bytes]:
+    """The bytes of a file as UTF-8 without mark; with one tab for all `whitespace`, and with equal `line_ends`; without
+    the first lines that are to be skipped.
 
     Guarantees: every_shape_of_a_file_counts_alike.
     """
-    blocks = _decoded(path, encoding)
+    blocks = _below(_decoded(path, encoding), skip) if skip else _decoded(path, encoding)
     blocks = _separated(blocks) if whitespace else blocks
     return _equal_line_ends(blocks) if line_ends and not whitespace else blocks
 
@@ -127,6 +153,18 @@ def _decoded(path: str, encoding: str) -> Iterator[bytes]:
             yield block.removeprefix(codecs.BOM_UTF8) if first else block
             first = False
     decoder.decode(b"", final=True)
+
+
+def _below(blocks: Iterable[bytes], skip: int) -> Iterator[bytes]:
+    """What follows after so many lines."""
+    start, rest = b"", iter(blocks)
+    for block in rest:
+        start += block
+        ends = [match.end() for match in islice(_LINE_END.finditer(start), skip)]
+        if len(ends) == skip and ends[-1] < len(start):  # so that no line feed of the last end is still to come
+            yield start[ends[-1] :]
+            yield from rest
+            return
 
 
 def _separated(blocks: Iterable[bytes]) -> Iterator[bytes]:

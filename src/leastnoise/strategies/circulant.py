@@ -19,6 +19,7 @@ import numpy.typing as npt
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.exact import exact_sum
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.columns import Columns, shifts_bound
 from leastnoise.strategies.convolution import cyclic_convolution
 from leastnoise.strategies.strategy import CirculantStrategy
 
@@ -97,23 +98,28 @@ class Circulant:
         return exact_sum(squares)
 
     @cached_property
-    def _inner_products(self) -> IntArray:
+    def products(self) -> IntArray:
         """Inner products of two columns by their distance: of the kernel with its shifts."""
         mirrored = np.roll(np.flip(self.kernel), 1, axis=tuple(range(self.kernel.ndim)))
         return cyclic_convolution(self.kernel, mirrored)
 
     def inner(self, x: IntArray, y: IntArray) -> IntArray:
         """Inner products of the columns of cells x (cells, axes) with those of cells y."""
-        return self._inner_products[tuple((x - y).T % np.array(self.shape)[:, None])]
+        return self.products[tuple((x - y).T % np.array(self.shape)[:, None])]
 
     @property
     def largest_difference(self) -> int:
         """Largest squared difference of two columns."""
-        return 2 * (self.largest_square - int(self._inner_products.min()))
+        return 2 * (self.largest_square - int(self.products.min()))
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What its columns have in common."""
+        return Columns.of_shifts(self.products, shifts_bound(self.kernel, self.products))
 
     def pairs(self) -> IntArray:
         """(|x|^2, |y|^2, x.y) over pairs of columns, of which only the extremes of x.y can differ the most."""
-        square, products = self.largest_square, self._inner_products
+        square, products = self.largest_square, self.products
         return np.array([[square, square, int(c)] for c in (products.max(), products.min())])
 
     def matrix(self) -> IntArray:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.columns import MOST_CELLS, Columns, eigenvalue_bound
 from leastnoise.strategies.strategy import Strategy
 from leastnoise.strategies.tree import TreeStrategy, contrast_rows, decode, leaf_costs
 from leastnoise.workload.hierarchy import downwards, tree_key, upwards
@@ -130,6 +132,13 @@ class Contrasts:
         same = np.full((1, 3), self.largest_square)
         return np.unique(np.concatenate([same, np.stack([a, b, c], 1), np.stack([b, a, c], 1)]), axis=0)
 
+    @property
+    def products(self) -> IntArray:
+        """Every inner product of columns that occurs: by the node where two leaves part, and of a leaf with itself."""
+        inner = np.flatnonzero(self._core.children)
+        m = self._core.children[inner].astype(np.int64)
+        return np.concatenate([self._above[0][inner] - self.scales[inner] ** 2 * m, self._costs])
+
     def inner(self, x: IntArray, y: IntArray) -> IntArray:
         """Inner products of the columns of leaves x with those of leaves y."""
         core = self._core
@@ -138,6 +147,28 @@ class Contrasts:
             a, b = np.where(a > b, core.parent[a], a), np.where(b > a, core.parent[b], b)
         above, m = self._above[0][a], core.children[a].astype(np.int64)
         return above - self.scales[a] ** 2 * m
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What its columns have in common."""
+        leaves = self.tree.leaf_count
+        if leaves > MOST_CELLS or self.largest_square > 2**52:
+            return Columns.unlisted(self.shape, self.largest_square, self._spread)
+        places = np.arange(leaves)
+        inner = self.inner(np.repeat(places, leaves), np.tile(places, leaves)).reshape(leaves, leaves)
+        np.fill_diagonal(inner, self._costs)
+        return Columns.listed(inner, self.shape, eigenvalue_bound(inner))
+
+    @property
+    def _spread(self) -> int:
+        """At least the largest eigenvalue: a node with m children adds t^2 (m^2 sum of their squared totals - ...), and
+        the square of a total is at most its number of leaves times the sum of their squares.
+        """
+        core, below = self._core, np.zeros(self._core.nodes)
+        for inner, under, counts in downwards(core):
+            scale = (self.scales[inner].astype(np.float64) * core.children[inner]) ** 2
+            below[under] = np.repeat(below[inner], counts) + np.repeat(scale, counts) * core.sizes[under]
+        return ceil(float(below.max()) * (1 + 1e-9))
 
     def matrix(self) -> IntArray:
         """The matrix (small trees)."""

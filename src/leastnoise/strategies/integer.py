@@ -16,9 +16,12 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
+from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.circulant import LARGEST_NORM, Circulant
+from leastnoise.strategies.columns import MOST_CELLS, Columns, eigenvalue_bound
 from leastnoise.strategies.contrasts import Contrasts
+from leastnoise.strategies.possible_columns import MOST_COMPARED, largest_difference_among, largest_square_among
 from leastnoise.strategies.strategy import CirculantStrategy, MatrixStrategy, ScaledKron, Strategy, per_axis, product_of
 
 EXACT_NORM = 2**26  # up to here all inner products of columns are exact in float64 (docs/privacy.md)
@@ -71,6 +74,13 @@ class Centring:
         """Distinct (|x|^2, |y|^2, x.y) over pairs of columns."""
         square = self.largest_square
         return np.array([[square, square, square], [square, square, -self.size]])
+
+    @property
+    def columns(self) -> Columns:
+        """What its columns have in common: V = n^2 I - n J."""
+        inner = np.full(self.size, -self.size, dtype=np.int64)
+        inner[0] += self.size**2
+        return Columns.of_shifts(inner, self.size**2)
 
     def apply(self, counts: IntArray, axis: int) -> IntArray:
         """The answers along one axis."""
@@ -158,6 +168,14 @@ class Rows:
         squares = np.diagonal(inner)
         return int((squares[:, None] + squares[None, :] - 2 * inner).max())
 
+    @cached_property
+    def columns(self) -> Columns:
+        """What its columns have in common."""
+        if self.rows.shape[1] > MOST_CELLS or self.largest_square > EXACT_NORM**2:
+            return Columns.unlisted(self.shape, self.largest_square)
+        inner = self._inner()
+        return Columns.listed(inner, self.shape, eigenvalue_bound(inner))
+
     def apply(self, counts: IntArray, axis: int) -> IntArray:
         """The answers along one axis (the cells of all its attributes in one)."""
         return np.moveaxis(np.tensordot(counts, self.rows, axes=(axis, 1)), -1, axis)
@@ -188,6 +206,12 @@ class IntegerStrategy:
     parts: tuple[Part, ...]
     multiplier: int = 1
     levels: IntArray | None = None
+    scale: int = 1  # tables are given as so many times what they stand for: units of amounts
+    possible: Mask | None = None  # cells that can have rows; None where all can
+
+    def __post_init__(self) -> None:
+        if self.scale < 1 or self.multiplier % self.scale:
+            raise LeastnoiseError("an integer strategy on amounts needs a multiple of their units as its factor")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -210,17 +234,24 @@ class IntegerStrategy:
             return self
         if len(self.parts) == len(axes):
             levels = None if self.levels is None else self.levels.transpose(axes)
-            return IntegerStrategy(tuple(self.parts[a] for a in axes), self.multiplier, levels)
+            return IntegerStrategy(tuple(self.parts[a] for a in axes), self.multiplier, levels, self.scale)
         (whole,) = self.parts  # several attributes in one part are all of them
         if isinstance(whole, Circulant):
-            return IntegerStrategy((whole.permuted(tuple(axes)),), self.multiplier, self.levels)
+            return IntegerStrategy((whole.permuted(tuple(axes)),), self.multiplier, self.levels, self.scale)
         rows = whole.matrix().reshape(-1, *whole.shape).transpose([0, *(a + 1 for a in axes)])
         joint = Rows(rows.reshape(len(rows), -1), tuple(whole.shape[a] for a in axes))
-        return IntegerStrategy((joint,), self.multiplier, self.levels)
+        return IntegerStrategy((joint,), self.multiplier, self.levels, self.scale)
 
     @cached_property
     def largest_square(self) -> int:
-        """Squared sensitivity to adding or removing one row: the largest squared column norm."""
+        """Squared sensitivity to adding or removing one row: the largest squared column norm of a possible cell."""
+        if self.possible is None or self.levels is not None:
+            return self.whole_square
+        return self.multiplier**2 * largest_square_among(self.parts, self.possible)
+
+    @cached_property
+    def whole_square(self) -> int:
+        """The largest squared column norm of all cells, by which the strategy is scaled."""
         if self.levels is None:
             return self.multiplier**2 * prod(p.largest_square for p in self.parts)
         squares = self.levels.astype(object) ** 2
@@ -235,9 +266,28 @@ class IntegerStrategy:
             return 0
         if self.levels is not None:
             return 4 * self.largest_square
+        if self.possible is not None and self.possible.sum() <= MOST_COMPARED:
+            return self.multiplier**2 * largest_difference_among(self.parts, self.possible)
         if len(self.parts) == 1:
             return self.multiplier**2 * self.parts[0].largest_difference
         return self.multiplier**2 * largest_difference([p.pairs() for p in self.parts])
+
+    @cached_property
+    def columns(self) -> tuple[Columns, ...]:
+        """What the columns of each part have in common, the multiplier left out.
+
+        With levels the parts are those of a strategy whose V is larger: every level is the largest; a small one is
+        listed as a whole.
+        """
+        if self.levels is None:
+            return tuple(p.columns for p in self.parts)
+        if prod(self.shape) <= MOST_CELLS and self.largest_square <= (EXACT_NORM * self.multiplier) ** 2:
+            rows = IntegerStrategy(self.parts, 1, self.levels).matrix()  # whole numbers below 2^26
+            return (Rows(rows.astype(np.int64), self.shape).columns,)
+        top = int(np.abs(self.levels).max()) ** 2
+        first, *more = (p.columns for p in self.parts)
+        scaled = Columns.unlisted(first.shape, top * first.square, top * first.spread)
+        return (scaled, *more)
 
     def matrix(self) -> Array:
         """The whole matrix in floating point, one row per answer."""
@@ -251,18 +301,20 @@ class IntegerStrategy:
         return self.multiplier * levels * prod(p.largest_entry for p in self.parts)
 
     def apply(self, counts: IntArray, total: int) -> IntArray:
-        """Exact answers on a batch of tables (batch, *shape), each with at most `total` rows.
+        """Exact answers on a batch of tables (batch, *shape), each with at most `total` rows, times `scale`.
 
-        Every intermediate number is at most largest_entry * total; where int64 cannot hold that, Python integers do.
+        Every intermediate number is at most largest_entry * total, as the multiplier holds the scale; where int64
+        cannot hold that, Python integers do.
         """
-        wide = 2 * (self.largest_entry + 1) * max(total, 1) > FITS
+        wide = 2 * (self.largest_entry + self.scale) * max(total, 1) > FITS
         x = counts.astype(object) if wide else counts.astype(np.int64, copy=False)
         x = x.reshape(len(x), *(prod(p.shape) for p in self.parts))
         for axis, p in enumerate(self.parts):
             x = p.apply(x, axis + 1)
         if self.levels is not None:
             x = x * self.levels
-        return x * self.multiplier if self.multiplier != 1 else x
+        factor = self.multiplier // self.scale
+        return x * factor if factor != 1 else x
 
     def decode(self, answers: Array) -> Array:
         """Least-squares tables (batch, *shape) behind noisy answers, up to what the baselines fill."""

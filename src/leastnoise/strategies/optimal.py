@@ -52,7 +52,7 @@ def distinct_columns(rows: Array) -> tuple[Array, IntArray]:
 
 
 @dataclass
-class _Search:
+class Search:
     """State of one dual climb: the best bounds seen and where."""
 
     rows: Array
@@ -67,7 +67,7 @@ class _Search:
         """t and v at s, recording the bounds."""
         R = self.rows
         s = (1 - MIX) * s + MIX / len(s)
-        D, Y = _roots(R, s)
+        D, Y = roots(R, s)
         v: Array = np.einsum("kx,kx,k->x", Y, Y, 1 / D)
         t = float(D.sum())
         self.steps += 1
@@ -82,7 +82,7 @@ class _Search:
         return self.upper <= self.lower * (1 + self.gap)
 
 
-def _climb(search: _Search, start: Array, steps: int) -> None:
+def _climb(search: Search, start: Array, steps: int) -> None:
     def objective(theta: Array) -> tuple[float, Array]:
         z = float(theta @ theta)
         s = theta * theta / z
@@ -94,7 +94,7 @@ def _climb(search: _Search, start: Array, steps: int) -> None:
     descend(objective, np.sqrt(start), steps)
 
 
-def _fixed_point(search: _Search, start: Array, steps: int) -> None:
+def _fixed_point(search: Search, start: Array, steps: int) -> None:
     s = start
     while not search.done and search.steps < steps:
         t, v = search.evaluate(s)
@@ -110,25 +110,36 @@ def solve_optimal(gram: Gram, gap: float = GAP, start: Array | None = None, max_
     R = root_rows(gram)
     columns, column_of = distinct_columns(R) if len(gram.shape) > 1 else (R, np.arange(gram.cells))
     sizes = np.bincount(column_of).astype(np.float64)
-    search = _Search(columns, gap)
+    search = Search(columns, gap)
     if start is not None and len(start) == gram.cells:
         begin: Array = np.bincount(column_of, weights=start).astype(np.float64)
         search.evaluate(begin)
     else:
         begin = sizes / gram.cells
+    _finish(search, np.maximum(begin, 1e-3 * sizes / gram.cells), max_steps)
+    return _solution(gram, R, search, sizes, column_of)
+
+
+def climbed(columns: Array, gap: float) -> Search:
+    """The dual weights of some columns of R, from equal ones on."""
+    search = Search(columns, gap)
+    _finish(search, np.full(columns.shape[1], 1 / columns.shape[1]), MAX_STEPS)
+    return search
+
+
+def _finish(search: Search, start: Array, steps: int) -> None:
     if not search.done:
-        _climb(search, np.maximum(begin, 1e-3 * sizes / gram.cells), max_steps)
+        _climb(search, start, steps)
     if (
         not search.done and search.weights is not None
     ):  # the line search stalled at rounding level: plain steps still climb
         _fixed_point(search, search.weights, search.steps + 200)
-    return _solution(gram, R, search, sizes, column_of)
 
 
-def _solution(gram: Gram, R: Array, search: _Search, sizes: Array, column_of: IntArray) -> Solution:
+def _solution(gram: Gram, R: Array, search: Search, sizes: Array, column_of: IntArray) -> Solution:
     assert search.weights is not None
     assert search.dual is not None
-    D, Y = _roots(R, (search.weights / sizes)[column_of])
+    D, Y = roots(R, (search.weights / sizes)[column_of])
     B = Y / np.sqrt(D)[:, None]
     pinv = cho_solve(cho_factor(B @ B.T), B).T
     strategy = MatrixStrategy(B, gram.shape, pinv)
@@ -136,14 +147,14 @@ def _solution(gram: Gram, R: Array, search: _Search, sizes: Array, column_of: In
     # dL/dG = t S^1/2 M^+ S^1/2, exact by Danskin's theorem at the s that maximizes the dual; the s of the best
     # strategy may be another one (where the rank is 1, any s gives the same strategy)
     dual = (search.dual / sizes)[column_of]
-    D, Y = _roots(R, dual)
+    D, Y = roots(R, dual)
     slope = Slope(np.sqrt(D.sum()) * Y * dual / D[:, None] ** 1.5, gram.shape)
     rank, columns = search.rows.shape
     work = search.steps * (4.0 * rank**2 * columns + 10.0 * rank**3)
     return Solution(strategy, error, min(search.lower, error), dual, slope, search.steps, work)
 
 
-def _roots(R: Array, s: Array) -> tuple[Array, Array]:
+def roots(R: Array, s: Array) -> tuple[Array, Array]:
     """Singular values D of R S^1/2 = U D Z^T, and U^T R."""
     w, U = np.linalg.eigh((R * s) @ R.T)
     return np.sqrt(np.maximum(w, w[-1] * 1e-15)), U.T @ R

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram, Kron, LowRank, Sum
+from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.custom import StrategyConstructor, solve_custom
 from leastnoise.strategies.eigen import solve_eigen
@@ -18,6 +19,7 @@ from leastnoise.strategies.fixed import BUILDERS, basis_strategy, solve_branchin
 from leastnoise.strategies.fourier import solve_fourier
 from leastnoise.strategies.kronecker import follows_trees, rescaled, solve_along_trees, solve_kronecker
 from leastnoise.strategies.optimal import GAP, solve_optimal
+from leastnoise.strategies.restricted import solve_restricted
 from leastnoise.strategies.strategy import Solution, Strategy, product_of
 from leastnoise.strategies.tree import solve_tree
 
@@ -110,6 +112,14 @@ class Solver:
         if isinstance(gram, Kron):
             return self._product(gram, axes, hint)
         return self._cached(gram, axes, hint)
+
+    def restricted(self, gram: Gram, possible: Mask, plain: Solution) -> Solution:
+        """The same where only some cells are possible, from the strategy for all of them."""
+        if self.construct is not None or self.name != "optimal":
+            return replace(plain, floor=0.0)
+        key = ("restricted", self.gap, gram.key, possible.tobytes())
+        found = self.cache.get(key)
+        return self.cache.put(key, solve_restricted(gram, possible, plain, self.gap)) if found is None else found
 
     def _product(self, gram: Kron, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
         # both the primal and the dual of a Kronecker product multiply (docs/theory.md)

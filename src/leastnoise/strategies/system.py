@@ -17,10 +17,13 @@ from scipy.linalg import solve_triangular
 
 from leastnoise._types import Array, IntArray
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.grouped import Contributions, added
 from leastnoise.strategies.integer import IntegerStrategy, Rows
+from leastnoise.strategies.patterns import most_events, pattern_bound
 
 SCALE = 2**20  # of the longest column: rounding then costs less than 1e-4 of the error
 MOST_ITEMS, MOST_ENTRIES = 2_048, 2**24
+MOST_SUMS = 2**32  # steps of a search for the worst pattern of events
 _CLEAR = 8.0  # a matrix of full rank stays so if its smallest singular value is so far above rounding
 _SAME = 1e-7  # relative error up to which queries count as answered
 
@@ -39,6 +42,11 @@ class System(Protocol):
     @property
     def largest_difference(self) -> int:
         """Largest squared difference of two columns of the integers, or more."""
+
+    def pattern_square(self, events: int, apart: int) -> tuple[int, bool]:
+        """Largest square that events of one person add up to, at different items that are so far apart, or more; and
+        whether two columns may have a negative inner product.
+        """
 
     @property
     def largest_entry(self) -> int:
@@ -130,6 +138,14 @@ class Measured:
     def largest_difference(self) -> int:
         """Largest squared difference of two columns of the integers."""
         return self._integers.largest_difference
+
+    def pattern_square(self, events: int, apart: int) -> tuple[int, bool]:
+        """Largest square that events of one person add up to, or more; and whether inner products may be negative."""
+        k, (columns,) = most_events(self.items, events, apart), self._integers.columns
+        bounds = [added((columns,), Contributions(k, (0,), 1))]
+        if columns.inner is not None and self.items**2 * k <= MOST_SUMS:
+            bounds.append(pattern_bound(columns.inner, k, apart))
+        return min(bounds), columns.low < 0
 
     @property
     def largest_entry(self) -> int:

@@ -18,6 +18,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.algebra.exact import exact_sum
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.convolution import LONGEST, exact_convolution
+from leastnoise.strategies.patterns import most_events, shifted_squares
 
 SCALE = 2**20  # of the largest entry: rounding then costs less than 1e-4 of the error at any length
 MOST_ITEMS = LONGEST
@@ -70,6 +71,12 @@ class Toeplitz:
     def largest_difference(self) -> int:
         """No two columns differ by more, as their entries are not negative."""
         return 2 * self.largest_square
+
+    def pattern_square(self, events: int, apart: int) -> tuple[int, bool]:
+        """Largest square that events of one person add up to, so far apart; no inner product is negative."""
+        exact = shifted_squares(self.column, events, apart)
+        k = most_events(self.items, events, apart)
+        return k**2 * self.largest_square if exact is None else exact, False
 
     def apply(self, counts: IntArray) -> IntArray:
         """Exact answers; no answer exceeds the largest entry times the total."""

@@ -68,6 +68,16 @@ class TreeStrategy(Strategy):
         return leaf_costs(self._core, self.scales)
 
     @cached_property
+    def products(self) -> Array:
+        """Every inner product of columns that occurs: by the node where two leaves part, and of a leaf with itself."""
+        core, m = self._core, self._core.children.astype(np.float64)
+        above, each = np.zeros(core.nodes), self.scales**2 * m
+        for inner, below, counts in downwards(core):
+            above[below] = np.repeat(above[inner] + (each * (m - 1))[inner], counts)
+        inner = np.flatnonzero(core.children)
+        return np.concatenate([above[inner] - each[inner], self.cost()])
+
+    @cached_property
     def own(self) -> Array:
         """Variance of the own part of the children of each node of the core."""
         m = self._core.children.astype(np.float64)

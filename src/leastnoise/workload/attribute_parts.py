@@ -1,6 +1,6 @@
 """The attributes of a spec file: one model per kind."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -10,7 +10,10 @@ from leastnoise.domain.attributes import (
     Attribute,
     Encoding,
     Integers,
+    OrUnknown,
+    Scalar,
     Values,
+    amount,
     bins,
     dates,
     hierarchy,
@@ -21,7 +24,22 @@ from leastnoise.domain.attributes import (
 from leastnoise.domain.label_files import labels_from
 from leastnoise.domain.periods import CYCLES
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.fields import Missing, Names, NonEmpty, Number, Repeat, Text, TreeForm, Value, Whole, word
+from leastnoise.workload.fields import (
+    Delta,
+    Missing,
+    Names,
+    NonEmpty,
+    Number,
+    PeopleCount,
+    Repeat,
+    RowsPerPerson,
+    Share,
+    Text,
+    TreeForm,
+    Value,
+    Whole,
+    word,
+)
 from leastnoise.workload.named_files import NamedFiles
 from leastnoise.workload.parts import Part, key_kind
 
@@ -117,6 +135,30 @@ class BinsAttribute(AttributeBase):
         return bins(self.bins.low, self.bins.high, width=self.bins.width, count=self.bins.count)
 
 
+class AmountPart(Part):
+    """Bounds of a number that is summed, and the unit in which sums are whole."""
+
+    called = "amount"
+    example = "{low: 0, high: 200000, unit: 1}"
+    low: Number
+    high: Number
+    unit: Number = 1
+    squares: bool = False
+
+
+class AmountAttribute(AttributeBase):
+    """A number that is summed, not counted by value; clamped to its bounds. With `squares` for variances."""
+
+    kind = "amount"
+    example = "{amount: {low: 0, high: 200000, unit: 1}}"
+    amount: AmountPart
+    outside: Outside = "clamp"
+
+    def encoding(self, files: NamedFiles) -> Encoding:
+        """The values meant."""
+        return amount(self.amount.low, self.amount.high, self.amount.unit, squares=self.amount.squares)
+
+
 class ValuesAttribute(AttributeBase):
     """Listed values, or values of the data with labels; unordered unless `ordered: true`."""
 
@@ -210,22 +252,75 @@ class DatesAttribute(AttributeBase):
         return dates(self.dates.first, self.dates.to, self.dates.by)
 
 
+OTHER = "other"  # what stands for all keys that were not found
+KEY_SHARE = 0.2  # of the budget, to find keys
+
+
+class DiscoverPart(Part):
+    """How keys are found: from how many people on, for which share of the budget, and with which delta of their own.
+
+    Of each person at most `max_keys` keys are counted, by default as many as rows.
+    """
+
+    called = "discover"
+    example = "{at_least: 50}"
+    at_least: PeopleCount | None = None
+    share: Share = KEY_SHARE
+    delta: Delta | None = None
+    max_keys: RowsPerPerson | None = None
+
+
+class DiscoverAttribute(AttributeBase):
+    """Values that are not known: keys of many people are found first, everything else is `other`."""
+
+    kind = "discover"
+    example = "{discover: {at_least: 50}}"
+    discover: DiscoverPart
+    fold: bool = False
+
+    @model_validator(mode="after")
+    def check_rules(self) -> "DiscoverAttribute":
+        """Refuse what makes no sense before the keys are known."""
+        if "outside" in self.model_fields_set and self.outside != OTHER:
+            raise LeastnoiseError(f"keys that are not found are 'other'; leave 'outside: {self.outside}' out")
+        if self.repeat is not None:
+            raise LeastnoiseError("keys are found for one attribute after the other; leave 'repeat' out")
+        return self
+
+    def encoding(self, files: NamedFiles) -> Encoding:
+        """All that is known before keys are found."""
+        return Values((OTHER,))
+
+    def with_keys(self, files: NamedFiles, keys: Iterable[Scalar]) -> Encoding:
+        """The values, when some keys were found."""
+        values = Values((*(key for key in keys if key != OTHER), OTHER))
+        return or_unknown(values) if isinstance(self.values_of(files), OrUnknown) else values
+
+    def rules(self) -> dict[str, Any]:
+        """The rules that differ from the usual ones."""
+        return super().rules() | {"outside": OTHER}
+
+
 AttributePart = (
     RangeAttribute
     | BinsAttribute
+    | AmountAttribute
     | ValuesAttribute
     | LabelsAttribute
     | DatesAttribute
     | HierarchyAttribute
+    | DiscoverAttribute
     | SizeAttribute
 )
 AnyAttribute = Annotated[
     Annotated[RangeAttribute, Tag("#range")]
     | Annotated[BinsAttribute, Tag("#bins")]
+    | Annotated[AmountAttribute, Tag("#amount")]
     | Annotated[ValuesAttribute, Tag("#values")]
     | Annotated[LabelsAttribute, Tag("#labels")]
     | Annotated[DatesAttribute, Tag("#dates")]
     | Annotated[HierarchyAttribute, Tag("#hierarchy")]
+    | Annotated[DiscoverAttribute, Tag("#discover")]
     | Annotated[SizeAttribute, Tag("#size")],
-    key_kind("range", "bins", "values", "labels", "dates", "hierarchy", "size"),
+    key_kind("range", "bins", "amount", "values", "labels", "dates", "hierarchy", "discover", "size"),
 ]

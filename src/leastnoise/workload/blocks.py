@@ -10,9 +10,11 @@ from math import comb, prod
 
 import numpy as np
 
+from leastnoise.domain.amounts import MOST_UNITS
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload.families import Family, Total
+from leastnoise.workload.sums import check_sums
 from leastnoise.workload.tensors import ROWS_LIMIT, TensorFamily, too_many_rows
 
 MOST_QUERIED = 10**7  # values of an attribute that a workload asks about
@@ -104,7 +106,7 @@ class Block:
             raise LeastnoiseError(
                 f"weight {self.weight!r} of {self.label} is not positive; leave the queries out instead"
             )
-        if not WEIGHTS[0] <= self.weight <= WEIGHTS[1]:
+        if not WEIGHTS[0] <= self.relative_weight(domain) <= WEIGHTS[1]:
             raise LeastnoiseError(
                 f"weight {self.weight:g} of {self.label} is out of range; use one between {WEIGHTS[0]} and {WEIGHTS[1]}"
             )
@@ -114,6 +116,7 @@ class Block:
             raise LeastnoiseError(f"accuracy target {self.target} of {self.label} is not positive")
         self._check_amount(domain)
         for i, needs in zip(self.on, self._each, strict=True):
+            check_sums(domain, i, needs)
             if needs.needs_order and not domain.attributes[i].ordered:
                 name = domain.attributes[i].name
                 raise LeastnoiseError(
@@ -126,6 +129,11 @@ class Block:
                     "use 'missing: drop' there, or other queries"
                 )
         self._check_sizes(domain)
+
+    def relative_weight(self, domain: Domain) -> float:
+        """Its weight, where errors are measured in what one row can change: 1 for counts, spans of amounts for sums."""
+        spans = (values.span for k in self.on if (values := domain.attributes[k].amount) is not None)
+        return self.weight * prod(spans) ** 2
 
     def _check_amount(self, domain: Domain) -> None:
         """Refuse what would take hours or terabytes, from numbers alone."""
@@ -142,6 +150,11 @@ class Block:
         if (cells := prod(sorted(domain.shape[i] for i in self.on)[len(self.on) - self.ways :])) > MOST_CELLS:
             raise LeastnoiseError(
                 f"a table of {self.label} would have {cells:.1e} cells; use fewer ways or coarser values"
+            )
+        if (units := domain.scale(self.on)) > MOST_UNITS:
+            raise LeastnoiseError(
+                f"products of {self.label} have {units:,} units, more than {MOST_UNITS:,}; "
+                "use a larger unit for the amounts"
             )
         if self.tables > MOST_TABLES:
             raise LeastnoiseError(

@@ -220,6 +220,7 @@ Norm = Annotated[int | float, BeforeValidator(_norm), schema(type="number", mini
 Whole = Annotated[int, BeforeValidator(_whole), schema(type="integer")]
 Repeat = Annotated[int, _between(1, 100_000), schema(type="integer", minimum=1, maximum=100_000)]
 RowsPerPerson = Annotated[int, _between(1, 10**9), schema(type="integer", minimum=1, maximum=10**9)]
+PeopleCount = Annotated[int, _between(1, 10**15), schema(type="integer", minimum=1, maximum=10**15)]
 Seed = Annotated[int, _between(0, 2**32 - 1), schema(type="integer", minimum=0, maximum=2**32 - 1)]
 Text = Annotated[str, BeforeValidator(_text)]
 NonEmpty = Annotated[str, Field(min_length=1), BeforeValidator(_text)]

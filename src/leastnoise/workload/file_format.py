@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from leastnoise.errors import LeastnoiseError
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "whitespace": " "}
+MOST_SKIPPED = 1_000  # lines above the names
 ENCODINGS = (
     "utf-8 utf-16 utf-16-le utf-16-be windows-1252 windows-1250 windows-1251 windows-1253 windows-1254 iso-8859-1 "
     "iso-8859-2 iso-8859-15 cp437 cp850 mac-roman koi8-r shift-jis euc-jp gb18030 big5 euc-kr"
@@ -17,10 +18,11 @@ ENCODINGS = (
 class FileFormat:
     """How a file of rows is written. What is None is found from the file's name and its line of names.
 
-    `names` are those of the columns of a file that has no line of names; `sheet` is that of a workbook.
+    `names` are those of the columns of a file that has no line of names; `sheet` is that of a workbook; `skip` is the
+    number of lines, such as a title, that stand above the line of names.
 
     >>> FileFormat(delimiter="semicolon", encoding="cp1252", decimal=",")
-    FileFormat(delimiter=';', encoding='windows-1252', decimal=',', sheet=None, names=None)
+    FileFormat(delimiter=';', encoding='windows-1252', decimal=',', sheet=None, names=None, skip=0)
     """
 
     delimiter: str | None = None
@@ -28,6 +30,7 @@ class FileFormat:
     decimal: str = "."
     sheet: str | None = None
     names: Sequence[str] | None = None
+    skip: int = 0
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
@@ -38,6 +41,8 @@ class FileFormat:
             raise LeastnoiseError(f"decimal {self.decimal!r} is no decimal sign; use '.' or ','")
         if self.delimiter == self.decimal == ",":
             raise LeastnoiseError("a comma cannot both separate columns and be the decimal sign; change one of them")
+        if not isinstance(self.skip, int) or isinstance(self.skip, bool) or not 0 <= self.skip <= MOST_SKIPPED:
+            raise LeastnoiseError(f"skip is {self.skip!r}; give the number of lines above the names, such as skip: 2")
         if self.names is not None:
             object.__setattr__(self, "names", _names(self.names))
 

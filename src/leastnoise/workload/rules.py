@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import (
+    Amount,
     Attribute,
     Bins,
     Dates,
@@ -18,6 +19,7 @@ from leastnoise.domain.attributes import (
     Integers,
     Scalar,
     Sized,
+    Square,
     Timed,
     Values,
 )
@@ -38,7 +40,8 @@ class Rules:
     """Where an attribute is found, and what happens to values that are not in its domain, or not there at all.
 
     `outside` is error, drop (the row), other (the value "other", which the domain must list) or clamp (the nearest end
-    of an ordered number). `missing` is error, drop, or the value of the domain that stands for it.
+    of an ordered number); without it, amounts are clamped, and others are an error. `missing` is error, drop, or the
+    value of the domain that stands for it.
 
     Before values are looked up, `trim` takes spaces off the ends of texts, `fold` makes their letters small, and
     `missing_values` are values that count as missing, such as "NA" or -99. `format` says how dates are written, and
@@ -49,7 +52,7 @@ class Rules:
     """
 
     column: str | None = None
-    outside: Outside = "error"
+    outside: Outside | None = None
     missing: Scalar = "error"
     trim: bool = field(default=False, repr=False)
     fold: bool = field(default=False, repr=False)
@@ -70,9 +73,9 @@ class Coding:
     reading: Reading = AS_IT_IS
 
     @property
-    def size(self) -> int:
-        """Number of codes."""
-        return self.attribute.size
+    def largest(self) -> int:
+        """The largest number that stands for a row."""
+        return self.attribute.values.largest
 
     @property
     def values(self) -> Encoding:
@@ -101,7 +104,8 @@ class Coding:
 
     def code(self, value: object) -> int:
         """The code of one value, or of its label; -1 where there is none."""
-        return int(self.attribute.values.find(_box(value))[0])
+        look = self.values.read if isinstance(self.values, Amount) else self.attribute.values.find
+        return int(look(_box(value))[0])
 
     def read(self, value: object) -> int:
         """The code of one value as it stands in the data, -1 where there is none."""
@@ -159,7 +163,18 @@ def codings(domain: Domain, rules: AnyRules | None = None) -> tuple[Coding, ...]
 def rules_of(domain: Domain, rules: AnyRules | None) -> dict[str, Rules]:
     """The rules of every attribute, by its name."""
     given = dict(rules or {})
-    return {a.name: as_part(Rules, given.get(a.name, Rules()), f"the rules of {a.name!r}") for a in domain}
+    return {a.name: _with_outside(a, as_part(Rules, _given(a, given), f"the rules of {a.name!r}")) for a in domain}
+
+
+def _given(attribute: Attribute, rules: Mapping[str, Any]) -> Any:
+    """The rules of an attribute; squares have those of their amount."""
+    name = attribute.values.of if isinstance(attribute.values, Square) else attribute.name
+    return rules.get(attribute.name, rules.get(name, Rules()))
+
+
+def _with_outside(attribute: Attribute, rules: Rules) -> Rules:
+    """The same rules, with what happens to values outside where that is not said."""
+    return rules if rules.outside is not None else replace(rules, outside="clamp" if attribute.amount else "error")
 
 
 def as_part(kind: type[Any], data: Any, what: str) -> Any:
@@ -177,7 +192,9 @@ def as_part(kind: type[Any], data: Any, what: str) -> Any:
 
 def coding(attribute: Attribute, rules: Rules) -> Coding:
     """One attribute with its rules, if they fit each other."""
-    name, column = attribute.name, attribute.name if rules.column is None else rules.column
+    rules, name = _with_outside(attribute, rules), attribute.name
+    own = attribute.values.of if isinstance(attribute.values, Square) else name
+    column = own if rules.column is None else rules.column
     if not isinstance(column, str) or not column:
         raise LeastnoiseError(f"the column of {name!r} is a name, got {column!r}")
     if rules.outside not in get_args(Outside):
@@ -186,6 +203,8 @@ def coding(attribute: Attribute, rules: Rules) -> Coding:
         raise LeastnoiseError(
             f"{name!r} cannot be clamped; only ranges, bins, dates and ordered codes can, use other or drop"
         )
+    if rules.outside == "other" and attribute.amount:
+        raise LeastnoiseError(f"{name!r} is an amount, which has no other value; use outside: clamp, drop or error")
     words = {"error": OUTSIDE, "clamp": OUTSIDE, "drop": DROPPED}
     outside = words[rules.outside] if rules.outside in words else _value(attribute, "other", "outside: other")
     words = {"error": MISSING, "drop": DROPPED}
@@ -237,4 +256,4 @@ def _value(attribute: Attribute, value: object, rule: str) -> int:
 
 def _clampable(attribute: Attribute) -> bool:
     values = attribute.values.base
-    return isinstance(values, Integers | Bins | Dates) or (isinstance(values, Sized) and values.ordered)
+    return isinstance(values, Integers | Bins | Dates | Amount) or (isinstance(values, Sized) and values.ordered)

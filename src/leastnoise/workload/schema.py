@@ -22,6 +22,7 @@ from leastnoise.workload.fields import (
     ShareOrTrue,
     Spent,
     Text,
+    Value,
     Ways,
     Whole,
     schema,
@@ -30,10 +31,11 @@ from leastnoise.workload.fields import (
 from leastnoise.workload.hierarchy import Nodes
 from leastnoise.workload.parts import Part, key_kind
 from leastnoise.workload.publication import Publication, QuestionPart, Questions
+from leastnoise.workload.sums import MOMENTS, Sum
 from leastnoise.workload.tensors import TENSORS
 
-ONE_NAMES = (*FAMILIES, Nodes.name)
-NAMES = (*ONE_NAMES, "hybrid", "extended", *TENSORS)
+ONE_NAMES = (*FAMILIES, Nodes.name, Sum.name)
+NAMES = (*ONE_NAMES, "hybrid", "extended", *TENSORS, MOMENTS)
 EXAMPLES = {
     "attributes": "age: {range: [0, 99]}",
     "workload": "- {queries: marginal, ways: 2}",
@@ -57,6 +59,8 @@ EXAMPLES = {
     "levels": "[state, county]",
     "ordered": "ordered: true",
     "size": "{size: 10} or {range: [0, 99]}",
+    "amount": "{low: 0, high: 200000, unit: 1}",
+    "of": "of: income, or of: [district, area]",
     "low": "{low: 0, high: 200000, width: 4000}",
     "high": "{low: 0, high: 200000, width: 4000}",
     "count": "{count: 30, density: 0.3}",
@@ -67,6 +71,7 @@ EXAMPLES = {
     "unit": "unit: {id: person, max_rows: 3}",
     "id": "{id: person, max_rows: 3}",
     "max_rows": "{id: person, max_rows: 3}",
+    "one_per": "{id: person, max_rows: 10, one_per: [page]}",
     "secret": "secret: env:NAME or secret: file:PATH",
     "adaptive": "adaptive: {select: aim}",
     "bias": "bias: 0.01",
@@ -80,6 +85,13 @@ EXAMPLES = {
     "people": "people: {share: 0.02, by: [sex]}",
     "share": "{share: 0.02}",
     "by": "[sex, [region, sex]]",
+    "impossible": "impossible: [\"age < 15 and marital = 'married'\"]",
+    "cells": "{cells: [\"age < 15 and marital = 'married'\"], rows: drop}",
+    "allowed": "allowed: {of: [district, area], file: pairs.csv}",
+    "bounds": "bounds: [{where: \"prison = 'A'\", at_most: 120}]",
+    "where": "{where: \"prison = 'A'\", at_most: 120}",
+    "at_least": "{where: \"prison = 'A'\", at_least: 1}",
+    "at_most": "{where: \"prison = 'A'\", at_most: 120}",
 }
 FORMS = {"random": "{random: {count: 30}}", "matrix": "{matrix: rows.npy}", "phi": "{phi: [1, 0.5, 0]}"}
 
@@ -178,6 +190,8 @@ class Line(Part):
     example = "{queries: marginal, ways: 2}"
     queries: Queries
     on: Names | None = None
+    of: Names | None = None  # amounts that are summed
+    by: Names | None = None  # for each value of these
     ways: Ways | None = None
     weight: AboveZero = 1.0
     weights: Weights | None = None
@@ -185,7 +199,24 @@ class Line(Part):
     confidence: Number | None = None
 
 
-class EpsilonPrivacy(Part):
+NeighbourNames = Literal["add-remove", "replace"]
+Neighbours = Annotated[NeighbourNames, word(*get_args(NeighbourNames))]
+SizeNames = Literal["known", "private"]
+Size = Annotated[SizeNames, word(*get_args(SizeNames))]
+
+
+class Hiding(Part):
+    """What one change of the data is."""
+
+    called = "privacy"
+    neighbours: Neighbours = "add-remove"
+    rows_per_person: RowsPerPerson | None = None
+    size: Size | None = None
+    one_per: Names | None = None
+    min_separation: RowsPerPerson | None = None
+
+
+class EpsilonPrivacy(Hiding):
     """Approximate differential privacy."""
 
     called = "privacy"
@@ -193,39 +224,26 @@ class EpsilonPrivacy(Part):
     example = "{epsilon: 1, delta: 1e-9}"
     epsilon: Spent
     delta: Delta | None = None  # only devices and bounds do without
-    neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson | None = None
-    size: "Size | None" = None
 
 
-class MuPrivacy(Part):
+class MuPrivacy(Hiding):
     """Gaussian differential privacy."""
 
     called = "privacy"
     kind = "mu"
     example = "{mu: 1}"
     mu: Spent
-    neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson | None = None
-    size: "Size | None" = None
 
 
-class RhoPrivacy(Part):
+class RhoPrivacy(Hiding):
     """Zero-concentrated differential privacy."""
 
     called = "privacy"
     kind = "rho"
     example = "{rho: 0.5}"
     rho: Spent
-    neighbours: "Neighbours" = "add-remove"
-    rows_per_person: RowsPerPerson | None = None
-    size: "Size | None" = None
 
 
-NeighbourNames = Literal["add-remove", "replace"]
-Neighbours = Annotated[NeighbourNames, word(*get_args(NeighbourNames))]
-SizeNames = Literal["known", "private"]
-Size = Annotated[SizeNames, word(*get_args(SizeNames))]
 Privacy = Annotated[
     Annotated[MuPrivacy, Tag("#mu")] | Annotated[RhoPrivacy, Tag("#rho")] | Annotated[EpsilonPrivacy, Tag("#epsilon")],
     key_kind("mu", "rho", "epsilon"),
@@ -237,12 +255,15 @@ UnitMissing = Annotated[UnitMissingName, word(*get_args(UnitMissingName))]
 
 
 class UnitPart(Part):
-    """People with several rows: the column that distinguishes them, and the most rows that are counted of each."""
+    """People with several rows: the column that distinguishes them, and the most rows that are counted of each; with
+    `one_per`, at most one for each combination of values of some attributes.
+    """
 
     called = "unit"
     example = "{id: person, max_rows: 3}"
     id: NonEmpty
     max_rows: RowsPerPerson
+    one_per: Names | None = None
     missing: UnitMissing = "error"
     secret: NonEmpty | None = None
 
@@ -256,6 +277,7 @@ class FilePart(Part):
     encoding: Text | None = None
     decimal: Text = "."
     sheet: NonEmpty | None = None
+    skip: Annotated[int, Field(ge=0, le=1000)] = 0
     names: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
 
 
@@ -340,6 +362,46 @@ def _share_or(part: type[Part], scalar: Any) -> Any:
     ]
 
 
+ImpossibleRuleName = Literal["drop", "error", "keep"]
+
+
+class ImpossiblePart(Part):
+    """Cells that cannot occur, as conditions, and what becomes of rows in them."""
+
+    called = "impossible"
+    example = EXAMPLES["cells"]
+    cells: list[Text] = Field(default_factory=list)
+    rows: Annotated[ImpossibleRuleName, word(*get_args(ImpossibleRuleName))] = "drop"
+
+
+class AllowedPart(Part):
+    """The only combinations of some attributes that exist: inline, or the columns of a CSV file beside the spec."""
+
+    called = "allowed"
+    example = EXAMPLES["of"]
+    of: Annotated[list[NonEmpty], Field(min_length=1)]
+    file: NonEmpty | None = None
+    rows: Annotated[list[list[Value]], Field(min_length=1)] | None = None
+
+
+class BoundPart(Part):
+    """A bound on a count that is public."""
+
+    called = "a bound"
+    example = EXAMPLES["where"]
+    where: Text
+    at_least: Whole | None = None
+    at_most: Whole | None = None
+
+
+def _list_or(part: type[Part], items: Any) -> Any:
+    """A list, or a part with more."""
+    return Annotated[
+        Annotated[items, Tag("#list")] | Annotated[part, Tag("#part")],
+        Discriminator(lambda data: "#part" if isinstance(data, Mapping | Part) else "#list"),
+    ]
+
+
 class SpecPart(Part):
     """What a leastnoise spec file says: the attributes, the statistics that matter, and the privacy to spend."""
 
@@ -361,6 +423,9 @@ class SpecPart(Part):
     questions: Questions | None = None
     quality: _share_or(QualityPart, Share) | None = None  # type: ignore[valid-type]
     people: _share_or(PeoplePart, ShareOrTrue) | None = None  # type: ignore[valid-type]
+    impossible: _list_or(ImpossiblePart, list[Text]) | None = None  # type: ignore[valid-type]
+    allowed: _list_or(AllowedPart, list[AllowedPart]) | None = None  # type: ignore[valid-type]
+    bounds: list[BoundPart] | None = None
 
 
 def json_schema() -> dict[str, Any]:

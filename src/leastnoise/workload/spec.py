@@ -7,9 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.attributes import Attribute, Domain, Scalar, with_squares
+from leastnoise.domain.csv_files import read_csv
+from leastnoise.domain.groups import check_groups, checked_one_per
 from leastnoise.errors import LeastnoiseError
-from leastnoise.workload.attribute_parts import AttributePart
+from leastnoise.workload.attribute_parts import AttributePart, DiscoverAttribute, DiscoverPart
 from leastnoise.workload.document import MOST_CHARACTERS, Document
 from leastnoise.workload.fields import UnknownKeyError, shown
 from leastnoise.workload.file_format import FileFormat
@@ -20,8 +22,10 @@ from leastnoise.workload.rules import Rules, coding, codings
 from leastnoise.workload.schema import (
     EXAMPLES,
     AdaptivePart,
+    AllowedPart,
     AnyQueries,
     EpsilonPrivacy,
+    ImpossiblePart,
     Line,
     LrObjective,
     MatrixQueries,
@@ -31,6 +35,7 @@ from leastnoise.workload.schema import (
     SelectName,
     SpecPart,
 )
+from leastnoise.workload.sums import MOMENTS, Sum
 from leastnoise.workload.workload import Workload
 
 Objective = str | dict[str, float]
@@ -46,7 +51,8 @@ class Spec:
     `file`, how a file is written. `method` says how the release is made; `select` and `rounds` are for adaptive ones,
     `rows_about` helps "auto" to decide; `tree` has the options of trees, `bias` is for matrices; `publication` is what
     readers are told, with the questions that are answered for them. `quality` and `people` are shares of the budget for
-    what is measured beside the tables, the latter also by the attributes `people_by`.
+    what is measured beside the tables, the latter also by the attributes `people_by`. `discover` has the attributes
+    whose keys are to be found, `unknown` those of them whose keys were not given yet.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -75,12 +81,20 @@ class Spec:
     people: float | None = None
     people_by: tuple[tuple[str, ...], ...] = ()
     file: FileFormat | None = None
+    discover: dict[str, DiscoverPart] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
 
-def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None) -> Spec:
+FoundKeys = Mapping[str, Sequence[Scalar]]  # by attribute
+
+
+def load_spec(
+    path: str | Path, *, budgeted: bool = True, files_from: str | Path | None = None, keys: FoundKeys | None = None
+) -> Spec:
     """Read a spec file. Unless `budgeted`, it may lack a budget.
 
-    Files that it names are looked up beside it and must be in its folder, or in that of `files_from`.
+    Files that it names are looked up beside it and must be in its folder, or in that of `files_from`. `keys` are those
+    that were found for attributes with `discover`.
     """
     path = Path(path)
     try:
@@ -88,7 +102,7 @@ def load_spec(path: str | Path, *, budgeted: bool = True, files_from: str | Path
             text = file.read(MOST_CHARACTERS + 1)  # what is longer is refused
     except UnicodeDecodeError:
         raise LeastnoiseError(f"{path.name} is not a text file in UTF-8; save it as such") from None
-    return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted, files_from=files_from)
+    return parse_spec(text, path.name, folder=path.parent, budgeted=budgeted, files_from=files_from, keys=keys)
 
 
 def parse_spec(
@@ -98,6 +112,7 @@ def parse_spec(
     folder: Path | None = None,
     budgeted: bool = True,
     files_from: str | Path | None = None,
+    keys: FoundKeys | None = None,
 ) -> Spec:
     """Read a spec from its text; `name` stands before the line in errors, files are looked up in `folder`.
 
@@ -114,7 +129,9 @@ def parse_spec(
     if budgeted:
         _check_budget(document, part)
     files = NamedFiles(folder or Path(), None if files_from is None else Path(files_from))
-    domain, copies = _domain(document, part.attributes, files)
+    discover = _discover(document, part, keys or {})
+    domain, copies = _domain(document, part.attributes, files, keys or {})
+    domain = _restricted(document, part, domain, files)
     workload = Workload(domain)
     if part.method == "tree":
         with document.at("attributes"):
@@ -124,8 +141,12 @@ def parse_spec(
             workload = _add(workload, line, copies, files)
     objective = {"lr": float(part.objective.lr)} if isinstance(part.objective, LrObjective) else part.objective
     with document.at("unit"):
+        unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
         budget_fields = _budget_fields(part)
-    unit = part.unit.model_dump(exclude_unset=True) if part.unit else None
+        _expand_groups(unit, "max_rows", domain, copies)
+    with document.at("privacy"):
+        _expand_groups(budget_fields, "rows_per_person", domain, copies)
+        budget_fields = _with_groups(budget_fields, unit)
     rules = _rules(document, domain, part.attributes, copies)
     with document.at("privacy"):
         budget_fields = _protect_size(budget_fields, rules, domain)
@@ -143,7 +164,31 @@ def parse_spec(
     )
     with document.at("file"):
         file = FileFormat(**part.file.model_dump(exclude_unset=True)) if part.file else None
-    return Spec(workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how, file)
+    unknown = tuple(name for name in discover if name not in (keys or {}))
+    return Spec(
+        workload, budget_fields, objective, part.baseline, part.solver, rules, unit, *how, file, discover, unknown
+    )
+
+
+def _discover(document: Document, part: SpecPart, keys: FoundKeys) -> dict[str, DiscoverPart]:
+    """Attributes whose keys are to be found; people must be told apart for that."""
+    found = {name: each.discover for name, each in part.attributes.items() if isinstance(each, DiscoverAttribute)}
+    for name in keys:
+        if name not in found:
+            raise document.error(("attributes",), f"keys of {name!r} are given, but the spec does not discover them")
+    for name in found:
+        place = ("attributes", name)
+        if part.privacy is None:
+            raise document.error(place, f"discover needs 'privacy', of which it has a share; add {EXAMPLES['privacy']}")
+        if part.unit is None and part.privacy.rows_per_person != 1:
+            raise document.error(
+                place,
+                f"discover counts people, so it needs a unit; write for example {EXAMPLES['unit']}, or "
+                "rows_per_person: 1 in privacy if each row is another person",
+            )
+    if sum(each.share for each in found.values()) >= 1:
+        raise document.error(("attributes",), "discover takes the whole budget; its shares must add up to less than 1")
+    return found
 
 
 def _publication(document: Document, part: SpecPart) -> Publication | None:
@@ -243,14 +288,34 @@ def _budget_fields(part: SpecPart) -> dict[str, Any]:
     return entries
 
 
+def _expand_groups(fields: dict[str, Any] | None, bound: str, domain: Domain, copies: dict[str, list[str]]) -> None:
+    """Put all copies of an attribute for its name in `one_per`; refuse names that are none."""
+    if fields and fields.get("one_per"):
+        fields["one_per"] = _expanded(fields["one_per"], copies)
+        check_groups(checked_one_per(fields["one_per"], fields.get(bound), bound), domain)
+
+
+def _with_groups(fields: dict[str, Any], unit: dict[str, Any] | None) -> dict[str, Any]:
+    """The budget with the groups of the unit, of each of which a person has one row."""
+    if unit is None:
+        return fields
+    if fields.get("min_separation") is not None:
+        raise LeastnoiseError("a unit does not keep rows apart; use its one_per, or leave min_separation out")
+    kept, stated = unit.get("one_per"), fields.get("one_per")
+    if stated and set(stated) != set(kept or ()):
+        raise LeastnoiseError(f"one_per {kept or []} of the unit and {stated} of privacy differ; leave the latter out")
+    return fields | {"one_per": kept} if kept else fields
+
+
 def _protect_size(fields: dict[str, Any], rules: Mapping[str, Rules], domain: Domain) -> dict[str, Any]:
     """Where a row that replaces another may be dropped, the number of rows is protected, too."""
-    dropping = [c.attribute.name for c in codings(domain, rules) if c.drops]
+    dropping = [f"the rules of {c.attribute.name!r}" for c in codings(domain, rules) if c.drops]
+    dropping += ["impossible: {rows: drop}"] if domain.restrictions.drops else []
     if not dropping or fields.get("neighbours") != "replace" or fields.get("rows_per_person") is not None:
         return fields
     if fields.setdefault("size", "private") == "known":
         raise LeastnoiseError(
-            f"the number of rows cannot be known where rows are dropped, as by the rules of {dropping[0]!r}; "
+            f"the number of rows cannot be known where rows are dropped, as by {dropping[0]}; "
             "use 'size: private', or rules that keep all rows"
         )
     return fields
@@ -272,7 +337,7 @@ def _rules(
 
 
 def _domain(
-    document: Document, parts: dict[str, AttributePart], files: NamedFiles
+    document: Document, parts: dict[str, AttributePart], files: NamedFiles, keys: FoundKeys
 ) -> tuple[Domain, dict[str, list[str]]]:
     """The domain, and the attributes that each name of the spec stands for."""
     attributes: dict[str, Attribute] = {}
@@ -281,21 +346,76 @@ def _domain(
         with document.at("attributes", name):
             try:
                 values = part.values_of(files)
+                if isinstance(part, DiscoverAttribute):
+                    values = part.with_keys(files, keys.get(name, ()))
             except LeastnoiseError as error:
                 raise LeastnoiseError(f"attribute {name!r}: {error}") from None
             copies[name] = [f"{name}{k + 1}" for k in range(part.repeat)] if part.repeat else [name]
             for copy in copies[name]:
-                if copy in attributes:
-                    raise LeastnoiseError(f"the attribute {copy!r} is named twice; names must differ")
-                attributes[copy] = Attribute(copy, values)
+                for attribute in with_squares(Attribute(copy, values)):
+                    if attribute.name in attributes:
+                        raise LeastnoiseError(f"the attribute {attribute.name!r} is named twice; names must differ")
+                    attributes[attribute.name] = attribute
     with document.at("attributes"):
         return Domain(tuple(attributes.values())), copies
+
+
+def _restricted(document: Document, part: SpecPart, domain: Domain, files: NamedFiles) -> Domain:
+    """The domain with impossible cells and bounds, where the spec has such."""
+    used = [key for key in ("impossible", "allowed", "bounds") if getattr(part, key) is not None]
+    if used and part.method in ("matrix", "stream", "tree"):
+        raise document.error((used[0],), f"{used[0]!r} needs tables of several attributes; use 'method: plan'")
+    cells = (
+        part.impossible if isinstance(part.impossible, ImpossiblePart) else ImpossiblePart(cells=part.impossible or [])
+    )
+    listed = [part.allowed] if isinstance(part.allowed, AllowedPart) else part.allowed or []
+    for key in used:  # each by itself first, for the line of the mistake
+        with document.at(key):
+            alone: dict[str, dict[str, Any]] = {
+                "impossible": {"impossible": cells.cells, "rows": cells.rows},
+                "allowed": {"allowed": [_combinations(each, files) for each in listed if key == "allowed"]},
+                "bounds": {"bounds": [bound.model_dump() for bound in part.bounds or ()]},
+            }
+            domain.restricted(**alone[key])
+    if not used:
+        return domain
+    with document.at(used[0]):
+        if "impossible" in used and not cells.cells and not listed:
+            raise LeastnoiseError(f"impossible needs 'cells', or 'allowed' beside it; write {EXAMPLES['impossible']}")
+        return domain.restricted(
+            cells.cells,
+            allowed=[_combinations(each, files) for each in listed],
+            rows=cells.rows,
+            bounds=[bound.model_dump() for bound in part.bounds or ()],
+        )
+
+
+def _combinations(part: AllowedPart, files: NamedFiles) -> dict[str, Any]:
+    """Allowed combinations, inline or from the columns of a file."""
+    if (part.file is None) == (part.rows is None):
+        raise LeastnoiseError(f"allowed needs 'file' or 'rows', one of them; write for example {AllowedPart.example}")
+    if part.file is None:
+        return {"of": part.of, "rows": part.rows}
+    path = files.path(part.file)
+    header, rows = read_csv(path, "file of allowed combinations")
+    names = [name.strip() for name in header]
+    if missing := [name for name in part.of if name not in names]:
+        raise LeastnoiseError(f"{path.name} has no column {missing[0]!r}; name its columns as in 'of'")
+    places = [names.index(name) for name in part.of]
+    return {"of": part.of, "rows": [[row[k].strip() for k in places] for row in rows]}
 
 
 def _add(workload: Workload, line: Line, copies: dict[str, list[str]], files: NamedFiles) -> Workload:
     if line.confidence is not None and line.within is None:
         raise LeastnoiseError("confidence needs 'within', the distance to keep; write for example within: 50")
-    options: dict[str, Any] = {key: value for key, value in line if value is not None and key not in ("queries", "on")}
+    named = ("queries", "on", "of", "by")
+    options: dict[str, Any] = {key: value for key, value in line if value is not None and key not in named}
+    if line.queries in (Sum.name, MOMENTS):
+        return _add_sums(workload, line, copies, options)
+    if line.of is not None or line.by is not None:
+        raise LeastnoiseError(
+            "'of' and 'by' are for sums and moments; name attributes in 'on', or families by attribute"
+        )
     if line.on is not None:
         options["on"] = _expanded(line.on, copies)
     if isinstance(line.queries, dict):
@@ -307,6 +427,22 @@ def _add(workload: Workload, line: Line, copies: dict[str, list[str]], files: Na
         return workload.add(each, **options)
     on = [workload.domain[name] for name in options.get("on", workload.domain.names)]
     return workload.add(_form(line.queries, files, on), **options)
+
+
+def _add_sums(workload: Workload, line: Line, copies: dict[str, list[str]], options: dict[str, Any]) -> Workload:
+    """Sums or moments of amounts, for each value of other attributes."""
+    if line.of is None:
+        raise LeastnoiseError(f"{line.queries} need 'of', the amount; write for example {{queries: sum, of: income}}")
+    if line.on is not None or line.ways is not None:
+        raise LeastnoiseError(f"{line.queries} are of amounts by attributes; write 'of' and 'by', not 'on' and 'ways'")
+    if line.weights is not None:
+        raise LeastnoiseError(f"{line.queries} have one weight; state several lines, each with a weight of its own")
+    of, by = _expanded(line.of, copies), _expanded(line.by or [], copies)
+    if line.queries == Sum.name:
+        return workload.sums(*of, by=by, **options)
+    if odd := set(options) - {"weight"}:
+        raise LeastnoiseError(f"moments have no {min(odd)!r}; state sums of their own for it")
+    return workload.moments(*of, by=by, **options)
 
 
 def _expanded(names: Iterable[str], copies: dict[str, list[str]]) -> list[str]:

@@ -11,6 +11,7 @@ from leastnoise.workload.blocks import Block
 from leastnoise.workload.families import Family
 from leastnoise.workload.hierarchy import Nodes, nodes_from_json
 from leastnoise.workload.known import on_known
+from leastnoise.workload.sums import Sum, sum_of
 from leastnoise.workload.tensors import (
     TENSORS,
     MatrixTensor,
@@ -29,6 +30,8 @@ def stored_family(form: Any, attribute: Attribute) -> Family:
         return nodes_from_json(attribute, form)
     if isinstance(form, Mapping) and "of" in form:
         return Weighted(stored_family(form["of"], attribute), positive_weights(form["weights"]))
+    if form == Sum.name:
+        return sum_of(attribute)
     return on_known(family_of(form), attribute)
 
 

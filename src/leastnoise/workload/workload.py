@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any, TypedDict, Unpack
 
@@ -17,12 +18,13 @@ from leastnoise.workload.blocks import WEIGHTS, Block, total_block
 from leastnoise.workload.families import FAMILIES, Cyclic, Family, Marginal, Matrix, Prefix, Random, Threshold
 from leastnoise.workload.hierarchy import Nodes, nodes_of
 from leastnoise.workload.known import on_known
+from leastnoise.workload.sums import Sum, squares_of, sum_of
 from leastnoise.workload.tensors import TENSORS, MatrixTensor, ProductTensor, RandomTensor, TensorFamily, WeightedTensor
 from leastnoise.workload.weighted import Weighted
 
 Queries = str | Family | TensorFamily | Mapping[str, Any]
 BY_ORDER: dict[str, Family] = {"hybrid": Prefix(), "extended": Threshold()}  # on ordered attributes; else marginal
-NAMES = (*FAMILIES, "nodes", *BY_ORDER, *TENSORS, "random", "matrix", "phi")
+NAMES = (*FAMILIES, "nodes", Sum.name, *BY_ORDER, *TENSORS, "random", "matrix", "phi")
 
 
 def finite(array: npt.ArrayLike, what: str) -> Array:
@@ -221,8 +223,8 @@ class Workload:
     def _indices(self, queries: Queries, on: str | Sequence[str] | None) -> tuple[int, ...]:
         if on is None and isinstance(queries, Mapping) and not _is_family_form(queries):
             on = list(queries)
-        if on is None:
-            return tuple(range(len(self.domain.attributes)))
+        if on is None:  # amounts are summed, which a statement says by name
+            return tuple(k for k in range(len(self.domain.attributes)) if k not in self.domain.amounts)
         names = [on] if isinstance(on, str) else list(on)
         twice = [n for n in names if names.count(n) > 1]
         if twice:
@@ -260,7 +262,9 @@ class Workload:
         return Block(on, ways, families, weight, families[0].name, target)
 
     def _family(self, queries: Any, attribute: int) -> Family:
-        """The family meant on one attribute; nodes are those of its own hierarchy."""
+        """The family meant on one attribute; nodes are those of its own hierarchy, sums those of its bounds."""
+        if queries == Sum.name:
+            return sum_of(self.domain.attributes[attribute])
         if queries == Nodes.name:
             return nodes_of(self.domain.attributes[attribute])
         if isinstance(queries, Mapping) and _is_nodes_form(queries):
@@ -315,6 +319,51 @@ class Workload:
         10
         """
         return self._grouped(Nodes.name, "nodes('geo', by='sex')", on, by, options)
+
+    def sums(
+        self,
+        *of: str,
+        by: str | Sequence[str] = (),
+        weight: float = 1.0,
+        within: float | None = None,
+        confidence: float = 0.95,
+    ) -> Workload:
+        """The sum of an amount, or of the product of several, for each value of the attributes `by`.
+
+        A weight of 1 weighs its error in spans of the amounts, high - low, as that of a count of rows: what one row
+        can change has the same weight, whatever the amount is measured in.
+
+        >>> from leastnoise.domain.attributes import Domain, amount
+        >>> Workload(Domain.of(sex=["F", "M"], income=amount(0, 200_000))).sums("income", by="sex").queries
+        2
+        """
+        if not of:
+            raise LeastnoiseError("a sum needs an amount; name it, as in sums('income', by='sex')")
+        groups = [by] if isinstance(by, str) else list(by)
+        self._indices(Sum.name, [*of, *groups])  # no attribute twice
+        families = dict.fromkeys(of, Sum.name) | dict.fromkeys(groups, "marginal")
+        spans = [1.0 if (values := self.domain[name].amount) is None else values.span for name in of]
+        work = self.add(families, weight=weight / float(np.prod(spans)) ** 2, within=within, confidence=confidence)
+        return replace(work, blocks=(*self.blocks, replace(work.blocks[-1], label=Sum.name)))
+
+    def moments(self, *of: str, by: str | Sequence[str] = (), weight: float = 1.0) -> Workload:
+        """Counts, sums, sums of squares and of products of pairs: what variances, covariances, correlations and
+        regressions are computed from, for each value of the attributes `by`.
+
+        >>> from leastnoise.domain.attributes import Domain, amount
+        >>> domain = Domain.of(sex=["F", "M"], age=amount(0, 100, squares=True), pay=amount(0, 500, squares=True))
+        >>> Workload(domain).moments("age", "pay", by="sex").queries
+        12
+        """
+        if not of:
+            raise LeastnoiseError("moments need an amount; name it, as in moments('income', by='sex')")
+        groups = [by] if isinstance(by, str) else list(by)
+        result = self.marginals(*groups, weight=weight) if groups else self.total(weight)
+        for name in (each for one in of for each in (one, squares_of(self.domain, one))):
+            result = result.sums(name, by=groups, weight=weight)
+        for pair in combinations(of, 2):
+            result = result.sums(*pair, by=groups, weight=weight)
+        return result
 
     def _grouped(
         self, queries: str, example: str, on: Sequence[str], by: str | Sequence[str], options: QueryOptions

@@ -1,15 +1,19 @@
 """AIM+GReM as published: its start, conditional allocation, budgets of rounds, estimates, weights, and its error."""
 
+import os
+from argparse import Namespace
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations, pairwise
 from math import pi, prod, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
+from bench.datasets import load
 from leastnoise.algebra.residual import uniform_baselines
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.adaptive import allocate
@@ -258,6 +262,31 @@ def test_loses_little_to_a_plan_where_values_are_few(attributes, seeds, most):
         errors = [np.abs(completion.counts(*(f"x{a}" for a in s)) - truth).mean() for s, truth in truths]
         ratios.append(np.mean(errors) / (sqrt(2 / pi) * plan.rmse))
     assert 1 <= np.mean(ratios) <= most
+
+
+@pytest.mark.data
+def test_sixteen_binary_attributes_lose_little_with_the_noise_of_the_paper():
+    """NLTCS, all 560 tables of three at epsilon 10: 1.39 times the error of a plan (standard error 0.03 of five runs).
+
+    The mean of three seeds is below 1.5 then. The first noise of AIM with graphical models, 16 rounds per attribute,
+    leaves tables unmeasured: 17 times the error with what once followed it, 68 times as published.
+    """
+    folder = os.environ.get("LEASTNOISE_DATA")
+    if folder is None or not (Path(folder) / "nltcs.zip").exists():
+        pytest.skip("set LEASTNOISE_DATA to a folder with nltcs.zip and nltcs-domain.json")
+    source = load("nltcs", Namespace(data=Path(folder), attributes=None, rows=0))
+    names, sets = source.domain.names, list(combinations(range(16), 3))
+    work, budget = Workload(source.domain).marginals(ways=3), ln.Budget(epsilon=10, delta=1e-9)
+    truths, usual = list(source.count(sets)), sqrt(2 / pi) * ln.plan(work, budget, baseline="uniform").rmse
+
+    def ratio(seed, **options):
+        plan = ln.adaptive_plan(work, budget, select="aim", **options)
+        completion = plan.run(source, random_source=SeededRandomSource(seed)).complete()
+        tables = (completion.counts(*(names[a] for a in s)) for s in sets)
+        return np.mean([np.abs(table - truth).mean() for table, truth in zip(tables, truths, strict=True)]) / usual
+
+    assert 1 < np.mean([ratio(seed) for seed in (1, 2, 3)]) < 1.5
+    assert ratio(1, rounds=16 * 16) > 10
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------

@@ -83,9 +83,9 @@ class Watched:
 
 
 READERS = {  # of measurements the innermost function, elsewhere the innermost two
-    "survey": {"run_once", "_batches", ("_distances", "Survey.take")},
+    "survey": {("Mechanism.look", "run_once"), "_batches", ("_distances", "Survey.take")},
     "aim": {
-        "run_once",
+        ("Mechanism.look", "run_once"),
         "_batches",
         ("Distances.refresh", "Distances.__init__"),
         ("Distances.refresh", "AimRounds._round"),
@@ -96,7 +96,7 @@ READERS = {  # of measurements the innermost function, elsewhere the innermost t
 @pytest.mark.parametrize("method", METHODS)
 def test_only_surveys_choices_and_measurements_read_data(method, monkeypatch):
     seen, checked = set(), gate._checked
-    monkeypatch.setattr(gate, "_checked", lambda given, shape: checked(given, shape).view(Private))
+    monkeypatch.setattr(gate, "_checked", lambda *given: checked(*given).view(Private))
     few = None if method == "survey" else 5  # rounds, so that something is left to look at in the end
     for work, rounds in product(WORKS.values(), [None, few]):
         source = Watched(DOMAIN, COUNTS)

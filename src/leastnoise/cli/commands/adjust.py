@@ -66,10 +66,10 @@ def adjust(
             progress=bar,
         )
     result.save(out, overwrite=overwrite)
-    _print(result, out, as_json)
+    _print(result, path, out, as_json)
 
 
-def _print(result: AdjustedTables, out: Path, as_json: bool) -> None:
+def _print(result: AdjustedTables, path: Path, out: Path, as_json: bool) -> None:
     if as_json:
         fields = {
             "folder": str(out),
@@ -83,5 +83,6 @@ def _print(result: AdjustedTables, out: Path, as_json: bool) -> None:
     for note in result.footnotes:
         typer.echo(note)
     typer.echo(
-        f"wrote {len(result.contents):,} tables to {out}; next: leastnoise export {out} --out FOLDER --format excel"
+        f"wrote {len(result.contents):,} tables to {out}; next: leastnoise export {out} --out FOLDER --format excel, "
+        f"or leastnoise report {path} --adjusted {out} for the page"
     )

@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +17,7 @@ from leastnoise.cli.options import Anonymous, Hidden, Json, KnownSize, RowsPerPe
 from leastnoise.cli.show import PIPE_WIDTH
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import Budget, Cost, Entry, Ledger
+from leastnoise.privacy.cost import float_up
 from leastnoise.privacy.ledger_file import ATTEMPTS, ledger_beside
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.privacy.units import percent, say, stated
@@ -125,8 +128,8 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "dataset": ledger.dataset,
         "total": ledger.total.to_json(),
         "spent": _cost_json(spent, ledger.total),
-        "left": _cost_json(ledger.total_cost - spent, ledger.total),
-        "left_percent": percent(ledger.total_cost - spent, ledger.total_cost, up=False),
+        "left": _cost_json(_left(ledger, spent), ledger.total),
+        "left_percent": percent(_left(ledger, spent), ledger.total_cost, up=False),
         "further_releases": _further(ledger, entries),
         "raises": [{**vars(item), "total": item.total.to_json()} for item in ledger.raises()],
         "attempts": {"limit": ledger.attempts, "stopped": ledger.stopped, "asked_again": ledger.repeated_requests},
@@ -159,14 +162,16 @@ def show_ledger(ledger: Ledger, console: Console | None = None) -> None:
 def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
     """The ledger as a whole, in a few lines."""
     spent, total = _spent(ledger, entries), ledger.total
-    left = ledger.total_cost - spent
+    left = _left(ledger, spent)
     at = f" (at delta {total.delta:g})" if total.delta is not None else ""
     yield f"dataset {ledger.dataset}: {with_people(total)}"
     shares = percent(spent, ledger.total_cost, up=True), percent(left, ledger.total_cost, up=False)
     amounts = say(spent, total, up=True), say(left, total, up=False)
     yield f"spent {amounts[0]} ({shares[0]}), left {amounts[1]} ({shares[1]}){at}; shares are of mu^2, which adds up"
+    if spent.added_delta:
+        yield f"finding keys added {float_up(spent.added_delta):.4g} to delta, which the rest of it makes up for"
     if entries:
-        yield _next(ledger, entries[-1].cost, left)
+        yield _next(ledger, entries[-1].cost, spent)
     before = stated(ledger.first_total)
     for item in ledger.raises():
         who = f" by {item.who}" if item.who else ""
@@ -179,18 +184,35 @@ def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
     yield f"{len(entries):,} {releases}; {looks} (the limit for both is {ledger.attempts:,})"
 
 
-def _next(ledger: Ledger, cost: Cost, left: Cost) -> str:
+def _next(ledger: Ledger, cost: Cost, spent: Cost) -> str:
     """What one more release of the same cost would do."""
-    price = say(cost, ledger.total, up=True)
-    if cost > left:
+    price, after = say(cost, ledger.total, up=True), ledger.left_after(spent + cost)
+    if after is None:
         return f"another release like the last ({price}) does not fit"
-    rest, count = say(left - cost, ledger.total, up=False), left.mu_squared // cost.mu_squared
+    rest, count = say(after, ledger.total, up=False), _fitting(ledger, cost, spent)
     return f"another release like the last ({price}) would leave {rest}; {count:,} of them fit"
+
+
+def _fitting(ledger: Ledger, cost: Cost, spent: Cost) -> int:
+    """How many more releases of a cost fit."""
+    low, high = 0, int(_left(ledger, spent).mu_squared // cost.mu_squared)
+    if not cost.added_delta:
+        return high
+    high = min(high, int((Fraction(str(ledger.total.delta)) - spent.added_delta) // cost.added_delta))
+    while low < high:
+        middle = (low + high + 1) // 2
+        more = replace(cost, mu_squared=middle * cost.mu_squared, added_delta=middle * cost.added_delta)
+        low, high = (low, middle - 1) if ledger.left_after(spent + more) is None else (middle, high)
+    return high
+
+
+def _left(ledger: Ledger, spent: Cost) -> Cost:
+    return ledger.left_after(spent) or replace(spent, mu_squared=Fraction(0), added_delta=Fraction(0))
 
 
 def _further(ledger: Ledger, entries: list[Entry]) -> int | None:
     """How many more releases of the last one's cost fit; None before the first."""
-    return int(ledger.left.mu_squared // entries[-1].cost.mu_squared) if entries else None
+    return _fitting(ledger, entries[-1].cost, _spent(ledger, entries)) if entries else None
 
 
 def with_people(total: Budget) -> str:
@@ -218,9 +240,10 @@ def entries_table(ledger: Ledger, entries: list[Entry]) -> Table:
         table.add_column(title, justify="right")
     for title in ("note", "by"):
         table.add_column(title)
-    left = ledger.total_cost
+    spent = _spent(ledger, [])
     for entry in entries:
-        left -= entry.cost
+        spent += entry.cost
+        left = _left(ledger, spent)
         words = (entry.time.removesuffix("+00:00").replace("T", " "), entry.fingerprint[:12], entry.status)
         costs = (say(entry.cost, ledger.total, up=True), say(left, ledger.total, up=False))
         table.add_row(str(entry.id), *(Text(word) for word in (*words, *costs, entry.note, entry.who)))

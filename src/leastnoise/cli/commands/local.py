@@ -20,6 +20,7 @@ from leastnoise.local.reports import FIELD, to_line
 from leastnoise.mechanisms.gate import records
 from leastnoise.noise import RandomSource, SecureRandomSource, SeededRandomSource
 from leastnoise.storage.files import write_file
+from leastnoise.workload.file_format import FileFormat
 from leastnoise.workload.spec import Spec, load_spec
 
 EXAMPLE = "Example: leastnoise local plan survey.yaml -o survey.plan --devices 100000"
@@ -158,7 +159,8 @@ def simulate_(
     spec: Annotated[
         Path | None,
         typer.Option(
-            help="A spec of the same attributes: its rules for values outside the domain.", show_default=False
+            help="A spec of the same attributes: its rules for values, and how the file is written.",
+            show_default=False,
         ),
     ] = None,
     table: Table = None,
@@ -172,24 +174,24 @@ def simulate_(
     """Make the reports of all records of a table, as if each were on a device of its own. For studies."""
     plan = load_plan(path)
     check_new(out, "its reports would be lost")
-    rules = _rules(plan, spec, files_from)
+    rules, file = _rules(plan, spec, files_from)
     typer.echo(SEEDED if seed is not None else PRIVATE.format(epsilon=float(plan.epsilon)), err=True)
     random_source: RandomSource = SecureRandomSource() if seed is None else SeededRandomSource(seed)
     with ProgressBar(progress) as bar:
-        count = _write_reports(plan, records(data, plan.domain, rules, table), random_source, out, bar)
+        count = _write_reports(plan, records(data, plan.domain, rules, table, file), random_source, out, bar)
     fields = {"file": str(out), "reports": count, "bytes": out.stat().st_size, "insecure": seed is not None}
     mark = " (INSECURE: seeded)" if seed is not None else ""
     words = f"wrote {out}: {count:,} reports of {plan.report_bytes} bytes{mark}"
     typer.echo(json.dumps(fields, indent=2) if as_json else words)
 
 
-def _rules(plan: LocalPlan, spec: Path | None, files_from: Path | None) -> Any:
+def _rules(plan: LocalPlan, spec: Path | None, files_from: Path | None) -> tuple[Any, FileFormat | None]:
     if spec is None:
-        return None
+        return None, None
     loaded = load_spec(spec, budgeted=False, files_from=files_from)
     if loaded.workload.domain != plan.domain:
         raise LeastnoiseError(f"{spec} has other attributes than the plan; name the spec that the plan was made from")
-    return loaded.rules or None
+    return loaded.rules or None, loaded.file
 
 
 def _write_reports(

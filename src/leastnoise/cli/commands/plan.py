@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from leastnoise.cli.options import FilesFrom, Json, Shown, SpecArgument, renamed
+from leastnoise.cli.keys import keys_in
+from leastnoise.cli.options import FilesFrom, Json, KeyFolders, Shown, SpecArgument, renamed
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.cli.show import show_adaptive, show_plan
 from leastnoise.errors import LeastnoiseError
@@ -33,29 +34,34 @@ def plan(
     mu: Annotated[float | None, typer.Option(help="Gaussian privacy mu, instead of the spec's budget.")] = None,
     rho: Annotated[float | None, typer.Option(help="Zero-concentrated privacy, instead of the spec's budget.")] = None,
     groups: Annotated[bool, typer.Option("--groups", help="Show every group of queries, however many.")] = False,
+    certify: Annotated[bool, typer.Option("--certify", help="Prove the best floor, if it takes minutes.")] = False,
     out: Annotated[Path | None, typer.Option(help="Save the plan to this file.")] = None,
     progress: Shown = None,
     files_from: FilesFrom = None,
+    keys: KeyFolders = None,
 ) -> None:
     """Plan the noise for a spec: the error of every group, and the least that is possible. Needs no data.
 
-    Of an adaptive plan it shows what will be done.
+    Of an adaptive plan it shows what will be done; while keys are unknown, which of them will be found.
     """
     if out is not None and not out.parent.is_dir():
         raise LeastnoiseError(f"there is no folder {str(out.parent)!r} to save the plan in; create it first")
     given_budget = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
     budget = {name: value for name, value in given_budget.items() if value is not None}
-    stated = _with_budget(load_spec(spec, budgeted=not budget, files_from=files_from), budget)
+    stated = _with_budget(load_spec(spec, budgeted=not budget, files_from=files_from, keys=keys_in(keys)), budget)
     goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         method, reason = method_of(stated, progress=bar)
-        for name, given in {"solver": solver, "baseline": baseline, "objective": objective, "out": out}.items():
+        asked = {"solver": solver, "baseline": baseline, "objective": objective, "certify": certify or None, "out": out}
+        for name, given in asked.items():
             if given is not None and method != "plan":
                 raise LeastnoiseError(f"--{name} is for plans, but this spec has method {method!r}, as {reason}")
         if out is not None and side_share(stated):
             raise LeastnoiseError("--out saves a plan alone; leave 'quality' and 'people' out of the spec, or --out")
         bar(0, 0, "planning")
         mechanism = plan_spec(stated, solver=solver, baseline=baseline, objective=goal, progress=bar)
+        if isinstance(mechanism, Plan) and certify:
+            mechanism = mechanism.certify(bar)
         fields = mechanism.to_json() | {"method": method} | ({} if stated.method == "plan" else {"reason": reason})
         if isinstance(mechanism, Plan) and out is not None:
             mechanism.save(out)

@@ -4,16 +4,18 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from leastnoise.cli.keys import check_known, keys_in
 from leastnoise.cli.options import (
     DATA,
     Anonymous,
     Dataset,
     FilesFrom,
     Json,
+    KeyFolders,
     LedgerFile,
     Memory,
     Note,
@@ -38,8 +40,9 @@ from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin
 from leastnoise.sources.files import files_of
 from leastnoise.workload.publication import Publication
-from leastnoise.workload.spec import load_spec
+from leastnoise.workload.spec import Spec, load_spec
 
+AnyRelease = TypeVar("AnyRelease", bound=Release)
 NO_LEDGER = (
     "no ledger: nothing adds up what is spent on this dataset. Start one with: "
     "leastnoise ledger init FILE --dataset NAME --epsilon 2 --delta 1e-9, then use --ledger FILE"
@@ -66,12 +69,14 @@ def release(
     as_json: Json = False,
     progress: Shown = None,
     files_from: FilesFrom = None,
+    keys: KeyFolders = None,
 ) -> None:
     """Measure data once by a spec, and save what may be published. This spends privacy.
 
     With `method: stream` and without data, a stream is opened: add counts with leastnoise stream.
     """
-    stated = load_spec(spec, files_from=files_from)
+    stated = load_spec(spec, files_from=files_from, keys=keys_in(keys))
+    check_known(stated, spec)
     if data is None and stated.method != "stream":
         raise LeastnoiseError("say where the data is, with --data; only 'method: stream' does without")
     book = ledger_at(ledger)
@@ -86,8 +91,10 @@ def release(
         if data is None:
             _open(mechanism, out, book, name, note, as_json, stated.publication)
             return
-        published = mechanism.run(
+        published = run_stated(
+            mechanism,
             data,
+            stated,
             ledger=book,
             dataset=name,
             note=note,
@@ -95,11 +102,8 @@ def release(
             out=out,
             tables=tables,
             overwrite=overwrite,
-            rules=stated.rules or None,
-            unit=stated.unit_fields,
             table=table,
             memory=memory,
-            file=stated.file,
             progress=bar,
             publication=stated.publication,
         )
@@ -159,6 +163,11 @@ def stopping(ledger: Ledger | None) -> Iterator[None]:
         if entries:
             raise StoppedError(f"stopped after the debit; the ledger keeps its cost (entry {entries[-1].id})") from None
         raise
+
+
+def run_stated(mechanism: Mechanism[AnyRelease], data: str, spec: Spec, **options: Any) -> AnyRelease:
+    """Measure data by the rules, the unit and the form of the files that a spec states."""
+    return mechanism.run(data, rules=spec.rules or None, unit=spec.unit_fields, file=spec.file, **options)
 
 
 def summary(

@@ -117,11 +117,12 @@ def _files(csv: Path | None, parquet: Path | None) -> list[tuple[Path, Format]]:
 
 
 def _list_tables(release: Release, as_json: bool) -> None:
-    tables = [list(names) for names in release.tables() if names]
+    tables, sums = [list(names) for names in release.tables() if names], [list(names) for names in release.sums()]
     if as_json:
-        typer.echo(json.dumps({"insecure": release.insecure, "tables": tables}, indent=2))
+        more = {"sums": sums} if sums else {}
+        typer.echo(json.dumps({"insecure": release.insecure, "tables": tables, **more}, indent=2))
     else:
-        typer.echo("\n".join(" ".join(names) for names in tables))
+        typer.echo("\n".join(" ".join(names) for names in tables + sums))
 
 
 def _list_planned(release: TableRelease, as_json: bool) -> None:

@@ -77,8 +77,11 @@ class Completion:
         check_distinct(names)
         ordered = tuple(sorted(attributes))
         values = self._completed.counts(ordered) if self.joint is None else self._joint_counts(ordered, names)
+        if (possible := self.release.domain.possible_cells(ordered)) is not None:
+            values = np.where(possible, values, 0.0)
         if self.nonnegative == "each":
-            values = self.total * simplex(values.ravel() / self.total).reshape(values.shape)
+            some = np.ones(values.shape, dtype=np.bool_) if possible is None else possible
+            values[some] = self.total * simplex(values[some] / self.total)
         return values.transpose([ordered.index(a) for a in attributes])
 
     def _joint_counts(self, members: Members, names: Sequence[str]) -> Array:
@@ -150,6 +153,8 @@ def complete(
             raise LeastnoiseError("tables goes with nonnegative='jointly' or 'grem-lnn' only; leave it out")
         return completion
     check_number("tolerance", tolerance, LEAST_TOLERANCE)
+    if release.domain.restrictions:
+        raise LeastnoiseError("tables completed jointly do not know impossible cells; use nonnegative='each', or fit()")
     return completion.solved(_chosen(release, tables), tolerance, progress)
 
 
@@ -183,7 +188,8 @@ def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | 
     Guarantees: fits_unless_it_only_follows_the_noise.
     """
     estimate: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
-    return complete(release) if follows_noise(release, estimate) else estimate
+    restricted = bool(release.domain.restrictions)  # which completed tables keep in part only
+    return complete(release) if not restricted and follows_noise(release, estimate) else estimate
 
 
 def follows_noise(release: TableRelease, estimate: Estimate) -> bool:

@@ -224,5 +224,7 @@ def adaptive_plan(
     if select != "survey" and (fitting or baseline):
         name = "fitting" if fitting else "baseline"
         raise LeastnoiseError(f"{name} goes with select 'survey' only; leave it out")
+    workload.domain.check_counted("an adaptive release")
     given_baselines(workload.domain, baseline)  # refuses bad ones
+    budget.neighbours.refuse_groups("an adaptive plan")
     return AdaptivePlan(workload, budget, select, rounds, fitting, baseline)

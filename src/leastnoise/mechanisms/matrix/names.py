@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import IntArray
-from leastnoise.domain.attributes import Attribute, Spec
+from leastnoise.domain.attributes import Attribute, Domain, Spec
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.system import MOST_ENTRIES, MOST_ITEMS
 
@@ -64,6 +64,7 @@ def counted(items: Items | None, count: int) -> Attribute:
         attribute = Attribute.of(name, spec)
     else:
         attribute = Attribute.of(ITEM, count if items is None else items)
+    Domain((attribute,)).check_counted("a matrix")
     if attribute.size != count:
         raise LeastnoiseError(
             f"{attribute.name!r} has {attribute.size:,} values but the queries have {count:,} items; give "

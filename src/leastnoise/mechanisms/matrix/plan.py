@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray, Progress
 from leastnoise.domain.attributes import Attribute, Domain
+from leastnoise.domain.groups import check_groups
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.matrix.names import (
@@ -368,6 +369,7 @@ def matrix_plan(
         raise too_large(*W.shape)
     if np.abs(W).max() > LARGEST_ENTRY:
         raise LeastnoiseError(f"the queries have entries beyond {LARGEST_ENTRY:g}, too large for floats; divide them")
+    check_groups(budget.neighbours.one_per, Domain((attribute,)))
     if budget.neighbours.size == "known" and not np.ptp(W, axis=1).any():
         raise no_noise_needed()
     (w,) = checked_weights(weights, [W])
@@ -379,7 +381,7 @@ def matrix_plan(
     start = least_constants(W, norm, r, w, gap) if free and not is_lower(W) else Near.of(W, norm, free)
     system = _system(W, norm.A) if start.queries is W else Measured.rounded(W, start.strategy, TOTAL)
     low = norm.lower if budget.neighbours.change == "add-remove" else difference_floor([W], norm)
-    floor = budget.neighbours.rows * low / budget.mu if (w == 1).all() else 0.0
+    floor = budget.neighbours.alike * low / budget.mu if (w == 1).all() else 0.0
     each = _per_query(floor, objective, len(W))
     plan = MatrixPlan(system, budget, objective, _variance(system, budget), each, attribute, named)
     if bias == 0:
@@ -397,7 +399,7 @@ def _with_bias(plan: MatrixPlan, W: Array, weights: Array, near: Near) -> Matrix
     neighbours = plan.budget.neighbours
     off, error = float(np.abs(near.queries - W).max()), _per_query(near.norm, plan.objective, len(W))
     system = Measured.rounded(near.queries, near.strategy, TOTAL if near.free else sqrt(off / error))
-    floor = neighbours.rows * near.lower / plan.budget.mu if neighbours.change == "add-remove" else 0.0
+    floor = neighbours.alike * near.lower / plan.budget.mu if neighbours.change == "add-remove" else 0.0
     other = replace(plan, system=system, variance=_variance(system, plan.budget), floor=floor, requested=W)
     return min(
         plan,
@@ -428,12 +430,13 @@ def _long(
     """Running totals too long for a matrix; the floor is that of the trace norm, which has a closed form."""
     if weights is not None:
         raise LeastnoiseError(f"running totals of more than {DENSE_TOTALS:,} items have no weights; leave them out")
+    check_groups(budget.neighbours.one_per, Domain((attribute,)))
     system = Toeplitz.root(totals.items)
     n = totals.items
     singular = 0.5 / np.sin(np.pi * (2 * np.arange(1, n + 1) - 1) / (2 * (2 * n + 1)))  # of the matrix of prefixes
     low = float(singular.sum()) / n  # of gamma_2, and of gamma_F over the root of the number of queries
     known = budget.neighbours.change == "add-remove"
-    floor = budget.neighbours.rows * low / budget.mu if known else 0.0
+    floor = budget.neighbours.alike * low / budget.mu if known else 0.0
     return MatrixPlan(system, budget, objective, _variance(system, budget), floor, attribute, names)
 
 
@@ -453,9 +456,21 @@ def _system(W: Array, A: Array) -> Measured:
     return Measured.rounded(W, A)
 
 
-def _moved(system: System, budget: Budget) -> int:
-    """Squared sensitivity of the integers to one person."""
-    return sensitivity(cast(IntegerStrategy, system), budget)  # it asks for the two squared lengths, which systems have
+def _moved(measured: System, budget: Budget) -> int:
+    """Squared sensitivity of the integers to one person.
+
+    Events of a person at different items are a pattern (strategies/patterns.py). Where some replace others, the two
+    patterns are at most as far apart as twice the farthest, or 2^1/2 times where no two columns point apart.
+
+    Guarantees: patterns_are_never_below_brute_force.
+    """
+    matrix, hides = measured, budget.neighbours
+    # it asks for the two squared lengths, which systems have
+    usual = sensitivity(cast(IntegerStrategy, measured), budget)
+    if not hides.one_per and hides.min_separation is None:
+        return usual
+    moved, apart = matrix.pattern_square(hides.rows, hides.min_separation or 1)
+    return min(usual, moved if hides.change == "add-remove" else (4 if apart else 2) * moved)
 
 
 def _variance(system: System, budget: Budget) -> Fraction:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from leastnoise._progress import shown
 from leastnoise._types import Array, Progress
 from leastnoise.domain.attributes import Domain
+from leastnoise.domain.groups import check_groups
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import Counts
 from leastnoise.mechanisms.measurement import measure
@@ -33,11 +34,13 @@ from leastnoise.planning.integer_plan import IntegerPlan, make_integer_plan
 from leastnoise.planning.integer_plan_store import fingerprint as recipe_fingerprint
 from leastnoise.planning.integer_plan_store import integer_plan_data
 from leastnoise.planning.objective import Objective, Outcome, query_weights
-from leastnoise.planning.request import Request
+from leastnoise.planning.replaced_rows import is_joint
+from leastnoise.planning.request import Request, certified
 from leastnoise.planning.variance import Variances, expected_largest
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.gaussian import contrast
+from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release.statement import Origin, Summary, common_delta
 from leastnoise.release.table_release import TableRelease
 from leastnoise.strategies import SOLVERS, StrategyConstructor
@@ -79,8 +82,12 @@ class Plan(Mechanism[TableRelease]):
 
     @property
     def mu_squared(self) -> float:
-        """mu^2 that the measurements spend if one row is added or removed, before noise is rounded to integers."""
-        return sensitive_cost(self.budget)
+        """mu^2 that the measurements spend if one row changes, before noise is rounded to integers.
+
+        Where people are protected, each of their rows may move the answers as far as a row can.
+        """
+        joint = is_joint(self.budget.neighbours, self.domain)
+        return self.budget.cost / (self.budget.neighbours.rows if joint else self.budget.neighbours.moves) ** 2
 
     @property
     def cost(self) -> Cost:
@@ -97,10 +104,15 @@ class Plan(Mechanism[TableRelease]):
         """sha256 of all that decides what is measured."""
         return recipe_fingerprint(self.integer_plan)
 
+    @property
+    def unit_noise(self) -> Array:
+        """Noise variance per residual orbit where mu^2 = 1 is spent on one row that changes."""
+        return self.design.noise(1.0) if self.outcome.noise is None else self.outcome.noise
+
     @cached_property
     def noise_variances(self) -> Array:
         """Noise variance per residual orbit."""
-        return self.design.noise(self.mu_squared)
+        return self.unit_noise / self.mu_squared
 
     @cached_property
     def variances(self) -> Variances:
@@ -172,13 +184,28 @@ class Plan(Mechanism[TableRelease]):
         """Best known floor of `value` over all factorization mechanisms."""
         return self._scaled(self.floor.value)
 
+    def certify(self, progress: Progress | None = None) -> Plan:
+        """The same plan with the best floor that minutes of computation find; the one it has if there is no better.
+
+        Guarantees: certified_plans_differ_in_the_floor_alone.
+        """
+        usual = self.budget.neighbours.change == "add-remove" and not self.budget.neighbours.one_per
+        if self.floor.value == 0 or self.embedded is not None or not usual:  # none is known for this
+            return self
+        with one_blas_thread():
+            floor = certified(self.outcome, self.objective, self.floor, shown(progress) or no_progress)
+        return replace(self, floor=floor)
+
     @property
     def worst_case_floor(self) -> float:
         """No mechanism of any kind with the same Gaussian privacy has a smaller `value` on all data (docs/theory.md).
 
-        All data are counts without a bound: where counts are known to be small, less error may be possible.
+        All data are counts without a bound: where counts are known to be small, less error may be possible. 0 where
+        rows are replaced or people have groups, of which the theorem says nothing.
         Guarantees: floor_is_below_the_best_mechanism_there_is.
         """
+        if self.budget.neighbours.change == "replace" or self.budget.neighbours.one_per:
+            return 0.0
         return self.floor_value * self.budget.mu / contrast(self.budget.mu)
 
     @property
@@ -213,7 +240,7 @@ class Plan(Mechanism[TableRelease]):
                 "ways": block.ways,
                 "tables": block.tables,
                 "queries": count,
-                "weight": block.weight,
+                "weight": block.relative_weight(self.workload.domain),
                 "rmse": sqrt(float(self._sums[mine].sum()) / count),
                 "max_std_error": sqrt(float(self._maxima[mine].max())),
             }
@@ -310,15 +337,6 @@ def _room(integer_plan: IntegerPlan, tables: bool) -> int:
     return need
 
 
-def sensitive_cost(budget: Budget) -> float:
-    """mu^2 to spend where one row is added or removed.
-
-    A person with k rows moves the answers k times as far. Replacing is removing and adding, so at most twice as far;
-    the integer plan knows how far exactly.
-    """
-    return budget.cost / budget.neighbours.moves**2
-
-
 def peak_memory_mb() -> float:
     """Largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -349,21 +367,30 @@ def plan(
     goal = Objective(inf) if targets else goal
     inner = embed(workload) if name == "embedding" else workload
     solved = "fourier" if name == "embedding" else name
-    request = Request(inner, solved, baseline, goal, bases or {}, gap, construct)
+    how = budget.neighbours if budget is not None and is_joint(budget.neighbours, workload.domain) else None
+    request = Request(inner, solved, baseline, goal, bases or {}, gap, construct, how, _groups(workload, budget))
     with one_blas_thread():
         _, outcome, floor = request.run(shown(progress) or no_progress)
     if inner is not workload:  # a floor of the doubled problem says nothing about the original one
         proof = "optimal" if max(workload.domain.shape) <= POLAR_VALUES else "fourier"  # floors by closed forms alone
         _, _, floor = replace(request, workload=workload, solver=proof, baseline="uniform").run(no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
-    if budget is not None and budget.neighbours.change == "replace":
-        floor = Floor(0.0, "none known for replacing one row")
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
     used = request.baseline_name(outcome.design)
     seconds = time.perf_counter() - started
     embedded = inner if inner is not workload else None
     new_plan = Plan(workload, spent, name, used, goal, outcome, floor, seconds, embedded)
     return new_plan if budget is not None else _room_for_rounding(new_plan)
+
+
+def _groups(workload: Workload, budget: Budget | None) -> Neighbours | None:
+    """The neighbours, where people have groups that residuals see different shares of."""
+    if budget is not None and budget.neighbours.min_separation is not None:
+        raise LeastnoiseError("min_separation is for streams and matrices; use one_per with tables, or leave it out")
+    if budget is None or not budget.neighbours.one_per:
+        return None
+    check_groups(budget.neighbours.one_per, workload.domain)
+    return budget.neighbours
 
 
 def _room_for_rounding(plan: Plan) -> Plan:

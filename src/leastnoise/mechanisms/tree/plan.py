@@ -352,6 +352,7 @@ def tree_plan(
             raise LeastnoiseError(f"exact counts need a single tree; there are {len(named)}")
         exact = Invariants.of(next(iter(named.values())), level=exact_level, nodes=nodes)
     hides = as_neighbours(neighbours, rows_per_person, size) if budget is None else budget.neighbours
+    hides.refuse_groups("a tree")
     value = USUAL_DELTA if budget is None or budget.delta is None else budget.delta
     start = TreePlan(tuple(named), (), hides, value, exact, None, _encodings(given, named, values))
     if targets is not None:

@@ -29,6 +29,9 @@ WRITERS = {
 }
 
 
+COUNTS = ("sdmx-csv", "json-stat")  # formats that have tables of counts only
+
+
 def save(release: Release, path: Path, tables: Format | None, overwrite: bool) -> str:
     """Write a release, with all tables in reach where a format is given; returns its id."""
     with drafted(path, overwrite) as draft:
@@ -55,6 +58,8 @@ def export(
 ) -> list[str]:
     """Write tables to a new folder, complete or not at all; returns the names of its files."""
     checked_format(format, get_args(ExportFormat))
+    if tables is not None and format in COUNTS:
+        source.domain.check_counted(f"format {format!r}", [name for names in tables for name in names])
     with drafted(folder, overwrite) as draft:
         return write_tables(Publication.of(source, tables, confidence, progress), draft, format)
 
@@ -69,7 +74,7 @@ def checked_format(format: object, known: Sequence[str] = get_args(Format)) -> N
 def write_tables(publication: Publication, folder: Path, format: ExportFormat) -> list[str]:
     """Write tables, and a README.txt with the privacy statement, into a folder that is there."""
     writer: Callable[[Publication, Path], Files] = resolve(WRITERS[format]) if format in WRITERS else _plain(format)
-    files = list(writer(publication, folder))
+    files = list(writer(publication.only_counts if format in COUNTS else publication, folder))
     put_file(folder, NOTES, _readme(publication, files).encode())
     return [name for name, _ in files] + [NOTES]
 
@@ -82,7 +87,7 @@ def _plain(format: Any) -> Callable[[Publication, Path], Files]:
         fields = about(publication.source) | ({} if words is None else {"publication": words.model_dump()})
         for sheet in publication.sheets():
             put_table(sheet.frame, folder / f"{sheet.name}.{format}", format, fields)
-            yield f"{sheet.name}.{format}", _attributes(sheet.names)
+            yield f"{sheet.name}.{format}", sheet.title if "sum" in sheet.numbers else _attributes(sheet.names)
         if format == "csv":
             yield put_script(folder)
 
@@ -90,7 +95,7 @@ def _plain(format: Any) -> Callable[[Publication, Path], Files]:
 
 
 def _readme(publication: Publication, files: Sequence[tuple[str, str]]) -> str:
-    seen = ["count", "std_error", "low", "high"]
+    seen = ["count", *(["sum"] if any(map(publication.amounts, publication.sets)) else []), "std_error", "low", "high"]
     columns = [f"  {name:9}  {publication.columns[name]}" for name in seen]
     return "\n".join(
         [

@@ -73,12 +73,17 @@ class WithLevels:
                     left -= 1
                     yield chosen
 
+    def sums(self) -> Iterator[tuple[str, ...]]:
+        """All tables of sums in reach."""
+        return self.release.sums()
+
     def table(self, *names: str, confidence: float = 0.95) -> pd.DataFrame:
         """The table of some attributes or levels."""
         levels = {self.places[name][0]: self.places[name][1] for name in names if name in self.places}
         plain = [self.places[name][0] if name in self.places else name for name in names]
         frame = self.release.table(*plain, levels=levels, confidence=confidence)
-        return frame.set_axis([*names, *frame.columns[len(names) :]], axis=1)
+        counted = [name for name in names if self.domain[name].amount is None]
+        return frame.set_axis([*counted, *frame.columns[len(counted) :]], axis=1)
 
     # --- what it says of itself ---------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,13 +49,16 @@ class Source(Stated, Protocol):
     def tables(self) -> Iterator[tuple[str, ...]]:
         """The names of all tables in reach."""
 
+    def sums(self) -> Iterator[tuple[str, ...]]:
+        """The names of all tables of sums in reach, amounts last."""
+
     def table(self, *names: str, confidence: float = 0.95) -> pd.DataFrame:
         """The table of some attributes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """One table, with the name of its file (without an ending) and its title."""
+    """One table, with the name of its file (without an ending) and its title; amounts are not among its names."""
 
     names: tuple[str, ...]
     name: str
@@ -89,7 +92,7 @@ class Publication:
         given = None if tables is None else list(tables)
         if given is not None and any(isinstance(names, str) for names in given):
             raise LeastnoiseError('tables are lists of attribute names; write [["age"], ["age", "sex"]]')
-        sets = tuple(tuple(names) for names in (source.tables() if given is None else given))
+        sets = tuple(tuple(names) for names in ([*source.tables(), *source.sums()] if given is None else given))
         return cls(source, sets, confidence, progress)
 
     @property
@@ -116,12 +119,26 @@ class Publication:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """A name for each table, without an ending."""
-        return tuple(file_names(self.sets))
+        return tuple(file_names([(*self.counted(names), *self.amounts(names)) for names in self.sets]))
+
+    def amounts(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those among some attributes that are summed."""
+        return tuple(name for name in names if self.source.domain[name].amount is not None)
+
+    def counted(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The others."""
+        return tuple(name for name in names if self.source.domain[name].amount is None)
+
+    @property
+    def only_counts(self) -> Publication:
+        """The tables of counts, for formats that have no others."""
+        return replace(self, sets=tuple(names for names in self.sets if not self.amounts(names)))
 
     @cached_property
     def entries(self) -> tuple[tuple[str, str], ...]:
         """Name and title of each table."""
-        return tuple((name, title_of(names, self.unit)) for names, name in zip(self.sets, self.names, strict=True))
+        titles = (title_of(self.counted(names), self.unit, self.amounts(names)) for names in self.sets)
+        return tuple(zip(self.names, titles, strict=True))
 
     def sheets(self) -> Iterator[Sheet]:
         """The tables, one after the other."""
@@ -129,7 +146,7 @@ class Publication:
             if self.progress is not None:
                 self.progress(done, len(self.sets), "writing tables")
             frame = self.source.table(*names, confidence=self.confidence)
-            yield Sheet(names, name, title, marked(frame, self.source.insecure))
+            yield Sheet(self.counted(names), name, title, marked(frame, self.source.insecure))
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -137,6 +154,7 @@ class Publication:
         percent = f"{100 * self.confidence:.4g}%"
         return {
             "count": self.source.count_means,
+            "sum": "an unbiased estimate of the sum, of values that are clamped to the bounds of the amount",
             "unbiased": "the unbiased estimate, which may be negative or a fraction",
             "std_error": "the exact standard error of the unbiased estimate",
             "low": f"the lower end of its {percent} interval",
@@ -157,15 +175,16 @@ class Publication:
         return (self.statement, *self.source.footnotes, *self.facts, interval)
 
 
-def title_of(names: Sequence[str], unit: str = UNIT) -> str:
-    """A table in words.
+def title_of(names: Sequence[str], unit: str = UNIT, amounts: Sequence[str] = ()) -> str:
+    """A table in words, of numbers of rows or of sums of amounts.
 
     >>> [title_of(names) for names in [(), ("age",), ("age", "sex", "income")]]
     ['Number of rows', 'Number of rows by age', 'Number of rows by age, sex and income']
     """
     *most, last = names or ("",)
     by = f"{', '.join(most)} and {last}" if most else last
-    return f"Number of {unit} by {by}" if names else f"Number of {unit}"
+    what = f"Sum of {' x '.join(amounts)}" if amounts else f"Number of {unit}"
+    return f"{what} by {by}" if names else what
 
 
 def file_names(tables: Sequence[Sequence[str]]) -> Iterator[str]:

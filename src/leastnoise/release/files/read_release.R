@@ -29,7 +29,7 @@ read_table <- function(file) {
     file, colClasses = "character", check.names = FALSE, na.strings = character(), encoding = "UTF-8", comment.char = ""
   )
   names(table) <- as_it_was(names(table))
-  numbers <- match("count", names(table)):ncol(table)
+  numbers <- which(names(table) %in% c("count", "sum"))[1]:ncol(table)
   for (k in seq_along(table)) {
     if (!(k %in% numbers)) {
       table[[k]] <- as_it_was(table[[k]])

@@ -184,6 +184,14 @@ class Problem:
             out[batch.cells] = float(self.state.errors.product_variances(families, batch.orbit).mean())
         return out
 
+    def projected(self, multipliers: Array) -> Array:
+        """The closest multipliers of constraints: none is negative."""
+        return np.maximum(multipliers, 0.0)
+
+    def violations(self, entries: Array) -> Array:
+        """By how much each constraint is missed."""
+        return np.maximum(-entries, 0.0)
+
     def steepest(self) -> float:
         """Largest eigenvalue of the scaled map from multipliers to tables, roughly; steps check it."""
         direction = np.random.default_rng(0).random(self.size)

@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from leastnoise._types import Array, IntArray, Progress
+from leastnoise.domain.attributes import Domain
+from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.state import Members
 
@@ -49,8 +51,11 @@ def controlled(
     nonnegative: bool = True,
     seconds: float = SECONDS,
     progress: Progress | None = None,
+    domain: Domain | None = None,
 ) -> Rounded:
     """Round tables (with all their margins, axes in ascending order of attributes) to multiples that add up.
+
+    Impossible cells of a domain stay 0, and its bounds are kept.
 
     >>> half = {(): np.array(2.0), (0,): np.ones(2), (1,): np.ones(2), (0, 1): np.full((2, 2), 0.5)}
     >>> controlled(half, 1).tables[0, 1].sum(axis=0).tolist()
@@ -58,7 +63,7 @@ def controlled(
 
     Guarantees: rounded_tables_add_up; rounding_equals_brute_force; no_count_leaves_its_neighbouring_multiples.
     """
-    problem = Problem(dict(tables), base, nonnegative)
+    problem = Problem(dict(tables), base, nonnegative, domain if domain is not None else Domain(()))
     for done, wider in enumerate(WIDER):
         if progress is not None:
             progress(done, len(WIDER), "rounding")
@@ -78,6 +83,7 @@ class Problem:
     tables: dict[Members, Array]
     base: int
     nonnegative: bool
+    domain: Domain
 
     def __post_init__(self) -> None:
         if self.size > MOST_CELLS:
@@ -136,7 +142,9 @@ class Problem:
         low, high = down - wider, np.where(self.values == down, down, down + 1) + wider
         if self.nonnegative:
             low, high = np.maximum(low, 0), np.maximum(high, 0)
+        low, high = np.where(self._impossible, 0, low), np.where(self._impossible, 0, high)
         cost, rules = self._costs(wider, down)
+        rules += self._bounds(len(cost))
         more = len(cost) - self.size
         result = milp(
             cost,
@@ -148,6 +156,29 @@ class Problem:
         if result.status not in (OPTIMAL, TIME_LIMIT) or result.x is None:
             return None
         return self._checked(np.rint(result.x[: self.size]).astype(np.int64), wider, result.status == OPTIMAL)
+
+    @cached_property
+    def _impossible(self) -> Mask:
+        """Cells that cannot have rows."""
+        masks = [self.domain.possible_cells(members) for members in self.tables]
+        pairs = zip(masks, self.tables.values(), strict=True)
+        each = [np.zeros(np.size(table), dtype=np.bool_) if mask is None else ~mask.ravel() for mask, table in pairs]
+        return np.concatenate(each)
+
+    def _bounds(self, width: int) -> list[tuple[sparse.csr_array, Array, Array]]:
+        """Public bounds on sums of cells, in multiples of the base; of tables that are not here, none."""
+        from scipy import sparse
+
+        rows, low, high = [], [], []
+        for bound in self.domain.restrictions.bounds:
+            inside = tuple(sorted(self.domain.index(name) for name in bound.cells.attributes))
+            if inside in self.tables:
+                row = np.zeros(width)
+                row[self.starts[inside] : self.starts[inside] + bound.cells.mask.size] = bound.cells.mask.ravel()
+                rows.append(row)
+                low.append(ceil(bound.at_least / self.base) if bound.at_least else -np.inf)
+                high.append(np.inf if bound.at_most is None else bound.at_most // self.base)
+        return [(sparse.csr_array(np.array(rows)), np.array(low), np.array(high))] if rows else []
 
     def _costs(self, wider: int, down: Array) -> tuple[Array, list[tuple[sparse.csr_array, Array, Array]]]:
         """What a multiple costs. Between two neighbours that is linear; further away, distances are variables."""

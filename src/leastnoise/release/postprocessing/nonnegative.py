@@ -78,18 +78,18 @@ def positive_point(problem: Problem) -> Point | None:
     requests: Parts = {}
     for number in dict.fromkeys(n for batch in problem.batches for n, _, _ in batch.links.values()):
         requests[number] = np.zeros_like(problem.known(number).tables)
-    for number, row, members in _touched(problem):
+    for number, row, members in touched(problem):
         if problem.known(number).noise:
             away = [shares[a] - state.baseline(a) for a in members]
             product = rows * reduce(np.multiply.outer, away, np.ones(()))
             requests[number][row] = product - centred(state, members, problem.known(number).tables[row])
     for number, target in requests.items():
-        requests[number] = _inverted(problem, number, target)
+        requests[number] = inverted(problem, number, target)
     point = problem.at(requests)
     return point if point.tables.min() > 0 else None
 
 
-def _touched(problem: Problem) -> Iterator[tuple[int, int, Members]]:
+def touched(problem: Problem) -> Iterator[tuple[int, int, Members]]:
     """(residual orbit, row, attributes) of each residual that some table needs, once each."""
     seen: set[tuple[int, int]] = set()
     for batch in problem.batches:
@@ -111,7 +111,7 @@ def _shares(state: State, attribute: int) -> Array:
     return (1 - mixed) * counts / total + mixed * uniform
 
 
-def _inverted(problem: Problem, number: int, target: Array) -> Array:
+def inverted(problem: Problem, number: int, target: Array) -> Array:
     """s with P^-1 s = `target`, roughly, row by row (conjugate gradients on the query side)."""
     known, orbit = problem.known(number), problem.state.structure.orbits[number]
     for axis, baseline in enumerate(problem.baselines(orbit)):
@@ -155,8 +155,8 @@ class Finish:
         dual = -point.energy / 2 - float(y @ self.problem.unbiased)
         if self.positive is None:
             # exact for the problem with a bound of -shortfall in place of 0
-            shortfall = max(0.0, -float(point.tables.min()))
-            return 0.0, Certificate(point.energy / 2, dual - shortfall * float(y.sum()), steps, shortfall)
+            shortfall = float(self.problem.violations(point.tables).max(initial=0.0))
+            return 0.0, Certificate(point.energy / 2, dual - shortfall * float(np.abs(y).sum()), steps, shortfall)
         share = _least_share(point.tables, self.positive.tables)
         across = sum(float(np.vdot(s, self._positive_moves[n])) for n, s in point.requested.items())
         rest = 1 - share
@@ -195,7 +195,7 @@ def nonnegative(
 
     Guarantees: equals_the_quadratic_program; tables_stay_consistent_and_nothing_negative; certificate_holds.
     """
-    problem = Problem(_held(state, hold, max(map(len, tables))), tuple(tables))
+    problem = Problem(held(state, hold, max(map(len, tables))), tuple(tables))
     check_cells(problem.size)
     finish = Finish(problem, positive_point(problem))
 
@@ -204,14 +204,18 @@ def nonnegative(
             progress(certificate.steps, MAX_STEPS, "non-negative tables")
         return finish.excess(certificate, tolerance)
 
-    point, share, certificate = _ascend(problem, finish, excess)
-    moves, _ = problem.moved(finish.requested(point, share))
+    point, share, certificate = ascend(problem, finish, excess)
+    return moved_state(state, problem.moved(finish.requested(point, share))[0]), certificate
+
+
+def moved_state(state: State, moves: Parts) -> State:
+    """The same state with some residuals moved."""
     known = list(state.known)
     for number, move in moves.items():
         before = state.known[number]
         assert before is not None
         known[number] = Known(before.tables + move, before.noise, before.strategy)
-    return State(state.structure, state.baselines, tuple(known), state.errors), certificate
+    return State(state.structure, state.baselines, tuple(known), state.errors)
 
 
 def check_cells(cells: int, fix: str = "choose some with tables=[...]") -> None:
@@ -222,7 +226,7 @@ def check_cells(cells: int, fix: str = "choose some with tables=[...]") -> None:
         )
 
 
-def _held(state: State, hold: float, widest: int) -> State:
+def held(state: State, hold: float, widest: int) -> State:
     """The same state with smaller tables held more firmly than by their precision.
 
     Cutting off negative noise adds rows, and with many more cells than rows the plain precisions would let the total
@@ -233,7 +237,7 @@ def _held(state: State, hold: float, widest: int) -> State:
     return State(state.structure, state.baselines, tuple(known), state.errors)
 
 
-def _ascend(
+def ascend(
     problem: Problem, finish: Finish, excess: Callable[[Certificate], float]
 ) -> tuple[Point, float, Certificate]:
     """Accelerated projected gradient steps on the dual, started anew where they overshoot (O'Donoghue, Candes 2015)."""
@@ -247,7 +251,7 @@ def _ascend(
         if least <= 1:
             break
         while True:
-            new = np.maximum(wide - wide_tables / (slope * problem.scales), 0.0)
+            new = problem.projected(wide - wide_tables / (slope * problem.scales))
             after = problem.at(problem.requested(new))
             change = new - wide
             # the dual is quadratic, so this is its curvature along the step, exactly

@@ -14,10 +14,12 @@ import numpy as np
 from leastnoise._types import Array, Progress
 from leastnoise.algebra.residual import powerset
 from leastnoise.domain.attributes import Domain
+from leastnoise.domain.restrictions import spread
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.postprocessing.controlled import SECONDS, Rounded, controlled
 from leastnoise.release.postprocessing.nonnegative import Certificate, nonnegative
 from leastnoise.release.postprocessing.readers import AdjustedTables, Cells, StepRecord, suppress
+from leastnoise.release.postprocessing.restricted import restrict
 from leastnoise.release.postprocessing.totals import Fact, Totals, conditioned, read_facts
 from leastnoise.release.state import Members, State
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 HOLD = 30.0  # how much more a table counts than one with one attribute more (docs/statistics.md)
 TOLERANCE = 0.01
+CLOSE = 1e-3  # the tolerance of tables that keep what is public
 LEAST_TOLERANCE = 1e-6
 UNBIASED = "unbiased"  # the column beside adjusted counts
 
@@ -65,6 +68,9 @@ class Adjusted:
         table = self.estimate.marginal(attributes)
         if any(set(attributes) <= set(members) for members in self.chosen):
             table = np.maximum(table, 0.0)  # what is below zero here is a rounding error or the stated shortfall
+        possible = self.release.domain.possible_cells(attributes)
+        if possible is not None:
+            table = np.where(possible, table, 0.0)  # the same: they were brought to zero
         return rounded(table, self._keep(attributes)) if self.rounded else table
 
     def _keep(self, attributes: Sequence[int]) -> tuple[int, ...]:
@@ -108,7 +114,7 @@ class Adjusted:
             steps.append(step)
         suppression = None
         if suppress_below is not None or suppress_cv is not None:
-            contents, suppression = suppress(contents, suppress_below, suppress_cv)
+            contents, suppression = suppress(contents, suppress_below, suppress_cv, self.release.domain)
         source = self.release
         known = (source.domain, source.privacy, source.insecure, source.dataset)
         return AdjustedTables(*known, contents, tuple(steps), suppression, source.publication)
@@ -137,7 +143,9 @@ class Adjusted:
         index = self.release.domain.index
         values = {tuple(index(n) for n in names): cells.count for names, cells in contents.items()}
         positive = all(table.min() >= 0 for table in values.values())
-        found = controlled(values, base, nonnegative=positive, seconds=seconds, progress=progress)
+        found = controlled(
+            values, base, nonnegative=positive, seconds=seconds, progress=progress, domain=self.release.domain
+        )
         rounded_cells = {
             names: replace(cells, count=found.tables[tuple(index(n) for n in names)].astype(np.float64))
             for names, cells in contents.items()
@@ -175,14 +183,49 @@ def adjust(
     steps = [_totals_step(len(facts))] if facts else []
     informed = conditioned(release, facts) if facts else release
     estimate, certificate = informed.state, None
-    chosen = _chosen(informed, tables) if nonnegative else ()
-    if chosen:
+    restricted = release.domain.restrictions
+    chosen = _chosen(informed, tables) if nonnegative or restricted else ()
+    if restricted:
+        check_restricted(release.domain, facts, round)
+        estimate, certificate = restrict(
+            informed.state,
+            chosen,
+            release.domain,
+            nonnegative=nonnegative,
+            hold=hold,
+            tolerance=min(tolerance, CLOSE),
+            progress=progress,
+        )
+        steps += [_restricted_step(release.domain, certificate)]
+        steps += [_nonnegative_step(certificate, len(chosen))] if nonnegative else []
+        chosen = chosen if nonnegative else ()
+    elif chosen:
         estimate, certificate = without_negative(informed.state, chosen, hold, tolerance, progress)
         steps.append(_nonnegative_step(certificate, len(chosen)))
     if round:
         steps.append(ROUNDING)
     kept = tuple(f for f in facts if np.array_equal(f.table, np.rint(f.table)))
     return Adjusted(informed, estimate, chosen, kept, bool(round), tuple(steps), certificate)
+
+
+def check_restricted(domain: Domain, facts: Sequence[Fact], round: bool) -> None:
+    """Refuse known totals that contradict what is public, and rounding that could."""
+    if round and domain.restrictions.bounds:
+        raise LeastnoiseError(
+            "rounding each table by itself may break public bounds; leave it out and use finish(base=1)"
+        )
+    for fact in facts:
+        possible = domain.possible_cells(fact.attributes)
+        if possible is not None and fact.table[~possible].any():
+            names = " x ".join(domain.names[a] for a in fact.attributes)
+            raise LeastnoiseError(f"the totals of {names} count rows in impossible cells; correct one of them")
+        for bound in domain.restrictions.bounds:
+            inside = [domain.index(name) for name in bound.cells.attributes]
+            if set(inside) <= set(fact.attributes):
+                cells = np.broadcast_to(spread(bound.cells.mask, inside, fact.attributes), fact.table.shape)
+                count = float(fact.table[cells].sum())
+                if count < bound.at_least or (bound.at_most is not None and count > bound.at_most):
+                    raise LeastnoiseError(f"the totals count {count:g} where the bound is {bound}; correct one of them")
 
 
 def check_number(name: str, value: object, least: float) -> None:
@@ -265,6 +308,18 @@ def _base_step(base: int, found: Rounded) -> StepRecord:
     best = "" if found.proven else "; the time was not enough to prove that nothing closer adds up"
     effect = f"rounded so that all tables add up to each other exactly; {near}{best}"
     return StepRecord(label=unit, effect=effect)
+
+
+def _restricted_step(domain: Domain, certificate: Certificate) -> Step:
+    public, parts = domain.restrictions, []
+    parts += [f"{len(public.impossible)} clause(s) on impossible cells"] if public.impossible else []
+    parts += [f"bounds ({'; '.join(map(str, public.bounds))})"] if public.bounds else []
+    left = f"; up to {certificate.shortfall:.2g} was left of it" if certificate.shortfall else ""
+    return Step(
+        "public restrictions",
+        f"the closest tables that keep {' and '.join(parts)}; impossible cells are 0, tables add up to each other"
+        f"{left}; counts near a bound are biased away from it, and intervals hold for the unbiased counts only",
+    )
 
 
 def _totals_step(count: int) -> Step:

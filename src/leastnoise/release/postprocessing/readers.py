@@ -20,10 +20,11 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.files import export
 from leastnoise.release.files.folders import HEADER, Head, check_folder, drafted, head_fields, mark_of, release_format
-from leastnoise.release.frames import table_frame
+from leastnoise.release.frames import noted, table_frame
 from leastnoise.release.kinds import ADJUSTED
 from leastnoise.release.postprocessing.prevalence import chance_of
 from leastnoise.release.statement import Privacy
+from leastnoise.release.structural_zeros import footnotes
 from leastnoise.storage.archive import Arrays
 from leastnoise.storage.records import Record, Saved, Text, read_folder, write_folder
 from leastnoise.workload.publication import Publication
@@ -114,11 +115,17 @@ class AdjustedTables:
         """What readers of any table must know."""
         words = tuple(f"Adjusted, {step.label}: {step.effect}." for step in self.steps)
         left = () if self.suppression is None else (f"Suppression: {self.suppression}.",)
-        return ("These tables are adjusted for readers and biased; the release has the unbiased counts.", *words, *left)
+        public = footnotes(self.domain)
+        first = "These tables are adjusted for readers and biased; the release has the unbiased counts."
+        return (first, *words, *left, *public)
 
     def tables(self) -> Iterator[tuple[str, ...]]:
         """The names of all tables."""
         return iter(self.contents)
+
+    def sums(self) -> Iterator[tuple[str, ...]]:
+        """None: sums of amounts are not adjusted."""
+        return iter(())
 
     def cells(self, *names: str) -> Cells:
         """One table, with its attributes in the order given."""
@@ -142,10 +149,11 @@ class AdjustedTables:
         frame = table_frame(self.domain, attributes, cells.unbiased, cells.std_error, confidence, simultaneous=False)
         frame = frame.rename(columns={"count": "unbiased"})
         frame.insert(len(names), "count", cells.count.ravel())
+        frame = noted(frame, self.domain.possible_cells(attributes))
         if self.suppression is not None:
             gone = cells.shown.ravel() == 0
             frame.loc[gone, ["count", "unbiased", "std_error", "low", "high"]] = np.nan
-            frame["note"] = np.where(gone, LEFT_OUT, "")
+            frame["note"] = np.where(gone, LEFT_OUT, frame["note"] if "note" in frame.columns else "")
         return frame
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -221,9 +229,11 @@ def _read(array: Any, shape: tuple[int, ...], kind: str) -> Array:
 
 
 def suppress(
-    contents: Mapping[tuple[str, ...], Cells], below: float | None, cv: float | None
+    contents: Mapping[tuple[str, ...], Cells], below: float | None, cv: float | None, domain: Domain | None = None
 ) -> tuple[dict[tuple[str, ...], Cells], Suppression]:
     """Leave cells out whose count is below a threshold, or whose standard error is above a share of their count.
+
+    Impossible cells stay: that they are 0 is public.
 
     Guarantees: suppression_equals_its_rule_cell_by_cell; predicted_shares_are_those_that_come_about.
     """
@@ -235,6 +245,7 @@ def suppress(
         hidden = table.count < (-inf if below is None else below)
         if cv is not None:
             hidden |= table.std_error > cv * np.maximum(table.count, 0.0)
+        hidden &= True if domain is None else domain.possible(names)
         results[names] = Cells(table.count, table.unbiased, table.std_error, np.where(hidden, 0.0, 1.0))
         enough = chance_of(table.unbiased, table.std_error, least)
         cells, gone = cells + hidden.size, gone + int(hidden.sum())

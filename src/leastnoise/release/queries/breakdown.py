@@ -50,6 +50,8 @@ def axis(domain: Domain, text: str) -> Axis:
     if text in domain or not dot or name not in domain:
         position = domain.index(text)
         attribute = domain.attributes[position]
+        if attribute.amount is not None:
+            raise LeastnoiseError(f"{text!r} is an amount, which makes no groups; group by other attributes, or sum it")
         return Axis(text, position, values_of(attribute), [(code, code + 1) for code in range(attribute.size)])
     return _at_level(domain[name], domain.index(name), level)
 

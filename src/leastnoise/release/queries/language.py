@@ -267,6 +267,12 @@ class Parser:
     def _levelled(self) -> _Name:
         """An attribute, maybe with a level of its hierarchy behind a dot, such as date.year."""
         name = self._name()
+        if name.attribute.amount is not None:
+            what = quoted_name(name.attribute.name)
+            raise error_at(
+                name.token,
+                f"{name.attribute.name!r} is an amount, which is summed, not compared; ask sum({what}) or mean({what})",
+            )
         if not self._take("."):
             return name
         token, values = self._ahead(), name.attribute.values

@@ -5,8 +5,9 @@
                | statistic | "(" question ")"
     statistic := mean(name) | median(name) | quantile(name, number) | share(condition) | percent(condition)
                | ratio(query, query) | difference(question, question) | top(number, name {, name})
+               | variance(name) | covariance(name, name) | correlation(name, name) | regression(name, name {, name})
     count     := count() | count(*) | count(condition)
-    sum       := sum(name)
+    sum       := sum(name { * name })
 
 `where` holds for what stands before it, up to the parenthesis or the comma; after several parts with signs in between
 it is refused, as it may mean the last or all of them. avg and average are other words for mean. A
@@ -15,28 +16,36 @@ function is a word before a parenthesis, so attributes may have the same names. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
-from leastnoise.domain.attributes import Domain
+import numpy as np
+
+from leastnoise.domain.amounts import SQUARED
+from leastnoise.domain.attributes import UNKNOWN, Bins, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.breakdown import Slice, breakdown
 from leastnoise.release.queries.language import COMPARE, Parsed, Parser, query_of
 from leastnoise.release.queries.linear import Condition, EmptyGroupError, LinearQuery, Term, joined
 from leastnoise.release.queries.tokens import Token, at, error_at, number_of
 from leastnoise.release.statistics.differences import Count, Difference, Reading
-from leastnoise.release.statistics.groups import Group, numbers_of
+from leastnoise.release.statistics.groups import numbers_of
+from leastnoise.release.statistics.moments import Correlation, Covariance, Regression
 from leastnoise.release.statistics.statistics import mean_of, quantile_in, share_of
 from leastnoise.release.statistics.top import Top
 
-Question: TypeAlias = Callable[[Condition], Reading | Top]  # for the rows that satisfy a condition
+Several: TypeAlias = Top | Regression  # answers with several rows
+Question: TypeAlias = Callable[[Condition], Reading | Several]  # for the rows that satisfy a condition
 
 AMBIGUOUS = "where may mean the last part or all of them; write (a - b) where c, or a - (b where c)"
 MIDPOINTS = "bins count as their midpoints"
 LINEAR = ("count", "sum")
-OTHERS = ("mean", "avg", "average", "median", "quantile", "share", "percent", "ratio", "difference", "top")
+OTHERS = (
+    *("mean", "avg", "average", "median", "quantile", "share", "percent", "ratio", "difference", "top"),
+    *("variance", "covariance", "correlation", "regression"),
+)
 
 
 def read_question(domain: Domain, text: str) -> Question:
@@ -81,6 +90,28 @@ def linear_query(domain: Domain, query: object) -> LinearQuery:
 def counted(query: LinearQuery, note: str = "") -> Question:
     """A linear query as a question."""
     return lambda condition: Count(restricted(query, condition), note)
+
+
+def summed(domain: Domain, names: Sequence[str], condition: Condition) -> Count:
+    """The sum of a numeric attribute, or of the product of several amounts, over the rows that satisfy a condition."""
+    if not names:
+        raise LeastnoiseError("a sum needs an amount; name it, as in sum('income')")
+    if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+        raise LeastnoiseError(
+            f"the sum has {twice[0]!r} twice; squares are in {twice[0] + SQUARED!r}, where they are declared"
+        )
+    if len(names) > 1 and (counted_by := [name for name in names if domain[name].amount is None]):
+        raise LeastnoiseError(f"{counted_by[0]!r} is no amount; products are of amounts")
+    notes, parts = [], []
+    for name in names:
+        attribute = domain[name]
+        numbers, note = numbers_of(attribute)
+        notes.append(MIDPOINTS if isinstance(attribute.values.base, Bins) else note)
+        unknown = np.zeros(attribute.size - len(numbers))
+        parts.append(((domain.index(name),), np.append(numbers, unknown)))
+    attributes, cells = condition.cells()
+    term = Term(*joined(domain, [(attributes, cells.astype(float)), *parts]))
+    return Count(LinearQuery(domain, (term,)), "; ".join(dict.fromkeys(filter(None, notes))))
 
 
 def _is_where(token: Token) -> bool:
@@ -212,13 +243,13 @@ class _Questions(Parser):
         return self._linear(self._any(), token)
 
     def _sum(self) -> LinearQuery:
-        token = self._ahead()
-        name = self._name().attribute.name
+        token, names = self._ahead(), [self._name().attribute.name]
+        while self._take("*"):
+            names.append(self._name().attribute.name)
         with at(token):
-            group = Group(self.domain, name)
-            numbers, note = numbers_of(group.attribute)
-            self.notes |= {MIDPOINTS: None} if note else {}
-            return group.weighted(numbers)
+            count = summed(self.domain, names, Condition(self.domain))
+            self.notes |= {count.note: None} if count.note else {}
+            return count.query
 
     def _statistic(self) -> Question:
         name = self._ahead().text.lower()
@@ -231,6 +262,10 @@ class _Questions(Parser):
             "ratio": self._ratio,
             "difference": self._difference,
             "top": self._top,
+            "variance": self._spread,
+            "covariance": self._spread,
+            "correlation": self._spread,
+            "regression": self._regression,
         }.get(name, self._mean)(name)
         self._need(")")
         return question
@@ -244,6 +279,27 @@ class _Questions(Parser):
             self._need(",")
             q = self._number()
         return lambda condition: quantile_in(self.domain, name, q, condition)
+
+    def _amounts(self) -> list[str]:
+        """Names with commas in between."""
+        names = [self._name().attribute.name]
+        while self._take(","):
+            names.append(self._name().attribute.name)
+        return names
+
+    def _spread(self, function: str) -> Question:
+        token, names = self._ahead(), self._amounts()
+        needed = 1 if function == "variance" else 2
+        if len(names) != needed:
+            raise error_at(
+                token, f"{function} is of {needed} {'amount' if needed == 1 else 'amounts'}, not {len(names)}"
+            )
+        kind = Correlation if function == "correlation" else Covariance
+        return lambda condition: kind(self.domain, names[0], names[-1], condition)
+
+    def _regression(self, function: str) -> Question:
+        outcome, *regressors = self._amounts()
+        return lambda condition: Regression(self.domain, outcome, tuple(regressors), condition)
 
     def _number(self) -> float:
         token = self._ahead()
@@ -289,7 +345,7 @@ class _Questions(Parser):
             names.append(self._axis())
         if not names:
             raise self._expected("',' and an attribute")
-        slices = breakdown(self.domain, names)
+        slices = [each for each in breakdown(self.domain, names) if _is_known(self.domain, each)]
         return lambda condition: _largest(int(k), slices, condition)
 
     def _axis(self) -> str:
@@ -306,6 +362,15 @@ def _where(question: Question, condition: Condition) -> Question:
     return lambda more: question(Condition.every(condition.domain, [condition, more]))
 
 
+def _is_known(domain: Domain, group: Slice) -> bool:
+    """Whether a group has a known value of every attribute: missing values are no place in a ranking."""
+    for name, label in group.labels.items():
+        attribute = domain[name if name in domain else name.rpartition(".")[0]]
+        if label == UNKNOWN and attribute.known < attribute.size:
+            return False
+    return True
+
+
 def _largest(k: int, slices: list[Slice], condition: Condition) -> Top:
     narrowed = (Slice(s.labels, Condition.every(condition.domain, [s.condition, condition])) for s in slices)
     possible = tuple(s for s in narrowed if not s.condition.never)
@@ -319,8 +384,8 @@ def _less(one: Question, other: Question) -> Question:
 
     def difference(condition: Condition) -> Reading:
         a, b = one(condition), other(condition)
-        if isinstance(a, Top) or isinstance(b, Top):
-            raise LeastnoiseError("the largest counts have no difference; ask for each side by itself")
+        if isinstance(a, Several) or isinstance(b, Several):
+            raise LeastnoiseError("several numbers at once have no difference; ask for each side by itself")
         if isinstance(a, Count) and isinstance(b, Count):
             return Count(a.query - b.query, a.note or b.note)
         return Difference(a, b)

@@ -1,8 +1,9 @@
 """Sums of counts in SQL as linear queries.
 
 A row of the table `release` is a cell of the domain, with its count. sum(E) is linear where E is `count` times a
-function of the attributes: numbers, numeric attributes, CASE WHEN and their sums and products. Conditions are put into
-the language of questions, so that they mean the same here and there.
+function of the attributes: numbers, numeric attributes, CASE WHEN and their sums and products. An amount is a column
+beside `count`: the sum over the rows of a cell. Conditions are put into the language of questions, so that they mean
+the same here and there.
 """
 
 from __future__ import annotations
@@ -172,7 +173,8 @@ class Sums:
         if place is None or place not in self.domain:
             raise NotLinearError
         group = Group(self.domain, place)
-        return _Function(group.weighted(numbers_of(group.attribute)[0]), False)
+        summed = group.attribute.amount is not None  # over the rows of a cell
+        return _Function(group.weighted(numbers_of(group.attribute)[0]), summed)
 
     def _case(self, node: exp.Case) -> _Function:
         """The first branch whose condition holds; without ELSE, NULL adds nothing to a sum."""

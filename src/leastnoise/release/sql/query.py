@@ -224,10 +224,21 @@ def _check_cells(names: Names, node: exp.AggFunc) -> None:
     """Refuse aggregates that count cells where people are meant."""
     if any(names.is_count(column) for column in node.find_all(exp.Column)):
         return
+    _check_amounts(names, node)
     if isinstance(node, exp.Count):
         raise LeastnoiseError("a row of the table is a cell, not a person; write sum(count) for the number of people")
     if isinstance(node, exp.Sum | exp.Avg):
         raise LeastnoiseError(CELLS.format(node.this.sql(dialect="duckdb")))
+
+
+def _check_amounts(names: Names, tree: exp.Expr) -> None:
+    """Refuse what is made of amounts and is no sum of them."""
+    for column in tree.find_all(exp.Column):
+        if (place := names.axis(column)) in names.domain and names.domain[str(place)].amount is not None:
+            raise LeastnoiseError(
+                f"{place!r} is an amount, of which SQL has sum({place}), also times numbers and in CASE WHEN; "
+                "ask() has means, variances and regressions"
+            )
 
 
 # --- anything else ----------------------------------------------------------------------------------------------------
@@ -235,6 +246,7 @@ def _check_cells(names: Names, node: exp.AggFunc) -> None:
 
 def _from_noisy(release: Release, names: Names, tree: exp.Expr) -> tuple[pd.DataFrame, list[str]]:
     """Run a SELECT on the table of the attributes that it names."""
+    _check_amounts(names, tree)
     if any(isinstance(star.parent, exp.Select) for star in tree.find_all(exp.Star)):
         raise LeastnoiseError("* would be a table of all attributes; name the columns")
     for node in tree.find_all(exp.AggFunc):

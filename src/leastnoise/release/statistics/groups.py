@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain.attributes import Attribute, Bins, Domain, Sized, Values
+from leastnoise.domain.attributes import Amount, Attribute, Bins, Domain, Sized, Square, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.queries.language import predicate
 from leastnoise.release.queries.linear import Condition, EmptyGroupError, LinearQuery, Term, joined
@@ -69,9 +69,19 @@ class Group:
 def ordered_group(domain: Domain, name: str, where: str | Condition | None, what: str) -> Group:
     """A group by the values of an attribute that has an order."""
     group = Group(domain, name, where)
+    if group.attribute.amount is not None:
+        raise LeastnoiseError(f"{name!r} is an amount, which has no {what}; declare bins of it beside the amount")
     if not group.attribute.comparable:
         raise LeastnoiseError(f"{name!r} has no order, so it has no {what}; ask for the count of each value")
     return group
+
+
+def clamped_note(attribute: Attribute) -> str:
+    """What is said of an amount wherever a number is made of it."""
+    values = attribute.amount
+    if isinstance(values, Square):
+        return f"squared distances from {values.middle:.15g} of values that are clamped"
+    return f"values of {attribute.name!r} are clamped to {attribute.label(0)} to {attribute.label(1)}"
 
 
 def numbers_of(attribute: Attribute) -> tuple[Array, str]:
@@ -82,6 +92,8 @@ def numbers_of(attribute: Attribute) -> tuple[Array, str]:
         return (encoding.edges[:-1] + encoding.edges[1:]) / 2, (
             f"bins count as their midpoints, so the mean of the exact values may lie up to {half:g} further either way"
         )
+    if isinstance(encoding, Amount):
+        return np.array(encoding.bounds), clamped_note(attribute)
     if isinstance(encoding, Values) and any(isinstance(item, str | bool) for item in encoding.items):
         raise LeastnoiseError(f"{attribute.name!r} holds values that are no numbers, so it has no mean; use share()")
     if isinstance(encoding, Sized) and not encoding.ordered:

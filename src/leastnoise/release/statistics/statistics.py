@@ -44,8 +44,8 @@ def share(
 
     Guarantees: shares_cover_the_population.
     """
-    drawn = _drawn(release, population)
-    return _read(release, share_of(release.query(part), release.query(whole), drawn), confidence)
+    sampled = drawn(release, population)
+    return _read(release, share_of(release.query(part), release.query(whole), sampled), confidence)
 
 
 def share_of(top: LinearQuery, bottom: LinearQuery, population: bool = False, scale: float = 1.0) -> Quotient:
@@ -66,7 +66,7 @@ def _read(release: Release, quotient: Quotient, confidence: float) -> Statistic:
     return quotient.answer(*release.joint(quotient.queries), confidence)
 
 
-def _drawn(release: Release, population: bool) -> bool:
+def drawn(release: Release, population: bool) -> bool:
     """Whether sampling counts; refused where rows are not independent of each other."""
     rows = release.cost.neighbours.rows_per_person
     if population and rows is not None and rows > 1:
@@ -111,7 +111,7 @@ def cdf(
     errors = np.linalg.norm(coordinates, axis=1)
     shown = values_of(group.attribute)
     frame = with_errors({"value": [shown[code] for code in group.possible]}, "count", counts, errors, width)
-    ratios = list(_shares(counts, coordinates, _drawn(release, population)))
+    ratios = list(_shares(counts, coordinates, drawn(release, population)))
     width = quantile(confidence, len(counts) if simultaneous else 1)
     lows, highs = zip(*(ratio.interval(width) for ratio in ratios), strict=True)
     return frame.assign(share=[ratio.value for ratio in ratios], share_low=lows, share_high=highs)
@@ -145,7 +145,7 @@ def quantile_of(
 
     Guarantees: quantile_covers; whole_range_where_nothing_is_known; quantiles_cover_the_population.
     """
-    quantile_reading = quantile_in(release.domain, name, q, where, _drawn(release, population))
+    quantile_reading = quantile_in(release.domain, name, q, where, drawn(release, population))
     return quantile_reading.answer(*release.joint(quantile_reading.queries), confidence)
 
 
@@ -242,7 +242,7 @@ def mean(
 
     Guarantees: mean_covers; whole_range_where_nothing_is_known; means_cover_the_population.
     """
-    return _read(release, mean_of(release.domain, name, where, _drawn(release, population)), confidence)
+    return _read(release, mean_of(release.domain, name, where, drawn(release, population)), confidence)
 
 
 def mean_of(domain: Domain, name: str, where: Where, population: bool = False) -> Quotient:

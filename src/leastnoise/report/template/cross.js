@@ -73,7 +73,8 @@ function roundingStep(table) {
 const rounded = (x, step) => fixed(Math.round(x / step) * step, 0);
 const reach = (x, step) => (x < 10 ? fixed(x, x < 1 ? 2 : 1) : rounded(x, step));
 
-function cellOf({ value, error }, step, withErrors) {
+function cellOf({ value, error, impossible }, step, withErrors) {
+  if (impossible) return html("td", { class: "number" }, IMPOSSIBLE);
   if (data.adjusted) return html("td", { class: "number" }, printed(value));
   const shown = rounded(value, step);
   const doubtful = error !== null && Math.abs(value) < spreadOf(value, error);
@@ -129,6 +130,11 @@ function rowHead(table, state, row, redraw) {
 }
 
 function notesOf(table, shown, step) {
+  const dashes = shown.some(({ impossible }) => impossible) ? [`${IMPOSSIBLE}: nobody can be there, so it is 0 without error.`] : [];
+  return [...dashes, ...otherNotes(table, shown.filter(({ impossible }) => !impossible), step)];
+}
+
+function otherNotes(table, shown, step) {
   if (completed(table)) return [KINDS.completed];
   if (adjusted(table)) {
     const gone = shown.some(({ value }) => Number.isNaN(value));

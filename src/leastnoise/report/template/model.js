@@ -30,6 +30,7 @@ function opened(table) {
 const completed = (table) => table.kind === "completed";
 const adjusted = (table) => table.kind === "adjusted";
 const biased = (table) => completed(table) || adjusted(table); // without errors
+const IMPOSSIBLE = "–"; // stands for a cell that cannot have rows
 const LEFT_OUT = "x"; // stands for a cell that is left out; its number is NaN
 const errorAt = ({ std_errors: errors }, k) => (Array.isArray(errors) ? errors[k] : errors);
 const ticksOf = (attribute) => attribute.ticks ?? attribute.labels;
@@ -115,9 +116,27 @@ function tableAt(table, levels) {
   return table.known.get(key);
 }
 
+// How many cells that can have rows are in each group; null where all can.
+function possibleAt(table, levels) {
+  if (!table.impossible) return null;
+  const key = `possible ${levels.join(",")}`;
+  if (!table.known.has(key)) {
+    let [possible, shape] = [new Float64Array(cellCount(table)).fill(1), sizesOf(table)];
+    table.impossible.forEach((k) => (possible[k] = 0));
+    levels.forEach((k, axis) => {
+      const { starts } = groupsOf(table.attributes[axis], k);
+      if (k < depthOf(table.attributes[axis])) possible = summed(possible, shape, axis, starts);
+      shape = shape.map((size, at) => (at === axis ? starts.length : size));
+    });
+    table.known.set(key, possible);
+  }
+  return table.known.get(key);
+}
+
 function cellAt(table, levels, groups) {
-  const block = tableAt(table, levels);
+  const [block, possible] = [tableAt(table, levels), possibleAt(table, levels)];
   const k = groups.reduce((at, group, axis) => at * block.shape[axis] + group, 0);
+  if (possible !== null && possible[k] === 0) return { value: 0, error: null, impossible: true };
   return { value: block.counts[k], error: errorAt(block, k) };
 }
 

@@ -1,0 +1,161 @@
+"""Traces of roots of matrices that fall into blocks: what all exact trace norms share.
+
+A subclass says which blocks M + t has once the residuals with most attributes are eliminated, how often each occurs,
+and log det(I + P / t) of what was eliminated. From these follow the trace, by the rule of strategies/quadrature.py, and
+room for rounding.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log
+
+import numpy as np
+
+from leastnoise._types import Array
+from leastnoise.planning.design import Question
+from leastnoise.planning.pair_blocks import Arrowhead
+from leastnoise.strategies.quadrature import Nodes, determinants
+
+NODES = 40  # of the rule, about
+ROUND = 2.0**-46  # relative error of sums of positive numbers, generously
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The trace, and per class the gradient of twice the trace in the weights s of one of its attributes."""
+
+    trace: float
+    per_class: list[Array]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A positive definite matrix that occurs `count` times; `sizes` has the rows of each of its spaces."""
+
+    count: float
+    matrix: Array
+    sizes: tuple[int, ...]
+
+    def log_det(self, t: float) -> float:
+        """log det of the matrix over t, all times it occurs."""
+        if not len(self.matrix):
+            return 0.0
+        factor = np.linalg.cholesky(self.matrix)
+        return self.count * (2 * float(np.log(np.diagonal(factor)).sum()) - len(factor) * log(t))
+
+    def blur(self) -> float:
+        """How far it may be off, to first order, if entries are off by a share of the largest of their spaces.
+
+        Cholesky's decomposition has no larger errors (Demmel 1989).
+        """
+        m, cuts = self.matrix, np.cumsum([0, *self.sizes])
+        largest = [np.full(b - a, np.diagonal(m)[a:b].max()) for a, b in pairwise(cuts) if b > a]
+        scale = np.sqrt(np.concatenate([*largest, np.zeros(0)]))
+        inverse = np.abs(inverted(m)) * np.multiply.outer(scale, scale)
+        return self.count * (ROUND + 4 * len(m) * 2.0**-52) * float(inverse.sum())
+
+
+class BlockTrace(ABC):
+    """tr (S^1/2 G S^1/2)^1/2 for a question, under product weights s = root^2 per class."""
+
+    def __init__(self, question: Question, roots: list[Array]):
+        self.question, self.structure, self.roots = question, question.structure, roots
+        self.members = [len(c.members) for c in self.structure.classes]
+        self.tables = [t for t in range(len(self.structure.tables)) if question.table_weights[t] > 0]
+        self.arrowheads: dict[int, Arrowhead] = {}
+
+    @abstractmethod
+    def blocks(self, t: float) -> tuple[list[Block], float]:
+        """M + t after elimination, and log det(I + P / t) of what was eliminated."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """About the largest eigenvalue."""
+
+    @property
+    @abstractmethod
+    def work(self) -> float:
+        """Multiplications for one trace, about."""
+
+    @property
+    @abstractmethod
+    def slopes_work(self) -> float:
+        """The same with slopes."""
+
+    @abstractmethod
+    def slopes(self, step: float) -> Slopes:
+        """The trace with its gradient."""
+
+    def arrowhead(self, slot: int) -> Arrowhead:
+        """The family of a slot under the weights of its class."""
+        if slot not in self.arrowheads:
+            cls = self.structure.slots[slot].cls
+            gram = self.question.requested.families[slot].gram(self.structure.classes[cls].size)
+            self.arrowheads[slot] = Arrowhead.of(gram, self.roots[cls])
+        return self.arrowheads[slot]
+
+    def single(self, index: int) -> Arrowhead:
+        """A table on one attribute."""
+        table = self.structure.tables[index]
+        if table.slots is not None:
+            return self.arrowhead(table.slots[0])
+        family, cls = self.question.requested.tensors[index], table.axes[0]
+        assert family is not None
+        return Arrowhead.of(family.gram(self.structure.shape(table.axes)), self.roots[cls])
+
+    def factor(self, index: int, bases: list[Array]) -> Array:
+        """Rows of a table on two attributes, with s^1/2, in the bases of its classes."""
+        table, requested = self.structure.tables[index], self.question.requested
+        shape = self.structure.shape(table.axes)
+        if table.slots is not None:
+            i, j = (_gram_root(requested.families[s].gram(n)) for s, n in zip(table.slots, shape, strict=True))
+            rows = np.einsum("ap,bq->abpq", i, j).reshape(-1, *shape)
+        else:
+            family = requested.tensors[index]
+            assert family is not None
+            rows = family.root(shape)
+        first, second = (np.column_stack([self.roots[c], bases[c]]) * self.roots[c][:, None] for c in table.axes)
+        return np.einsum("kxy,xp,yq->kpq", rows, first, second, optimize=True)
+
+    def determinant(self, t: float) -> float:
+        """log det(I + M / t)."""
+        blocks, top = self.blocks(t)
+        return top + sum(block.log_det(t) for block in blocks)
+
+    def nodes(self, step: float) -> Nodes:
+        """Determinants at all nodes that matter."""
+        return determinants(self.determinant, self.scale, step)
+
+    def trace(self, step: float) -> float:
+        """A lower bound on the trace, with room for rounding."""
+        lost: dict[float, float] = {}
+
+        def noted(t: float) -> float:
+            blocks, top = self.blocks(t)
+            lost[t] = ROUND * abs(top) + sum(block.blur() for block in blocks)
+            return top + sum(block.log_det(t) for block in blocks)
+
+        nodes = determinants(noted, self.scale, step)
+        room = float(np.abs(nodes.weights) @ [lost[t] for t in sorted(lost)])
+        ways = max(len(t.axes) for t in self.structure.tables)
+        return max(nodes.trace - room, 0.0) * (1 - self.blur) ** ways
+
+    @property
+    def blur(self) -> float:
+        """Relative error of the tables in the order of positive semidefinite matrices."""
+        return max((a.blur for a in self.arrowheads.values()), default=0.0) + ROUND
+
+
+def inverted(m: Array) -> Array:
+    """The inverse."""
+    return np.asarray(np.linalg.inv(m), dtype=np.float64)
+
+
+def _gram_root(gram: Array) -> Array:
+    """Rows R with R^T R = gram."""
+    w, u = np.linalg.eigh(gram)
+    return np.asarray(np.sqrt(np.maximum(w, 0.0))[:, None] * u.T)

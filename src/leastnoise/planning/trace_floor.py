@@ -1,0 +1,119 @@
+"""Floors from exact trace norms under product weights, and the ascent that finds the weights.
+
+For every distribution s on the cells, (tr (S^1/2 G S^1/2)^1/2)^2 is a floor for all factorization mechanisms
+(equation 6 of docs/theory.md). With product s the trace is computed exactly (pair_trace.py), and the derivative in s_i
+is a diagonal of its root, so that s is found by ascent. It starts at the dual weights of the residuals of one
+attribute, which are close to the best. Any s gives a floor.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leastnoise._types import Array, Progress
+from leastnoise.planning.block_trace import BlockTrace
+from leastnoise.planning.design import Design, Question, no_progress
+from leastnoise.planning.pair_trace import PairTrace
+from leastnoise.planning.triple_trace import TripleTrace
+from leastnoise.strategies.descent import Stop, descend
+
+SEARCH_STEP, FINAL_STEP = 2.5, 1.5  # of the rule for the trace: coarse while weights are searched
+STEPS = 200  # of the ascent, at most
+GAIN = 1e-7  # relative, of one step, below which the ascent ends
+LEAST_WEIGHT = 1e-9  # share of the uniform distribution in all weights
+KIND = "exact trace norm under product weights (docs/theory.md)"
+
+
+def trace_model(question: Question) -> type[BlockTrace] | None:
+    """What computes the trace norm of a question exactly, if anything does."""
+    ways = max(len(t.axes) for t in question.structure.tables)
+    if ways <= 2:
+        return PairTrace
+    return TripleTrace if TripleTrace.covers(question) else None
+
+
+def exact_trace_floor(design: Design, work: float, progress: Progress = no_progress) -> float | None:
+    """The floor, after as much ascent as `work` (multiplications) allows; None where even one evaluation is more.
+
+    None also where numbers leave the range of floats, as for sums of amounts, whose Gram matrices are singular.
+    """
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            return _exact_trace_floor(design, work, progress)
+    except FloatingPointError:
+        return None
+
+
+def _exact_trace_floor(design: Design, work: float, progress: Progress) -> float | None:
+    question = design.question
+    model = trace_model(question)
+    if model is None:
+        return None
+    roots = [_root(s) for s in start_weights(design)]
+    first = model(question, roots)
+    if first.work > work:
+        return None
+    steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
+    trace = first.trace(FINAL_STEP)
+    if steps > 0:
+        trace = max(trace, model(question, _Ascent(model, question, steps, progress).run(roots)).trace(FINAL_STEP))
+    return trace**2
+
+
+def start_weights(design: Design) -> list[Array]:
+    """Per class: the weights that prove the strategy of its one-way residual optimal; uniform where there are none."""
+    return [
+        np.full(c.size, 1 / c.size) if (dual := dual_weights(design, k)) is None else dual
+        for k, c in enumerate(design.structure.classes)
+    ]
+
+
+def dual_weights(design: Design, cls: int) -> Array | None:
+    """The dual weights of the one-way residual of a class, if its solver has them."""
+    if (cls,) not in design.structure.orbits:
+        return None
+    solution = design.solutions[design.structure.orbits.index((cls,))]
+    return None if solution is None else solution.dual
+
+
+def _root(s: Array) -> Array:
+    return np.sqrt((s + LEAST_WEIGHT / len(s)) / (1 + LEAST_WEIGHT))
+
+
+class _Ascent:
+    """s = theta^2 / |theta|^2 per class, by L-BFGS on the logarithm of the trace (equation 8 of docs/theory.md)."""
+
+    def __init__(self, model: type[BlockTrace], question: Question, steps: int, progress: Progress):
+        self.model, self.question, self.steps, self.progress = model, question, steps, progress
+        self.members = [len(c.members) for c in question.structure.classes]
+        self.best: list[Array] = []
+        self.value, self.done = 0.0, 0
+
+    def run(self, roots: list[Array]) -> list[Array]:
+        self.cuts = np.cumsum([len(v) for v in roots])[:-1]
+        self.best = roots
+        descend(self.objective, np.concatenate(roots), self.steps, ftol=GAIN)
+        return self.best
+
+    def objective(self, x: Array) -> tuple[float, Array]:
+        thetas = np.split(x, self.cuts)
+        norms = [float(np.linalg.norm(theta)) for theta in thetas]
+        if min(norms) == 0:  # a step across the origin: where it leads is as good as anywhere
+            raise Stop
+        units = [theta / norm for theta, norm in zip(thetas, norms, strict=True)]
+        roots = [_root(unit**2) for unit in units]
+        result = self.model(self.question, roots).slopes(SEARCH_STEP)
+        self._note(result.trace, roots)
+        slopes = []
+        for d, unit, norm, v in zip(self.members, units, norms, result.per_class, strict=True):
+            slope = d * unit * v / (norm * result.trace)
+            slopes.append(slope - (slope @ unit) * unit)  # the trace does not depend on the norm
+        return -float(np.log(result.trace)), -np.concatenate(slopes)
+
+    def _note(self, value: float, roots: list[Array]) -> None:
+        if value > self.value:
+            self.value, self.best = value, roots
+        self.done += 1
+        self.progress(self.done, self.steps, "searching the floor")
+        if value == 0 or self.done >= self.steps:
+            raise Stop

@@ -270,7 +270,7 @@ def test_statements_about_all_attributes_leave_amounts_out():
 
 ATTRIBUTES = {
     "{amount: {low: 5, high: 1}}": "an amount from 5 to 1 is empty; put the smaller bound first",
-    "{amount: {low: 0, high: 10, unit: 3}}": "unit 3 does not divide 0 to 10 evenly; use high=12 or another unit",
+    "{amount: {low: 0, high: 10, unit: 3}}": "unit 3 does not divide 0 to 10 evenly; use 12 as high, or another unit",
     "{amount: {low: 0, high: 10, unit: 0}}": "an amount needs a unit above 0, got 0",
     "{amount: {low: 0, high: 1000000000000000}}": "use a larger unit, about 1024",
     "{amount: {low: 0, high: 1000000000, squares: true}}": "of an amount that is squared; use a larger unit",

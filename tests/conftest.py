@@ -4,6 +4,8 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,7 @@ def browser() -> Iterator[Any]:
 ENGINES = ("postgres", "spark", "browser", "r")
 
 
+STATE = pytest.StashKey[Path]()  # of ledgers that were used, by test
 LEFT = pytest.StashKey[Counter[str]]()  # what `--quick` leaves out, by reason
 
 
@@ -68,6 +71,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for engine in ENGINES:
             if item.get_closest_marker(engine):
                 item.add_marker(pytest.mark.xdist_group(engine))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Each test has a list of ledgers of its own, in a folder that is made when something is written."""
+    os.environ["LEASTNOISE_STATE"] = str(item.config.stash[STATE] / sha256(item.nodeid.encode()).hexdigest()[:16])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[STATE], ignore_errors=True)
 
 
 @pytest.hookimpl(trylast=True)
@@ -122,6 +135,7 @@ class Workers:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Workers())
+    config.stash[STATE] = Path(tempfile.mkdtemp(prefix="leastnoise-state-"))
     if config.getoption("--quick"):
         settings.load_profile("quick")
 

@@ -376,3 +376,11 @@ def test_amounts_are_no_groups():
         plan.run(pd.DataFrame(), unit={"id": "person", "max_rows": 3, "one_per": ["income"]})
     with pytest.raises(LeastnoiseError, match="allowed counts values, and 'income' is an amount"):
         domain.restricted(allowed=[{"of": ["income", "sex"], "rows": [[0, "F"]]}])
+
+
+def test_units_beyond_floats_are_refused_in_one_line():
+    with pytest.raises(LeastnoiseError, match="use a larger unit, about") as error:
+        ln.amount(0, 1e300, unit=1e-300)
+    assert "\n" not in str(error.value)
+    with pytest.raises(LeastnoiseError, match=r"more than 1,099,511,627,776; use a larger unit, about 2$"):
+        ln.amount(0, 2**41, unit=1)

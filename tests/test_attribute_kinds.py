@@ -54,7 +54,7 @@ def release(spec, frame):
 
 def test_tables_show_labels(release, frame):
     table = release.table("age", "sex")
-    assert table["age"].unique().tolist() == ["under 18", "[18, 25)", "[25, 65)", "65 or more"]
+    assert table["age"].unique().tolist() == ["under 18", "18 to under 25", "25 to under 65", "65 or more"]
     assert table["sex"].unique().tolist() == ["Male", "Female"]
     kept = frame[frame.region != "other"]
     expected = [((kept.age < 18) & (kept.sex == 1)).sum(), ((kept.age >= 65) & (kept.sex == 2)).sum()]

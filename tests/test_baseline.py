@@ -88,7 +88,7 @@ STUCK = pytest.mark.xfail(reason="the search stalls where uniform is a kink")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=STUCK) if n == "contrasts" else n for n in SEARCHED])
 def test_no_step_along_one_attribute_improves_much_on_the_search(name):
     """Without gradients, which say nothing at a kink: steps of several lengths in several directions."""
-    plan, rng = ln.plan(WORKLOADS[name], BUDGET), generator(13)
+    plan, rng = ln.plan(WORKLOADS[name], BUDGET, baseline="product"), generator(13)
     at = [p.values for p in plan.design.baselines]
     total = total_at(plan, at, 1e-6)[0]
     for c, v in enumerate(at):

@@ -50,6 +50,7 @@ OTHERS = {  # no choice of a --baseline
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "continual": "--levels 1 4 11",
     "start": "--repeats 1",
+    "real_tables": "--only contacts purchases",
     "wff_figure2": "--sizes 2 5 9 1000 --planned 9",
     "growth": "--values 4 8 --bits 12 25 --parities 2 --attributes 12 50 --ways 1 3",
     "wff_size": "--side 9 --values 50 --cycle 300",

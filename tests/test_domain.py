@@ -19,6 +19,7 @@ from leastnoise.domain.attributes import (
     or_unknown,
     sized,
 )
+from leastnoise.domain.forms import read_values
 from leastnoise.errors import LeastnoiseError
 
 SCALARS = st.one_of(st.text(max_size=5), st.integers(-50, 50), st.floats(allow_nan=False, allow_infinity=False))
@@ -125,32 +126,45 @@ def test_ranges_with_steps_list_their_values():
 def test_bin_edges_labels_and_ends():
     income = Attribute.of("income", bins(0, 200_000, width=4_000))
     assert income.codes(np.array([0, 3_999.99, 4_000, 199_999, 200_000])).tolist() == [0, 0, 1, 49, 49]
-    assert income.label(0) == "[0, 4000)"
-    assert income.label(49) == "[196000, 200000]"
+    assert income.label(0) == "0 to under 4000"
+    assert income.label(49) == "196000 to 200000"
     assert bins(0, 1, count=4).width == 0.25
     assert bins(0, 200_000, width=4_000) == bins(0, 200_000, count=50)
 
 
+def test_equal_bins_are_called_as_those_between_edges_and_known_by_their_intervals():
+    for ends in (False, True):
+        equal, cut = bins(0, 40, count=4, open_ended=ends), bins(edges=[0, 10, 20, 30, 40], open_ended=ends)
+        assert [equal.label(k) for k in range(4)] == [cut.label(k) for k in range(4)]
+        assert [equal.start(k) + equal.end(k) for k in range(4)] == [cut.start(k) + cut.end(k) for k in range(4)]
+        for values in (equal, cut):
+            assert [values.labelled(values.label(k)) for k in range(4)] == [0, 1, 2, 3]
+            assert [values.labelled(values.interval(k)) for k in range(4)] == [0, 1, 2, 3]
+            assert read_values(values.to_json()) == values
+    assert equal.labelled("under 20") is None
+    assert [bins(-3, 0, count=3).labelled(text) for text in ("-3 to under -2", "-1 to 0", "-2 to -1")] == [0, 2, None]
+
+
 def test_unequal_bins_have_edges_labels_and_open_ends():
     ages = bins(edges=[0, 18, 25, 65, 120])
-    assert [ages.label(k) for k in range(4)] == ["[0, 18)", "[18, 25)", "[25, 65)", "[65, 120]"]
+    assert [ages.label(k) for k in range(4)] == ["0 to under 18", "18 to under 25", "25 to under 65", "65 to 120"]
     assert ages.find([0, 17.9, 18, 64, 65, 120, 120.1, -1]).tolist() == [0, 0, 1, 2, 3, 3, -1, -1]
     assert ages.ordered
     assert ages.widest == 55
     wide = bins(edges=[0, 18, 25, 65, 120], open_ended=True)
-    assert [wide.label(k) for k in range(4)] == ["under 18", "[18, 25)", "[25, 65)", "65 or more"]
+    assert [wide.label(k) for k in range(4)] == ["under 18", "18 to under 25", "25 to under 65", "65 or more"]
     named = bins(edges=[0, 18, 120], labels=["child", "adult"])
     assert [named.labelled(text) for text in ("adult", "child", "old")] == [1, 0, None]
-    assert bins(edges=[0, 1], open_ended=True).label(0) == "[0, 1]"
+    assert bins(edges=[0, 1], open_ended=True).label(0) == "0 to 1"
 
 
 def test_unknown_is_the_last_value():
     income = Attribute.of("income", or_unknown(bins(0, 10, count=2)))
     assert (income.size, income.known, income.ordered) == (3, 2, True)
-    assert [income.label(k) for k in range(3)] == ["[0, 5)", "[5, 10]", "unknown"]
+    assert [income.label(k) for k in range(3)] == ["0 to under 5", "5 to 10", "unknown"]
     assert income.value(2) is None
     assert income.values.read(np.array(["unknown"], dtype=object)).tolist() == [-1]
-    with pytest.raises(LeastnoiseError, match=r"11 is not a value of 'income' \(\[0, 5\) to \[5, 10\] or unknown\)"):
+    with pytest.raises(LeastnoiseError, match=r"11 is not a value of 'income' \(0 to 10 or unknown\)"):
         income.code(11)
 
 
@@ -204,7 +218,7 @@ def test_numpy_values_are_accepted():
         (["F", "M"], ["F"], "['F'] is not a value"),
         (["F", "M"], None, "None is not a value"),
         (list("abcdefg"), "z", "(a, b, c, d, e, ...)"),
-        (bins(0, 10, count=5), 10.5, "10.5 is not a value of 'a' ([0, 2) to [8, 10]); nearest is 10"),
+        (bins(0, 10, count=5), 10.5, "10.5 is not a value of 'a' (0 to 10); nearest is 10"),
         (bins(0, 10, count=5), float("nan"), "nearest is 0"),
         (10, 10, "(0 to 9); nearest is 9"),
         (10, -1, "nearest is 0"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.planning.certificate import full_gram
 from leastnoise.planning.integer_plan import IntegerPlan
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Rows
 from leastnoise.strategies.possible_columns import largest_difference_among, largest_square_among
@@ -223,3 +224,42 @@ BAD = {
 def test_bad_restrictions_are_refused_in_one_line(name):
     options, words = BAD[name]
     assert words in refusal(lambda: LIFE.restricted(**options))
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_floors_hold_for_all_strategies_on_possible_cells(number):
+    """Below the plan, and below any strategy that answers the queries on possible rows; close to the best."""
+    work = [*workloads(LIFE.restricted(CHILDREN))][number]
+    plan = ln.plan(work, ln.Budget(mu=1))
+    assert 0 < plan.floor_value <= plan.value
+    assert "on the possible cells" in plan.floor.kind
+    assert plan.certify().floor == plan.floor
+    assert plan.worst_case_floor == 0
+    possible = work.domain.possible_cells(range(3)).ravel()
+    gram = full_gram(plan.design.question)[np.ix_(possible, possible)]
+    values, vectors = np.linalg.eigh(gram)
+    rows = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+    rng, size = np.random.default_rng(number), len(gram)
+    strategies = [np.eye(size), rows, *(np.eye(size) + rng.normal(size=(size, size)) / 9 for _ in range(20))]
+    for strategy in strategies:
+        scaled = strategy / np.sqrt(np.square(strategy).sum(axis=0).max())
+        assert np.square(rows @ np.linalg.pinv(scaled)).sum() >= plan.floor.value * (1 - 1e-9)
+    assert plan.value <= 1.5 * plan.floor_value
+
+
+def test_floors_are_stated_only_where_they_hold():
+    work = ln.Workload(LIFE.restricted(CHILDREN)).marginals(ways=2)
+    replaced = ln.plan(work, ln.Budget(mu=1, neighbours="replace"))
+    grouped = ln.plan(work, ln.Budget(mu=1, rows_per_person=2, one_per=["age"]))
+    large = ln.Domain.of(a=range(60), b=range(30)).restricted(["a = 0 and b = 0"])
+    for plan in (replaced, grouped, ln.plan(ln.Workload(large).marginals(ways=1), ln.Budget(mu=1))):
+        assert plan.floor_value == 0
+        assert "none known with impossible cells" in str(plan)
+        assert "how far that is from the best is not known" in plan.explain()
+        assert plan.certify().floor_value == 0
+    people = ln.plan(work, ln.Budget(mu=1, rows_per_person=3))  # three equal rows move three times as far
+    assert people.floor_value == pytest.approx(3 * ln.plan(work, ln.Budget(mu=1)).floor_value)
+    wide = ln.Domain.of(a=range(30), b=range(30)).restricted(["a = 0 and b = 0"])
+    traced = ln.plan(ln.Workload(wide).marginals(ways=2), ln.Budget(mu=1))
+    assert "trace-norm" in traced.floor.kind
+    assert 0.9 * traced.value <= traced.floor_value <= traced.value

@@ -318,7 +318,7 @@ def test_weights_of_queries_are_weights_of_groups():
     [
         ({"solver": "best"}, "unknown solver 'best'; use one of optimal, fourier, subtraction, basis, identity, "
                              "hierarchical, branching, wavelet, eigen, kronecker, tree, embedding"),
-        ({"baseline": "flat"}, "unknown baseline 'flat'; use search, uniform or one vector per attribute"),
+        ({"baseline": "flat"}, "unknown baseline 'flat'; use search, product, uniform or one vector per attribute"),
         ({"baseline": {"a": [0.5, 0.5]}}, "baseline of 'a' must be 3 numbers that sum to 1"),
         ({"baseline": {"a": [0.5, 0.5, 0.5]}}, "baseline of 'a' must be 3 numbers that sum to 1"),
         ({"baseline": {"z": [1.0]}}, "no attribute 'z' in this domain (a, b)"),

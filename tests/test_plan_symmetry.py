@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
+from leastnoise.planning.request import PREDICTED
 from leastnoise.workload import Workload
 from tests.catalogue import WORKLOADS, ordered
 from tests.laws import check_plan, same_plan
@@ -96,7 +97,9 @@ def test_order_of_attributes_does_not_matter(name, solver):
     work = WORKLOADS[name]
     turned = reordered(work, list(range(len(work.domain)))[::-1])
     one, other = (ln.plan(w, BUDGET, solver=solver) for w in (work, turned))
-    assert other.value == pytest.approx(one.value, rel=2e-4)  # two baseline searches stop at two points of one valley
+    # Two searches stop at two points of one valley; a predictor is taken from a gain of a thousandth on.
+    near = 2e-4 if all(b.is_product for b in work.blocks) else PREDICTED
+    assert other.value == pytest.approx(one.value, rel=near)
     assert other.queries == one.queries
     check_plan(other)
 

@@ -58,7 +58,7 @@ def test_not_a_spec(text, line):
             "7: lr 0.5 is below 1; 1 is the sum, large numbers come close to max",
         ),
         (spec(more="baseline: serach\n"), "7: unknown baseline 'serach'; did you mean 'search'?"),
-        (spec(more="baseline: [uniform]\n"), "7: baseline is a list; use search or uniform"),
+        (spec(more="baseline: [uniform]\n"), "7: baseline is a list; use search, product or uniform"),
         (spec(more="solver: [optimal]\n"), "7: solver is a list, not a name"),
     ],
 )

@@ -74,6 +74,20 @@ class Kind:
         """What a run needs beside the data."""
         return {}
 
+    @property
+    def command(self) -> str:
+        """What publishes it."""
+        return "release"
+
+    def csv(self) -> str:
+        """Some rows as a file."""
+        domain = self.parsed().workload.domain
+        cells = [
+            ",".join(str(a.value(c)) for a, c in zip(domain, cell, strict=True))
+            for cell in list(np.ndindex(*domain.shape))[:50]
+        ]
+        return "\n".join([",".join(domain.names), *cells]) + "\n"
+
 
 @dataclass(frozen=True)
 class Beside(Kind):
@@ -89,6 +103,41 @@ class Beside(Kind):
     def options(self) -> dict[str, Any]:
         """The rules of the spec."""
         return {"rules": self.parsed().rules}
+
+
+@dataclass(frozen=True)
+class Keys(Kind):
+    """People with one key each, of whom there are so many that every run finds the same ones in the same order."""
+
+    @property
+    def text(self) -> str:
+        """The spec, which has no method: its keys are unknown."""
+        return "".join(line for line in super().text.splitlines(True) if not line.startswith("method"))
+
+    def counts(self) -> IntArray:
+        """People of each key, from the largest on."""
+        return np.array([2000, 1200, 500])
+
+    def data(self) -> Any:
+        """A row for each of them."""
+        pages = np.repeat(["/home", "/shop", "/help"], self.counts())
+        return {"page": pages, "who": np.arange(len(pages))}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The unit of the spec."""
+        return {"rules": self.parsed().rules, "unit": self.parsed().unit_fields}
+
+    @property
+    def command(self) -> str:
+        """What publishes it."""
+        return "discover"
+
+    def csv(self) -> str:
+        """The rows as a file."""
+        data = self.data()
+        rows = [f"{page},{who}" for page, who in zip(data["page"], data["who"], strict=True)]
+        return "\n".join(["page,who", *rows]) + "\n"
 
 
 AGES = ("age = 2 and sex = 'F'", ("age", "sex"))
@@ -130,6 +179,10 @@ KINDS = {
     "two trees": Kind("tree", f"attributes: {{{GEO}, {HALF}}}\n", "north and pm", ("geo", "half")),
     "tree with targets": Kind("tree", PLACES, "geo under 'south'", ("geo",), "tree: {targets: [9, 9, 12]}\n"),
     "tree with exact counts": Kind("tree", PLACES, "c", ("geo",), "tree: {exact_level: 1}\n"),
+    "keys": Keys(
+        "discover", "attributes: {page: {discover: {at_least: 150}}}\nunit: {id: who, max_rows: 1}\n"
+        "workload: [{queries: marginal}]\n", "page = '/shop'", ("page",),
+    ),
 }  # fmt: skip
 
 
@@ -142,6 +195,7 @@ def released(name: str) -> Release:
 def ledger_for(kind: Kind, path: Path) -> ln.Ledger:
     """A ledger with room for one run and a little more."""
     cost = kind.mechanism().cost
-    return ln.Ledger.create(
-        path, ln.Budget(mu=1.2 * float(cost.mu_squared) ** 0.5, neighbours=cost.neighbours), "people"
-    )
+    total = ln.Budget(mu=1.2 * float(cost.mu_squared) ** 0.5, neighbours=cost.neighbours)
+    if cost.added_delta:  # which needs a total with a delta, of which a tenth is for keys
+        total = ln.Budget(epsilon=total.epsilon_at(9e-10), delta=1e-9, neighbours=cost.neighbours)
+    return ln.Ledger.create(path, total, "people")

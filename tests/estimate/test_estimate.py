@@ -63,7 +63,7 @@ def test_tables(estimate, replicated):
     frame = estimate.table("sex", "income")
     assert list(frame) == ["sex", "income", "count"]
     assert_allclose(frame["count"], estimate.counts("sex", "income").ravel())
-    assert frame["income"][0] == "[0, 2000)"
+    assert frame["income"][0] == "0 to under 2000"
     assert frame.attrs == {"note": "biased; a model fitted to the release"}
     frame = replicated.table("sex", "income")
     assert "approximate" in frame.attrs["note"]

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import gzip
 import io
+import re
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -163,7 +164,7 @@ def csv_bytes(trial: Trial) -> bytes:
 
 def packed_bytes(trial: Trial) -> bytes:
     """The same as gzip, broken in some way or not."""
-    data = gzip.compress(csv_bytes(trial))
+    data = gzip.compress(csv_bytes(trial), mtime=0)
     return mutate.in_bytes(trial.rng, data) if trial.rng.random() < 0.4 else data
 
 
@@ -178,8 +179,17 @@ def xlsx_bytes(trial: Trial) -> bytes:
                 [cell if type(cell) in (int, float, bool) else text for cell, text in zip(row, texts, strict=True)]
             )
     book.save(stream)
-    data = stream.getvalue()
+    data = _undated(stream.getvalue())
     return mutate.in_bytes(trial.rng, data) if trial.rng.random() < 0.4 else data
+
+
+def _undated(book: bytes) -> bytes:
+    """A workbook without the time at which it was written."""
+    members = mutate.members_of(book)
+    members["docProps/core.xml"] = re.sub(
+        rb"\d{4}-\d\d-\d\dT[\d:]+Z", b"2026-01-01T00:00:00Z", members["docProps/core.xml"]
+    )
+    return mutate.archived(members, packed=True)
 
 
 FORMATS: tuple[dict[str, Any] | None, ...] = (

@@ -22,7 +22,7 @@ from tests.fuzz import mutate
 from tests.fuzz.law import Kind, Trial
 from tests.fuzz.releases import in_json
 
-_TIME = "2026-03-01T12:00:00+00:00"
+_ALWAYS = {"time": "2026-03-01T12:00:00+00:00", "token": "0" * 32}
 
 
 def attempt(trial: Trial) -> None:
@@ -93,13 +93,13 @@ def _ledgers() -> bytes:
 
 
 def _undate(connection: sqlite3.Connection) -> None:
-    """Times of day would make every run another one; triggers guard entries and are put back."""
+    """Times of day and tokens would make every run another one; triggers guard entries and are put back."""
     guards = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in guards:
         connection.execute(f"DROP TRIGGER {name}")
     for table, column in _columns(connection):
-        if column == "time":
-            connection.execute(f"UPDATE {table} SET time = ?", (_TIME,))
+        if column in _ALWAYS:
+            connection.execute(f"UPDATE {table} SET {column} = ?", (_ALWAYS[column],))
     for _, sql in guards:
         connection.execute(sql)
 

@@ -21,7 +21,10 @@ from tests.fuzz import mutate, samples
 from tests.fuzz.law import Kind, Trial
 from tests.fuzz.samples import COUNTS, JOURNAL, PLAN, STREAM, Files, sample
 
-FOLDERS = ("plan", "parts", "tree", "adaptive", "choices", "matrix", "totals", "cascade", "replaced")
+FOLDERS = (
+    *("plan", "parts", "tree", "adaptive", "choices", "matrix", "totals", "cascade", "replaced"),
+    *("keys", "amounts"),
+)
 
 
 def attempt(trial: Trial) -> None:

@@ -112,6 +112,27 @@ def _estimate() -> Any:
     return _plan(ln.Workload(DOMAIN).marginals(ways=2)).fit(mixtures=1, components=2, replicates=2)
 
 
+def _keys() -> ln.Release:
+    """Keys of made-up people."""
+    plan = ln.discover("page", ln.Budget(epsilon=3, delta=1e-6, rows_per_person=1))
+    pages = np.repeat(["home", "shop", "help"], [90, 140, 60])
+    return plan.run({"page": pages, "who": np.arange(290)}, unit=_WHO, random_source=SeededRandomSource(1))
+
+
+def _amounts() -> ln.Release:
+    """Sums and counts of people with groups, some cells of which are impossible."""
+    domain = ln.Domain.of(a=range(3), pay=ln.amount(0, 40, squares=True), b=["x", "y"])
+    domain = domain.restricted(["a = 0 and b = 'x'"], bounds=[{"where": "a = 1", "at_most": 50}])
+    budget = ln.Budget(mu=1, rows_per_person=2, one_per=["a"])
+    plan = ln.plan(ln.Workload(domain).moments("pay", by="a").marginals("b"), budget, baseline="uniform")
+    data = {"a": [0, 1, 2, 2] * 9, "pay": [3, 40, 17, 0] * 9, "b": ["y", "x", "y", "x"] * 9, "who": [*range(12)] * 3}
+    unit = _WHO | {"max_rows": 2, "one_per": ["a"], "secret": b"the same rows in every run"}
+    return plan.run(data, unit=unit, random_source=SeededRandomSource(1))
+
+
+_WHO: dict[str, Any] = {"id": "who", "max_rows": 1}
+
+
 def _stream() -> Files:
     """An open stream with some steps; its header is renewed, because it has the time of day and a random name."""
     with tempfile.TemporaryDirectory() as folder:
@@ -137,6 +158,8 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "estimate": lambda: _saved(_estimate()),
     "stream": _stream,
     "state": lambda: {"state": state()},
+    "keys": lambda: _saved(_keys()),
+    "amounts": lambda: _saved(_amounts()),
 }
 
 
@@ -256,6 +279,10 @@ def _renew_fingerprints(files: Files, data: dict[str, Any], arrays: str) -> None
             mine = {n.removeprefix(f"part{k}_"): a for n, a in entries.items() if n.startswith(f"part{k}_")}
             own = {n: a for n, a in mine.items() if not n.startswith("answers")}
             part["fingerprint"] = digest_of(part["recipe"], own)
+    elif "leastnoise_keys" in data:
+        names = "attribute neighbours rows_per_person size exact max_keys variance at_least least stated_delta".split()
+        own_fields = json.dumps({name: data[name] for name in names}, sort_keys=True)
+        data["fingerprint"] = hashlib.sha256(own_fields.encode()).hexdigest()
     else:
         counted = json.loads(files["names.json"])["counted"]
         own = {n: a for n, a in entries.items() if n != "measured"}

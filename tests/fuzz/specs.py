@@ -50,6 +50,8 @@ def _attribute(rng: Random) -> dict[str, Any]:
                     "unit": rng.choice([1, 0.5, 3, 0, 1e-300]),
                 }
             },
+            {"discover": {"at_least": rng.choice([3, 500, 10**20]), "delta": rng.choice([1e-12, 1e-9, 2])}},
+            {"discover": {"max_keys": rng.choice([1, 3, 0]), "share": rng.choice([0.1, 0.9, 1])}, "fold": True},
             {"amount": {"low": -2, "high": 8, "squares": True}, "missing": rng.choice([0, 9, "drop"])},
             {"values": {"1": "Male", "2": rng.choice(["Female", "Male"])}, "ordered": rng.random() < 0.5},
             {"dates": {"from": "2015-01-01", "to": rng.choice(["2015-01-20", "2014-01-01", "9999-12-31", "x"])}},
@@ -106,6 +108,8 @@ def valid(rng: Random) -> dict[str, Any]:
             "publication": [{"title": "t", "contact": "a@b", "citation": "c"}, {"questions": ["sex = 'F'"]}],
             "questions": [["mean(age)", {"ask": "count()", "by": ["sex"]}], ["median(ward) where sex = 'F'"]],
             "unit": [{"id": "person", "max_rows": 3}, {"id": "p", "max_rows": 3, "one_per": ["age"]}],
+            "impossible": [["age < 2 and sex = 'F'"], {"cells": ["age = 1"], "rows": "keep"}, ["age"]],
+            "bounds": [[{"where": "age = 1", "at_most": 3}], [{"at_least": 5, "at_most": 3}]],
             "rows_about": [1000], "solver": ["optimal", "fixed"]}  # fmt: skip
     return fields | {key: rng.choice(result) for key, result in more.items() if rng.random() < 0.12}
 

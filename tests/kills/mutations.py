@@ -15,7 +15,7 @@ from typing import Any
 
 from leastnoise.mechanisms.stream.journal import Journal, Step
 from leastnoise.privacy import Cost, Ledger
-from leastnoise.privacy.ledger import Entry
+from leastnoise.privacy.ledger_entries import Entry
 from leastnoise.release.files import folders
 from leastnoise.storage import files
 from tests.kills.catalogue import kinds

@@ -40,6 +40,7 @@ class Subject:
     rows: int = 2  # of a data set at most
     slow: bool = False  # a run takes long: fewer data sets
     more: bool = False  # more data sets
+    people_only: bool = False  # no use is made of single rows
     one_per: tuple[str, ...] = ()  # where people have several rows, the attributes of whose values each has one
 
     @property
@@ -120,6 +121,8 @@ def _subjects() -> Iterator[Subject]:
     for name, alone in (("plan with side counts", False), ("side counts alone", True)):
         by = ("a", ("a", "b"))
         yield Subject(kinds.with_side(name, mixed, by, alone), {"a": (0, 1, 2)}, {"b": words}, rows=1)
+    compared = ln.Workload(ln.Domain.of(a=range(3), c=range(3))).prefix(ways=1).affine("a", "c").abs_diff("a", "c")
+    yield Subject(kinds.tables("plan with predictors", compared), {"a": (0, 1, 2), "c": (0, 2)}, {}, rows=1)
     yield from _impossible(words)
     cycles = ln.Workload(ln.Domain.of(a=range(4), b=list(words))).circular("a").prefix("a").marginals(ways=2)
     yield Subject(kinds.tables("plan on cycles", cycles, solver="fourier"), {"a": (0, 1, 2, 3)}, {"b": words}, rows=1)
@@ -148,6 +151,8 @@ def _subjects() -> Iterator[Subject]:
     biased = kinds.matrix("matrix with a bias", [[2, 2, 3], [3, 2, 2]], items={"page": pages}, bias=0.3)
     yield Subject(biased, {}, {"page": pages}, rows=3)
     yield Subject(kinds.stream("stream", 4), days, {}, rows=3)
+    found = kinds.keys("keys", ("home", "shop", "help", "other", "?"), 1)
+    yield Subject(found, {}, {"page": ("home", "shop", "help")}, slow=True, people_only=True)
     yield Subject(kinds.cascade("cascade", Tree.regular([2, 3])), {"leaf": tuple(range(6))}, {})
     regions = Tree.from_paths([("n", "n1"), ("n", "n2"), ("n", "other"), ("s", "s1"), ("s", "s2")])
     exact = kinds.cascade("exact counts", regions, exact_level=1, values=["n1", "n2", "other", "s1", "s2"])
@@ -189,6 +194,8 @@ SUBJECTS = {subject.mechanism.name: subject for subject in _subjects()}
 
 def row_cases(subject: Subject, rules: Iterable[Rule] = RULES, budgets: Iterable[Budget] = ROWS) -> Iterator[Case]:
     """Single rows, with every rule that the columns can have."""
+    if subject.people_only:
+        return
     for budget, rule in product(budgets, rules):
         if subject.mechanism.name == "stream" and budget == REPLACED and subject.drops(rule):
             continue  # streams get counts: that their number is the same in both is what the caller says

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +14,8 @@ import numpy as np
 
 import leastnoise as ln
 from leastnoise.mechanisms.adaptive.plan import AdaptivePlan, adaptive_plan
+from leastnoise.mechanisms.discover.plan import DiscoverPlan
+from leastnoise.mechanisms.gate import Counts, check_promise
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
 from leastnoise.mechanisms.matrix.release import MatrixRelease
 from leastnoise.mechanisms.side_counts import with_side_counts
@@ -52,6 +54,28 @@ class Mechanism:
 def silent(tape: Tape | None) -> AbstractContextManager[None]:
     """The samplers of the product replaced: by a tape, or by no noise."""
     return replaced() if tape is None else tape.playing()
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def keys(name: str, pages: Sequence[str], least: int) -> Mechanism:
+    """Counts that are looked at; of others the largest that is not, which is as near to them as any."""
+
+    def make(budget: ln.Budget) -> DiscoverPlan:
+        return ln.discover("page", budget)
+
+    def publish(plan: DiscoverPlan, data: Any, given: Options, tape: Tape | None) -> Output:
+        prepared = plan.prepare(data, **{"rules": None, **given})
+        check_promise(plan.cost.neighbours, prepared)
+        counts = Counts(prepared.open())
+        plan.look(counts)
+        found = {key: n for keys, people in counts.keys(least) for key, n in zip(keys, people.tolist(), strict=True)}
+        assert set(found) <= set(pages)
+        values = tuple(found.get(page, least - 1) for page in pages)
+        return Output(plan.cost, values, (plan.variance,) * len(values))
+
+    return Mechanism(name, make, publish)
 
 
 # --- plans of tables --------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost
 from leastnoise.privacy.neighbours import Neighbours
-from tests.neighbours.crosses import DROPPED, SUBJECTS
+from tests.neighbours.crosses import DROPPED, PEOPLE, SUBJECTS
 from tests.neighbours.data import people_of, rows_of
 from tests.neighbours.mechanisms import coordinates
 from tests.neighbours.shifts import Choice, Output, shifts, worst
@@ -136,7 +136,8 @@ def test_tapes_hand_out_what_the_first_run_published():
 def test_without_noise_equal_data_publish_equal_numbers(name):
     """Every sampler is replaced: twice the same data give twice the same integers, which real noise would not."""
     subject = SUBJECTS[name]
-    plan = planned(subject.mechanism, tuple(DROPPED.items()))
+    budget = PEOPLE[0] if subject.people_only else DROPPED
+    plan = planned(subject.mechanism, tuple(budget.items()))
     data = {column: list(values[:2]) for column, values in subject.inside.items()}
     with replaced():
         first, second = (subject.mechanism.publish(plan, data, {}, tape) for tape in (Tape(), Tape()))

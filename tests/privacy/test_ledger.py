@@ -323,8 +323,8 @@ def test_other_databases_are_no_ledgers(path):
 
 @pytest.mark.long
 def test_newer_ledgers_are_refused(ledger, path):
-    tamper(path, "PRAGMA user_version = 5")
-    text = f"the ledger {path} is from a newer leastnoise (format 5, this one knows 4); update leastnoise"
+    tamper(path, "PRAGMA user_version = 6")
+    text = f"the ledger {path} is from a newer leastnoise (format 6, this one knows 5); update leastnoise"
     for function in (lambda: Ledger.open(path), lambda: ledger.debit(SMALL, "f"), lambda: ledger.left):
         assert refused(LeastnoiseError, function) == text
 

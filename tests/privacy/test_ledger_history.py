@@ -89,10 +89,10 @@ def test_raises_that_were_changed_are_noticed(ledger, change):
         Ledger.open("people.ledger")
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_old_ledgers_are_read_and_continued(ledger, version):
     ledger.debit(COST, "a")
-    tables = ["added"] + ["raised", "ran"] * (version < 3)
+    tables = ["identity"] + ["added"] * (version < 4) + ["raised", "ran"] * (version < 3)
     tables += ["allowed", "attempt", "complete", "asked", "person"] * (version == 1)
     with closing(sqlite3.connect("people.ledger")) as connection:
         for table in reversed(tables):

@@ -19,7 +19,7 @@ from leastnoise.mechanisms.adaptive import adaptive_plan
 from leastnoise.mechanisms.tree import tree_plan
 from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy import BudgetError, Ledger
-from leastnoise.privacy.ledger import Attempt
+from leastnoise.privacy.ledger_entries import Attempt
 from leastnoise.privacy.ledger_file import ATTEMPTS
 
 DOMAIN = ln.Domain.of(item=range(4))
@@ -137,7 +137,7 @@ def test_a_ledger_of_version_1_is_upgraded(tmp_path):
     path = tmp_path / "old.ledger"
     Ledger.create(path, ln.Budget(mu=1), "people").debit(SMALL.cost_value, "first")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for table in ("added", "raised", "ran", "allowed", "attempt", "complete", "asked", "person"):
+        for table in ("identity", "added", "raised", "ran", "allowed", "attempt", "complete", "asked", "person"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version = 1")
     book = Ledger.open(path)

@@ -392,7 +392,8 @@ def test_r_reads_tables(release, out, tmp_path, how):
     assert set(read) == set(names.values())
     for attributes, name in names.items():
         (rows, kinds), numbers = read[name]
-        np.testing.assert_array_equal([float(x) for x in numbers.split()], release.counts(*attributes).ravel())
+        counts = [float(x) for x in numbers.split()]
+        np.testing.assert_allclose(counts, release.counts(*attributes).ravel(), rtol=3e-16)  # R reads to one last bit
         assert kinds.split() == ["character"] * len(attributes) + ["numeric"] * 4
         assert int(rows) == release.counts(*attributes).size
     assert bytes.fromhex(raw).decode().split("\x02") == ["=odd, name", *TEXTS]

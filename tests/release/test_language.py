@@ -280,19 +280,19 @@ MORE = "expected and, or, +, - or the end"
         (
             "income = 40000",
             f"10: {BINNED} 40000 lies inside [40000, 44000); write 40000 <= income < 44000 "
-            "or income = '[40000, 44000)'",
+            "or income = '40000 to under 44000'",
         ),
         (
             "income in (200000)",
             f"12: {BINNED} 200000 lies inside [196000, 200000]; write 196000 <= income <= 200000 "
-            "or income = '[196000, 200000]'",
+            "or income = '196000 to 200000'",
         ),
-        ("income = 'x'", "10: 'x' is no bin of 'income'; write a range or a bin, such as '[0, 4000)'"),
-        ("income = '[0, 8000)'", "10: '[0, 8000)' is no bin of 'income'; write a range or a bin, such as '[0, 4000)'"),
+        ("income = 'x'", "10: 'x' is no bin of 'income'; write a range or a bin, such as '0 to under 4000'"),
         (
-            "income = 300000",
-            "10: 300000 is not a value of 'income' ([0, 4000) to [196000, 200000]); nearest is 200000",
+            "income = '[0, 8000)'",
+            "10: '[0, 8000)' is no bin of 'income'; write a range or a bin, such as '0 to under 4000'",
         ),
+        ("income = 300000", "10: 300000 is not a value of 'income' (0 to 200000); nearest is 200000"),
         (
             "income between 20000 and 40000",
             f"26: {BINNED} 40000 lies inside [40000, 44000), where between cannot end; "

@@ -217,7 +217,9 @@ def people():
 def test_table_frame(people):
     frame = people.table("income", "age")
     assert list(frame.columns) == ["income", "age", "count", "std_error", "low", "high"]
-    assert frame["income"].tolist() == [label for label in ("[0, 10)", "[10, 20)", "[20, 30]") for _ in range(3)]
+    assert frame["income"].tolist() == [
+        label for label in ("0 to under 10", "10 to under 20", "20 to 30") for _ in range(3)
+    ]
     assert frame["age"].tolist() == 3 * [18, 19, 20]
     assert_allclose(frame["count"], people.counts("income", "age").ravel())
     assert_allclose(frame["std_error"], people.std_errors("income", "age").ravel())
@@ -252,14 +254,14 @@ def test_answers_in_words(people):
     assert len(frame) == workload.queries
     assert frame["query"].tolist()[:5] == ["age up to 18", "age up to 19", "age up to 20", "sex = F", "sex = M"]
     assert frame["query"].tolist()[-4:] == [
-        "income from [0, 10)",
-        "income from [10, 20)",
-        "income from [20, 30]",
+        "income from 0",
+        "income from 10",
+        "income from 20",
         "everybody",
     ]
     ranges = frame[frame["attributes"] == "sex, income"]
-    assert "sex = F and income from [0, 10) to [10, 20)" in ranges["query"].tolist()
-    chosen = ranges[ranges["query"] == "sex = F and income from [0, 10) to [10, 20)"].iloc[0]
+    assert "sex = F and income from 0 to under 20" in ranges["query"].tolist()
+    chosen = ranges[ranges["query"] == "sex = F and income from 0 to under 20"].iloc[0]
     query = people.ask("sex = 'F' and income < 20")
     assert (chosen["answer"], chosen["std_error"]) == pytest.approx((query.value, query.std_error))
     assert_allclose(frame["high"] - frame["low"], 2 * norm.ppf(0.975) * frame["std_error"])

@@ -176,7 +176,7 @@ def test_cdf_is_a_list_of_answers(release):
 
 
 def test_cdf_of_bins_shows_bins(release):
-    assert release.cdf("income")["value"].tolist()[0] == "[0, 100)"
+    assert release.cdf("income")["value"].tolist()[0] == "0 to under 100"
 
 
 def test_cdf_leaves_out_values_that_the_condition_excludes(release):

@@ -169,7 +169,7 @@ def test_files_and_frames_sum_alike(rng, tmp_path):
         assert [t.tolist() for t in source_of(data, domain, rules=rules).count(sets)] == expected
 
 
-@for_every(bits=[0, 21, 22, 23, 30])
+@for_every(bits=[0, 21, 22, 23, 30, 43, 50])
 def test_sums_beyond_64_bits_are_exact(bits):
     """Amounts of 2^40 units: from 2^22 rows on, tables are made of Python's own integers."""
     domain = Domain.of(g=2, a=amount(0, 2**40))

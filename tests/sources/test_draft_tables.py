@@ -86,6 +86,7 @@ def force(m):
         ("race", m.pick("White ", "white", "Black", "NULL")), ("minutes", m.gaps(m.whole(0, 80), "NA")),
         ("officer_id", m.whole(0, 300)), ("stopped", [f"{d[5:7]}/{d[8:]}/{d[:4]} 12:05:00 AM +0000" for d in m.days]),
         ("sent", [f"{day}T23:59:59Z" for day in m.days]),
+        ("got", [f"{day}T23:59:59.{k % 1000:03d}+01:00" for k, day in enumerate(m.days)]),
     ]  # fmt: skip
     return write("force.csv", columns)
 
@@ -166,6 +167,7 @@ WORDS = {
         'race: * {values: [black, white], trim: true, fold: true, missing_values: ["NULL"], missing: unknown}',
         "minutes: * {range: [0, 79], missing_values: [NA], missing: unknown}", "# unit: {id: officer_id, max_rows: 3}",
         'by: month}, format: "%m/%d/%Y %I:%M:%S %p %z"}', 'format: "%Y-%m-%dT%H:%M:%S%z"}',
+        'format: "%Y-%m-%dT%H:%M:%S.%f%z"}',
     ],
     "earnings": [
         "A_SEX: * {values: [1, 2]}", "outside: clamp}", "EDUC: * {values: [2, 10, 18,", "AGE: * {range: [18, 99]}",
@@ -233,12 +235,85 @@ def test_the_unit_is_rather_a_person_than_a_thing():
 
 
 def test_a_file_that_is_read_as_one_column_of_no_use_says_how_to_go_on(capsys):
-    Path("x.txt").write_text("".join(f" {k:05d} 19970101  1  11.77\n" for k in range(60)))
+    Path("x.txt").write_text("".join(f"{k:05d}~19970101~1~11.77\n" for k in range(80)))
     code, out, err = call(capsys, "init", "x.txt", "--look")
     assert (code, out) == (2, "")
     assert "the data has one column, which is no attribute" in err
     assert "FILE?delimiter=whitespace&names=person,day,amount" in err
     assert "1997" not in err  # its name is a row
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_white_space_and_a_missing_line_of_names_are_found_out(named, rng):
+    place, _, names = purchases(Maker(rng)).partition("?delimiter=whitespace")
+    text = draft(place + names.replace("&", "?") * named, look=True).text
+    given = "user_id, date, quantity, amount" if named else "column_1, column_2, column_3, column_4"
+    first, day = given.split(", ")[:2]
+    assert f"file: {{delimiter: whitespace, names: [{given}]}}" in text
+    assert f"# unit: {{id: {first}, max_rows: 3}}" in text
+    assert f"{day}:" in text
+    assert 'format: "%Y%m%d"' in text
+    spec = parse_spec(text)
+    assert check(place, spec.workload.domain, rules=spec.rules, file=spec.file).problems == []
+    assert "19" not in spec.workload.domain.names
+
+
+def test_values_in_place_of_names_are_no_names(rng):
+    """A file of commas without a line of names; numbers above columns that are years or questions are names."""
+    m = Maker(rng)
+    write("x.csv", [("39.5", m.money()), ("State-gov", m.pick("State-gov", "Private")), ("12", m.whole(0, 9))])
+    text = draft("x.csv", look=True).text
+    assert "names: [column_1, column_2, column_3]" in text
+    assert "39.5" not in text.partition("workload")[0].replace("low", "")
+    write("y.csv", [("2019", m.whole(0, 9)), ("2020", m.whole(0, 9)), ("7", m.whole(0, 9))])
+    assert "names:" not in draft("y.csv", look=True).text
+    write("d.csv", [("place", m.pick("a", "b")), ("2020-01-01", m.whole(0, 9)), ("2020-01-02", m.whole(0, 9))])
+    assert "names:" not in draft("d.csv", look=True).text
+    Path("z.txt").write_text("name surname\n" + "Ann Smith\nBob Stone\n" * 20)  # words are no columns
+    assert "whitespace" not in draft("z.txt", look=True).text
+
+
+def test_dates_that_mark_missing_ones_are_no_years(rng):
+    m = Maker(rng)
+    columns = [
+        ("day", m.gaps(m.days, "1900-01-01")), ("at", m.gaps([f"{d}T10:00:00" for d in m.days], "1900-01-01T00:00:00")),
+        ("until", m.gaps(m.days, "9999-12-31")), ("us", m.gaps([f"{d[5:7]}/{d[8:]}/{d[:4]} 01:05:00 AM +0000" for d in
+        m.days], "01/01/1900 12:00:00 AM +0000")), ("born", [f"{1900 + k % 90}-03-01" for k in range(N)]),
+    ]  # fmt: skip
+    write("x.csv", columns)
+    text = draft("x.csv", look=True).text
+    assert text.count("dates: {from: 2015-01-01, to: 2022-12-31, by: month}") == 4
+    for mark in ("1900-01-01", "1900-01-01T00:00:00", "9999-12-31", "01/01/1900 12:00:00 AM +0000"):
+        assert f'missing_values: ["{mark}"], missing: unknown' in text
+    assert "dates: {from: 1900-01-01, to: 1989-12-31, by: year}}" in text
+    spec = parse_spec(text)
+    assert check("x.csv", spec.workload.domain, rules=spec.rules).problems == []
+
+
+def test_names_of_people_are_never_copied(rng):
+    """Neither from columns that are called so nor from small tables where nearly every row has another text."""
+    m = Maker(rng)
+    people = ["Ann", "Bob", "Eve"]
+    titles = ("name", "First Name", "last", "customer_name", "Nachname", "e-mail", "officer.name", "phone")
+    write("x.csv", [*((title, m.pick(*people)) for title in titles), ("country name", m.pick("Peru", "Chile"))])
+    text = draft("x.csv", look=True).text
+    assert not any(name in text for name in people)
+    assert text.count("names of people, or how to reach them, must never stand in a spec") == len(titles)
+    assert '"country name": {values: [Chile, Peru]}' in text
+    some = [f"Person {k % 20}" for k in range(30)]
+    write("y.csv", [("who", some), ("whose", [f"P{k}" for k in range(30)]), ("sex", ["F", "M"] * 15)])
+    assert draft("y.csv", look=True).left_out == ["who", "whose"]
+
+
+def test_counts_with_a_long_tail_are_no_codes(rng):
+    times = np.minimum(rng.geometric(0.4, N) - 1, 9).tolist()
+    write("x.csv", [("previous", [*times[:-40], *range(11, 50), 275]), ("state", [f"S{k % 51:02d}" for k in range(N)])])
+    text = draft("x.csv", look=True).text
+    assert "previous: {range: [0, " in text
+    assert "outside: clamp}" in text
+    assert "S00, S01" in text
+    spec = parse_spec(text)
+    assert check("x.csv", spec.workload.domain, rules=spec.rules).problems == []
 
 
 def test_samples_leave_room_for_what_they_missed(rng, capsys):

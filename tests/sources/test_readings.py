@@ -23,6 +23,9 @@ FIRST, LAST = date(1969, 12, 15), date(1972, 3, 10)
 TEXTS = ["1970-01-31", "1971-02-29", "1972-02-29", "1970-01-31 23:59", "1971-06-30T05:07:09.5", "1970-1-31", "", "no"]
 TEXTS += ["1970-01-31\n", "1970-01-31 24:00", "1970-13-01", "0000-01-01", "1969-12-14", "1972-03-11", "1970-06-31"]
 HALVES, ZONES = "%m/%d/%Y %I:%M:%S %p %z", (" +0000", " -05:00", " Z")
+FINE = "%Y-%m-%dT%H:%M:%S.%f%z"
+FINES = ["1970-01-31T00:30:00.5Z", "1971-06-30T23:59:59.999999-1200", "1970-12-31T23:00:00.000+01:00"]
+NOT_FINE = ["1970-01-31T00:30:00Z", "1970-01-31T00:30:00.Z", "1970-01-31T24:00:00.0Z", "1970-01-31T00:30:00.5 Z"]
 CLOCKS = [  # none of them a time
     "01/31/1970 13:00:00 PM +0000",
     "01/31/1970 00:10:00 AM +0000",
@@ -30,17 +33,7 @@ CLOCKS = [  # none of them a time
     "01/31/1970 10:00:00 AM",
     "02/30/1970 10:00:00 AM +0000",
 ]
-SLASHES = [
-    "31/1/1970",
-    "29/02/1971",
-    "29/2/1972",
-    "1/12/1970",
-    "01/12/1970",
-    "32/1/1970",
-    "1970/1/1",
-    "1/1/70",
-    "0/1/1970",
-]
+SLASHES = "31/1/1970 29/02/1971 29/2/1972 1/12/1970 01/12/1970 32/1/1970 1970/1/1 1/1/70 0/1/1970".split()
 NAMES = ["MAY 1, 1970", "may 01, 1971", "Mai 1, 1970", "Mayor 1, 1970", "February 30, 1970", "Sept 1, 1970"]
 SHORTS = ["1-Jan-70", "31-SEP-70", "01-jan-1970", "28-Feb-69", "31-Dec-69", "1-Jan-30", "30-Juni-71", "5-may-71"]
 COLOURS = [
@@ -74,6 +67,7 @@ DOMAIN = Domain.of(
     short=dates(FIRST, LAST),
     clock=dates(by="hour of day"),
     clock_day=dates(FIRST, LAST),
+    fine=dates(by="hour of day"),
     colour=or_unknown(["red", "GRÜN", "ωμέγα", "ЖДАТЬ", "straße"]),
     pay=or_unknown(bins(-100, 100, count=4)),
 )
@@ -91,6 +85,7 @@ RULES = {
     "short": Rules(column="shorts", outside="drop", missing="drop", format="%d-%b-%y"),
     "clock": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "clock_day": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
+    "fine": Rules(column="fines", outside="drop", missing="drop", format=FINE),
     "colour": Rules(outside="drop", missing="unknown", trim=True, fold=True, missing_values=["NA"]),
     "pay": Rules(outside="drop", missing="unknown", missing_values=[-99, 7]),
 }
@@ -114,6 +109,7 @@ def rows(rng: np.random.Generator, size: int = 400) -> pa.Table:
             "moment": pick(moments, pa.timestamp("us", "UTC")),
             "slashes": pick(SLASHES, pa.string()),
             "halves": pick(CLOCKS + [f"{t:{HALVES[:-3]}}{zone}" for t in times for zone in ZONES], pa.string()),
+            "fines": pick(FINES + NOT_FINE, pa.string()),
             "names": pick(NAMES + [f"{day:%B %d, %Y}" for day in days], pa.string()),
             "shorts": pick(SHORTS + [f"{day:%d-%b-%y}".upper() for day in days], pa.string()),
             "colour": pick(COLOURS, pa.string()),
@@ -170,8 +166,10 @@ def plain(name: str, value: object) -> str | int | None:
             time = None if value is None or value in CLOCKS else datetime.strptime(value, HALVES)
             day = None if time is None else in_days(time.date(), date.isoformat, "drop")
             return day if name == "clock_day" else None if time is None else time.hour
+        case "fine":
+            return int(value[11:13]) if value in FINES else None
         case "pay":
-            shown = ["[-100, -50)", "[-50, 0)", "[0, 50)", "[50, 100]"]
+            shown = ["-100 to under -50", "-50 to under 0", "0 to under 50", "50 to 100"]
             outside = value is not None and abs(value) > 100
             return "unknown" if value in (None, -99, 7) else None if outside else shown[min(int(value + 100) // 50, 3)]
     if value is None:
@@ -230,10 +228,14 @@ def test_duckdb_reads_as_plain_python_does(table, tmp_path):
 
 
 def test_csv_files_read_as_plain_python_does(table, tmp_path):
-    texts = table.select(["text", "slashes", "names", "shorts", "colour", "pay"])
+    texts = table.select(["text", "slashes", "names", "shorts", "halves", "fines", "colour", "pay"])
     texts = texts.set_column(0, "text", pa.array([None if t == "" else t for t in texts["text"].to_pylist()]))
     csv.write_csv(texts, tmp_path / "rows.csv")
-    check(texts, tmp_path / "rows.csv", ["day", "week", "slashed", "named", "short", "colour", "pay"])
+    check(
+        texts,
+        tmp_path / "rows.csv",
+        ["day", "week", "slashed", "named", "short", "clock", "clock_day", "fine", "colour", "pay"],
+    )
 
 
 @pytest.mark.postgres

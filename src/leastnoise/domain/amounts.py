@@ -60,7 +60,7 @@ class Amount(Encoding):
             )
         most = MOST_SQUARED if self.squares else MOST_UNITS
         if many > most:
-            larger = short_text(2.0 ** math.ceil(math.log2(many / most)) * self.unit)
+            larger = short_text(float(exact(self.unit) * 2 ** (math.ceil(many / most) - 1).bit_length()))
             why = " of an amount that is squared" if self.squares else ""
             raise LeastnoiseError(
                 f"{text} are {int(many):,} units of {self.unit}, more than {most:,}{why}; "

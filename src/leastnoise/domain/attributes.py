@@ -146,7 +146,7 @@ class Attribute:
     def _known(self) -> str:
         if self.ordered or isinstance(self.values.base, Sized):
             rest = f" or {UNKNOWN}" if self.known < self.size else ""
-            return f"{self.label(0)} to {self.label(self.known - 1)}{rest}"
+            return f"{self.values.base.start(0)} to {self.values.base.end(self.known - 1)}{rest}"
         return ", ".join([self.label(code) for code in range(min(self.size, 5))] + ["..."] * (self.size > 5))
 
     def value(self, code: int) -> Scalar:
@@ -156,6 +156,12 @@ class Attribute:
     def label(self, code: int) -> str:
         """Text for tables and plots."""
         return self.values.label(self._checked(code))
+
+    def is_called(self, text: str, code: int) -> bool:
+        """Whether a text stands for a code: its label, or the interval of a bin."""
+        values = self.values.base
+        interval = isinstance(values, Bins) and code < values.count and text == values.interval(code)
+        return text == self.label(code) or interval
 
     def _checked(self, code: int) -> int:
         if not isinstance(code, int | np.integer) or not 0 <= code < self.size:
@@ -175,6 +181,12 @@ class Attribute:
             raise LeastnoiseError(f"not an attribute: {data!r} ({error})") from None
 
 
+def check_number_of_attributes(number: int) -> None:
+    """Refuse more attributes than a domain may have, before they are made where the number is known."""
+    if number > MOST_ATTRIBUTES:
+        raise LeastnoiseError(f"{number:,} attributes are more than {MOST_ATTRIBUTES:,}; use fewer")
+
+
 @dataclass(frozen=True)
 class Domain:
     """Named attributes and their values, in a fixed order.
@@ -183,7 +195,7 @@ class Domain:
     (2,)
     >>> domain = Domain.of(age=range(100), sex=["F", "M"], income=bins(0, 200_000, width=4_000))
     >>> domain.size, domain["income"].label(49)
-    (10000, '[196000, 200000]')
+    (10000, '196000 to 200000')
     """
 
     attributes: tuple[Attribute, ...]
@@ -194,8 +206,7 @@ class Domain:
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 raise LeastnoiseError(f"a domain is made of attributes, got {attribute!r}; use Domain.of(name=...)")
-        if len(self.attributes) > MOST_ATTRIBUTES:
-            raise LeastnoiseError(f"{len(self.attributes):,} attributes are more than {MOST_ATTRIBUTES:,}; use fewer")
+        check_number_of_attributes(len(self.attributes))
         if len(self._positions) < len(self.names):
             twice = next(name for k, name in enumerate(self.names) if self._positions[name] != k)
             raise LeastnoiseError(f"the attribute {twice!r} is named twice; names must differ")

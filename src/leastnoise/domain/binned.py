@@ -17,22 +17,27 @@ from leastnoise.domain.listed import repeated
 from leastnoise.errors import LeastnoiseError
 
 MOST_BINS = 10**7  # edges are kept in memory
-_LABEL = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?), ")  # how a bin starts
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")  # the first of a label
 
 
 @dataclass(frozen=True)
 class Bins(Encoding):
     """`count` bins of equal width from `low` to `high`; each holds its lower edge, the last one also `high`.
 
-    Edges are exact decimals rounded once, so 0.3 belongs to the bin that starts at 0.3.
+    Edges are exact decimals rounded once, so 0.3 belongs to the bin that starts at 0.3. Where values beyond the ends
+    are clamped, the bins there are `open_ended`, and say so.
 
     >>> bins(0, 1, width=0.1).find([0, 0.3, 0.95, 1, 1.01]).tolist()
     [0, 3, 9, 9, -1]
+    >>> pay = bins(0, 3000, count=3)
+    >>> [pay.label(code) for code in range(3)], pay.labelled("[1000, 2000)")
+    (['0 to under 1000', '1000 to under 2000', '2000 to 3000'], 1)
     """
 
     low: float
     high: float
     count: int
+    open_ended: bool = False
 
     def __post_init__(self) -> None:
         for name in ("low", "high", "count"):
@@ -94,7 +99,26 @@ class Bins(Encoding):
         return float(self.edges[code])
 
     def label(self, code: int) -> str:
-        """The bin as an interval."""
+        """The bin as statistical offices print it, true of whole numbers and of others."""
+        if self.open_ended and code == 0 < self.count - 1:
+            return f"under {short_text(self.edges[1])}"
+        if self.open_ended and code == self.count - 1 > 0:
+            return f"{short_text(self.edges[-2])} or more"
+        under = "" if code == self.count - 1 else "under "
+        return f"{short_text(self.edges[code])} to {under}{short_text(self.edges[code + 1])}"
+
+    def start(self, code: int) -> str:
+        """The lower edge."""
+        return "the lowest" if self.open_ended and code == 0 else short_text(self.edges[code])
+
+    def end(self, code: int) -> str:
+        """The upper edge, which only the last bin holds."""
+        if code < self.count - 1:
+            return f"under {short_text(self.edges[code + 1])}"
+        return "the highest" if self.open_ended else short_text(self.edges[-1])
+
+    def interval(self, code: int) -> str:
+        """The bin as an interval between its edges."""
         close = "]" if code == self.count - 1 else ")"
         return f"[{short_text(self.edges[code])}, {short_text(self.edges[code + 1])}{close}"
 
@@ -103,10 +127,11 @@ class Bins(Encoding):
         return self.label(code)
 
     def labelled(self, label: str) -> int | None:
-        """The bin with a label."""
-        lower = _LABEL.match(label)
-        code = self.edge_at(float(lower[1])) if lower else None
-        return None if code is None or code == self.count or self.label(code) != label else code
+        """The bin with a label, or with an interval, as labels were before."""
+        edge = _NUMBER.search(label)
+        code = self.edge_at(float(edge[0])) if edge else None
+        near = () if code is None else (code - 1, code)
+        return next((k for k in near if 0 <= k < self.count and label in (self.label(k), self.interval(k))), None)
 
     def edge_at(self, number: float) -> int | None:
         """The edge meant by a number, exactly or as labels print it; None inside a bin."""
@@ -120,18 +145,17 @@ class Bins(Encoding):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"kind": "bins", "low": self.low, "high": self.high, "count": self.count}
+        fields = {"kind": "bins", "low": self.low, "high": self.high, "count": self.count}
+        return fields | ({"open_ended": True} if self.open_ended else {})  # of which earlier releases know nothing
 
 
 @dataclass(frozen=True)
 class UnequalBins(Bins):
     """Bins between edges of your own; made by `bins(edges=...)`.
 
-    Where values beyond the ends are clamped, the bins there are `open_ended`, and say so.
-
     >>> ages = bins(edges=[0, 18, 25, 65, 120], open_ended=True)
     >>> [ages.label(code) for code in range(ages.size)]
-    ['under 18', '[18, 25)', '[25, 65)', '65 or more']
+    ['under 18', '18 to under 25', '25 to under 65', '65 or more']
     """
 
     low: float = field(init=False)
@@ -139,7 +163,6 @@ class UnequalBins(Bins):
     count: int = field(init=False)
     cuts: tuple[float, ...] = ()
     labels: tuple[str, ...] = ()
-    open_ended: bool = False
 
     def __post_init__(self) -> None:
         cuts = tuple(plain(cut) for cut in self.cuts)
@@ -169,14 +192,16 @@ class UnequalBins(Bins):
         return np.array(self.cuts, dtype=np.float64)
 
     def label(self, code: int) -> str:
-        """The label given, else the bin as an interval."""
-        if self.labels:
-            return self.labels[code]
-        if self.open_ended and code == 0 < self.count - 1:
-            return f"under {short_text(self.edges[1])}"
-        if self.open_ended and code == self.count - 1 > 0:
-            return f"{short_text(self.edges[-2])} or more"
-        return super().label(code)
+        """The label given, else that of all bins."""
+        return self.labels[code] if self.labels else super().label(code)
+
+    def start(self, code: int) -> str:
+        """The label given, else the lower edge."""
+        return self.labels[code] if self.labels else super().start(code)
+
+    def end(self, code: int) -> str:
+        """The label given, else the upper edge."""
+        return self.labels[code] if self.labels else super().end(code)
 
     def labelled(self, label: str) -> int | None:
         """The bin with a label."""
@@ -184,7 +209,7 @@ class UnequalBins(Bins):
 
     @cached_property
     def _labelled(self) -> dict[str, int]:
-        return {self.label(code): code for code in range(self.count)}
+        return {name(code): code for name in (self.interval, self.label) for code in range(self.count)}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -218,15 +243,15 @@ def bins(
     if edges is not None:
         if (low, high, width, count) != (None,) * 4:
             raise LeastnoiseError("bins with edges need no low, high, width or count; leave them out")
-        return UnequalBins(tuple(edges), tuple(labels), bool(open_ended))
+        return UnequalBins(cuts=tuple(edges), labels=tuple(labels), open_ended=bool(open_ended))
     if low is None or high is None:
         raise LeastnoiseError("bins need low, high and a width or count; or edges, such as [0, 18, 65, 120]")
-    if labels or open_ended:
-        raise LeastnoiseError("only bins with edges have labels or open ends; write edges=[...]")
+    if labels:
+        raise LeastnoiseError("only bins with edges have labels; write edges=[...]")
     if (width is None) == (count is None):
         raise LeastnoiseError("bins need exactly one of width=... and count=...")
     if count is not None:
-        return Bins(low, high, count)
+        return Bins(low, high, count, bool(open_ended))
     if not isinstance(width, int | float | np.number) or not math.isfinite(width) or width <= 0:
         raise LeastnoiseError(f"bins need a positive width, got {width!r}")
     ends = Bins(low, high, 1)  # checks the ends
@@ -238,4 +263,4 @@ def bins(
         raise LeastnoiseError(
             f"width {width} does not divide {low} to {high} evenly; use high={high_hint} or count=..."
         )
-    return Bins(low, high, int(many))
+    return Bins(low, high, int(many), bool(open_ended))

@@ -62,6 +62,14 @@ class Encoding(Protocol):
     def label(self, code: int) -> str:
         """Text for tables and plots."""
 
+    def start(self, code: int) -> str:
+        """Where a range begins whose first code this is, as text."""
+        return self.label(code)
+
+    def end(self, code: int) -> str:
+        """Where a range ends whose last code this is, as text."""
+        return self.label(code)
+
     def nearest(self, value: object) -> str:
         """A hint for whoever asked for a value that does not exist."""
 

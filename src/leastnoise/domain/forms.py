@@ -57,11 +57,12 @@ def read_values(data: Mapping[str, Any]) -> Encoding:
         case "integers":
             return Integers(data["low"], data["high"])
         case "bins":
-            return Bins(data["low"], data["high"], data["count"])
+            return Bins(data["low"], data["high"], data["count"], data.get("open_ended") is True)
         case "hierarchy":
             return _stored_hierarchy(data)
         case "edges":
-            return UnequalBins(tuple(data["edges"]), tuple(data["labels"]), bool(data["open_ended"]))
+            open_ended = bool(data["open_ended"])
+            return UnequalBins(cuts=tuple(data["edges"]), labels=tuple(data["labels"]), open_ended=open_ended)
         case "labelled":
             return Labelled(tuple(data["labels"]), bool(data["ordered"]), tuple(map(tuple, data["keys"])))
         case "dates":

@@ -54,6 +54,7 @@ _DIRECTIVES = {
     "I": "0[1-9]|1[0-2]",
     "M": "[0-5][0-9]",
     "S": "[0-5][0-9]",
+    "f": "[0-9]+",  # of a second
     "p": "[AaPp][Mm]",
     "z": "[+-][0-9]{2}:?[0-9]{2}|Z",  # as written: it moves nothing
 }
@@ -213,7 +214,7 @@ def _directives(text: str) -> Iterable[tuple[str, str]]:
     letters = [part[1:] for part in parts if part[0] == "%"]
     if odd := [part for part in parts if part[0] == "%" and part[1:] not in _DIRECTIVES]:
         raise LeastnoiseError(
-            f"{odd[0]!r} in a format is not read; use %Y or %y, %m, %b or %B, %d, %H, %I, %M, %S, %p and %z"
+            f"{odd[0]!r} in a format is not read; use %Y or %y, %m, %b or %B, %d, %H, %I, %M, %S, %f, %p and %z"
         )
     if odd := [part for part in parts if part[0] != "%" and not _LITERALS.fullmatch(part)]:
         raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use letters, spaces and / . , : _ - between parts")

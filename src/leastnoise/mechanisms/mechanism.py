@@ -23,7 +23,8 @@ from leastnoise.mechanisms.options import Options
 from leastnoise.mechanisms.questions import read_questions
 from leastnoise.noise import BoundRandomSource, RandomSource, SecureRandomSource
 from leastnoise.privacy.cost import Cost
-from leastnoise.privacy.ledger import COUNTED, BudgetError, Entry, Ledger
+from leastnoise.privacy.ledger import COUNTED, BudgetError, Ledger
+from leastnoise.privacy.ledger_entries import Entry
 from leastnoise.release.counting import Counting, RowRule
 from leastnoise.release.files import export, folders
 from leastnoise.release.files.one_table import Format
@@ -267,6 +268,11 @@ def _paying(
     attempt = book.attempt(
         cost, fingerprint, dataset=name, insecure=insecure, person=data.person, stopping_columns=data.stopping_columns
     )
+    try:
+        book.claim(data.places)
+    except LeastnoiseError:
+        book.complete(attempt)  # no data was looked at
+        raise
 
     def pay() -> tuple[Entry, int]:
         note, who = words

@@ -63,7 +63,7 @@ class WithSideCounts(Mechanism[Release]):
     def cost(self) -> Cost:
         """The exact cost of everything."""
         more = sum(query.mu_squared for query in self.queries)
-        return Cost(self.inner.cost.mu_squared + more, self.inner.cost.neighbours)
+        return replace(self.inner.cost, mu_squared=self.inner.cost.mu_squared + more)
 
     @property
     def delta(self) -> float:
@@ -230,6 +230,8 @@ def checked_share(name: str, share: Share) -> Fraction:
 
 
 def _check(mechanism: Mechanism[Release], counting: Counting, kinds: Sequence[Kind]) -> None:
+    if kinds and mechanism.method == "discover":
+        raise LeastnoiseError("keys are found by themselves; leave quality and people out, or measure them with tables")
     if kinds and mechanism.method == "stream":
         raise LeastnoiseError("a stream gets counts, not rows; leave quality and people out, or use another method")
     if "people" in kinds and counting.max_rows is None:

@@ -14,9 +14,10 @@ import numpy as np
 
 from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Kron
-from leastnoise.algebra.residual import split_gradient
+from leastnoise.algebra.residual import join, split_gradient
 from leastnoise.planning.design import Design, Question, no_progress, solve_design
-from leastnoise.planning.residual_workload import Baseline
+from leastnoise.planning.residual_workload import Baseline, predictors_of
+from leastnoise.planning.structure import Orbit
 from leastnoise.strategies import Cache, CirculantStrategy, Solver, Strategy
 from leastnoise.strategies.descent import Stop, descend
 from leastnoise.strategies.strategy import along
@@ -33,11 +34,18 @@ def total_gradient(design: Design) -> list[Array]:
     return _Gradient(design).run()
 
 
+def predicted_gradient(design: Design) -> tuple[list[Array], dict[Orbit, Array]]:
+    """The same, and with respect to what each predictor hands down, every entry taken as free."""
+    gradient = _Gradient(design)
+    return gradient.run(), gradient.taken
+
+
 class _Gradient:
     def __init__(self, design: Design):
         self.design, self.residual_workload = design, design.residual_workload
         self.out = [np.zeros(c.size) for c in design.structure.classes]
         self.axis_cache: dict[Hashable, tuple[float, Array]] = {}
+        self.taken = {o: np.zeros(p.taken.shape) for o, p in predictors_of(design.baselines).items()}
 
     def run(self) -> list[Array]:
         d = self.design
@@ -126,9 +134,14 @@ class _Gradient:
             trace = float(np.vdot(half, half))
         else:
             back, trace = rows, float(np.vdot(rows, rows))
-        gradients = split_gradient(part.root, [p.values for p in part.baselines], kept, 2 * weight * back)
+        baselines = [p.values for p in part.baselines]
+        gradients = split_gradient(part.wide, baselines, kept, 2 * weight * back)
         for c, g in zip(self.design.structure.tables[table].axes, gradients, strict=True):
             self.out[c] += g
+        if part.predictor is not None:
+            up = -back if len(kept) == len(part.shape) else join({kept: back}, baselines, part.shape)
+            seen = np.tensordot(part.root, part.predictor.contrasts, axes=(tuple(range(1, up.ndim)),) * 2)
+            self.taken[self.design.structure.tables[table].axes] += 2 * weight * np.tensordot(seen, up, axes=(0, 0))
         return trace
 
     def _outside(self, amounts: Array) -> None:

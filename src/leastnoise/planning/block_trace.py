@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import log
 
 import numpy as np
 
-from leastnoise._types import Array
-from leastnoise.planning.design import Question
+from leastnoise._types import Array, Progress
+from leastnoise.planning.design import Question, no_progress
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.strategies.quadrature import Nodes, determinants
 
@@ -61,11 +62,19 @@ class Block:
 class BlockTrace(ABC):
     """tr (S^1/2 G S^1/2)^1/2 for a question, under product weights s = root^2 per class."""
 
-    def __init__(self, question: Question, roots: list[Array]):
+    exact = True  # up to rounding
+
+    def __init__(self, question: Question, roots: list[Array], heads: dict[int, Arrowhead] | None = None):
+        """`heads`: arrowheads of slots that are known."""
         self.question, self.structure, self.roots = question, question.structure, roots
         self.members = [len(c.members) for c in self.structure.classes]
         self.tables = [t for t in range(len(self.structure.tables)) if question.table_weights[t] > 0]
-        self.arrowheads: dict[int, Arrowhead] = {}
+        self.arrowheads: dict[int, Arrowhead] = {} if heads is None else heads
+
+    @cached_property
+    def ways(self) -> int:
+        """Attributes of the largest table."""
+        return max((len(self.structure.tables[t].axes) for t in self.tables), default=0)
 
     @abstractmethod
     def blocks(self, t: float) -> tuple[list[Block], float]:
@@ -126,23 +135,28 @@ class BlockTrace(ABC):
         blocks, top = self.blocks(t)
         return top + sum(block.log_det(t) for block in blocks)
 
+    def measured(self, t: float) -> tuple[float, float]:
+        """The same, with room for rounding."""
+        blocks, top = self.blocks(t)
+        room = ROUND * abs(top) + sum(block.blur() for block in blocks)
+        return top + sum(block.log_det(t) for block in blocks), room
+
     def nodes(self, step: float) -> Nodes:
         """Determinants at all nodes that matter."""
         return determinants(self.determinant, self.scale, step)
 
-    def trace(self, step: float) -> float:
+    def trace(self, step: float, progress: Progress = no_progress) -> float:
         """A lower bound on the trace, with room for rounding."""
         lost: dict[float, float] = {}
 
         def noted(t: float) -> float:
-            blocks, top = self.blocks(t)
-            lost[t] = ROUND * abs(top) + sum(block.blur() for block in blocks)
-            return top + sum(block.log_det(t) for block in blocks)
+            value, lost[t] = self.measured(t)
+            progress(min(len(lost), NODES), NODES, "computing the floor")
+            return value
 
         nodes = determinants(noted, self.scale, step)
         room = float(np.abs(nodes.weights) @ [lost[t] for t in sorted(lost)])
-        ways = max(len(t.axes) for t in self.structure.tables)
-        return max(nodes.trace - room, 0.0) * (1 - self.blur) ** ways
+        return max(nodes.trace - room, 0.0) * (1 - self.blur) ** self.ways
 
     @property
     def blur(self) -> float:

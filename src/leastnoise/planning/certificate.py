@@ -14,7 +14,7 @@ from leastnoise.planning.design import Design, Question, class_load, no_progress
 from leastnoise.planning.fourier_bound import best_bound
 from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
-from leastnoise.planning.trace_floor import KIND, dual_weights, exact_trace_floor
+from leastnoise.planning.trace_floor import dual_weights, exact_trace_floor
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies.bounds import (
     RootTrace,
@@ -32,7 +32,8 @@ from leastnoise.workload import TensorFamily
 SMALL_DOMAIN = 400  # cells up to which the optimum over all factorization mechanisms is computed
 FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
 TIGHT = 1 - 1e-9  # share of a design's error at which a bound proves it optimal, rounding aside
-CERTIFY_WORK = 1e12  # multiplications on request: some minutes
+CERTIFY_WORK = 1e12  # multiplications on request, while weights are searched: some minutes
+EVALUATE_WORK = 2e13  # and for one evaluation that takes longer than that
 QUICK_WORK = 4e9  # multiplications for an exact trace norm beside the plan: about a second
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 
@@ -83,11 +84,11 @@ def _floor_for_people(design: Design, hides: Neighbours) -> Floor:
 
 
 def certified_floor(design: Design, progress: Progress = no_progress) -> Floor | None:
-    """The exact trace norm with the best product weights, however long it takes (within minutes)."""
+    """The trace norm with the best product weights, however long it takes (within minutes)."""
     if max(c.size for c in design.structure.classes) > POLAR_VALUES:
         return None
-    exact = exact_trace_floor(design, CERTIFY_WORK, progress)
-    return None if exact is None else Floor(exact, KIND)
+    exact = exact_trace_floor(design, CERTIFY_WORK, progress, EVALUATE_WORK)
+    return None if exact is None else Floor(*exact)
 
 
 def _numeric_floors(design: Design) -> Iterator[Floor]:
@@ -95,7 +96,7 @@ def _numeric_floors(design: Design) -> Iterator[Floor]:
     if max(c.size for c in design.structure.classes) <= POLAR_VALUES:
         exact = exact_trace_floor(design, QUICK_WORK)
         if exact is not None:
-            yield Floor(exact, KIND)
+            yield Floor(*exact)
             return
     yield from _polar_floors(design)
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.algebra.residual import split, subsets
+from leastnoise.algebra.predictor import predicted_pieces
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.embedding import Doubling
-from leastnoise.planning.residual_workload import Baseline
+from leastnoise.planning.residual_workload import Baseline, predictors_at
 from leastnoise.planning.structure import Structure
 from leastnoise.workload.workload import finite
 
@@ -35,8 +35,9 @@ def pieces(structure: Structure, baselines: Sequence[Baseline], attributes: Sequ
     """
     order = in_class_order(structure, attributes)
     q = query.transpose([list(attributes).index(a) for a in order])
-    vectors = [baselines[structure.class_of[a]].values for a in order]
-    return {tuple(order[p] for p in kept): split(q, vectors, kept) for kept in subsets(len(order))}
+    classes = [structure.class_of[a] for a in order]
+    parts = predicted_pieces(q, [baselines[c].values for c in classes], predictors_at(baselines, classes))
+    return {tuple(order[p] for p in kept): piece for kept, piece in parts.items()}
 
 
 def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:

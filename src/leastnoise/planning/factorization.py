@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leastnoise._types import Array
-from leastnoise.algebra.residual import powerset, split, subsets
+from leastnoise.algebra.predictor import predicted_pieces
+from leastnoise.algebra.residual import powerset
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.covariance import in_class_order
+from leastnoise.planning.residual_workload import predictors_at
 from leastnoise.workload import Block, Workload
 from leastnoise.workload.tensors import ProductTensor
 
@@ -76,13 +78,15 @@ def factorization(plan: Plan) -> Factorization:
             rows = _rows(block, subset, sizes)
             order = in_class_order(structure, subset)
             moved = rows.transpose([0, *(1 + list(subset).index(a) for a in order)])
-            baselines = [plan.design.baselines[structure.class_of[a]].values for a in order]
-            for kept in subsets(len(order)):
+            classes = [structure.class_of[a] for a in order]
+            baselines = [plan.design.baselines[c].values for c in classes]
+            parts = predicted_pieces(moved, baselines, predictors_at(plan.design.baselines, classes))
+            for kept, piece in parts.items():
                 where = columns.get(tuple(order[p] for p in kept))
                 if where is not None:
                     strategy = plan.variances.strategy(tuple(structure.class_of[order[p]] for p in kept))
                     assert strategy is not None
-                    L[row : row + len(rows), where] = strategy[1].half(split(moved, baselines, kept))
+                    L[row : row + len(rows), where] = strategy[1].half(piece)
             row += len(rows)
     if plan.embedded is not None:
         cells = _original_cells(plan.workload.domain.shape, workload.domain.shape)

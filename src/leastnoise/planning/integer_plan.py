@@ -59,7 +59,8 @@ class NoisyQuery:
 
 @dataclass(frozen=True, eq=False)
 class IntegerPlan:
-    """Noisy queries for every residual orbit (none where nothing is measured), and the baseline each class belongs to.
+    """Noisy queries for every residual orbit (none where nothing is measured), and the baseline each class belongs to,
+    with the predictors of residuals that have one: those follow from the rows that measure them.
 
     Guarantees: cost_is_at_most_the_budget; equals_an_independent_fraction_computation.
     """
@@ -263,7 +264,9 @@ def make_integer_plan(plan: Plan, together: bool = True) -> IntegerPlan:
     Without `together`, residuals share the budget also where rows are replaced, each by its own worst pair.
     """
     design, budget = plan.design, plan.budget
-    rounding = Rounding(design, sqrt(budget.cost) / budget.neighbours.moves, searched=plan.baseline == "search")
+    rounding = Rounding(
+        design, sqrt(budget.cost) / budget.neighbours.moves, searched=plan.baseline in ("search", "product")
+    )
     possible = [design.structure.possible(orbit) for orbit in design.structure.orbits]
     strategies = [tuple(replace(s, possible=cells) for s in rounding.strategies(o)) for o, cells in enumerate(possible)]
     people = [contributions(design.structure, orbit, budget.neighbours) for orbit in design.structure.orbits]
@@ -273,7 +276,7 @@ def make_integer_plan(plan: Plan, together: bool = True) -> IntegerPlan:
         tuple(noisy_query_for(s, budget, part, person) if part else NoisyQuery(s, Fraction(0)) for s, part in pairs)
         for pairs, person in zip(parts, people, strict=True)
     )
-    result = IntegerPlan(plan.workload, budget, design.structure, rounding.baselines, noisy_queries, joint=joint)
+    result = IntegerPlan(plan.workload, budget, design.structure, rounding.spaces, noisy_queries, joint=joint)
     assert result.cost.mu_squared <= budget.exact_cost, "an integer plan must not cost more than its budget"
     return result
 

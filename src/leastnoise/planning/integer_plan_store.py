@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy.typing as npt
 
+from leastnoise.algebra.predictor import Predictor
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.embedding import embed
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
-from leastnoise.planning.residual_workload import Baseline
+from leastnoise.planning.residual_workload import Baseline, Baselines, predictable, predictors_of
 from leastnoise.planning.structure import Structure, build_structure
 from leastnoise.privacy import Budget
 from leastnoise.privacy.cost import fraction_text, read_fraction
@@ -67,6 +68,8 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
     }
     if any(p.tree is not None for p in integer_plan.baselines):
         header["trees"] = [c for c, p in enumerate(integer_plan.baselines) if p.tree is not None]
+    if predictors := predictors_of(integer_plan.baselines):
+        header["predicted"] = [list(o) for o in integer_plan.structure.orbits if o in predictors]
     if integer_plan.doubling:
         header["embedded"] = True
     if integer_plan.joint:
@@ -94,10 +97,31 @@ def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
                 for i, r in enumerate(records)
             )
         )
+    if "predicted" in header:
+        baselines = _predicted(structure, baselines, header["predicted"], noisy_queries)
     budget = Budget.from_json(header["budget"])
     selection = read_fraction(header["selection"]) if "selection" in header else Fraction(0)
     joint = header.get("joint", False) is True
     return IntegerPlan(workload, budget, structure, baselines, tuple(noisy_queries), selection, joint)
+
+
+def _predicted(
+    structure: Structure,
+    baselines: tuple[Baseline, ...],
+    orbits: Sequence[Sequence[int]],
+    noisy_queries: Sequence[Sequence[NoisyQuery]],
+) -> Baselines:
+    """The baselines with predictors, which follow from the rows of their residuals."""
+    predictors = {}
+    for orbit in map(tuple, orbits):
+        if orbit not in structure.orbits or not predictable(structure, orbit):
+            raise LeastnoiseError("a predictor is for a residual that has none")
+        ((noisy_query,),) = (noisy_queries[structure.orbits.index(orbit)],)
+        (part,) = noisy_query.strategy.parts
+        if not isinstance(part, Rows):
+            raise LeastnoiseError("a residual with a predictor is not measured by rows of its own")
+        predictors[orbit] = Predictor.along(part.rows, part.shape, [baselines[c].values for c in orbit])
+    return Baselines(baselines, predictors)
 
 
 def _noisy_query(

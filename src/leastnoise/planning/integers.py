@@ -10,11 +10,14 @@ from typing import TypeGuard
 import numpy as np
 
 from leastnoise._types import Array, IntArray
+from leastnoise.algebra.predictor import Predictor, double_contrasts
+from leastnoise.algebra.residual import split
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design
-from leastnoise.planning.residual_workload import Baseline
+from leastnoise.planning.residual_workload import Baseline, Baselines, predictors_of
 from leastnoise.strategies import CirculantStrategy, ScaledKron, Strategy, TreeStrategy
 from leastnoise.strategies.circulant import Circulant
+from leastnoise.strategies.complement import complement_rows
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part, Rows
 from leastnoise.strategies.rounding import (
@@ -48,6 +51,7 @@ class Rounding:
         self._lattices: dict[int, Lattice] = {}
         self._bases: dict[int, IntArray] = {}
         self._centrings: dict[tuple[int, int], bool] = {}
+        self._complements: dict[int, Rows] = {}
 
     # --- how each class is treated ------------------------------------------------------------------------------------
 
@@ -155,6 +159,28 @@ class Rounding:
                 out.append(Baseline(baseline.size, None if (p == 1).all() else p / p.sum()))
         return tuple(out)
 
+    @cached_property
+    def spaces(self) -> tuple[Baseline, ...]:
+        """The baselines, with the predictors that belong to the integer rows of residuals that have one."""
+        orbits, predictors = self.design.structure.orbits, {}
+        for o in predictors_of(self.design.baselines):
+            shape, values = self.design.structure.shape(o), [self.baselines[c].values for c in o]
+            predictors[o] = Predictor.along(self._complement(orbits.index(o)).rows, shape, values)
+        return Baselines(self.baselines, predictors) if predictors else self.baselines
+
+    def _complement(self, orbit: int) -> Rows:
+        """The integer rows of a residual with a predictor."""
+        if orbit not in self._complements:
+            classes = self.design.structure.orbits[orbit]
+            predictor = predictors_of(self.design.baselines)[classes]
+            shape = (predictor.shape[0], predictor.shape[1])
+            N = double_contrasts(shape).reshape(-1, *shape)
+            space = split(N, [self.design.baselines[c].values for c in classes], (0, 1)) - predictor.moved(N)
+            rows, like = self._planned(orbit).matrix(), classes[0] == classes[1]
+            made = complement_rows(rows, space.reshape(len(N), -1), shape, self._norm(orbit), like)
+            self._complements[orbit] = made
+        return self._complements[orbit]
+
     def strategies(self, orbit: int) -> tuple[IntegerStrategy, ...]:
         """The integer strategies of an orbit.
 
@@ -166,6 +192,8 @@ class Rounding:
             return ()
         planned, classes = self._planned(orbit), self.design.structure.orbits[orbit]
         scale = self.design.structure.scale(classes)
+        if classes in predictors_of(self.design.baselines):
+            return (IntegerStrategy((self._complement(orbit),), scale, None, scale),)
         parts = tuple(self._part(orbit, c, s) for c, s in self._axes(orbit) if s is not None)
         if isinstance(planned, ScaledKron):
             main = IntegerStrategy(parts, scale, integer_levels(planned.theta, LEVELS), scale)

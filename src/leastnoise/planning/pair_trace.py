@@ -17,7 +17,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.planning.block_trace import NODES, Block, BlockTrace, Slopes, inverted
 from leastnoise.planning.design import Question
-from leastnoise.planning.pair_blocks import Corner, FactorPair, Pair, PairInverse, ProductPair, complement
+from leastnoise.planning.pair_blocks import Arrowhead, Corner, FactorPair, Pair, PairInverse, ProductPair, complement
 
 FAR = 1e300  # a t at which nothing is eliminated
 
@@ -25,8 +25,8 @@ FAR = 1e300  # a t at which nothing is eliminated
 class PairTrace(BlockTrace):
     """Trace of (S^1/2 G S^1/2)^1/2 for a question whose tables have at most two attributes."""
 
-    def __init__(self, question: Question, roots: list[Array]):
-        super().__init__(question, roots)
+    def __init__(self, question: Question, roots: list[Array], heads: dict[int, Arrowhead] | None = None):
+        super().__init__(question, roots, heads)
         self.bases = [self._basis(c) for c in range(len(roots))]
         self.pairs = self._pairs()
 

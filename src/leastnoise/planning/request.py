@@ -17,8 +17,10 @@ from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, cer
 from leastnoise.planning.design import Design, Question, solve_design, start_baselines
 from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
+from leastnoise.planning.possible_floor import possible_floor
+from leastnoise.planning.predictors import search_predictors
 from leastnoise.planning.replaced_floor import replaced_floor
-from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
+from leastnoise.planning.residual_workload import Baseline, ResidualWorkload, predictors_of
 from leastnoise.planning.structure import Structure, build_structure
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies import Cache, Solver, StrategyConstructor
@@ -27,7 +29,9 @@ from leastnoise.strategies.tree import distance
 from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load
 
+BASELINES = ("search", "product", "uniform")
 SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the baseline
+PREDICTED = 1e-3  # relative gain in error from which predictors are taken: they make for more rows to measure
 ROUNDS = 4  # of baseline and multipliers in turn, for objectives other than the sum
 WORTH = 1e-7  # relative gain below which a round ends
 TREE_DISTANCE = 1.15  # from the floor: up to here a tree is followed where a search is possible, if slow
@@ -114,12 +118,14 @@ class Request:
         if self.neighbours is not None:  # no better floor is known for the same residual spaces
             floor = replaced_floor(outcome.dual or outcome.design, self.neighbours)
             return structure, replace(outcome, floor=min(floor.value, outcome.value)), floor
+        if self.workload.domain.restrictions.leaves_out:  # other floors are those of mechanisms for all cells
+            floor = possible_floor((outcome.dual or outcome.design).question)
+            floor = floor if self.objective.r == 1 or not floor.value else with_multipliers(floor)
+            return structure, replace(outcome, floor=0.0), replace(floor, value=min(floor.value, outcome.value))
         outcome = self._with_class_floor(outcome)
         floor = self._floor(question, outcome)
         if floor.value > outcome.value:  # both are exact to rounding
             floor = replace(floor, value=outcome.value)
-        if self.workload.domain.restrictions.leaves_out:  # floors are those of mechanisms for all cells
-            return structure, replace(outcome, floor=0.0), Floor(0.0, "none known with impossible cells")
         return structure, outcome, floor
 
     def _floor(self, question: Question, outcome: Outcome) -> Floor:
@@ -156,12 +162,12 @@ class Request:
         uniform = start_baselines(question, self._follows)
         if isinstance(self.baseline, Mapping):
             return self._optimize(question, self._given(question.structure), solver, progress)
+        if self.baseline not in BASELINES:
+            raise LeastnoiseError(
+                f"unknown baseline {self.baseline!r}; use {', '.join(BASELINES)} or one vector per attribute"
+            )
         if self.baseline == "uniform" or self.solver not in SEARCHING:
             return self._optimize(question, uniform, solver, progress)
-        if self.baseline != "search":
-            raise LeastnoiseError(
-                f"unknown baseline {self.baseline!r}; use search, uniform or one vector per attribute"
-            )
         scout = self._scout(question, uniform)
         best = self._optimize(question, uniform, solver, progress)
         result = question
@@ -176,7 +182,21 @@ class Request:
                 break
             # other objectives: the baseline is searched again for the multipliers found so far
             best, result = outcome, outcome.design.question
-        return best
+        return self._predicted(question, best, scout, solver, progress)
+
+    def _predicted(
+        self, question: Question, best: Outcome, scout: Solver, solver: Solver, progress: Progress
+    ) -> Outcome:
+        """The same with predictors, where those are worth it."""
+        # The value of replaced rows is a bound where strategies are no products: less of it need not be less error.
+        plain = self.neighbours is None and self.hides is None and not self.workload.domain.restrictions.leaves_out
+        if self.baseline != "search" or scout.name != "optimal" or self.objective.r != 1 or not plain:
+            return best
+        spaces = search_predictors(question, best.design.baselines, scout, progress)
+        if spaces is None or not spaces.predictors:
+            return best
+        outcome = self._optimize(question, spaces, solver, progress)
+        return outcome if outcome.value < best.value * (1 - PREDICTED) ** 2 else best
 
     def _optimize(
         self, question: Question, baselines: tuple[Baseline, ...], solver: Solver, progress: Progress
@@ -186,7 +206,7 @@ class Request:
 
     def _follows(self, load: Load) -> bool:
         """Whether strategies follow the tree of a hierarchy: where asked to, or where it is large and that is good."""
-        if self.solver != "optimal" or self.baseline != "search":
+        if self.solver != "optimal" or self.baseline not in ("search", "product"):
             return self.solver == "tree"
         leaves = load.tree.leaf_count
         return leaves > TREE_LEAVES and (leaves > DENSE_CELLS or distance(load) <= TREE_DISTANCE)
@@ -216,5 +236,7 @@ class Request:
         if isinstance(self.baseline, Mapping):
             return "given"
         if any(p.vector is not None and p.tree is None for p in design.baselines):
+            return str(self.baseline)
+        if predictors_of(design.baselines):
             return "search"
         return "tree" if any(p.tree is not None for p in design.baselines) else "uniform"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,12 +11,15 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Factor, Gram, Kron, LowRank, combine
-from leastnoise.algebra.residual import split
+from leastnoise.algebra.predictor import Predictor
+from leastnoise.algebra.residual import Axes, split, subsets
 from leastnoise.domain.tree import Tree
-from leastnoise.planning.structure import RequestedQueries, Structure
+from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.structure import Orbit, RequestedQueries, Structure, Table
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import DENSE_LIMIT, Family, Total, digest
 from leastnoise.workload.hierarchy import Load, even_shares, load_of, tree_key
+from leastnoise.workload.tensors import ProductTensor
 
 ZERO = 1e-12  # relative size below which a residual piece is nothing
 
@@ -47,6 +51,32 @@ class Baseline:
         if self.tree is not None:
             return ("tree", tree_key(self.tree))
         return ("uniform", self.size) if self.vector is None else ("baseline", digest(self.values))
+
+
+Predictors = Mapping[Orbit, Predictor]
+
+
+class Baselines(tuple[Baseline, ...]):
+    """The baseline of each class, and predictors of the residuals that have one."""
+
+    predictors: Predictors
+
+    def __new__(cls, baselines: Iterable[Baseline], predictors: Predictors) -> Baselines:
+        made = super().__new__(cls, baselines)
+        made.predictors = dict(predictors)
+        return made
+
+
+def predictors_of(baselines: Sequence[Baseline]) -> Predictors:
+    """The predictors that come with baselines; none with plain ones."""
+    return baselines.predictors if isinstance(baselines, Baselines) else {}
+
+
+def predictors_at(baselines: Sequence[Baseline], axes: Sequence[int]) -> dict[Axes, Predictor]:
+    """The predictors of a table with these classes as its axes, by the axes they are about."""
+    if not (known := predictors_of(baselines)):
+        return {}
+    return {kept: p for kept in subsets(len(axes)) if (p := known.get(tuple(axes[k] for k in kept))) is not None}
 
 
 class SlotData:
@@ -115,8 +145,8 @@ class SlotData:
 class TensorPart:
     """A non-product family on a table: its residual rows for each set of kept axes."""
 
-    def __init__(self, family: TensorFamily, baselines: Sequence[Baseline]):
-        self.family, self.baselines = family, tuple(baselines)
+    def __init__(self, family: TensorFamily, baselines: Sequence[Baseline], predictor: Predictor | None = None):
+        self.family, self.baselines, self.predictor = family, tuple(baselines), predictor
         self.shape = tuple(p.size for p in baselines)
 
     @cached_property
@@ -124,13 +154,25 @@ class TensorPart:
         """At most `cells` rows with the same weighted Gram."""
         return self.family.root(self.shape)
 
+    @cached_property
+    def moved(self) -> Array | None:
+        """What the rows of the whole table hand down to smaller residuals, beyond what the baselines do."""
+        return None if self.predictor is None else self.predictor.moved(self.root)
+
+    @cached_property
+    def wide(self) -> Array:
+        """The rows with what they hand down counted twice: their pieces on fewer axes are those of the residuals."""
+        return self.root if self.moved is None else self.root + self.moved
+
     def piece(self, kept: tuple[int, ...]) -> Array:
         """Rows of the residual on the kept axes."""
-        return split(self.root, [p.values for p in self.baselines], kept)
+        rows = split(self.wide, [p.values for p in self.baselines], kept)
+        return rows - self.moved if self.moved is not None and len(kept) == len(self.shape) else rows
 
     def key(self, kept: tuple[int, ...]) -> Hashable:
         """Content key of the residual."""
-        return ("tensor", self.family.key, self.shape, kept, tuple(p.key for p in self.baselines))
+        own = None if self.predictor is None else self.predictor.key
+        return ("tensor", self.family.key, self.shape, kept, tuple(p.key for p in self.baselines), own)
 
     def gram(self, kept: tuple[int, ...]) -> Gram | None:
         """Gram of the residual, or None where nothing is left."""
@@ -166,10 +208,16 @@ class ResidualWorkload:
         for t, table in enumerate(self.structure.tables):
             family = self.requested.tensors[t]
             if family is not None:
-                key = (family.key, tuple(self.baselines[c].key for c in table.axes))
+                predictor = predictors_of(self.baselines).get(table.axes)
+                key = (family.key, tuple(self.baselines[c].key for c in table.axes), predictor and predictor.key)
                 if key not in shared:
-                    shared[key] = TensorPart(family, [self.baselines[c] for c in table.axes])
+                    shared[key] = TensorPart(family, [self.baselines[c] for c in table.axes], predictor)
                 self.tensors[t] = shared[key]
+        for orbit in predictors_of(self.baselines):
+            if not predictable(self.structure, orbit):
+                raise LeastnoiseError(
+                    "a predictor is for a table of queries that are no products, and for no part of one"
+                )
 
     @cached_property
     def mean_squares(self) -> Array:
@@ -222,3 +270,13 @@ class ResidualWorkload:
             if body is not None and w > 0:
                 terms[o].append((w, body))
         return [combine(t) if t else None for t in terms]
+
+
+def predictable(structure: Structure, orbit: Orbit) -> bool:
+    """Whether a residual may have a predictor: its tables are its own, and none of them is one of products."""
+    inside = [t for t in structure.tables if Counter(orbit) <= Counter(t.axes)]
+    return len(orbit) == 2 and bool(inside) and all(t.axes == orbit and _no_product(structure, t) for t in inside)
+
+
+def _no_product(structure: Structure, table: Table) -> bool:
+    return table.slots is None and not isinstance(structure.block_of(table).tensor.plain, ProductTensor)

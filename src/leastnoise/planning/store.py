@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leastnoise._types import Array
+from leastnoise.algebra.predictor import Predictor
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.certificate import Floor
 from leastnoise.planning.design import Design, Question
@@ -15,8 +16,23 @@ from leastnoise.planning.integer_plan_store import stored_baselines, stored_stru
 from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome
 from leastnoise.planning.replaced_rows import is_joint
-from leastnoise.planning.residual_workload import Baseline, ResidualWorkload
-from leastnoise.planning.store_checks import cells_of, check_baseline, check_design, entries, number, numbers, text
+from leastnoise.planning.residual_workload import (
+    Baseline,
+    Baselines,
+    Predictors,
+    ResidualWorkload,
+    predictors_of,
+)
+from leastnoise.planning.store_checks import (
+    cells_of,
+    check_baseline,
+    check_design,
+    check_predictor,
+    entries,
+    number,
+    numbers,
+    text,
+)
 from leastnoise.planning.structure import RequestedQueries, Structure
 from leastnoise.privacy import Budget
 from leastnoise.storage.archive import Archive
@@ -38,7 +54,7 @@ from leastnoise.workload.weighted import Weighted
 if TYPE_CHECKING:
     from leastnoise.mechanisms.tables.plan import Plan
 
-FORMAT = Format("leastnoise_plan", "plan", "save the plan again", "save one with plan.save(path)")
+FORMAT = Format("leastnoise_plan", "plan", "save the plan again", "save one with plan.save(path)", version=2)
 
 
 class _Pool:
@@ -114,6 +130,10 @@ def save(plan: Plan, path: Path) -> None:
     for c, p in enumerate(design.baselines):
         if p.vector is not None and p.tree is None:
             arrays[f"prior{c}"] = p.vector
+    predictors = predictors_of(design.baselines)
+    for o, orbit in enumerate(design.structure.orbits):
+        if orbit in predictors:
+            arrays |= {f"contrasts{o}": predictors[orbit].contrasts, f"taken{o}": predictors[orbit].taken}
     stated = design.structure.stated
     for i, (f, s) in enumerate(zip(design.question.requested.families, design.structure.slots, strict=True)):
         if f.key != stated.families[i].key:
@@ -139,7 +159,7 @@ def save(plan: Plan, path: Path) -> None:
     }
     if is_joint(plan.budget.neighbours, plan.domain):
         header["joint"] = True
-    Archive(header, arrays).save(path, FORMAT)
+    Archive(header, arrays).save(path, FORMAT if predictors else replace(FORMAT, version=1))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -168,6 +188,18 @@ def _requested(structure: Structure, arrays: dict[str, Array]) -> RequestedQueri
     return RequestedQueries(tuple(families), tuple(tensors))
 
 
+def _predictors(structure: Structure, arrays: dict[str, Array]) -> Predictors:
+    """The predictors of a saved plan."""
+    found = {}
+    for o, orbit in enumerate(structure.orbits):
+        if f"contrasts{o}" in arrays:
+            contrasts = entries(arrays, f"contrasts{o}")
+            taken = entries(arrays, f"taken{o}", contrasts.shape)
+            found[orbit] = Predictor(contrasts, taken)
+            check_predictor(found[orbit], structure.shape(orbit))
+    return found
+
+
 def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     workload = workload_from_json(header["workload"])
     inner = embed(workload) if header["solver"] == "embedding" else workload
@@ -175,6 +207,8 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     baselines = stored_baselines(structure, header.get("trees", ()), arrays)
     for baseline in baselines:
         check_baseline(baseline)
+    if predictors := _predictors(structure, arrays):
+        baselines = Baselines(baselines, predictors)
     result = _requested(structure, arrays)
     budget = Budget.from_json(header["budget"])
     hides = budget.neighbours if budget.neighbours.one_per else None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from leastnoise._types import Array
+from leastnoise.algebra.predictor import Predictor, fewer
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design
@@ -71,6 +72,16 @@ def check_baseline(baseline: Baseline) -> None:
     values = numbers({"prior": baseline.values}, "prior", (baseline.size,), least=0.0)
     if not abs(values.sum() - 1) < SAME:
         raise LeastnoiseError("a baseline does not sum to 1")
+
+
+def check_predictor(predictor: Predictor, shape: tuple[int, ...]) -> None:
+    """Refuse contrasts that do not vanish on functions of fewer attributes, and other things handed down."""
+    if predictor.shape != shape:
+        raise LeastnoiseError(f"a predictor of shape {predictor.shape} cannot be that of cells of shape {shape}")
+    seen, more = fewer(predictor.contrasts, len(shape)), predictor.taken - fewer(predictor.taken, len(shape))
+    for part, whole in ((seen, predictor.contrasts), (more, predictor.taken)):
+        if np.abs(part).max() > SAME * np.abs(whole).max():
+            raise LeastnoiseError("a predictor does not keep to functions of fewer attributes")
 
 
 def check_design(design: Design) -> None:

@@ -72,14 +72,12 @@ def explain(plan: Plan) -> str:
     """The workload, what it costs, how good the plan is, and why."""
     design = plan.design
     measured = design.losses > 0
-    above = percent_above(plan.value / plan.floor_value) if plan.floor_value > 0 else "an unknown share"
     parts = [
         f"{plan.queries:,} queries in {len(plan.workload.blocks)} statements are answered from "
         f"{int(design.members[measured].sum()):,} residual tables, of which {int(measured.sum()):,} differ.",
         f"A typical answer is off by about {number(plan.rmse)} (root mean square), the worst by "
         f"{number(plan.max_std_error)}; this holds for every dataset: the noise does not depend on the data.",
-        f"No factorization mechanism can bring the {plan.unit} below {number(plan.floor_value)} "
-        f"({plan.floor.kind}); this plan is at {number(plan.value)}, {above} above that floor.",
+        _floor_sentence(plan),
     ]
     if plan.worst_case_floor > 0:
         parts.append(
@@ -96,6 +94,17 @@ def explain(plan: Plan) -> str:
     parts += [_target_text(g) for g in plan.groups() if "target" in g]
     parts.append(f"Privacy: {plan.budget}.")
     return "\n".join(p for p in parts if p)
+
+
+def _floor_sentence(plan: Plan) -> str:
+    """How far from the best the plan is, or that nothing is known of it."""
+    if not plan.floor_value > 0:
+        known = f"how far that is from the best is not known (floor: {plan.floor.kind})."
+        return f"This plan has a {plan.unit} of {number(plan.value)}; {known}"
+    return (
+        f"No factorization mechanism can bring the {plan.unit} below {number(plan.floor_value)} ({plan.floor.kind}); "
+        f"this plan is at {number(plan.value)}, {percent_above(plan.value / plan.floor_value)} above that floor."
+    )
 
 
 def document(plan: Plan) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Floors from exact trace norms under product weights, and the ascent that finds the weights.
 
 For every distribution s on the cells, (tr (S^1/2 G S^1/2)^1/2)^2 is a floor for all factorization mechanisms
-(equation 6 of docs/theory.md). With product s the trace is computed exactly (pair_trace.py), and the derivative in s_i
-is a diagonal of its root, so that s is found by ascent. It starts at the dual weights of the residuals of one
-attribute, which are close to the best. Any s gives a floor.
+(equation 6 of docs/theory.md). With product s the trace is computed exactly (pair_trace.py, triple_trace.py) or bounded
+closely (triple_bound.py), after attributes that do not couple are split off (sector_trace.py). The derivative in s_i is
+a diagonal of the root, so that s is found by ascent. It starts at the dual weights of the residuals of one attribute,
+which are close to the best. Any s gives a floor.
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from leastnoise._types import Array, Progress
-from leastnoise.planning.block_trace import BlockTrace
 from leastnoise.planning.design import Design, Question, no_progress
-from leastnoise.planning.pair_trace import PairTrace
-from leastnoise.planning.triple_trace import TripleTrace
+from leastnoise.planning.sector_trace import trace_of
 from leastnoise.strategies.descent import Stop, descend
 
 SEARCH_STEP, FINAL_STEP = 2.5, 1.5  # of the rule for the trace: coarse while weights are searched
@@ -22,42 +21,37 @@ STEPS = 200  # of the ascent, at most
 GAIN = 1e-7  # relative, of one step, below which the ascent ends
 LEAST_WEIGHT = 1e-9  # share of the uniform distribution in all weights
 KIND = "exact trace norm under product weights (docs/theory.md)"
+CLOSE = "trace norm under product weights, bounded closely (docs/theory.md)"
 
 
-def trace_model(question: Question) -> type[BlockTrace] | None:
-    """What computes the trace norm of a question exactly, if anything does."""
-    ways = max(len(t.axes) for t in question.structure.tables)
-    if ways <= 2:
-        return PairTrace
-    return TripleTrace if TripleTrace.covers(question) else None
+def exact_trace_floor(
+    design: Design, work: float, progress: Progress = no_progress, once: float | None = None
+) -> tuple[float, str] | None:
+    """The floor and its kind, after as much ascent as `work` (multiplications) allows.
 
-
-def exact_trace_floor(design: Design, work: float, progress: Progress = no_progress) -> float | None:
-    """The floor, after as much ascent as `work` (multiplications) allows; None where even one evaluation is more.
+    None where one evaluation is over `once`, which is `work` unless told.
 
     None also where numbers leave the range of floats, as for sums of amounts, whose Gram matrices are singular.
     """
     try:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
-            return _exact_trace_floor(design, work, progress)
-    except FloatingPointError:
+            return _exact_trace_floor(design, work, progress, work if once is None else once)
+    except (FloatingPointError, np.linalg.LinAlgError):
         return None
 
 
-def _exact_trace_floor(design: Design, work: float, progress: Progress) -> float | None:
+def _exact_trace_floor(design: Design, work: float, progress: Progress, once: float) -> tuple[float, str] | None:
     question = design.question
-    model = trace_model(question)
-    if model is None:
-        return None
     roots = [_root(s) for s in start_weights(design)]
-    first = model(question, roots)
-    if first.work > work:
+    first = trace_of(question, roots)
+    if first is None or first.work > once:
         return None
     steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
-    trace = first.trace(FINAL_STEP)
+    trace = first.trace(FINAL_STEP, progress)
     if steps > 0:
-        trace = max(trace, model(question, _Ascent(model, question, steps, progress).run(roots)).trace(FINAL_STEP))
-    return trace**2
+        better = trace_of(question, _Ascent(question, steps, progress).run(roots))
+        trace = max(trace, 0.0 if better is None else better.trace(FINAL_STEP, progress))
+    return trace**2, KIND if first.exact else CLOSE
 
 
 def start_weights(design: Design) -> list[Array]:
@@ -83,8 +77,8 @@ def _root(s: Array) -> Array:
 class _Ascent:
     """s = theta^2 / |theta|^2 per class, by L-BFGS on the logarithm of the trace (equation 8 of docs/theory.md)."""
 
-    def __init__(self, model: type[BlockTrace], question: Question, steps: int, progress: Progress):
-        self.model, self.question, self.steps, self.progress = model, question, steps, progress
+    def __init__(self, question: Question, steps: int, progress: Progress):
+        self.question, self.steps, self.progress = question, steps, progress
         self.members = [len(c.members) for c in question.structure.classes]
         self.best: list[Array] = []
         self.value, self.done = 0.0, 0
@@ -102,7 +96,10 @@ class _Ascent:
             raise Stop
         units = [theta / norm for theta, norm in zip(thetas, norms, strict=True)]
         roots = [_root(unit**2) for unit in units]
-        result = self.model(self.question, roots).slopes(SEARCH_STEP)
+        model = trace_of(self.question, roots)
+        if model is None:
+            raise Stop
+        result = model.slopes(SEARCH_STEP)
         self._note(result.trace, roots)
         slopes = []
         for d, unit, norm, v in zip(self.members, units, norms, result.per_class, strict=True):

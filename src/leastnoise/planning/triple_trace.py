@@ -17,7 +17,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.planning.block_trace import NODES, Block, BlockTrace, Slopes
 from leastnoise.planning.design import Question
-from leastnoise.planning.pair_blocks import complement
+from leastnoise.planning.pair_blocks import Arrowhead, complement
 
 DIFFERENCE = 1e-4  # relative step of slopes, which are differences
 
@@ -40,8 +40,8 @@ class _Parts:
 class TripleTrace(BlockTrace):
     """Trace of (S^1/2 G S^1/2)^1/2 for one class of attributes and product tables of one family on triples."""
 
-    def __init__(self, question: Question, roots: list[Array]):
-        super().__init__(question, roots)
+    def __init__(self, question: Question, roots: list[Array], heads: dict[int, Arrowhead] | None = None):
+        super().__init__(question, roots, heads)
         self.d, self.m = self.members[0], len(roots[0]) - 1
         triples = [t for t in self.tables if len(self.structure.tables[t].axes) == 3]
         self.weight = float(sum(question.table_weights[t] for t in triples))

@@ -15,9 +15,10 @@ import numpy as np
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import outer_all
-from leastnoise.algebra.residual import split, subsets
+from leastnoise.algebra.predictor import predicted_pieces
+from leastnoise.algebra.residual import subsets
 from leastnoise.planning.design import Design
-from leastnoise.planning.residual_workload import ResidualWorkload, SlotData
+from leastnoise.planning.residual_workload import ResidualWorkload, SlotData, predictors_at
 from leastnoise.planning.structure import Table
 from leastnoise.strategies import CirculantStrategy, Strategy, TreeStrategy
 from leastnoise.workload import Family
@@ -340,9 +341,24 @@ class Variances:
     def product_variances(self, families: Sequence[Family], axes: tuple[int, ...]) -> Array:
         """Variances of all products of one row per axis, a tensor with one axis per family."""
         rows = tuple(self._axis_rows(f, c) for f, c in zip(families, axes, strict=True))
+        if predictors_at(self.design.baselines, axes):
+            return self._listed_variances([r.data.family.rows(r.data.size) for r in rows], axes)
         terms = self.terms(rows, axes)
         chunks = [v for v, _ in self._expand(*terms, rows, [np.arange(len(r.counts)) for r in rows])]
         return np.concatenate(chunks).reshape([len(r.counts) for r in rows])
+
+    def _listed_variances(self, rows: list[Array], axes: tuple[int, ...]) -> Array:
+        """The same where predictors mix the axes: product by product, some at a time."""
+        shape = tuple(len(r) for r in rows)
+        out = np.empty(prod(shape))
+        step = max(1, CHUNK // prod(r.shape[1] for r in rows))
+        for low in range(0, len(out), step):
+            picks = np.unravel_index(np.arange(low, min(low + step, len(out))), shape)
+            queries = np.ones(len(picks[0]))
+            for r, pick in zip(rows, picks, strict=True):
+                queries = np.einsum("q...,qx->q...x", queries, r[pick])
+            out[low : low + step] = self.variances_of(queries, axes)
+        return out.reshape(shape)
 
     def variances_of(self, queries: Array, axes: tuple[int, ...]) -> Array:
         """Variances of a batch of query tensors (batch, *sizes of the classes)."""
@@ -352,10 +368,9 @@ class Variances:
         """Rows whose inner products are the covariances of the queries."""
         baselines = [self.design.baselines[c].values for c in axes]
         out = []
-        for kept in subsets(len(axes)):
+        for kept, piece in predicted_pieces(queries, baselines, predictors_at(self.design.baselines, axes)).items():
             strategy = self.strategy(tuple(axes[p] for p in kept))
             if strategy is not None:
-                piece = split(queries, baselines, kept)
                 out.append(np.sqrt(strategy[0]) * strategy[1].half(piece.reshape(len(queries), *piece.shape[1:])))
         return np.concatenate(out, axis=1)
 

@@ -14,6 +14,7 @@ from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.neighbours import Neighbours, as_neighbours
 
 LEAST, MOST = 1e-100, 1e100  # mu and epsilon, between which nothing overflows
+DELTA_SHARE = 10  # a tenth of delta is for finding keys, unless more is stated
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -66,6 +67,14 @@ class Budget:
     def cost(self) -> float:
         """What adds up over releases: mu^2."""
         return self.mu**2
+
+    def keys_delta(self, delta: float | Fraction) -> Fraction:
+        """A part of its delta that is for finding keys, as it was written; refuses what is none."""
+        if self.delta is None:
+            raise LeastnoiseError("keys_delta is a part of delta, but this total has none; leave it out")
+        if not isinstance(delta, int | float | Fraction) or isinstance(delta, bool) or not 0 < delta < self.delta:
+            raise LeastnoiseError(f"keys_delta must be above 0 and below delta {self.delta:g}, got {delta!r}")
+        return Fraction(str(delta))
 
     @property
     def exact_cost(self) -> Fraction:
@@ -151,6 +160,15 @@ class Budget:
         text = ", ".join(f"{name}={value!r}" for name, value in self.stated)
         hidden = ", ".join(f"{name}={value!r}" for name, value in self.neighbours.arguments.items())
         return f"Budget({text}, {hidden})"
+
+
+def set_aside(delta: float, added: Fraction) -> Fraction:
+    """The part of a delta that is kept for finding keys, where those add so much: a tenth of it, or what they add.
+
+    >>> set_aside(1e-9, Fraction(1, 10**12)) == Fraction(1, 10**10)
+    True
+    """
+    return max(Fraction(str(delta)) / DELTA_SHARE, added)
 
 
 def _mu(stated: Mapping[str, float]) -> float:

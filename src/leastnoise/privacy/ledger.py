@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from leastnoise.errors import LeastnoiseError
 from leastnoise.privacy import gaussian, units
-from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.budget import Budget, set_aside
 from leastnoise.privacy.cost import Cost, float_down, fraction_text, read_fraction
+from leastnoise.privacy.known_ledgers import claim
+from leastnoise.privacy.ledger_entries import Attempt, Entry, Raise
 from leastnoise.privacy.ledger_file import ATTEMPTS, LedgerFile, damaged
 from leastnoise.privacy.neighbours import Neighbours
 
@@ -28,49 +29,14 @@ class BudgetError(LeastnoiseError):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One debit. `release` names what was published with it, once that was written."""
-
-    id: int
-    time: str
-    fingerprint: str
-    cost: Cost
-    note: str = ""
-    release: str | None = None
-    who: str = ""
-
-    @property
-    def status(self) -> Literal["debited", "finished"]:
-        """Whether the release was written; the cost counts in both cases."""
-        return "debited" if self.release is None else "finished"
-
-
-@dataclass(frozen=True)
-class Raise:
-    """A total that took the place of a smaller one, and why."""
-
-    id: int
-    time: str
-    total: Budget
-    reason: str
-    who: str = ""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A run that is about to look at the data; it counts as stopped until it is completed."""
-
-    id: int
-    fingerprint: str
-    stopped: int  # runs before it that looked and did not come to their end
-
-
-@dataclass(frozen=True)
 class Ledger:
     """The budget of one dataset and every debit from it, in one file.
 
     A debit is decided and written in one transaction and is on disk when `debit` returns, before any noise is drawn. A
     crash can waste budget, never overspend it. Entries are never changed or refunded (docs/ledger.md).
+
+    Finding keys adds to delta. How much of it that may be is fixed before the first release: `keys_delta`, or what the
+    first release sets aside if it finds keys (docs/privacy.md, Unknown keys).
 
     A run begins with `attempt`, before it opens the data, and ends with `complete`. Runs that stop in between may have
     stopped because of the data, and further codings of a column that could stop one reveal as much; `attempts`
@@ -86,18 +52,28 @@ class Ledger:
     total_cost: Cost
     attempts: int = ATTEMPTS
     timeout: float = TIMEOUT
+    keys_delta: Fraction | None = None
 
     @classmethod
     def create(
-        cls, path: str | Path, total: Budget, dataset: str, *, attempts: int = ATTEMPTS, timeout: float = TIMEOUT
+        cls,
+        path: str | Path,
+        total: Budget,
+        dataset: str,
+        *,
+        attempts: int = ATTEMPTS,
+        timeout: float = TIMEOUT,
+        keys_delta: float | Fraction | None = None,
+        another: bool = False,
     ) -> "Ledger":
-        """Make a new ledger; refuses a file that exists."""
+        """Make a new ledger; refuses a file that exists. `another` may be used on data that has a ledger already."""
         if type(attempts) is not int or not 1 <= attempts <= MOST_ATTEMPTS:
             raise LeastnoiseError(f"attempts must be a whole number from 1 to {MOST_ATTEMPTS:,}, got {attempts!r}")
         file = LedgerFile(Path(path).absolute(), timeout)
-        cost = total.cost_value
-        file.create(_line("dataset", dataset), json.dumps(total.to_json()), fraction_text(cost.mu_squared), attempts)
-        return cls(file.path, dataset, total, cost, attempts, timeout)
+        cost, aside = total.cost_value, None if keys_delta is None else total.keys_delta(keys_delta)
+        texts = (_line("dataset", dataset), json.dumps(total.to_json()), fraction_text(cost.mu_squared))
+        file.create(*texts, attempts, None if aside is None else fraction_text(aside), another)
+        return cls(file.path, dataset, total, cost, attempts, timeout, aside)
 
     @classmethod
     def open(cls, path: str | Path, *, timeout: float = TIMEOUT) -> "Ledger":
@@ -170,6 +146,15 @@ class Ledger:
             connection.execute("INSERT INTO attempt (time, fingerprint) VALUES (?, ?)", row)
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
         return Attempt(number, fingerprint, stopped)
+
+    def claim(self, places: Sequence[str]) -> None:
+        """Note that data at these places spends from here, or raise `BudgetError` where it has spent from elsewhere."""
+        with self._file.reading() as connection:
+            known = connection.execute("SELECT token, another FROM identity").fetchone()
+        if known is None:
+            raise damaged(self.path, "it has no token")
+        if (refusal := claim(places, known[0], self.path, another=known[1] == "yes")) is not None:
+            raise BudgetError(refusal)
 
     def complete(self, attempt: Attempt) -> None:
         """Note that a run came to its end, or was stopped by something other than the data."""
@@ -283,29 +268,36 @@ class Ledger:
             totals = [_total(*row) for row in (first, *raises)]
             ((attempts,),) = connection.execute("SELECT attempts FROM allowed").fetchall()
             attempts = int(attempts)
+            kept = connection.execute("SELECT delta FROM added WHERE id = 0").fetchone()
+            aside = None if kept is None else read_fraction(kept[0])
         except (TypeError, ValueError) as error:
             raise damaged(file.path, error) from None
         _check_totals(file, totals)
-        return cls(file.path, str(dataset), *totals[-1], attempts, file.timeout)
+        return cls(file.path, str(dataset), *totals[-1], attempts, file.timeout, aside)
 
     def left_after(self, spent: Cost) -> Cost | None:
-        """What some spending leaves of the total; None where it is too much.
+        """What some spending leaves of the total, beside what is set aside for keys; None where it is too much.
 
         Guarantees: added_deltas_count_in_ledgers.
         """
-        left = self._room(spent.added_delta) - spent.mu_squared
+        left = self._room(self._aside(spent.added_delta)) - spent.mu_squared
         return self._cost(left) if left >= 0 else None
 
     def _left(self, connection: sqlite3.Connection) -> Cost:
         spent = self._sum(self._entries(connection))
         left = self.left_after(spent)
-        if left is None and spent.added_delta:
+        if left is None and self._room(spent.added_delta) >= spent.mu_squared * (1 - Fraction(1, 10**9)):
             # The room beside an added delta is computed anew, with floats that may differ in the last bit elsewhere.
-            left = self.left_after(replace(spent, mu_squared=spent.mu_squared * (1 - Fraction(1, 10**9))))
-            left = left and self._cost(Fraction(0))
+            left = self._cost(Fraction(0))
         if left is None:
             raise damaged(self.path, "its entries cost more than its total")
         return left
+
+    def _aside(self, added: Fraction) -> Fraction:
+        """The part of delta that is kept for keys, where so much was added by them: at least that."""
+        if self.keys_delta is not None:
+            return max(self.keys_delta, added)
+        return set_aside(self.total.delta, added) if added and self.total.delta is not None else added
 
     def _room(self, added_delta: Fraction) -> Fraction:
         """All of mu^2 that fits the total beside an added delta: its epsilon must hold at what is left of its delta."""
@@ -345,9 +337,11 @@ class Ledger:
 
     def _check_spendable(self, cost: Cost, connection: sqlite3.Connection) -> None:
         self._check_same(connection)
-        left, both = self._left(connection), self._sum(self._entries(connection)) + cost
+        entries = list(self._entries(connection))
+        left, both = self._left(connection), self._sum(entries) + cost
         if cost.added_delta:
             self._check_delta(both.added_delta)
+            self._check_aside(both.added_delta, entries)
         if self.left_after(both) is None:
             raise BudgetError(units.refusal(cost, left, self.total))
 
@@ -362,6 +356,21 @@ class Ledger:
             raise BudgetError(
                 f"this release brings the deltas that are added to {float(added):.3g}, but the ledger has delta "
                 f"{self.total.delta:g} for everything; plan it with a smaller one"
+            )
+
+    def _check_aside(self, added: Fraction, entries: Sequence[Entry]) -> None:
+        """Refuse an added delta beyond what was set aside before anything was released.
+
+        Guarantees: deltas_are_set_aside_before_the_first_release.
+        """
+        first = entries[0].cost.added_delta if entries else added
+        aside = self.keys_delta if self.keys_delta is not None else first and self._aside(first)
+        if added > aside:
+            kept = f"sets {float_down(aside):.3g} of its delta aside" if aside else "sets none of its delta aside"
+            raise BudgetError(
+                f"this release brings the deltas that are added to {float(added):.3g}, but the ledger {kept} for "
+                "finding keys, which is decided before the first release; find keys first, or make a ledger with "
+                f"--keys-delta {float(added):.3g}"
             )
 
     def _check_counting(self, fingerprint: str, connection: sqlite3.Connection) -> None:

@@ -4,6 +4,7 @@ Every operation opens a connection of its own, so that a ledger may be used afte
 Nothing else may open the file: closing any other handle on it would drop SQLite's locks (POSIX).
 """
 
+import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.storage.files import new_file
 
 APPLICATION = 0x6C6E6C67  # "lnlg", tells a ledger from other SQLite files
-VERSION = 4
+VERSION = 5
 _TABLES = {
     "ledger": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "dataset", "total", "mu_squared"),
     "debit": ("id INTEGER PRIMARY KEY", "time", "fingerprint", "mu_squared", "note"),
@@ -38,7 +39,10 @@ _HISTORY = {  # since version 3: raised totals, and who made a debit
 _DELTAS = {
     "added": ("id INTEGER PRIMARY KEY REFERENCES debit (id)", "delta")
 }  # since version 4: added to that of noise
-_SINCE: dict[int, Mapping[str, tuple[str, ...]]] = {2: _ATTEMPTS, 3: _HISTORY, 4: _DELTAS}
+_IDENTITY = {  # since version 5: what tells a ledger from others, and whether it was made beside another one
+    "identity": ("id INTEGER PRIMARY KEY CHECK (id = 1)", "token", "another")
+}
+_SINCE: dict[int, Mapping[str, tuple[str, ...]]] = {2: _ATTEMPTS, 3: _HISTORY, 4: _DELTAS, 5: _IDENTITY}
 ATTEMPTS = 10  # runs that may stop after they looked at the data, unless the ledger was made for another number
 # A row is never changed, removed, or replaced by INSERT OR REPLACE, which fires no trigger on the removal.
 _KEEPERS = {
@@ -51,7 +55,7 @@ _KEEPERS = {
 def schema() -> str:
     """The statements that make an empty ledger."""
     lines = [f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"]
-    return ";\n".join([*lines, *_statements(_TABLES | _ATTEMPTS | _HISTORY | _DELTAS)]) + ";"
+    return ";\n".join([*lines, *_statements(_TABLES | _ATTEMPTS | _HISTORY | _DELTAS | _IDENTITY)]) + ";"
 
 
 def _statements(tables: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -93,7 +97,9 @@ class LedgerFile:
                     connection.execute("ROLLBACK")
                 raise
 
-    def create(self, dataset: str, total: str, mu_squared: str, attempts: int) -> None:
+    def create(
+        self, dataset: str, total: str, mu_squared: str, attempts: int, keys_delta: str | None, another: bool
+    ) -> None:
         """Write a new ledger: complete under its name, or not at all."""
         self._check_free()
         new = new_file(self.path, overwrite=False)
@@ -102,6 +108,9 @@ class LedgerFile:
             row = (1, dataset, total, mu_squared)
             connection.execute("INSERT INTO ledger (id, dataset, total, mu_squared) VALUES (?, ?, ?, ?)", row)
             connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(attempts),))
+            if keys_delta is not None:  # of no debit: those are numbered from 1 on
+                connection.execute("INSERT INTO added (id, delta) VALUES (0, ?)", (keys_delta,))
+            _identify(connection, another)
 
     def _check_free(self) -> None:
         journal = self.path.with_name(f"{self.path.name}-journal")
@@ -167,8 +176,8 @@ class LedgerFile:
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    """A ledger of version 1 knows of no attempts, one of version 2 of no raises, one of version 3 of no added deltas;
-    what it has stays as it is.
+    """A ledger of version 1 knows of no attempts, one of version 2 of no raises, one of version 3 of no added deltas,
+    one of version 4 has no token; what it has stays as it is.
     """
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -178,8 +187,14 @@ def _upgrade(connection: sqlite3.Connection) -> None:
                 connection.execute(statement)
         if version == 1:
             connection.execute("INSERT INTO allowed (id, attempts) VALUES (1, ?)", (str(ATTEMPTS),))
+        _identify(connection, another=False)
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
+
+
+def _identify(connection: sqlite3.Connection, another: bool) -> None:
+    row = (secrets.token_hex(16), "yes" if another else "no")
+    connection.execute("INSERT INTO identity (id, token, another) VALUES (1, ?, ?)", row)
 
 
 def ledger_beside(path: Path, dataset: str) -> Path | None:

@@ -303,14 +303,15 @@ def _axis_labels(attribute: Attribute, family: Family) -> list[str]:
     if isinstance(family.plain, Threshold):
         return [*_axis_labels(attribute, Prefix()), *_axis_labels(attribute, Suffix())]
     if isinstance(family.plain, Suffix):
-        return [f"{name} from {attribute.label(k)}" for k in range(n)]  # before prefix, of which it is a kind
+        return [f"{name} from {attribute.values.start(k)}" for k in range(n)]  # before prefix, of which it is a kind
     if isinstance(family.plain, Prefix):
-        return [f"{name} up to {attribute.label(k)}" for k in range(n)]
+        ends = [attribute.values.end(k) for k in range(n)]
+        return [f"{name} {'' if end.startswith('under ') else 'up to '}{end}" for end in ends]
     spans = family.plain.spans(n)
     if spans is None:
         return [f"{name} row {k}" for k in range(family.count(n))]
     words = ("outside", "from")
     return [
-        f"{name} {words[0] if flip else words[1]} {attribute.label(low)} to {attribute.label(high)}"
+        f"{name} {words[0] if flip else words[1]} {attribute.values.start(low)} to {attribute.values.end(high)}"
         for low, high, flip in zip(*(s.tolist() for s in spans), strict=True)
     ]

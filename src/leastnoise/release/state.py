@@ -9,11 +9,12 @@ from math import prod, sqrt
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.algebra.residual import join, subsets
+from leastnoise.algebra.predictor import Predictor, predicted_join, predicted_residual
+from leastnoise.algebra.residual import subsets
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.covariance import in_class_order
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery, decode, measured_errors
-from leastnoise.planning.residual_workload import Baseline
+from leastnoise.planning.residual_workload import Baseline, Baselines, Predictors, predictors_at, predictors_of
 from leastnoise.planning.structure import Orbit, Structure, build_structure
 from leastnoise.planning.variance import Variances
 from leastnoise.release.measurements import Answers, Measurements
@@ -79,11 +80,26 @@ class State:
         axes = [order.index(a) for a in attributes]
         return Known(known.tables[self.row(order)].transpose(axes)[None], known.noise, permuted(known.strategy, axes))
 
-    def regrouped(self, structure: Structure, known: Sequence[Known | None]) -> State:
-        """The state with the same baselines that knows this about the residuals of another structure."""
-        baselines = tuple(self.baselines[self.structure.class_of[c.members[0]]] for c in structure.classes)
+    def regrouped(self, structure: Structure, known: Sequence[Known | None], others: Sequence[State] = ()) -> State:
+        """The state with the same baselines that knows this about the residuals of another structure.
+
+        Its predictors are its own and those of `others`, which may know more residuals.
+        """
+        plain = tuple(self.baselines[self.structure.class_of[c.members[0]]] for c in structure.classes)
+        predictors = predictors_among([self, *others], structure)
+        baselines = Baselines(plain, predictors) if predictors else plain
         measured = [None if k is None else (k.noise, k.strategy) for k in known]
         return State(structure, baselines, tuple(known), measured_errors(structure, baselines, measured))
+
+    def predictor(self, attributes: Sequence[int]) -> Predictor | None:
+        """The predictor of one attribute set, axes in the order given."""
+        order = self.order(attributes)
+        found = predictors_of(self.baselines).get(self.orbit(order))
+        return None if found is None else found.permuted([order.index(a) for a in attributes])
+
+    def residual(self, members: Members, table: Array) -> Array:
+        """The residual in a table of some attributes (class order)."""
+        return predicted_residual(table, [self.baseline(a) for a in members], self.predictor(members))
 
     def row(self, members: Members) -> int:
         """Where an attribute set stands in its orbit."""
@@ -114,7 +130,7 @@ class State:
         for low in range(0, len(members), step):
             batch = members[low : low + step]
             parts = {kept: t for kept in subsets(len(orbit)) if (t := self._tables(batch, kept)) is not None}
-            joined = join(parts, baselines, shape)
+            joined = predicted_join(parts, baselines, shape, predictors_at(self.baselines, orbit))
             yield batch, np.broadcast_to(joined, (len(batch), *shape))
 
     def _tables(self, batch: Sequence[Members], kept: tuple[int, ...]) -> Array | None:
@@ -167,6 +183,7 @@ def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> St
                 f"the releases have different baselines on {name!r}; plan both with the same one, such as "
                 "baseline='uniform'"
             )
+    _check_predictors(states)
     blocks = tuple(b for r in integer_plans for b in r.structure.workload.blocks)
     alike = all(
         [c.members for c in s.structure.classes] == [c.members for c in states[0].structure.classes] for s in states
@@ -175,7 +192,48 @@ def _merged(states: Sequence[State], integer_plans: Sequence[IntegerPlan]) -> St
     classes = states[0].structure.class_of
     structure = build_structure(Workload(first.domain, blocks), classes.__getitem__ if alike else lambda a: a)
     known = [_fused([k for s in states if (k := _seen(s, structure, o)) is not None]) for o in structure.orbits]
-    return states[0].regrouped(structure, known)
+    return states[0].regrouped(structure, known, states[1:])
+
+
+def predictors_among(states: Sequence[State], structure: Structure) -> Predictors:
+    """The predictors of the residuals of a structure, where some state has one."""
+    found: dict[Orbit, Predictor] = {}
+    if any(predictors_of(s.baselines) for s in states):
+        for orbit in structure.orbits:
+            members = structure.sets(orbit)[0].tolist()
+            known = [p for s in states if (p := s.predictor(members)) is not None]
+            found |= {orbit: known[0]} if known else {}
+    return found
+
+
+def _check_predictors(states: Sequence[State]) -> None:
+    """Releases that measure the same residual must divide tables alike: with the same predictor, or without."""
+    pairs: dict[tuple[int, ...], tuple[Predictor, Predictor | None, str]] = {}
+    for state in states:
+        for orbit in predictors_of(state.baselines):
+            for members in state.structure.sets(orbit).tolist():
+                own, name = state.predictor(members), _named(state, members)
+                assert own is not None
+                others = [s.predictor(members) for s in states if s.find(s.order(members)) is not None]
+                pairs |= {(id(own), id(other)): (own, other, name) for other in others}
+    for own, other, name in pairs.values():
+        if not _same_predictor(own, other):
+            raise LeastnoiseError(
+                f"the releases divide {name} in different ways; plan both with the same baseline, such as "
+                "baseline='uniform'"
+            )
+
+
+def _named(state: State, members: Sequence[int]) -> str:
+    return " x ".join(state.structure.workload.domain.names[a] for a in sorted(members))
+
+
+def _same_predictor(one: Predictor, other: Predictor | None) -> bool:
+    """Whether two predictors define the same residual."""
+    if one is other or other is None:
+        return one is other
+    cells = np.eye(prod(one.shape)).reshape(-1, *one.shape)
+    return bool(np.allclose(one.moved(cells), other.moved(cells), rtol=0, atol=1e-9))
 
 
 def _seen(state: State, structure: Structure, orbit: Orbit) -> Known | None:

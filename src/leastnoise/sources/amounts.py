@@ -19,6 +19,7 @@ from leastnoise.sources.source import Axes
 
 LIMB = 20  # bits of a part of a product of units, which has 40: sums of 2^32 rows are exact as floats, of 2^42 as int64
 LIMBS = 2
+MOST_SUMMED = 2**42  # rows of which 64 bits hold the sums of parts
 _FITS = 2**62
 
 

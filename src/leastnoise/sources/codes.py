@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Attribute, Domain
 from leastnoise.errors import DataError, LeastnoiseError
-from leastnoise.sources.amounts import categories, joined_limbs, limbs, products, summed, with_shares
+from leastnoise.sources.amounts import MOST_SUMMED, categories, joined_limbs, limbs, products, summed, with_shares
 from leastnoise.sources.barrier import barrier, guarded, title_of
 from leastnoise.sources.columns import as_column, coded, declared_kind, id_texts, with_and_without_rules
 from leastnoise.sources.contribution_bounding import check_ids, kept_rows, numbered_people
@@ -145,7 +145,8 @@ class Codes:
         """Sums of the products of units by groups: parts of them are added up, exactly, as floats or 64 bits."""
         shape = tuple(self.domain.shape[k] for k in groups)
         cells = math.prod(shape)
-        parts = [np.zeros(cells, dtype=np.int64) for _ in limbs(0)]
+        kind = np.int64 if total < MOST_SUMMED else object
+        parts = [np.zeros(cells, dtype=kind) for _ in limbs(0)]
         step = max(_CHUNK, cells)
         for start in range(0, self._rows, step):
             rows = slice(start, start + step)
@@ -157,7 +158,7 @@ class Codes:
                 if self._weights is None:
                     part += np.bincount(where, limb, minlength=cells).astype(np.int64)
                 else:
-                    np.add.at(part, where, limb * self._weights[rows])
+                    np.add.at(part, where, limb * self._weights[rows].astype(part.dtype))
         low, high = (part.reshape(shape) for part in parts)
         return joined_limbs(low, high, total, scale)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +20,7 @@ from leastnoise.domain.groups import check_groups
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.codes import Codes, can_stop, check_codes_type, check_columns, may_drop
-from leastnoise.sources.files import AnyFormat, is_file
+from leastnoise.sources.files import AnyFormat, Files, is_file
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.source import Source, as_array, checked_name
 from leastnoise.sources.tables import Table, check_counts_type
@@ -51,6 +52,7 @@ class Prepared:
     one_per: tuple[str, ...] = field(
         default=(), repr=False
     )  # nobody has two counted rows with the same values of these
+    places: tuple[str, ...] = field(default=(), repr=False)  # where the data is, as a ledger claims it
 
     def open(self) -> Source:
         """The source: the first step that looks at values."""
@@ -136,7 +138,8 @@ def prepare(
         if (files := getattr(engine, "files", None)) is not None:
             stopping_columns = files.stopping(stopping_columns)
         person, groups = None if unit is None else unit.id, tuple(getattr(source, "one_per", ()))
-        return Prepared(source.name, most, drops, lambda: source, title, person, stopping_columns, groups)
+        places = () if engine is None else places_of(data, table, files)
+        return Prepared(source.name, most, drops, lambda: source, title, person, stopping_columns, groups, places)
 
 
 def _of_values(
@@ -233,6 +236,26 @@ def _located(text: str, table: str | None, memory: str | None, file: AnyFormat) 
     if options:
         raise LeastnoiseError(f"unknown option {next(iter(options))!r} of a {parts.scheme} source; use table")
     return SCHEMES[parts.scheme](parts, named, memory)
+
+
+def places_of(data: Any, table: str | None, files: Files | None) -> tuple[str, ...]:
+    """Where data is, without users and passwords: each of some files, or a table of a database; of frames nowhere.
+
+    >>> places_of("postgresql://me:secret@DB.example/office?table=people", None, None)
+    ('postgresql://db.example:5432/office?public.people',)
+    """
+    if files is not None:
+        return tuple(os.path.realpath(path) for path in files.paths)
+    if not isinstance(data, str | Path):
+        return ()
+    parts = urlsplit(str(data))
+    named = str(dict(parse_qsl(parts.query)).get("table", table))
+    if parts.scheme == "duckdb":
+        return (f"duckdb://{os.path.realpath(unquote(parts.netloc + parts.path))}?{named}",)
+    if parts.scheme == "postgresql":
+        named = named if "." in named else f"public.{named}"
+        return (f"postgresql://{parts.hostname or ''}:{parts.port or 5432}{parts.path}?{named}",)
+    return (f"{parts.scheme}://{parts.hostname or ''}:{parts.port or ''}?{named}",)
 
 
 def _needed(table: str | None) -> str:

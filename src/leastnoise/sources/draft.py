@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from leastnoise.errors import DataError, LeastnoiseError
@@ -12,14 +13,15 @@ from leastnoise.sources.broken_rows import broken_rows, is_windows_1252
 from leastnoise.sources.convert import engine_of
 from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import Files, word_of
+from leastnoise.sources.guessing import guessed
 from leastnoise.sources.kinds import TIMES, Kind
-from leastnoise.sources.profile import MOST_VALUES, Profile, profiles
+from leastnoise.sources.profile import FEW, MOST_VALUES, Profile, number_of, profiles
 from leastnoise.sources.sql import Field
+from leastnoise.workload.file_format import FileFormat
 
 MOST_YEARS = 20  # of dates by month
 FROM_DATA = "# from the data: keep only if public"
 FILL_IN = "# FILL IN"
-FEW = 12  # different whole numbers that are rather codes than a range
 SPARSE = 4  # times as many numbers lie between them, of those that are codes
 MOST_WHOLE = 200  # whole numbers that are kept apart
 LARGEST = 2.0**53  # beyond which floats skip whole numbers
@@ -50,6 +52,13 @@ ID = re.compile(
     r"(.*[^a-z])?(id|ids|nr|no|num|number|serial|key|code|uid|guid|person|user|customer|patient|client)", re.IGNORECASE
 )
 
+NAMED = re.compile(  # columns with names of people, or how to reach them
+    r"((.*[^a-z])?(first|last|full|given|family|middle|maiden|birth|person|patient|customer|client|user|officer|employee|"
+    r"subject|victim|suspect|member|student|owner|contact)[^a-z]*)?(name|names|surname|forename|firstname|lastname|"
+    r"fullname|nickname|initials|alias|email|e-mail|mail|phone|telephone|mobile|cellphone|fax|street|address|ssn)"
+    r"|first|last|given|vorname|nachname|familienname|anrede|nom|prenom|prénom|nombre|apellido|apellidos",
+    re.IGNORECASE,
+)
 PEOPLE = re.compile("person|people|user|customer|patient|client|subject|member|officer|employee|student", re.IGNORECASE)
 
 
@@ -73,24 +82,32 @@ def draft(data: str | Path, *, look: bool = False, sample: int | None = None, ta
         if engine is None:
             raise LeastnoiseError("a spec is drafted from a file or a table; give its path or URI")
         if not look:
-            return _closing(engine, lambda: _opened(engine))
+            return _closing(engine, _opened)
         if engine.dialect != "duckdb":
             engine.close()
             raise LeastnoiseError("only files and DuckDB databases can be looked at; leave out --look, and fill it in")
+        looked, files = partial(_drafted, sample=sample), getattr(engine, "files", None)
+        if files is not None and (format := guessed(files)) is not None:
+            engine.close()
+            engine = _as_written(data, table, format)
         try:
-            return _closing(engine, lambda: _drafted(engine, sample))
+            return _closing(engine, looked)
         except BrokenRowsError as error:
             refusal, files = error, getattr(engine, "files", None)
         if files is None or not is_windows_1252(files):
             raise DataError("; ".join(broken_rows(files)[:3]) if files is not None else str(refusal))
-        again = engine_of(data, table, None, replace(files.format, encoding="windows-1252"))
-        assert again is not None, "it was a file before"
-        return _closing(again, lambda: _drafted(again, sample))
+        return _closing(_as_written(data, table, replace(files.format, encoding="windows-1252")), looked)
 
 
-def _closing(engine: Engine, make: Callable[[], Draft]) -> Draft:
+def _as_written(data: str | Path, table: str | None, format: FileFormat) -> Engine:
+    engine = engine_of(data, table, None, format)
+    assert engine is not None, "it was a file before"
+    return engine
+
+
+def _closing(engine: Engine, make: Callable[[Engine], Draft]) -> Draft:
     try:
-        return make()
+        return make(engine)
     finally:
         engine.close()
 
@@ -106,15 +123,23 @@ def _drafted(engine: Engine, sample: int | None) -> Draft:
         fields = {name: replace(field, decimal=",") for name, field in fields.items()}
         found = profiles(engine, fields, rows)
     entries = {name: _looked(field, found[name], sample is not None) for name, field in fields.items()}
+    named = [name for name, field in fields.items() if _names_people(name, field, found[name])]
+    entries |= dict.fromkeys(named, (None, "names of people, or how to reach them, must never stand in a spec"))
     ids = [name for name, profile in found.items() if _repeats(name, profile)]
     entries |= dict.fromkeys(ids, (None, "its values repeat; is it the id of people with several rows?"))
     return _written(entries, True, engine, ids, ["decimal"] if any(f.decimal == "," for f in fields.values()) else [])
 
 
+def _names_people(name: str, field: Field, profile: Profile) -> bool:
+    """Whether a column with texts is called as if it had names of people."""
+    return field.kind in ("written", "text") and not profile.numeric and bool(NAMED.fullmatch(name.strip()))
+
+
 def _repeats(name: str, profile: Profile) -> bool:
-    """Whether a column may hold the ids of people with several rows."""
+    """Whether a column may hold the ids of people with several rows; without a name it needs some such as 00017."""
     many = profile.different > MOST_VALUES and not profile.unique
-    return many and bool(ID.fullmatch(name)) and (profile.whole or not profile.numeric)
+    called = bool(ID.fullmatch(name)) or (name.startswith("column_") and profile.codes > 0)
+    return many and called and (profile.whole or not profile.numeric)
 
 
 def _written(
@@ -220,12 +245,14 @@ def _dated(profile: Profile, sampled: bool, moments: bool) -> tuple[str | None, 
 
 
 def _texts(profile: Profile, sampled: bool) -> tuple[str | None, str]:
-    if profile.values is not None:
+    if profile.values is not None and (len(profile.values) <= FEW or profile.count >= 3 * len(profile.values)):
         return _listed(profile, profile.values, sampled)
     if profile.others and set(profile.others) <= MARKS:
         return _numbers(profile, sampled)
     if profile.unique:
         return None, "nearly every row has another value; is it a name or an id?"
+    if profile.values is not None:
+        return None, "hardly a value has three rows; list them by hand where they are public"
     return None, f"it has more than {MOST_VALUES} values; if they are codes, list them in a file: {{labels: codes.csv}}"
 
 
@@ -262,14 +289,14 @@ def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     low, high, outside = profile.low, profile.high, "outside: clamp" if sampled else ""
     large = max(-low, high) >= LARGEST
     if profile.whole and profile.numeric and _like_codes(profile) and not large:
-        whole = sorted({int(float(value.replace(",", "."))) for value in profile.values or ()})
+        whole = sorted({int(number_of(value)) for value in profile.values or ()})
         return _listed(profile, [str(value) for value in whole], sampled)
-    if profile.whole and high - low < MOST_WHOLE and not large:
-        return _ruled(f"range: [{int(low)}, {int(high)}]", profile, outside), FROM_DATA
-    if profile.whole and profile.unique:
+    if profile.whole and high - low >= MOST_WHOLE and profile.unique:
         return None, "nearly every row has another number; is it an id?"
     if profile.ends is not None and high - low > 3 * (profile.ends[1] - profile.ends[0]) > 0:
         (low, high), outside = profile.ends, "outside: clamp"
+    if profile.whole and high - low < MOST_WHOLE and not large:
+        return _ruled(f"range: [{math.floor(low)}, {math.ceil(high)}]", profile, outside), FROM_DATA
     results = _nice(low, high) if not large else None
     if results is None:
         return None, "its numbers are very large or very close to each other; write bins for it"
@@ -277,10 +304,16 @@ def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
 
 
 def _like_codes(profile: Profile) -> bool:
-    """Whether whole numbers are few, or far from each other as codes are, and each of them frequent."""
+    """Whether whole numbers are few, or far from each other as codes are, and each of them frequent.
+
+    A long tail is none of codes: the upper fifth of the numbers may be farther from each other.
+    """
     listed = len(profile.values or ())
-    few = listed <= FEW or profile.high - profile.low >= SPARSE * listed
-    return profile.values is not None and few and profile.count >= 3 * listed
+    if profile.values is None or profile.count < 3 * listed:
+        return False
+    numbers = sorted(map(number_of, profile.values))
+    some = max(listed * 4 // 5, 2)
+    return listed <= FEW or numbers[some - 1] - numbers[0] >= SPARSE * some
 
 
 def _nice(low: float, high: float) -> tuple[str, str, int] | None:

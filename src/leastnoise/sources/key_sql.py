@@ -9,17 +9,8 @@ from sqlglot import exp
 from leastnoise.errors import DataError
 from leastnoise.sources.engine import Embedded
 from leastnoise.sources.kinds import Kind, check_id
-from leastnoise.sources.sql import (
-    _TEXTS,
-    Expression,
-    Query,
-    _any,
-    _as_text,
-    _column,
-    _named,
-    _plain_select,
-)
-from leastnoise.sources.sql_lookup import case, integer
+from leastnoise.sources.sql import TEXTS, Expression, Query
+from leastnoise.sources.sql_lookup import any_row, as_text, case, integer, named, plain_select, quoted
 
 KEY, PERSON, RANK, COUNT = "key", "person", "rank", "n"
 ROWS, KEPT, COMMON = "leastnoise_rows", "leastnoise_kept", "leastnoise_common"
@@ -52,51 +43,51 @@ class KeyQuery(Query):
 
     def problems(self) -> str:
         """Whether keys are missing, and whether ids are."""
-        ids: Expression = _column(PERSON).is_(exp.null()) if self.unit is not None else exp.false()
-        queries = [_named(_any(each), f"g{k}") for k, each in enumerate((self._absent(), ids))]
-        return self._sql(_plain_select(queries).from_(self._read([0]), copy=False))
+        ids: Expression = quoted(PERSON).is_(exp.null()) if self.unit is not None else exp.false()
+        queries = [named(any_row(each), f"g{k}") for k, each in enumerate((self._absent(), ids))]
+        return self._sql(plain_select(queries).from_(self._read([0]), copy=False))
 
     def keys(self, least: int) -> str:
         """Keys of at least so many people, in their order, with the number of people."""
         number = exp.Count(this=exp.Star())
-        query = _plain_select([_column(KEY), _named(number, COUNT)]).from_(self._counted(), copy=False)
-        query = query.group_by(_column(KEY), copy=False).having(number.copy() >= integer(least), copy=False)
-        return self._sql(query.order_by(_column(KEY), copy=False))
+        query = plain_select([quoted(KEY), named(number, COUNT)]).from_(self._counted(), copy=False)
+        query = query.group_by(quoted(KEY), copy=False).having(number.copy() >= integer(least), copy=False)
+        return self._sql(query.order_by(quoted(KEY), copy=False))
 
     def pairs(self) -> str:
         """The number of pairs that are counted."""
-        return self._sql(_plain_select([_named(exp.Count(this=exp.Star()), COUNT)]).from_(self._counted(), copy=False))
+        return self._sql(plain_select([named(exp.Count(this=exp.Star()), COUNT)]).from_(self._counted(), copy=False))
 
     def _counted(self) -> Expression:
         """A row for each pair of a person and a key that is counted; without a unit each row is a person."""
         if self.unit is None:
             return self._present().subquery("counted", copy=False)
         pairs = self._present(distinct=True).subquery("pairs", copy=False)
-        return self._few(_plain_select([_column(KEY), _column(PERSON)]).from_(pairs, copy=False))
+        return self._few(plain_select([quoted(KEY), quoted(PERSON)]).from_(pairs, copy=False))
 
     def _few(self, pairs: exp.Select) -> Expression:
         """Of each person so many pairs as are counted."""
         assert self.unit is not None, "only people have too many"
         key, colon = exp.Literal.string(f"{self.unit.key}:"), exp.Literal.string(":")
-        parts: list[Expression] = [key, _column(PERSON), colon, _as_text(_column(KEY))]
+        parts: list[Expression] = [key, quoted(PERSON), colon, as_text(quoted(KEY))]
         rank = exp.Window(
             this=exp.RowNumber(),
-            partition_by=[_column(PERSON)],
+            partition_by=[quoted(PERSON)],
             order=exp.Order(expressions=[exp.Ordered(this=self._hashed(parts), nulls_first=False)]),
         )
-        ranked = pairs.select(_named(rank, RANK), copy=False).subquery("ranked", copy=False)
-        kept = _plain_select([_column(KEY)]).from_(ranked, copy=False)
-        return kept.where(_column(RANK) <= integer(self.most), copy=False).subquery("kept", copy=False)
+        ranked = pairs.select(named(rank, RANK), copy=False).subquery("ranked", copy=False)
+        kept = plain_select([quoted(KEY)]).from_(ranked, copy=False)
+        return kept.where(quoted(RANK) <= integer(self.most), copy=False).subquery("kept", copy=False)
 
     def _present(self, distinct: bool = False) -> exp.Select:
         """Keys of all rows that have one and an id, and whose they are."""
         kind = self._field(self.codings[0].column).kind
-        columns: list[Expression] = [_named(_column("t0" if kind in _TEXTS else "x0"), KEY)]
-        columns += [_column(PERSON)] if self.unit is not None else []
+        columns: list[Expression] = [named(quoted("t0" if kind in TEXTS else "x0"), KEY)]
+        columns += [quoted(PERSON)] if self.unit is not None else []
         there = case(self._absent(), integer(0), integer(1)).eq(integer(1))
-        rows = _plain_select(columns).from_(self._read([0]), copy=False).where(there, copy=False)
+        rows = plain_select(columns).from_(self._read([0]), copy=False).where(there, copy=False)
         if self.unit is not None:
-            rows = rows.where(_column(PERSON).is_(exp.null()).not_(), copy=False)
+            rows = rows.where(quoted(PERSON).is_(exp.null()).not_(), copy=False)
         return rows.distinct(copy=False) if distinct else rows
 
     def _absent(self) -> Expression:

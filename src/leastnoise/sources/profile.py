@@ -11,10 +11,16 @@ from leastnoise.sources.engine import Engine
 from leastnoise.sources.kinds import NUMBERS, TIMES
 from leastnoise.sources.sql import Field
 
-MOST_VALUES = 50  # of a text that may be listed; with more it is rather a name or an id
+MOST_VALUES = 60  # of a text that may be listed; with more it is rather a name or an id
+FEW = 12  # different whole numbers that are rather codes than a range
 _TOGETHER = 64  # columns in one query
 _NEGATIVE = [-1, *(-int(digit * k) for digit in "789" for k in range(1, 6))]  # -9, -99, ...: marks below all numbers
 _POSITIVE = [10**k - d for k in range(2, 9) for d in (1, 2, 3)]  # 97, 98, 99, 997, ...: marks far above all numbers
+_EARLY, _LATE = (
+    (1, 1753, 1800, 1899, 1900, 1970),
+    (2099, 2100, 2999, 3000, 9999),
+)  # years of dates that mark missing ones
+_APART_YEARS = 10  # between these and all others
 _APART = 3.0  # times as large as the largest number is far above
 _OFTEN = 0.005  # of all rows have a mark, or it is none
 
@@ -36,7 +42,7 @@ class Profile:
     different: int = 0
     values: list[str] | None = None
     ends: tuple[float, float] | None = None  # of all but the outermost hundredth of the numbers
-    others: list[str] | None = None  # values that are no numbers, where most are
+    others: list[str] | None = None  # values that are no numbers, or dates far from all others, where most are
     text: str = ""  # the first, where the column may have dates as texts
     dates: str | None = None  # how dates are written, "" for the usual way
     years: tuple[int, int] = (0, 0)  # the first and the last
@@ -94,7 +100,7 @@ def profiles(engine: Engine, fields: Mapping[str, Field], rows: str) -> dict[str
     _fill(engine, rows, columns, _FIRST)
     _fill(engine, rows, [c for c in columns if 0 < c.profile.different <= 3 * MOST_VALUES], _VALUES)
     many = [c for c in columns if c.profile.count and c.profile.values is None]
-    _fill(engine, rows, [c for c in many if c.profile.numbers], _ENDS)
+    _fill(engine, rows, [c for c in columns if c.profile.numbers and c.profile.different > FEW], _ENDS)
     _fill(engine, rows, [c for c in many if _mostly_numbers(c.profile)], _OTHERS)
     _fill(engine, rows, [c for c in many if not c.profile.numeric and c.field.kind == "written"], _COMMAS)
     _fill(engine, rows, [c for c in columns if _may_be_marked(c.profile)], _MARKED)
@@ -171,10 +177,11 @@ def _keep_marks(profile: Profile, found: Any) -> None:
         profile.high = max([high, *(mark for mark in marks if mark not in above)])
         profile.ends = (first, last) if profile.ends else None
         listed = profile.values or []
-        profile.values = [v for v in listed if _number(v) not in profile.marks] if profile.values else None
+        profile.values = [v for v in listed if number_of(v) not in profile.marks] if profile.values else None
 
 
-def _number(text: str) -> float:
+def number_of(text: str) -> float:
+    """The number that a text stands for, perhaps with a decimal comma."""
     return float(text.replace(",", "."))
 
 
@@ -201,28 +208,41 @@ def _may_be_dated_text(column: _Column) -> bool:
 
 
 def _dated(form: str) -> list[Query]:
-    """Whether all values are dates in this form, and their first and last years."""
+    """Whether all values are dates in this form, and their first and last years, without marks of missing ones."""
 
     def query(column: _Column) -> str:
-        text = f"t{column.place}"
-        if form in _TIMED:  # as releases read it; a day that is none shows in the check
-            year = f"TRY_CAST(REGEXP_EXTRACT({text}, '^{Reading(format=form).pattern('Y')}$', 1) AS INTEGER)"
-            return f"LIST_VALUE(COALESCE(MIN({year}), 0), COALESCE(MAX({year}), 0), COUNT({year}), COUNT({text}))"
-        day = f"TRY_STRPTIME({text}, '{form}')" if form else f"TRY_CAST({text} AS TIMESTAMP)"
-        day = f"(r{column.place} AT TIME ZONE 'UTC')" if column.field.kind == "instant" else day
-        ends = (
-            f"COALESCE(YEAR(MIN({day})), 0)",
-            f"COALESCE(YEAR(MAX({day})), 0)",
-            f"COUNT({day}) FILTER (WHERE LENGTH({text}) > 7)",
-        )
-        return f"LIST_VALUE({', '.join((*ends, f'COUNT({text})'))})"
+        text, year = f"t{column.place}", _year(column, form)
+        between = f"FILTER (WHERE {year} NOT IN ({', '.join(map(str, _EARLY + _LATE))}))"
+        parts = [f"{end}({year}){some}" for some in ("", f" {between}") for end in ("MIN", "MAX")]
+        parts += [f"COUNT({year}) FILTER (WHERE LENGTH({text}) > 7)", f"COUNT({text})"]
+        for marks in (_EARLY, _LATE):
+            parts += [
+                f"{end}({text}) FILTER (WHERE {year} IN ({', '.join(map(str, marks))}))" for end in ("MIN", "MAX")
+            ]
+        return f"LIST_VALUE({', '.join(f'CAST({part} AS VARCHAR)' for part in parts)})"
 
     def keep(profile: Profile, found: Any) -> None:
-        first, last, dates, values = map(int, found)
-        if dates == values and 1000 <= first <= last <= 9999:
+        first, last, low, high, dates, values = (int(text or 0) for text in found[:6])
+        if dates != values or not first:
+            return
+        early, late = (a if a == b and a is not None else None for a, b in (found[6:8], found[8:]))
+        early = early if profile.written and 0 < first + _APART_YEARS <= low else None
+        late = late if profile.written and last - _APART_YEARS >= high > 0 else None
+        first, last = (low if early else first), (high if late else last)
+        if 1000 <= first <= last <= 9999:
             profile.dates, profile.years = form, (first, last)
+            profile.others = [text for text in (early, late) if text] or None
 
     return [(query, keep)]
+
+
+def _year(column: _Column, form: str) -> str:
+    text = f"t{column.place}"
+    if form in _TIMED:  # as releases read it; a day that is none shows in the check
+        return f"TRY_CAST(REGEXP_EXTRACT({text}, '^{Reading(format=form).pattern('Y')}$', 1) AS INTEGER)"
+    if column.field.kind == "instant":
+        return f"YEAR(r{column.place} AT TIME ZONE 'UTC')"
+    return f"YEAR(TRY_STRPTIME({text}, '{form}'))" if form else f"YEAR(TRY_CAST({text} AS TIMESTAMP))"
 
 
 def _commas(column: _Column) -> str:
@@ -241,7 +261,7 @@ _FORMS = ("", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")  # the first that fi
 _TIMED = tuple(
     day + time + zone
     for zone in ("", " %z", "%z")
-    for time in (" %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+    for time in (" %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", "T%H:%M:%S.%f")
     for day in ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%Y-%m-%d")
 )
 _FIRST_TEXT: list[Query] = [(lambda c: f"MIN(t{c.place})", _set("text", str))]

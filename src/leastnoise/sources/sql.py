@@ -22,22 +22,27 @@ from leastnoise.sources.sql_lookup import (
     MOST_BRANCHES,
     MOST_CASES,
     aliased,
+    any_row,
+    as_text,
     bin_of,
     case,
     cast_to,
     clamped_to_ends,
     double,
     integer,
+    named,
     number_literal,
     offset_of,
     one_of,
+    plain_select,
+    quoted,
 )
 from leastnoise.sources.sql_reading import PARTS, cleaned, date_parts, number_of_parts, number_of_time, period_of
 from leastnoise.workload.rules import DROPPED, MISSING, OUTSIDE, Coding
 
 Expression = Any  # the types within SQLGlot change between its versions
 _NUMBER = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
-_TEXTS = ("text", "date", "written", "nothing")
+TEXTS = ("text", "date", "written", "nothing")
 _NUMBERS = ("integer", "float", "decimal", "written")
 _BYTEWISE = {"duckdb": ("binary", True), "postgres": ("C", True), "spark": ("UTF8_BINARY", False)}  # name, quoted
 _PERSON = PERSON
@@ -95,9 +100,9 @@ class Query:
         """Rows; per attribute whether values are outside or missing; whether ids are; rows in impossible cells."""
         queries: list[Expression] = [exp.Count(this=exp.Star())]
         for k in range(len(self.codings)):
-            queries += [_any(_column(_code(k)).eq(integer(flag))) for flag in (OUTSIDE, MISSING)]
-        queries.append(_any(_column(_PERSON).is_(exp.null())) if self.unit is not None else integer(0))
-        queries.append(_any(self.impossible.holds()) if self.impossible else integer(0))
+            queries += [any_row(quoted(_code(k)).eq(integer(flag))) for flag in (OUTSIDE, MISSING)]
+        queries.append(any_row(quoted(_PERSON).is_(exp.null())) if self.unit is not None else integer(0))
+        queries.append(any_row(self.impossible.holds()) if self.impossible else integer(0))
         return self._sql(_select(queries).from_(self._coded(range(len(self.codings))), copy=False))
 
     def tally(self) -> str:
@@ -105,32 +110,32 @@ class Query:
         queries: list[Expression] = [exp.Count(this=exp.Star()), _how_many(self._countable())]
         for k in range(len(self.codings)):
             columns = (("u", MISSING), ("u", OUTSIDE), ("v", OUTSIDE))
-            queries += [_how_many(_column(f"{letter}{k}").eq(integer(flag))) for letter, flag in columns]
-        queries.append(_how_many(_column(_PERSON).is_(exp.null())) if self.unit is not None else integer(0))
+            queries += [_how_many(quoted(f"{letter}{k}").eq(integer(flag))) for letter, flag in columns]
+        queries.append(_how_many(quoted(_PERSON).is_(exp.null())) if self.unit is not None else integer(0))
         queries.append(_how_many(self.impossible.holds()) if self.impossible else integer(0))
         return self._sql(_select(queries).from_(self._diagnosed(), copy=False))
 
     def people(self) -> str:
         """Number of people with rows that can be counted, of those with too many rows, and of the rows too many."""
-        more = exp.Sum(this=_column(COUNT) - _column(KEPT))
-        queries = [_how_many(_column(COUNT) > integer(0)), _how_many(_column(COUNT) > _column(KEPT))]
+        more = exp.Sum(this=quoted(COUNT) - quoted(KEPT))
+        queries = [_how_many(quoted(COUNT) > integer(0)), _how_many(quoted(COUNT) > quoted(KEPT))]
         queries.append(exp.func("COALESCE", cast_to(more, "bigint"), integer(0)))
         return self._sql(_select(queries).from_(self._each_person([]), copy=False))
 
     def touched(self) -> str:
         """Rows that each rule touches, and that several drop; with a unit, people with such rows, or too many."""
-        touches: list[Expression] = [_column(f"u{k}").eq(integer(flag)) for k, flag in touching(self.codings)]
+        touches: list[Expression] = [quoted(f"u{k}").eq(integer(flag)) for k, flag in touching(self.codings)]
         touches += [self.impossible.holds()] if self.impossible.rule.touches else []
         if several_drop(self.codings, self.impossible.rule):
             dropped: list[Expression] = [
-                _column(_code(k)).eq(integer(DROPPED)) for k, c in enumerate(self.codings) if c.drops
+                quoted(_code(k)).eq(integer(DROPPED)) for k, c in enumerate(self.codings) if c.drops
             ]
             dropped += [self.impossible.holds()] if self.impossible.rule.drops else []
             touches.append(exp.or_(*dropped))
         if self.unit is None:
             return self._sql(_select([_how_many(each) for each in touches]).from_(self._diagnosed(), copy=False))
-        queries = [_how_many(_column(f"f{k}").eq(integer(1))) for k in range(len(touches))]
-        queries.append(_how_many(_column(COUNT) > _column(KEPT)))
+        queries = [_how_many(quoted(f"f{k}").eq(integer(1))) for k in range(len(touches))]
+        queries.append(_how_many(quoted(COUNT) > quoted(KEPT)))
         return self._sql(_select(queries).from_(self._each_person(touches), copy=False))
 
     def _each_person(self, flags: Sequence[Expression]) -> exp.Subquery:
@@ -149,21 +154,21 @@ class Query:
         columns: list[Expression] = []
         for k, coding in enumerate(self.codings):
             variants = {"c": coding, "u": coding.without_rules, "v": coding.clamped}
-            columns += [_named(self._code_of(k, variant), f"{letter}{k}") for letter, variant in variants.items()]
-        columns += [_column(_PERSON)] if self.unit is not None else []
-        rows = _plain_select(columns or [exp.Star()]).from_(self._read(range(len(self.codings))), copy=False)
+            columns += [named(self._code_of(k, variant), f"{letter}{k}") for letter, variant in variants.items()]
+        columns += [quoted(_PERSON)] if self.unit is not None else []
+        rows = plain_select(columns or [exp.Star()]).from_(self._read(range(len(self.codings))), copy=False)
         return rows.subquery("diagnosed", copy=False)
 
     def _countable(self) -> Expression:
         """Whether a row has all codes, and an id where it needs one."""
-        needed: list[Expression] = [_column(_code(k)) >= integer(0) for k in range(len(self.codings))]
-        needed += [_column(_PERSON).is_(exp.null()).not_()] if self.unit is not None else []
+        needed: list[Expression] = [quoted(_code(k)) >= integer(0) for k in range(len(self.codings))]
+        needed += [quoted(_PERSON).is_(exp.null()).not_()] if self.unit is not None else []
         needed += [self.impossible.holds().not_()] if self.impossible.rule.leaves_out else []
         return exp.and_(*needed) if needed else exp.true()
 
     def distinct(self) -> str:
         """Every combination of codes that occurs, and how often."""
-        codes = [_column(_code(k)) for k in range(len(self.codings))]
+        codes = [quoted(_code(k)) for k in range(len(self.codings))]
         return self._sql(
             _select([*codes, exp.Count(this=exp.Star())])
             .from_(self._kept(range(len(codes))), copy=False)
@@ -172,19 +177,19 @@ class Query:
 
     def rows(self, items: Sequence[int]) -> str:
         """Codes of every row that is counted."""
-        return self._sql(_select([_column(_code(k)) for k in items]).from_(self._kept(items), copy=False))
+        return self._sql(_select([quoted(_code(k)) for k in items]).from_(self._kept(items), copy=False))
 
     def tables(self, sets: Sequence[Axes], people: bool = False, products: Sequence[Axes] = ((),)) -> str:
         """Several tables at once: codes, -1 for attributes outside of a table, and counts, of distinct people if asked
         for; then of each product of amounts that is not empty the sums of its lower and its upper part.
         """
         used, amounts = (sorted({k for axes in some for k in axes}) for some in (sets, products))
-        codes = [exp.func("COALESCE", _column(_code(k)), integer(-1)) for k in used]
-        counted: Expression = exp.Distinct(expressions=[_column(_PERSON)]) if people else exp.Star()
-        sums = [total for some in products if some for total in sums_of([_column(_code(k)) for k in some])]
+        codes = [exp.func("COALESCE", quoted(_code(k)), integer(-1)) for k in used]
+        counted: Expression = exp.Distinct(expressions=[quoted(_PERSON)]) if people else exp.Star()
+        sums = [total for some in products if some for total in sums_of([quoted(_code(k)) for k in some])]
         kept = self._kept([*used, *amounts], people)
         query = _select([*codes, exp.Count(this=counted), *sums]).from_(kept, copy=False)
-        tuples = [exp.Tuple(expressions=[_column(_code(k)) for k in axes]) for axes in sets]
+        tuples = [exp.Tuple(expressions=[quoted(_code(k)) for k in axes]) for axes in sets]
         query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=tuples)]))
         return self._sql(query)
 
@@ -194,20 +199,20 @@ class Query:
         computed: list[Expression] = []
         for k in items:
             place = self._field(self.codings[k].column)
-            raw = _column(place.identifier)
+            raw = quoted(place.identifier)
             forms = {"r": raw, **self._forms(self.codings[k], place, raw)}
-            columns += [_named(form.copy(), f"{letter}{k}") for letter, form in forms.items()]
+            columns += [named(form.copy(), f"{letter}{k}") for letter, form in forms.items()]
             computed += self._computed(k, forms)
         if self.unit is not None:
-            columns.append(_named(self._person(self.unit), _PERSON))
-        rows = _plain_select(columns or [_named(integer(0), "nothing")]).from_(self.table.copy(), copy=False)
+            columns.append(named(self._person(self.unit), _PERSON))
+        rows = plain_select(columns or [named(integer(0), "nothing")]).from_(self.table.copy(), copy=False)
         joins = {name: self._map(k, name[0]) for k in items for name in self._joined(k)}
         if computed or joins:
-            names = [_column(column.alias) for column in columns]
+            names = [quoted(column.alias) for column in columns]
             if computed and self.dialect == "postgres":  # which would write out parts of texts wherever they are used
                 rows = rows.offset(0, copy=False)
-            computed += [_named(exp.column("code", table=f"m{name}", quoted=True), f"j{name}") for name in joins]
-            rows = _plain_select([*names, *computed]).from_(rows.subquery("parts", copy=False), copy=False)
+            computed += [named(exp.column("code", table=f"m{name}", quoted=True), f"j{name}") for name in joins]
+            rows = plain_select([*names, *computed]).from_(rows.subquery("parts", copy=False), copy=False)
         for name, table in joins.items():
             same = exp.column(name, table="parts", quoted=True).eq(exp.column("key", table=f"m{name}", quoted=True))
             rows = rows.join(aliased(table, f"m{name}"), on=same, join_type="left", copy=False)
@@ -218,7 +223,7 @@ class Query:
         coding, kind = self.codings[k], self._field(self.codings[k].column).kind
         if self.mapping is None or kind == "boolean" or len(coding.written) <= MOST_CASES[self.dialect]:
             return []
-        return [f"t{k}"] * (kind in _TEXTS) + [f"x{k}"] * (kind in _NUMBERS)
+        return [f"t{k}"] * (kind in TEXTS) + [f"x{k}"] * (kind in _NUMBERS)
 
     def _map(self, k: int, form: str) -> Expression:
         """A table of values and codes: in the query, or, if it is long, in the database, made once."""
@@ -242,22 +247,22 @@ class Query:
 
     def _person(self, unit: PrivacyUnit) -> Expression:
         place = self._field(unit.id)
-        return self._text(_column(place.identifier), place.kind)
+        return self._text(quoted(place.identifier), place.kind)
 
     def _computed(self, k: int, forms: Mapping[str, Expression]) -> list[Expression]:
         """What follows from the forms of a column."""
         values = self.codings[k].values
         if not isinstance(values, Timed) or "y" not in forms:
             return []
-        parts = {name: _column(f"{name}{k}") for name in PARTS.values() if name in forms}
-        return [_named(number_of_parts(self.dialect, values, parts), f"x{k}")]
+        parts = {name: quoted(f"{name}{k}") for name in PARTS.values() if name in forms}
+        return [named(number_of_parts(self.dialect, values, parts), f"x{k}")]
 
     def _coded(self, items: Sequence[int]) -> Expression:
         """Rows as codes."""
-        columns: list[Expression] = [_named(self._code_of(k, self.codings[k]), _code(k)) for k in items]
+        columns: list[Expression] = [named(self._code_of(k, self.codings[k]), _code(k)) for k in items]
         if self.unit is not None:
-            columns.append(_column(_PERSON))
-        rows = _plain_select(columns or [exp.Star()]).from_(self._read(items), copy=False)
+            columns.append(quoted(_PERSON))
+        rows = plain_select(columns or [exp.Star()]).from_(self._read(items), copy=False)
         return rows.subquery("coded", copy=False)
 
     def _kept(self, items: Iterable[int], people: bool = False) -> Expression:
@@ -265,26 +270,26 @@ class Query:
         everything = range(len(self.codings))
         every = self.unit is not None or self.impossible.rule.drops
         needed = [k for k in everything if every or k in items or self.codings[k].drops]
-        columns: list[Expression] = [_column(_code(k)) for k in needed]
-        rows = _plain_select(columns or [exp.Star()]).from_(self._coded(needed), copy=False)
+        columns: list[Expression] = [quoted(_code(k)) for k in needed]
+        rows = plain_select(columns or [exp.Star()]).from_(self._coded(needed), copy=False)
         for k in needed:
             if self.codings[k].drops:
-                rows = rows.where(_column(_code(k)) >= integer(0), copy=False)
+                rows = rows.where(quoted(_code(k)) >= integer(0), copy=False)
         if self.impossible.rule.drops:
             rows = rows.where(self.impossible.holds().not_(), copy=False)
         if self.unit is None:
             return rows.subquery("kept", copy=False)
-        rows = rows.where(_column(_PERSON).is_(exp.null()).not_(), copy=False)
+        rows = rows.where(quoted(_PERSON).is_(exp.null()).not_(), copy=False)
         names = [*map(_code, needed), *([_PERSON] if people else [])]
         if people:
-            rows = rows.select(_column(_PERSON), copy=False)
+            rows = rows.select(quoted(_PERSON), copy=False)
         groups = [_code(k) for k in self.groups]
         return bounded(rows, names, self._digest(self.unit), groups, self.unit.max_rows)
 
     def _digest(self, unit: PrivacyUnit) -> Expression:
-        parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), _column(_PERSON)]
+        parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), quoted(_PERSON)]
         for k in range(len(self.codings)):
-            parts += [exp.Literal.string("," if k else ":"), _as_text(_column(_code(k)))]
+            parts += [exp.Literal.string("," if k else ":"), as_text(quoted(_code(k)))]
         return self._hashed(parts)
 
     def _hashed(self, parts: Sequence[Expression]) -> Expression:
@@ -304,7 +309,7 @@ class Query:
                 return {"x": number_of_time(self.dialect, values, reading, kind, raw)}
             return {"t": text, **date_parts(self.dialect, reading, text)}
         forms: dict[str, Expression] = {}
-        if kind in _TEXTS and (isinstance(values, Values) or reading.absent_texts):
+        if kind in TEXTS and (isinstance(values, Values) or reading.absent_texts):
             forms["t"] = text
         if not isinstance(values, Values):
             forms["x"] = _as_double(number, kind) if isinstance(values, Bins | Amount) else _as_number(number, kind)
@@ -322,29 +327,29 @@ class Query:
 
     def _missing(self, k: int, coding: Coding, kind: Kind) -> list[Expression]:
         """Conditions under which a value is missing."""
-        results: list[Expression] = [_column(f"r{k}").is_(exp.null())]
+        results: list[Expression] = [quoted(f"r{k}").is_(exp.null())]
         if kind in ("float", "decimal"):
-            results.append(self._is_nan(_column(f"x{k}")))
+            results.append(self._is_nan(quoted(f"x{k}")))
         reading, timed = coding.reading, isinstance(coding.values, Timed)
-        if reading.absent_texts and kind in _TEXTS and not (timed and kind in TIMES):
-            results.append(_column(f"t{k}").isin(*map(self._literal, filter(_writable, sorted(reading.absent_texts)))))
+        if reading.absent_texts and kind in TEXTS and not (timed and kind in TIMES):
+            results.append(quoted(f"t{k}").isin(*map(self._literal, filter(_writable, sorted(reading.absent_texts)))))
         if reading.absent_numbers and kind in _NUMBERS and not timed:
-            results.append(_column(f"x{k}").isin(*map(number_literal, reading.absent_numbers)))
+            results.append(quoted(f"x{k}").isin(*map(number_literal, reading.absent_numbers)))
         return results
 
     def _ways(self, coding: Coding, kind: Kind, k: int) -> list[Expression]:
         """Ways to find the code, each of them NULL where it fails."""
-        values, x = coding.values, _column(f"x{k}")
+        values, x = coding.values, quoted(f"x{k}")
         if isinstance(values, Timed):
             return [period_of(self.dialect, values, x), *([clamped_to_ends(x, coding)] if coding.clamp else [])]
         if isinstance(values, Values):
             if kind == "boolean":
                 yes, no = (_code_or_null(truth(coding, value)) for value in (True, False))
-                return [case(_column(f"r{k}"), yes, no)]
+                return [case(quoted(f"r{k}"), yes, no)]
             if joined := self._joined(k):
-                return [_column(f"j{name}") for name in joined]
+                return [quoted(f"j{name}") for name in joined]
             words = [(t.encode(), self._literal(t), c) for t, c in texts(coding) if _writable(t)]
-            ways = [one_of(_column(f"t{k}"), words)] if kind in _TEXTS else []
+            ways = [one_of(quoted(f"t{k}"), words)] if kind in TEXTS else []
             ways += [one_of(x, _numbers(coding, whole=kind == "integer"))] if kind in _NUMBERS else []
             return [way for way in ways if way is not None]
         if isinstance(values, Bins):
@@ -365,7 +370,7 @@ class Query:
         """As text that is compared byte by byte: a column's own collation may take different people for the same."""
         if self.dialect == "postgres" and kind == "date":  # its usual text depends on the settings of the server
             return exp.Anonymous(this="TO_CHAR", expressions=[raw, exp.Literal.string("YYYY-MM-DD")])
-        return exp.Collate(this=_as_text(raw), expression=exp.to_identifier(*_BYTEWISE[self.dialect]))
+        return exp.Collate(this=as_text(raw), expression=exp.to_identifier(*_BYTEWISE[self.dialect]))
 
     def _literal(self, text: str) -> Expression:
         if self.dialect == "spark" and "$" in text:  # Spark puts variables into the text of a query
@@ -382,38 +387,15 @@ class Query:
 
 
 def _select(columns: Sequence[Expression]) -> exp.Select:
-    return _plain_select([_named(column, f"g{k}") for k, column in enumerate(columns)])
-
-
-# SQLGlot's builders copy what they are given, again at every level; trees of thousands of branches are built without.
-
-
-def _plain_select(columns: Sequence[Expression]) -> exp.Select:
-    return exp.Select(expressions=list(columns))
-
-
-def _named(expression: Expression, name: str) -> Expression:
-    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
+    return plain_select([named(column, f"g{k}") for k, column in enumerate(columns)])
 
 
 def _code(k: int) -> str:
     return f"c{k}"
 
 
-def _column(name: str) -> exp.Column:
-    return exp.column(name, quoted=True)
-
-
-def _any(condition: Expression) -> Expression:
-    return exp.func("COALESCE", exp.Max(this=case(condition, integer(1), integer(0))), integer(0))
-
-
 def _how_many(condition: Expression) -> Expression:
     return exp.Count(this=case(condition, integer(1)))
-
-
-def _as_text(column: Expression) -> Expression:
-    return cast_to(column, "text")
 
 
 def _as_number(raw: Expression, kind: Kind) -> Expression:
@@ -427,7 +409,7 @@ def _as_double(raw: Expression, kind: Kind) -> Expression:
         matched = exp.Anonymous(this="REGEXP_MATCHES", expressions=[raw, exp.Literal.string(_NUMBER)])
         return exp.TryCast(this=case(matched, raw), to=exp.DataType.build("double"))
     if kind == "decimal":  # through its text, because some engines divide and round twice
-        raw = _as_text(raw)
+        raw = as_text(raw)
     return cast_to(_as_number(raw, kind) if kind == "boolean" else raw, "double")
 
 

@@ -53,6 +53,31 @@ def number_literal(number: float) -> Expression:
     return integer(number) if isinstance(number, int) else double(repr(number))
 
 
+def quoted(name: str) -> exp.Column:
+    """A column by its name, whatever is in it."""
+    return exp.column(name, quoted=True)
+
+
+def named(expression: Expression, name: str) -> Expression:
+    """An expression as a column of this name."""
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
+
+
+def plain_select(columns: Sequence[Expression]) -> exp.Select:
+    """SELECT of some columns. SQLGlot's builders would copy them, again at every level, with thousands of branches."""
+    return exp.Select(expressions=list(columns))
+
+
+def any_row(condition: Expression) -> Expression:
+    """1 where a condition holds for some row, else 0."""
+    return exp.func("COALESCE", exp.Max(this=case(condition, integer(1), integer(0))), integer(0))
+
+
+def as_text(column: Expression) -> Expression:
+    """A value as text."""
+    return cast_to(column, "text")
+
+
 def aliased(table: Expression, name: str) -> Expression:
     """A table of values and codes, under a name."""
     if not isinstance(table, exp.Values):

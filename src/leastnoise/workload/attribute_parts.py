@@ -130,9 +130,11 @@ class BinsAttribute(AttributeBase):
 
     def encoding(self, files: NamedFiles) -> Encoding:
         """The values meant."""
+        open_ended = self.outside == "clamp"
         if self.bins.edges is not None:
-            return bins(edges=self.bins.edges, labels=self.bins.labels or (), open_ended=self.outside == "clamp")
-        return bins(self.bins.low, self.bins.high, width=self.bins.width, count=self.bins.count)
+            return bins(edges=self.bins.edges, labels=self.bins.labels or (), open_ended=open_ended)
+        part = self.bins
+        return bins(part.low, part.high, width=part.width, count=part.count, open_ended=open_ended)
 
 
 class AmountPart(Part):
@@ -292,9 +294,10 @@ class DiscoverAttribute(AttributeBase):
         return Values((OTHER,))
 
     def with_keys(self, files: NamedFiles, keys: Iterable[Scalar]) -> Encoding:
-        """The values, when some keys were found."""
+        """The values, when some keys were found; a key called unknown stands for what is missing, too."""
         values = Values((*(key for key in keys if key != OTHER), OTHER))
-        return or_unknown(values) if isinstance(self.values_of(files), OrUnknown) else values
+        more = isinstance(self.values_of(files), OrUnknown) and UNKNOWN not in values.items
+        return or_unknown(values) if more else values
 
     def rules(self) -> dict[str, Any]:
         """The rules that differ from the usual ones."""

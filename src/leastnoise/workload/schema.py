@@ -289,7 +289,7 @@ class LrObjective(Part):
     lr: Norm
 
 
-PriorName = Literal["search", "uniform"]
+PriorName = Literal["search", "product", "uniform"]
 ObjectiveName = Literal["sum", "max"]
 Baseline = Annotated[PriorName, word(*get_args(PriorName))]
 Objective = Annotated[

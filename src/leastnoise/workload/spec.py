@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from leastnoise.domain.attributes import Attribute, Domain, Scalar, with_squares
+from leastnoise.domain.attributes import Attribute, Domain, Scalar, check_number_of_attributes, with_squares
 from leastnoise.domain.csv_files import read_csv
 from leastnoise.domain.groups import check_groups, checked_one_per
 from leastnoise.errors import LeastnoiseError
@@ -342,6 +342,8 @@ def _domain(
     """The domain, and the attributes that each name of the spec stands for."""
     attributes: dict[str, Attribute] = {}
     copies: dict[str, list[str]] = {}
+    with document.at("attributes"):
+        check_number_of_attributes(sum(part.repeat or 1 for part in parts.values()))
     for name, part in parts.items():
         with document.at("attributes", name):
             try:
@@ -464,8 +466,8 @@ def _rows_of(path: Path, on: Sequence[Attribute]) -> dict[str, Any]:
         raise LeastnoiseError(f"{path.name!r} has more than {LONGEST_CSV:,} bytes; save large matrices as .npy")
     file = read_matrix(path)
     for attribute in on if file.items is not None else ():
-        labels = [attribute.label(code) for code in range(attribute.size)]
-        if [str(item) for item in file.items or ()] != labels:
+        written = list(map(str, file.items or ()))
+        if len(written) != attribute.size or any(not attribute.is_called(text, k) for k, text in enumerate(written)):
             raise LeastnoiseError(
                 f"the columns of {path.name!r} are not the values of {attribute.name!r} in their order; "
                 "write them alike, or leave the first line out"

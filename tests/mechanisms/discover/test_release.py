@@ -15,8 +15,11 @@ from leastnoise.mechanisms.discover.from_spec import discover_plans
 from leastnoise.mechanisms.discover.plan import discover
 from leastnoise.mechanisms.discover.release import found_keys
 from leastnoise.mechanisms.from_spec import for_tables
+from leastnoise.mechanisms.mechanism import counting_of
+from leastnoise.mechanisms.side_counts import WithSideCounts, with_side_counts
 from leastnoise.noise import SecureRandomSource, SeededRandomSource
 from leastnoise.report.pages import count, write
+from leastnoise.sources import source_of
 from leastnoise.workload.spec import parse_spec
 from tests.shell import call, fail
 
@@ -208,6 +211,42 @@ def test_thresholds_of_specs_are_refused():
         ln.plan_spec(several).run(visits(), rules=several.rules)
     alone = parse_spec(rows.replace(", max_keys: 2", ""))
     assert ln.plan_spec(alone).run(visits(), rules=alone.rules).keys
+
+
+def test_groups_of_people_go_with_keys(tmp_path):
+    """Each key of a person counts once anyway: nothing more is needed, and the tables over the keys use the groups."""
+    text = SPEC.replace("max_rows: 3}", "max_rows: 3, one_per: [page]}")
+    spec = parse_spec(text)
+    plan = ln.plan_spec(spec)
+    assert plan.cost == ln.plan_spec(parse_spec(SPEC)).cost
+    release = plan.run(
+        visits(), rules=spec.rules, unit=spec.unit_fields, random_source=SeededRandomSource(1), out=tmp_path / "keys"
+    )
+    assert release.keys
+    assert ln.load(tmp_path / "keys").keys == release.keys
+    stated = parse_spec(text, keys=release.values)
+    assert ln.plan_spec(stated).cost.neighbours.one_per == ("page",)
+
+
+def test_a_key_may_be_called_unknown():
+    """Or what was spent to find it would be lost."""
+    text = SPEC.replace("missing: drop", "missing: unknown")
+    for keys in (["unknown", "/a"], ["/a"]):
+        spec = parse_spec(text, keys={"page": keys})
+        domain = spec.workload.domain
+        (table,) = source_of({"page": [None, "unknown", "/a"], "day": [0] * 3}, domain, rules=spec.rules).count([(0,)])
+        counts = {domain["page"].label(code): count for code, count in enumerate(table.tolist())}
+        known = "unknown" in keys
+        assert counts == {"unknown": 1 + known, "/a": 1, "other": 1 - known}
+
+
+def test_keys_have_no_side_counts():
+    """Their delta must not get lost in what is measured beside them."""
+    unit = {"id": "person", "max_rows": 1}
+    plan = discover("page", ln.Budget(epsilon=1, delta=1e-9, rows_per_person=1))
+    with pytest.raises(LeastnoiseError, match="keys are found by themselves"):
+        with_side_counts(plan, people=0.1, unit=unit)
+    assert WithSideCounts(plan, counting_of(plan.domain, None, unit), ()).cost == plan.cost
 
 
 def test_sources_are_refused():

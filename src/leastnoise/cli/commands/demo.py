@@ -57,7 +57,7 @@ def demo(
             parquet.write_table(survey(), data)
         write_file(paths["spec"], SPEC.encode())
         spec = load_spec(paths["spec"])
-        ledger = Ledger.create(paths["ledger"], TOTAL, DATASET)
+        ledger = Ledger.create(paths["ledger"], TOTAL, DATASET, another=True)  # made-up data
         plan = plan_spec(spec, progress=bar)
         release = plan.run(str(paths["data"]), ledger=ledger, dataset=DATASET, out=paths["release"], progress=bar)
         bar(0, 0, "writing the report")

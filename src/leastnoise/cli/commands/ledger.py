@@ -59,8 +59,18 @@ def init(
     attempts: Annotated[
         int, typer.Option(help="How many runs may stop after they looked at the data; then further ones are refused.")
     ] = ATTEMPTS,
+    keys_delta: Annotated[
+        float | None,
+        typer.Option(
+            help="The part of delta for finding keys; decided here, or by a first release that finds some.",
+            show_default="a tenth if the first release finds keys, else none",
+        ),
+    ] = None,
     another: Annotated[
-        bool, typer.Option("--another", help="Although the folder has a ledger of this dataset; their totals add up.")
+        bool,
+        typer.Option(
+            "--another", help="Although the data, or the folder, has a ledger already; what both spend adds up."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -81,7 +91,7 @@ def init(
             f"{other.name!r} in the same folder is a ledger of the dataset {dataset!r}; use it, raise its total with "
             "leastnoise ledger raise, or make a second one with --another (what both spend adds up)"
         )
-    result = Ledger.create(path, total, dataset, attempts=attempts)
+    result = Ledger.create(path, total, dataset, attempts=attempts, keys_delta=keys_delta, another=another)
     if as_json:
         typer.echo(json.dumps(ledger_json(result), indent=2))
     else:
@@ -131,6 +141,7 @@ def ledger_json(ledger: Ledger) -> dict[str, Any]:
         "left": _cost_json(_left(ledger, spent), ledger.total),
         "left_percent": percent(_left(ledger, spent), ledger.total_cost, up=False),
         "further_releases": _further(ledger, entries),
+        "keys_delta": None if ledger.keys_delta is None else float(ledger.keys_delta),
         "raises": [{**vars(item), "total": item.total.to_json()} for item in ledger.raises()],
         "attempts": {"limit": ledger.attempts, "stopped": ledger.stopped, "asked_again": ledger.repeated_requests},
         "entries": [_entry_json(entry, ledger.total) for entry in entries],

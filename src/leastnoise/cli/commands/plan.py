@@ -26,7 +26,7 @@ def plan(
     spec: SpecArgument,
     as_json: Json = False,
     solver: Annotated[str | None, typer.Option(help="Solver, instead of the one in the spec.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="Baseline: search or uniform.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Baseline: search, product or uniform.")] = None,
     prior: Annotated[str | None, typer.Option("--prior", hidden=True, callback=renamed("--baseline"))] = None,
     objective: Annotated[str | None, typer.Option(help="Objective: sum, max or lr=4.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Epsilon, instead of the spec's budget; with --delta.")] = None,

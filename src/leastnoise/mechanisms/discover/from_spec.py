@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from leastnoise.errors import LeastnoiseError
-from leastnoise.mechanisms.discover.plan import DELTA_SHARE, DiscoverPlan, checked_delta, mu_squared_beside, within
-from leastnoise.privacy.budget import Budget
+from leastnoise.mechanisms.discover.plan import DiscoverPlan, checked_delta, mu_squared_beside, within
+from leastnoise.privacy.budget import DELTA_SHARE, Budget, set_aside
 from leastnoise.privacy.cost import float_down
 from leastnoise.release.statement import common_delta
 from leastnoise.workload.spec import Spec
@@ -38,10 +38,11 @@ def rest_of(spec: Spec) -> dict[str, Any]:
     """The fields of the budget that is left for tables."""
     fields, added = spec.budget_fields, sum(_deltas(spec).values(), Fraction(0))
     if "delta" in fields:
-        fields = fields | {"delta": float_down(Fraction(str(fields["delta"])) - added)}
+        rest = Fraction(str(fields["delta"])) - set_aside(fields["delta"], added)
+        fields = fields | {"delta": float_down(rest)}
     shares = sum((Fraction(str(part.share)) for part in spec.discover.values()), Fraction(0))
-    rest = Budget(**fields).part(1 - shares)
-    return dict(rest.stated) | rest.neighbours.arguments
+    left = Budget(**fields).part(1 - shares)
+    return dict(left.stated) | left.neighbours.arguments
 
 
 def _deltas(spec: Spec) -> dict[str, Fraction]:

@@ -23,7 +23,7 @@ from leastnoise.noise.gaussian import LARGEST_VARIANCE
 from leastnoise.planning.integer_plan import GRAIN, ROUNDED
 from leastnoise.planning.summary import number
 from leastnoise.privacy import gaussian
-from leastnoise.privacy.budget import Budget
+from leastnoise.privacy.budget import DELTA_SHARE, Budget, set_aside
 from leastnoise.privacy.cost import Cost, float_down, fraction_text
 from leastnoise.privacy.neighbours import MOST_ROWS, Neighbours
 from leastnoise.release.counting import Counting
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from leastnoise.sources.convert import Prepared
 
 SHOWN = (0.5, 0.95, 0.99, 0.999)  # probabilities with which a key is found
-DELTA_SHARE = 10  # a tenth of delta is for keys, unless another one is stated
 ROOM = 10_000  # keys for which room is made on disk
 MOST_AT_LEAST = 10**15  # people
 
@@ -263,6 +262,7 @@ def within(
             "unit: {id: COLUMN, max_rows: 1}"
         )
     keys = neighbours.rows_per_person if max_keys is None else checked_keys(max_keys)
+    neighbours = Neighbours(neighbours.change, neighbours.rows_per_person, neighbours.size)  # groups are not needed
     moved = keys * (2 if neighbours.change == "replace" else 1)
     variance = max(Fraction(ceil(moved / mu_squared * GRAIN), GRAIN), Fraction(1, 4))
     needed = LEAST + least_gap(variance, keys, delta)
@@ -284,10 +284,11 @@ def _too_low(attribute: str, wanted: int, needed: int, keys: int, delta: float) 
 
 
 def mu_squared_beside(budget: Budget, added: Fraction) -> Fraction:
-    """mu^2 of a budget that has room for an added delta as well."""
+    """mu^2 of a budget beside what is set aside of its delta, as ledgers do: at least an added delta."""
     if budget.epsilon is None or budget.delta is None:
         return budget.exact_cost
-    return Fraction(gaussian.mu_for(budget.epsilon, float_down(Fraction(str(budget.delta)) - added))) ** 2
+    rest = Fraction(str(budget.delta)) - set_aside(budget.delta, added)
+    return Fraction(gaussian.mu_for(budget.epsilon, float_down(rest))) ** 2
 
 
 def checked_delta(delta: object, stated: float) -> Fraction:

@@ -28,7 +28,8 @@ from leastnoise.mechanisms.stream import files as stream_files
 from leastnoise.mechanisms.stream.journal import FORMAT, JOURNAL, Journal, Step
 from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.noise import BoundRandomSource, RandomSource, SecureRandomSource, rounded_gaussian
-from leastnoise.privacy.ledger import Entry, Ledger
+from leastnoise.privacy.ledger import Ledger
+from leastnoise.privacy.ledger_entries import Entry
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.files import export, folders
 from leastnoise.release.statement import Origin, Privacy, Run

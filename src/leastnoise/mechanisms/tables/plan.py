@@ -34,6 +34,7 @@ from leastnoise.planning.integer_plan import IntegerPlan, make_integer_plan
 from leastnoise.planning.integer_plan_store import fingerprint as recipe_fingerprint
 from leastnoise.planning.integer_plan_store import integer_plan_data
 from leastnoise.planning.objective import Objective, Outcome, query_weights
+from leastnoise.planning.possible_floor import UNKNOWN, floors_hold
 from leastnoise.planning.replaced_rows import is_joint
 from leastnoise.planning.request import Request, certified
 from leastnoise.planning.variance import Variances, expected_largest
@@ -190,6 +191,7 @@ class Plan(Mechanism[TableRelease]):
         Guarantees: certified_plans_differ_in_the_floor_alone.
         """
         usual = self.budget.neighbours.change == "add-remove" and not self.budget.neighbours.one_per
+        usual = usual and not self.domain.restrictions.leaves_out
         if self.floor.value == 0 or self.embedded is not None or not usual:  # none is known for this
             return self
         with one_blas_thread():
@@ -201,10 +203,11 @@ class Plan(Mechanism[TableRelease]):
         """No mechanism of any kind with the same Gaussian privacy has a smaller `value` on all data (docs/theory.md).
 
         All data are counts without a bound: where counts are known to be small, less error may be possible. 0 where
-        rows are replaced or people have groups, of which the theorem says nothing.
+        rows are replaced, people have groups or cells are impossible, of which the theorem says nothing.
         Guarantees: floor_is_below_the_best_mechanism_there_is.
         """
-        if self.budget.neighbours.change == "replace" or self.budget.neighbours.one_per:
+        neighbours = self.budget.neighbours
+        if neighbours.change == "replace" or neighbours.one_per or self.domain.restrictions.leaves_out:
             return 0.0
         return self.floor_value * self.budget.mu / contrast(self.budget.mu)
 
@@ -356,8 +359,8 @@ def plan(
     """The plan of least noise within a budget; without a budget, the least budget that meets the workload's targets.
 
     `solver` is a name, or a function of your own from a `ResidualProblem` to rows to measure (docs/planning.md).
-    `baseline` is "search", "uniform" or one vector per attribute name; `bases` has rows per attribute for solver
-    'basis'.
+    `baseline` is "search", "product" (without predictors), "uniform" or one vector per attribute name; `bases` has rows
+    per attribute for solver 'basis'.
     """
     started = time.perf_counter()
     name, construct = ("custom", solver) if callable(solver) else (solver, None)
@@ -376,6 +379,8 @@ def plan(
         _, _, floor = replace(request, workload=workload, solver=proof, baseline="uniform").run(no_progress)
         outcome = replace(outcome, floor=min(floor.value, outcome.value))
     spent = budget if budget is not None else Budget(mu=sqrt(outcome.value) * (1 + 1e-12))
+    if workload.domain.restrictions.leaves_out and not floors_hold(spent.neighbours):
+        floor = UNKNOWN
     used = request.baseline_name(outcome.design)
     seconds = time.perf_counter() - started
     embedded = inner if inner is not workload else None

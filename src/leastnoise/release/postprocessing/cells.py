@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.algebra.residual import Axes, join, pieces, subsets
+from leastnoise.algebra.predictor import Predictor, predicted_join, predicted_pieces
+from leastnoise.algebra.residual import Axes, subsets
+from leastnoise.planning.residual_workload import predictors_at
 from leastnoise.planning.structure import Orbit
 from leastnoise.release.state import BATCH_CELLS, Known, Members, State
 from leastnoise.strategies.strategy import along
@@ -129,12 +131,16 @@ class Problem:
         """The baselines of an orbit's axes."""
         return [self.state.baselines[c].values for c in orbit]
 
+    def predictors(self, orbit: Orbit) -> dict[Axes, Predictor]:
+        """The predictors of an orbit's table, by axes."""
+        return predictors_at(self.state.baselines, orbit)
+
     def requested(self, cells: Array) -> Parts:
         """The pieces of multipliers on all cells, summed by residual."""
         entries: Parts = {}
         for batch in self.batches:
             wide = cells[batch.cells].reshape(-1, *batch.shape)
-            split = pieces(wide, self.baselines(batch.orbit))
+            split = predicted_pieces(wide, self.baselines(batch.orbit), self.predictors(batch.orbit))
             for kept, (number, _, sums) in batch.links.items():
                 shape = self.known(number).tables.shape
                 part = (sums @ split[kept].reshape(len(batch.sets), -1)).reshape(shape)
@@ -160,7 +166,7 @@ class Problem:
         out = np.zeros(self.size)
         for batch in self.batches:
             inside = {kept: parts[number][rows] for kept, (number, rows, _) in batch.links.items()}
-            tables = join(inside, self.baselines(batch.orbit), batch.shape)
+            tables = predicted_join(inside, self.baselines(batch.orbit), batch.shape, self.predictors(batch.orbit))
             out[batch.cells] = np.broadcast_to(tables, (len(batch.sets), *batch.shape)).ravel()
         return out
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.residual_workload import predictors_of
 from leastnoise.release.postprocessing.cells import Parts, Point, Problem
 from leastnoise.release.postprocessing.totals import centred
 from leastnoise.release.state import Known, Members, State
@@ -80,9 +81,8 @@ def positive_point(problem: Problem) -> Point | None:
         requests[number] = np.zeros_like(problem.known(number).tables)
     for number, row, members in touched(problem):
         if problem.known(number).noise:
-            away = [shares[a] - state.baseline(a) for a in members]
-            product = rows * reduce(np.multiply.outer, away, np.ones(()))
-            requests[number][row] = product - centred(state, members, problem.known(number).tables[row])
+            product = rows * reduce(np.multiply.outer, [shares[a] for a in members], np.ones(()))
+            requests[number][row] = centred(state, members, product - problem.known(number).tables[row])
     for number, target in requests.items():
         requests[number] = inverted(problem, number, target)
     point = problem.at(requests)
@@ -114,7 +114,10 @@ def _shares(state: State, attribute: int) -> Array:
 def inverted(problem: Problem, number: int, target: Array) -> Array:
     """s with P^-1 s = `target`, roughly, row by row (conjugate gradients on the query side)."""
     known, orbit = problem.known(number), problem.state.structure.orbits[number]
-    for axis, baseline in enumerate(problem.baselines(orbit)):
+    predicted = orbit in predictors_of(problem.state.baselines)
+    if predicted:  # into the row space of the strategy
+        target = (known.strategy.half(target) @ known.strategy.matrix()).reshape(target.shape)
+    for axis, baseline in enumerate([] if predicted else problem.baselines(orbit)):
         along = baseline.reshape(-1, *[1] * (len(orbit) - axis - 1))
         target = target - (target * along).sum(axis=axis + 1, keepdims=True) * along / (baseline @ baseline)
     rest = target.reshape(len(target), -1)

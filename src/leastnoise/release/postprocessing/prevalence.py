@@ -12,7 +12,7 @@ import numpy as np
 from leastnoise._types import Array
 
 STEPS = 200  # of EM
-FINE, COARSE = 24, 60  # points of the grid near zero and up to the largest count
+FINE, COARSE, AROUND = 24, 60, 96  # points of the grid near zero, up to the largest count and at most at the threshold
 SAMPLE = 10_000  # cells from which the spread is found, and whose chances are computed at once
 
 
@@ -39,10 +39,17 @@ def chance_of(unbiased: Array, std_error: Array, least: float) -> Array:
 
 
 def _grid(x: Array, s: Array, least: float) -> Array:
-    """True counts that are considered: whole, close together where noise cannot tell them from zero."""
-    noise, top = float(s.max()), max(float(x.max()), 1.0)
+    """True counts that are considered: whole, close together where noise cannot tell them from zero or the threshold.
+
+    Around the threshold they are an eighth of the least noise apart, all whole numbers where that is below 8: a coarse
+    grid there moves true counts over the threshold. Farther than three times the noise from it, one cell of 700 is on
+    the wrong side, wherever its true count is put.
+    """
+    noise, top, least = float(s.max()), max(float(x.max()), 1.0), float(np.ceil(least))
     near, far = np.linspace(0, 3 * noise, FINE), np.geomspace(1, top + noise, COARSE)
-    return np.unique(np.append(np.rint(np.concatenate([near, far])), [0.0, np.ceil(least)]))
+    step = max(1.0, float(s.min()) / 8, 6 * noise / AROUND)
+    around = least + step * np.arange(-np.floor(min(3 * noise, least) / step), np.ceil(3 * noise / step) + 1)
+    return np.unique(np.append(np.rint(np.concatenate([near, far, around])), [0.0, max(least - 1, 0.0), least]))
 
 
 def _spread(x: Array, s: Array, grid: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.algebra.residual import residual, subsets
+from leastnoise.algebra.residual import subsets
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.structure import build_structure
 from leastnoise.release.state import Known, Members, State
@@ -116,7 +116,7 @@ def _exact_residuals(state: State, facts: Sequence[Fact]) -> dict[Members, Array
 
 def centred(state: State, members: Members, table: Array) -> Array:
     """The residual in a table of some attributes (class order)."""
-    return residual(table, [state.baseline(a) for a in members], range(len(members)))
+    return state.residual(members, table)
 
 
 def _apart(state: State) -> State:

@@ -433,7 +433,9 @@ def _cuts(bins: Bins, code: int, sign: str) -> tuple[str, str]:
 
 
 def _inside(attribute: Attribute, value: Scalar, code: int) -> str:
-    return f"{attribute.name!r} is binned and {_shown(value)} lies inside {attribute.label(code)}"
+    bins = attribute.values.base
+    bin_ = bins.interval(code) if isinstance(bins, Bins) else attribute.label(code)
+    return f"{attribute.name!r} is binned and {_shown(value)} lies inside {bin_}"
 
 
 def _as_number(attribute: Attribute, value: Scalar) -> float | None:

@@ -2,10 +2,12 @@ import re
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
 import leastnoise as ln
+from leastnoise.domain.binned import bins
 from leastnoise.noise import SeededRandomSource
 from leastnoise.release import TableRelease, merge, state
 from leastnoise.sources import Table
@@ -234,3 +236,30 @@ def test_refuses_unlike_strategies_on_many_cells(monkeypatch):
     monkeypatch.setattr(state, "MERGE_CELLS", 5)
     result = releases("uniform", [work().marginals("a", "b"), work().prefix("a", "b")])
     refused("the releases measure 12 cells in different ways, too many to merge; use the same plan for both", *result)
+
+
+def test_clamped_bins_from_before_and_after_their_ends_had_words(tmp_path):
+    """Releases of clamped equal bins did not say that these are open-ended; they are of the same cells."""
+    rows = pd.DataFrame({"pay": [1, 12, 25, 26] * 50})
+
+    def released(open_ended, seed):
+        domain = ln.Domain.of(pay=bins(0, 30, count=3, open_ended=open_ended))
+        release = ln.plan(Workload(domain).marginals("pay"), ln.Budget(mu=1), baseline="uniform").run(
+            rows, random_source=SeededRandomSource(seed)
+        )
+        release.save(tmp_path / str(seed))
+        return ln.load(tmp_path / str(seed))
+
+    before, after = released(False, 1), released(True, 2)
+    assert "open_ended" not in (tmp_path / "1" / "release.json").read_text(encoding="utf-8")
+    assert "open_ended" in (tmp_path / "2" / "release.json").read_text(encoding="utf-8")
+    both = [merge(before, after), merge(after, before)]
+    assert both[0].table("pay")["pay"].tolist() == ["0 to under 10", "10 to under 20", "20 to 30"]
+    assert both[1].table("pay")["pay"].tolist() == ["under 10", "10 to under 20", "20 or more"]
+    assert_allclose(both[0].counts("pay"), both[1].counts("pay"))
+    assert_allclose(both[0].counts("pay"), (before.counts("pay") + after.counts("pay")) / 2)
+    both[1].save(tmp_path / "both")
+    again = ln.load(tmp_path / "both")
+    questions = ["pay = '[20, 30]'", "pay = '20 or more'", "pay = '20 to 30'"]
+    assert again.ask(questions[0]).value == again.ask(questions[1]).value == both[1].counts("pay")[2]
+    assert merge(before, after).ask(questions[2]).value == pytest.approx(again.ask(questions[1]).value)

@@ -37,7 +37,7 @@ class Bins(Encoding):
     low: float
     high: float
     count: int
-    open_ended: bool = False
+    open_ended: bool = field(default=False, compare=False)  # words, not cells: releases with and without are merged
 
     def __post_init__(self) -> None:
         for name in ("low", "high", "count"):

@@ -169,7 +169,8 @@ def search_baselines(
     Guarantees: search_is_never_worse_than_uniform.
     """
     structure = question.structure
-    solver = Solver(solver.name, solver.gap, Cache())  # a cache of its own: the search's problems never come back
+    # a cache of its own, as the search's problems never come back; its first ones may be solved already
+    solver = Solver(solver.name, solver.gap, Cache(), known=solver.cache)
     start = solve_design(question, first, solver)
     if solver.work * LEAST_ROUNDS > SEARCH_WORK:
         return start.baselines

@@ -77,6 +77,8 @@ def search_predictors(
 
     Guarantees: predictors_are_never_worse.
     """
+    if not any(predictable(question.structure, orbit) for orbit in question.structure.orbits):
+        return None
     solver = Solver(solver.name, solver.gap, Cache())
     start = solve_design(question, first, solver)
     if solver.work * LEAST_ROUNDS > MOST_WORK:

@@ -52,8 +52,13 @@ def root_trace(gram: Array, s: Array, alpha: float = 1.0) -> RootTrace:
 
 
 def _tilted(gram: Array, sigma: Array, alpha: float) -> Array:
-    m = np.eye(len(sigma)) - (1 - alpha) * np.outer(sigma, sigma)
-    return m @ (gram * np.outer(sigma, sigma)) @ m
+    return _between(gram * np.outer(sigma, sigma), sigma, 1 - alpha)
+
+
+def _between(a: Array, v: Array, c: float) -> Array:
+    """M A M with M = I - c v v^T and a symmetric A, without a product of matrices."""
+    av = a @ v
+    return a - c * (np.outer(v, av) + np.outer(av, v)) + (c * c * float(v @ av)) * np.outer(v, v)
 
 
 def root_trace_slopes(gram: Array, sigma: Array, alpha: float) -> tuple[RootTrace, RootSlopes]:
@@ -63,23 +68,24 @@ def root_trace_slopes(gram: Array, sigma: Array, alpha: float) -> tuple[RootTrac
     up some trace along sigma for more on the rest. With K = (M D H D M)^1/2 the traces are sigma^T K sigma / alpha
     and tr K - sigma^T K sigma. Gradients run backwards through K (dK K + K dK = dX, solved in the eigenbasis of K).
     """
-    n, v = len(sigma), sigma
-    m = np.eye(n) - (1 - alpha) * np.outer(v, v)
+    v, c = sigma, 1 - alpha
     y = gram * np.outer(v, v)
-    w, u = np.linalg.eigh(_tilted(gram, v, alpha))
+    w, u = np.linalg.eigh(_between(y, v, c))
     lam = np.sqrt(np.maximum(w, max(w[-1] * 1e-14, np.finfo(float).tiny)))  # the gradients divide by it
-    k_v = u @ (lam * (u.T @ v))
+    u_v = u.T @ v
+    k_v = u @ (lam * u_v)
     inner, total = float(v @ k_v), float(lam.sum())
 
-    def backwards(on_k: Array) -> tuple[Array, float]:
-        z = u @ ((u.T @ on_k @ u) / (lam[:, None] + lam)) @ u.T
-        ymz = y @ m @ z
-        on_sigma = 2 * (gram * (m @ z @ m)) @ v - 2 * (1 - alpha) * (ymz.T @ v + ymz @ v)
-        return on_sigma, 2 * float(v @ ymz @ v)
+    def backwards(z: Array) -> tuple[Array, float]:
+        """From the slope of K in its eigenbasis, divided by sums of its eigenvalues."""
+        zv, yv = z @ v, y @ v
+        left = z @ (yv - c * float(v @ yv) * v)  # (Y M Z)^T v
+        right = y @ (zv - c * float(v @ zv) * v)  # Y M Z v
+        return 2 * (gram * _between(z, v, c)) @ v - 2 * c * (left + right), 2 * float(v @ right)
 
-    inner_sigma, inner_alpha = backwards(np.outer(v, v))
+    inner_sigma, inner_alpha = backwards(u @ (np.outer(u_v, u_v) / (lam[:, None] + lam)) @ u.T)
     inner_sigma = inner_sigma + 2 * k_v
-    total_sigma, total_alpha = backwards(np.eye(n))
+    total_sigma, total_alpha = backwards((u / (2 * lam)) @ u.T)
     slopes = RootSlopes(
         inner_sigma / alpha,
         total_sigma - inner_sigma,

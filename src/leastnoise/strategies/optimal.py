@@ -61,6 +61,7 @@ class Search:
     upper: float = np.inf
     weights: Array | None = None  # s of the best upper bound
     dual: Array | None = None  # s of the best lower bound
+    decomposed: dict[str, tuple[Array, Array]] = field(default_factory=dict)  # `roots` at both
     steps: int = field(default=0)
 
     def evaluate(self, s: Array) -> tuple[float, Array]:
@@ -72,9 +73,9 @@ class Search:
         t = float(D.sum())
         self.steps += 1
         if t * t > self.lower:
-            self.lower, self.dual = t * t, s
+            self.lower, self.dual, self.decomposed["dual"] = t * t, s, (D, Y)
         if t * v.max() < self.upper:
-            self.upper, self.weights = t * float(v.max()), s
+            self.upper, self.weights, self.decomposed["weights"] = t * float(v.max()), s, (D, Y)
         return t, v
 
     @property
@@ -139,7 +140,7 @@ def _finish(search: Search, start: Array, steps: int) -> None:
 def _solution(gram: Gram, R: Array, search: Search, sizes: Array, column_of: IntArray) -> Solution:
     assert search.weights is not None
     assert search.dual is not None
-    D, Y = roots(R, (search.weights / sizes)[column_of])
+    D, Y = search.decomposed["weights"] if search.rows is R else roots(R, (search.weights / sizes)[column_of])
     B = Y / np.sqrt(D)[:, None]
     pinv = cho_solve(cho_factor(B @ B.T), B).T
     strategy = MatrixStrategy(B, gram.shape, pinv)
@@ -147,7 +148,7 @@ def _solution(gram: Gram, R: Array, search: Search, sizes: Array, column_of: Int
     # dL/dG = t S^1/2 M^+ S^1/2, exact by Danskin's theorem at the s that maximizes the dual; the s of the best
     # strategy may be another one (where the rank is 1, any s gives the same strategy)
     dual = (search.dual / sizes)[column_of]
-    D, Y = roots(R, dual)
+    D, Y = search.decomposed["dual"] if search.rows is R else roots(R, dual)
     slope = Slope(np.sqrt(D.sum()) * Y * dual / D[:, None] ** 1.5, gram.shape)
     rank, columns = search.rows.shape
     work = search.steps * (4.0 * rank**2 * columns + 10.0 * rank**3)

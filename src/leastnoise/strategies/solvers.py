@@ -100,6 +100,7 @@ class Solver:
     solves: int = 0
     work: float = 0.0  # floating-point operations spent so far, roughly
     construct: StrategyConstructor | None = None  # a user's own way, in place of a named one
+    known: Cache | None = None  # solutions of others, taken as if solved here
 
     def __post_init__(self) -> None:
         if self.construct is None and self.name not in SOLVERS:
@@ -155,7 +156,8 @@ class Solver:
         result = self.cache.get(key)
         if result is not None:
             return result
-        solution = self._solve(gram, axes, self.warm.get(hint))
+        solution = None if self.known is None or hint in self.warm else self.known.get(key)
+        solution = self._solve(gram, axes, self.warm.get(hint)) if solution is None else solution
         self.solves += 1
         self.work += solution.work
         if solution.dual is not None:

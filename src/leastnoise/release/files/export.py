@@ -95,8 +95,7 @@ def _plain(format: Any) -> Callable[[Publication, Path], Files]:
 
 
 def _readme(publication: Publication, files: Sequence[tuple[str, str]]) -> str:
-    seen = ["count", *(["sum"] if any(map(publication.amounts, publication.sets)) else []), "std_error", "low", "high"]
-    columns = [f"  {name:9}  {publication.columns[name]}" for name in seen]
+    columns = [f"  {name:9}  {what}" for name, what in publication.columns.items() if name in publication.seen]
     return "\n".join(
         [
             *([publication.title, *publication.facts, ""] if publication.source.publication else []),

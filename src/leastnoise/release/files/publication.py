@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -79,6 +79,7 @@ class Publication:
     sets: tuple[tuple[str, ...], ...]
     confidence: float = 0.95
     progress: Progress | None = None
+    seen: set[str] = field(default_factory=set)  # columns of the tables made so far
 
     @classmethod
     def of(
@@ -146,7 +147,9 @@ class Publication:
             if self.progress is not None:
                 self.progress(done, len(self.sets), "writing tables")
             frame = self.source.table(*names, confidence=self.confidence)
-            yield Sheet(self.counted(names), name, title, marked(frame, self.source.insecure))
+            sheet = Sheet(self.counted(names), name, title, marked(frame, self.source.insecure))
+            self.seen.update(sheet.numbers)
+            yield sheet
 
     @cached_property
     def columns(self) -> dict[str, str]:

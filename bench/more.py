@@ -3,8 +3,9 @@
 One event log in the shape of a public one: visits with a person, a page (Zipf), a region and minutes with a heavy tail.
 Everybody has at most four pages, each once, so that no system leaves rows out and the truth is the same for all. Ours
 and OpenDP's have the same mu (rho = mu^2 / 2), PipelineDP the same epsilon at delta 1e-6. Errors are RMSE over
-repetitions; each ratio is ours over theirs. Peers run where they are installed: `pip install 'opendp[polars]'
-pipeline-dp` into an environment of their own.
+repetitions; each ratio is ours over theirs. Of unknown keys ours may find fewer than a peer by what one person more in
+the threshold loses, the price of never publishing a key of one person, and by four standard errors. Peers run where
+they are installed: `pip install 'opendp[polars]' pipeline-dp` into an environment of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import leastnoise as ln
 from bench.common import Column, Report
 from bench.more_peers import PEERS, Peer, Task, installed
 from leastnoise._types import Array
+from leastnoise.mechanisms.discover.plan import DiscoverPlan
 
 COLUMNS = (
     Column("task", "task".rjust(16)),
@@ -33,6 +35,7 @@ COLUMNS = (
 )
 SLACK = 0.3  # two standard errors of a ratio of figures from 60 samples each
 CURVE_SLACK = 0.1  # one standard error of a figure from 60 samples
+KEY_ERRORS = 4  # standard errors of found keys: a false alarm has odds of 6e-5
 UNIT = {"id": "person", "max_rows": 4, "one_per": ["page"]}
 
 
@@ -62,11 +65,17 @@ def our_pages(task: Task) -> Array:
     return plan.run(task.log, unit=UNIT).counts("page")
 
 
+def our_key_plan(task: Task) -> DiscoverPlan:
+    """How pages are found."""
+    budget = ln.Budget(epsilon=task.epsilon, delta=task.delta + task.keys_delta, rows_per_person=task.most_pages)
+    return ln.discover("page", budget, delta=task.keys_delta)
+
+
 def our_keys(task: Task) -> set[int]:
     """Pages found without a list of them."""
-    budget = ln.Budget(epsilon=task.epsilon, delta=task.delta + task.keys_delta, rows_per_person=task.most_pages)
-    found = ln.discover("page", budget, delta=task.keys_delta)
-    return {int(key) for key in found.run(task.log, unit={"id": "person", "max_rows": task.most_pages}).keys}
+    return {
+        int(key) for key in our_key_plan(task).run(task.log, unit={"id": "person", "max_rows": task.most_pages}).keys
+    }
 
 
 OURS = Peer("ours", our_regions, our_pages, our_keys)
@@ -111,6 +120,29 @@ def key_row(task: Task, peer: Peer, times: int) -> dict[str, Any]:
     return {"task": "unknown keys", "system": peer.name, "found": float(np.mean(found)), "seconds": seconds}
 
 
+def least_keys(task: Task, times: int) -> tuple[float, float, float]:
+    """Keys that ours finds in theory, their standard error over the releases, and what one person more loses.
+
+    The peer's number varies as much, and a Gaussian mechanism of the same noise that may publish keys of one person has
+    a threshold lower by one: it finds a key of c people as ours finds one of c + 1.
+    """
+    plan, people = our_key_plan(task), task.log.page.value_counts().tolist()
+    ours, theirs = (np.array([plan.found(c + more) for c in people]) for more in (0, 1))
+    return float(ours.sum()), float(np.sqrt((ours * (1 - ours)).sum() / times)), float((theirs - ours).sum())
+
+
+def check_keys(report: Report, task: Task, times: int, rows: Sequence[dict[str, Any]]) -> None:
+    """Found keys are as many as theory says, and hardly fewer than those of any peer."""
+    ours, *others = rows
+    expected, error, lost = least_keys(task, times)
+    print(f"unknown keys in theory: {expected:.1f}, standard error {error:.2f}, one person more loses {lost:.1f}")
+    near = abs(ours["found"] - expected) <= KEY_ERRORS * error
+    report.require(near, f"found {ours['found']:.1f} keys, where {expected:.1f} are expected")
+    for row in others:
+        few = row["found"] - lost - KEY_ERRORS * np.sqrt(2) * error
+        report.require(ours["found"] >= few, f"found {ours['found']:.1f} keys, {row['system']} {row['found']:.1f}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--people", type=int, default=20_000)
@@ -121,13 +153,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     task = _task(options)
     report = Report("more", options, COLUMNS, "sums, means, people by page and unknown keys")
     own: dict[str, dict[str, Any]] = {}
+    keys: list[dict[str, Any]] = []
     for peer in (OURS, *(peer for peer in PEERS if installed(peer.name))):
         rows = [*region_rows(task, peer, options.times), page_row(task, peer, options.times)]
-        for row in (*rows, key_row(task, peer, options.times)):
+        keys.append(key_row(task, peer, options.times))
+        for row in (*rows, keys[-1]):
             own.setdefault(row["task"], row)
             report.add(_compared(report, row, own[row["task"]]))
     if missing := [peer.name for peer in PEERS if not installed(peer.name)]:
         print(f"not installed: {', '.join(missing)}")
+    check_keys(report, task, options.times, keys)
     report.require(_on_the_curve(own, task), "counts and sums are above the curve of the best pairs")
     return report.finish()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -29,7 +30,9 @@ class KeyQuery(Query):
     """The keys of one column; of each person at most so many different ones are counted.
 
     Those with the smallest digests are: they are drawn at random by the secret of the unit, and depend on nobody else.
-    In DuckDB that is done once, in temporary tables.
+    DuckDB and Spark compare the first 64 bits of digests. Should two keys of a person agree in them, which has odds of
+    2^-64 for each such pair, engines may keep different ones: bound and privacy are the same. In DuckDB that is done
+    once, in temporary tables; in Spark rows are exchanged once by person, and what is kept once by key.
 
     Guarantees: engines_find_alike; nobody_has_more_keys; names_cannot_inject.
     """
@@ -62,24 +65,42 @@ class KeyQuery(Query):
         """A row for each pair of a person and a key that is counted; without a unit each row is a person."""
         if self.unit is None:
             return self._present().subquery("counted", copy=False)
-        pairs = self._present(distinct=True).subquery("pairs", copy=False)
-        return self._few(plain_select([quoted(KEY), quoted(PERSON)]).from_(pairs, copy=False))
+        rows = self._present()
+        if (
+            self.dialect == "spark"
+        ):  # which would exchange all rows for the distinct ones, and these for the ranks again
+            rows.set(
+                "hint", exp.Hint(expressions=[exp.Anonymous(this="REPARTITION", expressions=[exp.column(PERSON)])])
+            )
+        rows = plain_select([quoted(KEY), quoted(PERSON)]).from_(rows.subquery("rows", copy=False), copy=False)
+        return self._few(rows, exp.DenseRank(), [quoted(KEY)])
 
-    def _few(self, pairs: exp.Select) -> Expression:
-        """Of each person so many pairs as are counted."""
+    def _few(self, rows: exp.Select, rank: Expression, further: Sequence[Expression] = ()) -> Expression:
+        """Of each person so many pairs as are counted, each once. Where rows are repeated their digests and dense ranks
+        are equal; `further` orders different ones whose digests are equal, so that nobody has more pairs.
+        """
+        digest = self._key_digest()
+        order = [exp.Ordered(this=each, nulls_first=False) for each in (digest, *further)]
+        window = exp.Window(this=rank, partition_by=[quoted(PERSON)], order=exp.Order(expressions=order))
+        ranked = rows.select(named(window, RANK), copy=False).subquery("ranked", copy=False)
+        kept = plain_select([quoted(KEY), quoted(PERSON)]).from_(ranked, copy=False)
+        kept = kept.where(quoted(RANK) <= integer(self.most), copy=False)
+        return (kept.distinct(copy=False) if further else kept).subquery("kept", copy=False)
+
+    def _key_digest(self) -> Expression:
+        """What the keys of a person are ordered by: in DuckDB and Spark the first 64 bits, which take less to sort."""
         assert self.unit is not None, "only people have too many"
         key, colon = exp.Literal.string(f"{self.unit.key}:"), exp.Literal.string(":")
-        parts: list[Expression] = [key, quoted(PERSON), colon, as_text(quoted(KEY))]
-        rank = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[quoted(PERSON)],
-            order=exp.Order(expressions=[exp.Ordered(this=self._hashed(parts), nulls_first=False)]),
-        )
-        ranked = pairs.select(named(rank, RANK), copy=False).subquery("ranked", copy=False)
-        kept = plain_select([quoted(KEY)]).from_(ranked, copy=False)
-        return kept.where(quoted(RANK) <= integer(self.most), copy=False).subquery("kept", copy=False)
+        digest = self._hashed([key, as_text(quoted(PERSON)), colon, as_text(quoted(KEY))])
+        if self.dialect == "postgres":
+            return digest
+        first = exp.Anonymous(this="LEFT", expressions=[digest, integer(16)])
+        if self.dialect == "spark":
+            return exp.Anonymous(this="UNHEX", expressions=[first])
+        number = exp.Anonymous(this="CONCAT", expressions=[exp.Literal.string("0x"), first])
+        return exp.Cast(this=number, to=exp.DataType(this=exp.DataType.Type.UBIGINT))
 
-    def _present(self, distinct: bool = False) -> exp.Select:
+    def _present(self) -> exp.Select:
         """Keys of all rows that have one and an id, and whose they are."""
         kind = self._field(self.codings[0].column).kind
         columns: list[Expression] = [named(quoted("t0" if kind in TEXTS else "x0"), KEY)]
@@ -88,7 +109,7 @@ class KeyQuery(Query):
         rows = plain_select(columns).from_(self._read([0]), copy=False).where(there, copy=False)
         if self.unit is not None:
             rows = rows.where(quoted(PERSON).is_(exp.null()).not_(), copy=False)
-        return rows.distinct(copy=False) if distinct else rows
+        return rows
 
     def _absent(self) -> Expression:
         conditions = self._missing(0, self.codings[0], self._field(self.codings[0].column).kind)
@@ -120,7 +141,8 @@ class StagedKeys(KeyQuery):
         """Keys that are counted of some of the people."""
         pairs = f"SELECT DISTINCT key, person FROM {ROWS} WHERE hash(person) % {self.parts} = {part}"
         busy = f"SELECT person FROM pairs GROUP BY person HAVING COUNT(*) > {self.most}"
-        few = self._few(exp.select("key", "person").from_("pairs").join("busy", using=["person"]))
+        busiest = exp.select("key", "person").from_("pairs").join("busy", using=["person"])
+        few = self._few(busiest, exp.RowNumber())
         rest = exp.select("key").from_("pairs").join("busy", using=["person"], join_type="anti")
         both = exp.union(exp.select("key").from_(few), rest, distinct=False).sql(dialect=self.dialect)
         return f"WITH pairs AS MATERIALIZED ({pairs}), busy AS MATERIALIZED ({busy}) {both}"

@@ -246,8 +246,10 @@ class Query:
         return exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows])
 
     def _person(self, unit: PrivacyUnit) -> Expression:
+        """Numbers stay numbers, which are smaller than their texts, and different where those are."""
         place = self._field(unit.id)
-        return self._text(quoted(place.identifier), place.kind)
+        raw = quoted(place.identifier)
+        return raw if place.kind == "integer" else self._text(raw, place.kind)
 
     def _computed(self, k: int, forms: Mapping[str, Expression]) -> list[Expression]:
         """What follows from the forms of a column."""
@@ -287,7 +289,7 @@ class Query:
         return bounded(rows, names, self._digest(self.unit), groups, self.unit.max_rows)
 
     def _digest(self, unit: PrivacyUnit) -> Expression:
-        parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), quoted(_PERSON)]
+        parts: list[Expression] = [exp.Literal.string(f"{unit.key}:"), as_text(quoted(_PERSON))]
         for k in range(len(self.codings)):
             parts += [exp.Literal.string("," if k else ":"), as_text(quoted(_code(k)))]
         return self._hashed(parts)

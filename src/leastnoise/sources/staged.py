@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from leastnoise.sources.contribution_bounding import first_rows
 from leastnoise.sources.engine import Columns, Embedded
-from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.sql import Query
 
 CODED, BUSY, KEPT = "leastnoise_coded", "leastnoise_busy", "leastnoise_kept"
@@ -71,11 +70,6 @@ class Staged(Query):
     def _kept(self, items: Iterable[int], people: bool = False) -> exp.Table:
         assert not people, "the ids of what is kept are gone"
         return exp.to_table(KEPT)
-
-    def _person(self, unit: PrivacyUnit) -> exp.Expression:
-        """Numbers stay numbers, which are smaller than their texts, and different where those are."""
-        field = self._field(unit.id)
-        return exp.column(field.identifier, quoted=True) if field.kind == "integer" else super()._person(unit)
 
 
 def bound_rows(engine: Embedded, query: Staged) -> None:

@@ -272,6 +272,8 @@ def make_integer_plan(plan: Plan, together: bool = True) -> IntegerPlan:
     people = [contributions(design.structure, orbit, budget.neighbours) for orbit in design.structure.orbits]
     joint = together and is_joint(budget.neighbours, plan.domain)
     parts = _joint_parts(plan, strategies) if joint else _separate_parts(design, budget, strategies, people)
+    if together and not joint and budget.neighbours.change == "replace":
+        parts, joint = _lesser_parts(design, budget, parts, people)
     noisy_queries = tuple(
         tuple(noisy_query_for(s, budget, part, person) if part else NoisyQuery(s, Fraction(0)) for s, part in pairs)
         for pairs, person in zip(parts, people, strict=True)
@@ -308,6 +310,21 @@ def _joint_parts(plan: Plan, strategies: Sequence[Sequence[IntegerStrategy]]) ->
     cost = joint_cost(structure, measured, budget.neighbours)
     scale = budget.exact_cost / cost / (1 + Fraction(1, 2**50)) if cost else Fraction(1)  # bounds are rounded up
     return [[(s, part * scale) for s, part in pairs] for pairs in parts]
+
+
+def _lesser_parts(
+    design: Design, budget: Budget, parts: Parts, people: Sequence[Contributions | None]
+) -> tuple[Parts, bool]:
+    """The same precisions, all times what makes their joint cost the budget, where that is less than their sum."""
+    measured = [
+        [(s, part / sensitivity(s, budget, person) if part else part) for s, part in pairs]
+        for pairs, person in zip(parts, people, strict=True)
+    ]
+    cost = joint_cost(design.structure, measured, budget.neighbours)
+    scale = budget.exact_cost / cost / (1 + Fraction(1, 2**50)) if cost else Fraction(1)
+    if scale <= 1:
+        return parts, False
+    return [[(s, part * scale) for s, part in pairs] for pairs in parts], True
 
 
 def _precision(noisy_query: NoisyQuery) -> Fraction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import ceil, prod
@@ -32,9 +32,10 @@ Measured = Sequence[Sequence[tuple[IntegerStrategy, Fraction]]]  # per orbit: st
 
 
 def is_joint(neighbours: Neighbours, domain: Domain) -> bool:
-    """Whether the cost is that of the worst pair of replaced rows in all residuals together, not their sum.
+    """Whether plans are made for the worst pair of replaced rows in all residuals together, not for their sum.
 
-    Where some cells are impossible, or people have groups, sums that know of these are used instead.
+    Where some cells are impossible, or people have groups, plans are made for sums that know of these; what they cost
+    is the lesser of the two.
     """
     alike = not domain.restrictions.leaves_out and not neighbours.one_per
     return neighbours.change == "replace" and alike
@@ -123,12 +124,15 @@ def _axes(classes: Sequence[ClassKernels], orbit: Sequence[int], strategy: Integ
 def joint_cost(structure: Structure, measured: Measured, neighbours: Neighbours) -> Fraction:
     """mu^2 of all noisy queries together where rows are replaced: exactly, or an upper bound.
 
-    `measured` has 1 / variance with every strategy; 0 says that nobody moves its answers.
+    `measured` has 1 / variance with every strategy; 0 says that nobody moves its answers. Groups of people are not made
+    use of, and impossible cells are where all pairs are tried, which only costs more.
 
     Guarantees: never_below_all_pairs (and at most the sum over residuals); equals_all_pairs_where_it_says_so.
     """
+    measured = [[(replace(s, possible=None), precision) for s, precision in queries] for queries in measured]
     found = joint_problem(structure, [[s for s, _ in queries] for queries in measured])
-    if not found.exact and (distances := dense_distances(structure, measured)) is not None:
+    restricted = structure.workload.domain.restrictions.leaves_out
+    if (restricted or not found.exact) and (distances := dense_distances(structure, measured)) is not None:
         return neighbours.squared_sensitivity(distances[1], distances[0])
     weights = [max(s.largest_square, 1) * precision for queries in measured for s, precision in queries]
     weights = weights if found.exact else [shortened(w) for w in weights]
@@ -152,16 +156,16 @@ DenseTerm = tuple[Fraction, IntArray, IntArray]  # 1 / variance, inner products 
 
 
 def dense_distances(structure: Structure, measured: Measured) -> tuple[Fraction, Fraction] | None:
-    """The largest squared difference and column over all pairs of cells of a small domain; None where it is large."""
+    """The largest squared difference and column over all pairs of possible cells; None where the domain is large."""
     cells, sets = structure.workload.domain.size, sum(structure.members)
     strategies = [s for queries in measured for s, _ in queries]
     wide = max((prod(s.answers) * prod(s.shape) ** 2 for s in strategies if s.levels is not None), default=0)
     if cells > DENSE or cells**2 * sets > DENSE_ENTRIES or wide > WIDE_ENTRIES:
         return None
     terms = _dense_terms(structure, measured)
-    total = np.zeros((cells, cells))
+    total = np.zeros((1, 1))
     for w, gram, x in terms:
-        total += float(w) * gram.astype(np.float64)[np.ix_(x, x)]
+        total = total + float(w) * gram.astype(np.float64)[np.ix_(x, x)]
     squares = np.diagonal(total)
     difference = squares[:, None] + squares[None, :] - 2 * total
     margin = NEAR * float(squares.max())
@@ -171,7 +175,10 @@ def dense_distances(structure: Structure, measured: Measured) -> tuple[Fraction,
 
 
 def _dense_terms(structure: Structure, measured: Measured) -> list[DenseTerm]:
-    cells = np.indices(structure.workload.domain.shape).reshape(len(structure.workload.domain), -1)
+    domain = structure.workload.domain
+    cells = np.indices(domain.shape).reshape(len(domain), -1)
+    if domain.restrictions.leaves_out:
+        cells = cells[:, domain.possible_rows(cells.T)]
     out = []
     for orbit, queries in zip(structure.orbits, measured, strict=True):
         for strategy, precision in queries:

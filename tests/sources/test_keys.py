@@ -134,6 +134,69 @@ def test_whole_numbers_are_keys(rng):
     assert found(opened(frame, 2), 3) == {key: n for key, n in sorted(people.items()) if n >= 3}
 
 
+def test_wide_whole_numbers_are_keys(tmp_path):
+    """Sums in DuckDB have 128 bits; keys and ids of them are the same as those of 64."""
+    with duckdb.connect(str(tmp_path / "wide.duckdb")) as connection:
+        columns = "CAST(i % 20 AS HUGEINT) AS person, CAST(i % 7 AS HUGEINT) - 3 AS url"
+        connection.execute(f"CREATE TABLE wide AS SELECT {columns} FROM range(100) t(i)")
+    people = people_of_keys([(str(i % 20), i % 7 - 3) for i in range(100) if i % 7 != 2], 2, SECRET)
+    source = opened(f"duckdb:///{tmp_path}/wide.duckdb?table=wide", 2)
+    assert found(source, 1) == dict(sorted(people.items()))
+    assert all(type(key) is int for keys, _ in source.keys(1) for key in keys)
+
+
+def hostile_visits() -> pd.DataFrame:
+    """Keys and ids that differ in form, case, spaces or zero bytes alone, and one longer than any that is published."""
+    keys = ["Caf\u00e9", "Cafe\u0301", "a", "A", "a ", "\ta", "a\u00a0", "\u200ba", "a\0", "a\0b", "", "0", "00", "1.0"]
+    keys += ["x" * 5000, "\U0001f600", "\ufeffa", "\u00df", "ss", "I", "\u0130", "\u0131", "other", "null", "NaN"]
+    rows = [(f"p{k % 7}", key) for k, key in enumerate(keys * 7)]
+    return pd.DataFrame([*rows, ("P1", "a"), ("p1 ", "a"), ("p1\0", "a"), ("", "a")], columns=["person", "url"])
+
+
+def alike(frame: pd.DataFrame, data: Any) -> bool:
+    rules, rows = {"url": {"outside": "other"}}, [*frame.itertuples(index=False)]
+    return all(
+        found(opened(data, most, rules=rules), 1) == dict(sorted(people_of_keys(rows, most, SECRET).items()))
+        for most in (1, 3, 40)
+    )
+
+
+def test_forms_of_keys_stay_apart(tmp_path):
+    frame = hostile_visits()
+    assert alike(frame, frame)
+    assert alike(frame, as_parquet(frame, tmp_path))
+
+
+@pytest.mark.spark
+@MARKS["Spark"][1]
+@MARKS["Spark"][2]
+def test_forms_of_keys_stay_apart_in_spark():
+    frame = hostile_visits()
+    assert alike(frame, spark.session().createDataFrame(pa.Table.from_pandas(frame, preserve_index=False)))
+
+
+@pytest.mark.postgres
+@MARKS["PostgreSQL"][1]
+def test_forms_of_keys_stay_apart_in_postgresql():
+    frame = hostile_visits()
+    frame = frame[~frame["url"].str.contains("\0") & ~frame["person"].str.contains("\0")]  # which it cannot hold
+    table = pa.table({name: pa.array(frame[name].tolist(), pa.string()) for name in frame})
+    assert alike(frame, postgres.server().uri(postgres_table(table)))
+
+
+@pytest.mark.spark
+@MARKS["Spark"][1]
+@MARKS["Spark"][2]
+def test_spark_exchanges_rows_once():
+    """By person; then what is kept by key, and what is found by its order."""
+    frame = pd.DataFrame({"person": [1, 2, 2], "url": ["a", "a", "b"]})
+    data = spark.session().createDataFrame(pa.Table.from_pandas(frame, preserve_index=False))
+    source = opened(data, 1)
+    plan = spark.session().sql(source.query.keys(1))._jdf.queryExecution().executedPlan().toString()
+    assert [plan.count(f"Exchange {kind}") for kind in ("hashpartitioning", "rangepartitioning")] == [2, 1]
+    assert plan.count("Sort [person") == 1
+
+
 def test_nobody_has_more_keys(rng):
     """Without the bound, and with it, whatever the order of the rows."""
     frame = visits(rng)

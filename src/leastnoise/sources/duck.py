@@ -216,7 +216,12 @@ class DuckDB:
         read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
         for batch in self._stoppable(read):
             values, numbers = batch.columns
-            yield values.to_pylist(), numbers.to_numpy(zero_copy_only=False)
+            items = values.to_pylist()
+            # Whole numbers of 128 bits come as decimals without a fraction.
+            yield (
+                [*map(int, items)] if pa.types.is_decimal(values.type) else items,
+                numbers.to_numpy(zero_copy_only=False),
+            )
 
     def store(self, table: str, sql: str) -> None:
         """Write the rows of a query to a temporary table; in place of the one of that name, if there is one."""

@@ -18,7 +18,7 @@ from leastnoise.planning.pair_blocks import Arrowhead, complement
 from leastnoise.planning.pair_trace import PairTrace
 from leastnoise.planning.sector_trace import SectorTrace, trace_of
 from leastnoise.planning.structure import build_structure
-from leastnoise.planning.trace_floor import FINAL_STEP, KIND, SEARCH_STEP, exact_trace_floor
+from leastnoise.planning.trace_floor import CLOSE_STEP, FINAL_STEP, KIND, SEARCH_STEP, exact_trace_floor
 from leastnoise.planning.triple_bound import TripleBound, expansion_factor
 from leastnoise.planning.triple_trace import TripleTrace
 from leastnoise.strategies.quadrature import determinants, step_error
@@ -64,7 +64,7 @@ def test_error_of_the_rule_is_the_one_of_the_worst_eigenvalue():
 
 def test_lower_bounds_at_all_nodes_give_one_on_the_trace():
     """Bounds on determinants are summed with the weights of the nodes: none is negative at the steps in use."""
-    for step in (FINAL_STEP, SEARCH_STEP):
+    for step in (FINAL_STEP, CLOSE_STEP, SEARCH_STEP):
         assert determinants(lambda t: float(np.log1p(1 / t)), 1.0, step).weights.min() > 0
 
 

@@ -22,7 +22,7 @@ from leastnoise.planning.design import Question
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.planning.triple_entries import Axes, Entries, Products
 from leastnoise.planning.triple_links import Layout, Numbers, between_blocks
-from leastnoise.planning.triple_low import LowLevel
+from leastnoise.planning.triple_low import LowLevel, Sector
 
 CORE = 1_600  # rows of the core, at most
 FAR = 1e250  # a t at which nothing is eliminated
@@ -102,8 +102,8 @@ class TripleBound(BlockTrace):
             block.place(above, found.rows)
             inverses.append((block, found.inverse))
         loss, share = self._loss(entries, above)
-        low = LowLevel(entries, self.layout).measured(inverses, share)
-        return value - loss + low[0], room + low[1]
+        low = [LowLevel(entries, self.layout, x).measured(inverses, share) for x in Sector.all(self.layout)]
+        return value - loss + sum(v for v, _ in low), room + sum(r for _, r in low)
 
     def _loss(self, entries: Entries, above: Numbers) -> tuple[float, float]:
         """What links between blocks can take away at most, A^-1 being at most `above`; and a share of A that is left.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -15,16 +17,45 @@ STEPS = 6  # of the iteration for Z, at most
 LITTLE = 0.2  # of log det: what the last term may take
 
 
-class LowLevel:
-    """L - X^T N^-1 X, with N = A + B on pairs and N >= share * A.
+@dataclass(frozen=True)
+class Sector:
+    """Functions of single attributes: times x_i for attribute i, and functions of class c for all classes named.
 
-    For Z = A^-1 X and R = X - N Z, X^T N^-1 X = X^T Z + Z^T X - Z^T N Z + R^T N^-1 R, and the last term is at most
+    Exchanging like attributes leaves what is left as it is, so that functions that are equal on the members of each
+    class (and 0) form one block, and those of one class with sum of x_i = 0 another, which occurs `count` times.
+    """
+
+    count: int
+    classes: tuple[int, ...]
+    x: Array  # per attribute
+    zero: bool
+
+    @staticmethod
+    def all(layout: Layout) -> Iterator[Sector]:
+        """They add up to everything."""
+        of, members = np.array(layout.attributes), layout.work.members
+        yield Sector(1, tuple(layout.work.classes), 1 / np.sqrt(np.array(members)[of]), True)
+        for c in layout.work.classes:
+            if members[c] > 1 and layout.work.sizes[c] > 0:
+                x = np.zeros(len(of))
+                x[np.flatnonzero(of == c)[:2]] = sqrt(0.5), -sqrt(0.5)
+                yield Sector(members[c] - 1, (c,), x, False)
+
+
+class LowLevel:
+    """L - X^T N^-1 X, with N = A + B on pairs and N >= share * A, on one sector.
+
+    For Z = A^-1 X and R = X - N Z, X^T N^-1 X = X^T Z + Z^T R + R^T N^-1 R, and the last term is at most
     R^T A^-1 R / share. Z + A^-1 R is better than Z where that is too much.
     """
 
-    def __init__(self, entries: Entries, layout: Layout):
-        self.entries, self.layout, self.of = entries, layout, layout.attributes
-        self.at = np.cumsum([1, *(layout.work.sizes[c] for c in self.of)])
+    def __init__(self, entries: Entries, layout: Layout, sector: Sector):
+        self.entries, self.layout, self.of, self.sector = entries, layout, layout.attributes, sector
+        self.at, rows = dict[int, slice](), int(sector.zero)
+        for c in sector.classes:
+            self.at[c] = slice(rows, rows + layout.work.sizes[c])
+            rows += layout.work.sizes[c]
+        self.rows = rows
 
     def measured(self, inverses: Sequence[tuple[Block, Array]], share: float) -> tuple[float, float]:
         """A lower bound on log det of it over t, and room for rounding; 0 where nothing is left for certain.
@@ -48,7 +79,7 @@ class LowLevel:
             return 0.0, 0.0
         room = (ROUND + 8 * rows * 2.0**-52) * float(np.abs(inverse).sum())
         value = 2 * float(np.log(np.diagonal(factor)).sum()) + float(np.log(np.diagonal(whole) / self.entries.t).sum())
-        return (value, room) if value > room else (0.0, 0.0)
+        return (self.sector.count * value, self.sector.count * room) if value > room else (0.0, 0.0)
 
     def _eliminated(
         self, whole: Array, links: Columns, inverses: Sequence[tuple[Block, Array]], share: float
@@ -57,49 +88,56 @@ class LowLevel:
         z = links.copy()
         _solve(inverses, z)
         for _ in range(STEPS):
-            moved = linked_columns(self.entries, self.layout, z)
-            both = links.times(z)
-            known = both + both.T - z.times(moved)
-            rest = Columns({pair: v - moved.two[pair] for pair, v in links.two.items()}, links.many)
+            rest = linked_columns(self.entries, self.layout, z)
+            for pair, v in rest.two.items():
+                np.subtract(links.two[pair], v, out=v)
+            known = links.times(z) + z.times(rest)
             moved = rest.copy()
             _solve(inverses, moved)
             taken = rest.times(moved) / share
+            del rest
             yield whole - known - taken, taken
             for pair, v in moved.two.items():
                 z.two[pair][...] += v
-
-    def _cut(self, i: int) -> slice:
-        return slice(self.at[i], self.at[i + 1])
+            del moved
 
     def _whole(self) -> Array:
         """M + t on 0 and single attributes."""
-        e, out = self.entries, np.zeros((self.at[-1],) * 2)
-        out[0, 0] = e.zero
-        for i, a in enumerate(self.of):
-            own = self._cut(i)
-            out[0, own] = out[own, 0] = e.to_zero(a)
+        e, x, out = self.entries, self.sector.x, np.zeros((self.rows,) * 2)
+        if self.sector.zero:
+            out[0, 0] = e.zero
+        for a, own in self.at.items():
+            here = [i for i, c in enumerate(self.of) if c == a]
+            if self.sector.zero:
+                out[0, own] = out[own, 0] = float(x[here].sum()) * e.to_zero(a)
             out[own, own] = np.diag(e.one[a])
-            for j, b in enumerate(self.of[:i]):
-                out[own, self._cut(j)] = e.between(a, b)
-                out[self._cut(j), own] = out[own, self._cut(j)].T
+            for b, other in self.at.items():
+                there = [i for i, c in enumerate(self.of) if c == b]
+                apart = sum(x[i] * x[j] for i in here for j in there if i != j)
+                if apart:
+                    out[own, other] += apart * e.between(a, b)
         return out
 
     def _links(self) -> Columns:
         """M between pairs, scaled to a unit diagonal, and the rest."""
-        e, many, two = self.entries, int(self.at[-1]), {}
+        e, x, two = self.entries, self.sector.x, {}
         for j, b in enumerate(self.of):
             for i, a in enumerate(self.of[:j]):
                 m, n = e.two[a, b].shape
-                out = np.zeros((m, n, many))
-                out[:, :, 0] = e.between(a, b)
-                out[np.arange(m), :, self.at[i] + np.arange(m)] = e.inside(a, b)
-                out[:, np.arange(n), self.at[j] + np.arange(n)] = e.inside(b, a).T
-                for k, c in enumerate(self.of):
-                    if k not in (i, j) and e.work.weight(a, b, c) > 0:
-                        out[:, :, self._cut(k)] = e.outside(a, b, c)
+                out = np.zeros((m, n, self.rows))
+                if self.sector.zero:
+                    out[:, :, 0] = e.between(a, b)
+                if x[i]:
+                    out[np.arange(m), :, self.at[a].start + np.arange(m)] += x[i] * e.inside(a, b)
+                if x[j]:
+                    out[:, np.arange(n), self.at[b].start + np.arange(n)] += x[j] * e.inside(b, a).T
+                for c, cut in self.at.items():
+                    far = sum(x[k] for k, o in enumerate(self.of) if o == c and k not in (i, j))
+                    if far and e.work.weight(a, b, c) > 0:
+                        out[:, :, cut] += far * e.outside(a, b, c)
                 out /= e.root(a, b)[:, :, None]
                 two[i, j] = out
-        return Columns(two, many)
+        return Columns(two, self.rows)
 
 
 def _solve(inverses: Sequence[tuple[Block, Array]], x: Columns) -> None:

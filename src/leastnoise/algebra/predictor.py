@@ -99,6 +99,19 @@ def _contrasts(n: int) -> Array:
     return rows / np.sqrt(k * (k + 1.0))[:, None]
 
 
+def smaller_functions(shape: tuple[int, int], sign: int = 0) -> Array:
+    """An orthonormal basis of the functions on two attributes that are sums of functions of one of them.
+
+    With a sign: those that exchanging the (like) attributes multiplies by it.
+    """
+    m, n = shape
+    first = _contrasts(m)[:, :, None] * np.full(n, n**-0.5)
+    second = np.full(m, m**-0.5)[:, None] * _contrasts(n)[:, None, :]
+    own = [first, second] if sign == 0 else [(first + sign * second) / np.sqrt(2)]
+    constant = np.full((1, m, n), (m * n) ** -0.5)
+    return np.concatenate(own if sign < 0 else [constant, *own])
+
+
 def fewer(arrays: Array, axes: int) -> Array:
     """The nearest functions of fewer attributes: without what sums to zero along each of the last `axes` axes."""
     shape = arrays.shape[arrays.ndim - axes :]

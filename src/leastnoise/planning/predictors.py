@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from scipy.linalg import eigh
 
 from leastnoise._types import Array, Progress
-from leastnoise.algebra.predictor import Predictor, fewer
-from leastnoise.algebra.residual import split, subsets, uniform_baselines
+from leastnoise.algebra.predictor import Predictor, smaller_functions
+from leastnoise.algebra.residual import split, split_gradient, subsets, uniform_baselines
 from leastnoise.planning.baseline import LEAST_ROUNDS, predicted_gradient
 from leastnoise.planning.design import Design, Question, no_progress, solve_design
-from leastnoise.planning.residual_workload import Baseline, Baselines, predictable
+from leastnoise.planning.residual_workload import Baseline, Baselines, predictable, predictors_of
 from leastnoise.planning.structure import Orbit
 from leastnoise.strategies import Cache, Solver
 from leastnoise.strategies.descent import Stop, descend
@@ -24,9 +25,9 @@ from leastnoise.strategies.descent import Stop, descend
 MOST_CELLS = 2_500  # of a table with a predictor: the rows of its residual are measured one by one
 MOST_ENTRIES = 2**19  # of what is handed down, all of which is searched at once
 LEAST_VALUE = 1e-5  # of the largest singular value: contrasts below are left to the baselines
-MAX_ROUNDS = 200
-PATIENCE, LEAST_GAIN = 30, 3e-5  # rounds that must lower the total by so much together
-FINE_GAP, FINE_ROUNDS = 1e-6, 120  # of the end of the search, where slopes must be accurate
+PHASES = ((1e-3, 15), (1e-4, 40), (1e-5, 60))  # gaps of the solver, and rounds with them
+MAX_ROUNDS = sum(rounds for _, rounds in PHASES)
+PATIENCE, LEAST_GAIN = 20, 3e-5  # rounds that must lower the total by so much together
 MEMORY = 100  # steps that the descent looks back: few directions of many are steep
 MOST_WORK = 1e11  # floating-point operations of a search: about a minute where residuals have 1,600 cells
 TOLERANCE = 2e-9
@@ -34,40 +35,127 @@ TOLERANCE = 2e-9
 
 @dataclass(frozen=True, eq=False)
 class _Space:
-    """Where the predictor of one residual is searched."""
+    """Where the predictor of one residual is searched: contrasts of one symmetry, and what they may hand down.
+
+    `rows` are what queries ask of the table, so scaled that queries are orthonormal combinations of them;
+    `contrasts` see how much of each row a query has.
+    """
 
     orbit: Orbit
+    rows: Array  # (rank, *shape)
     contrasts: Array  # (rank, *shape)
-    swapped: Array | None  # contrasts with like attributes exchanged are this matrix times the contrasts
+    basis: Array  # (dimension, *shape): functions of fewer attributes, orthonormal
 
     @staticmethod
-    def of(question: Question, orbit: Orbit) -> _Space | None:
-        """The contrasts that queries on a table ask for, scaled so that all queries are alike in them."""
+    def of(question: Question, orbit: Orbit) -> list[_Space]:
+        """The contrasts that queries on a table ask for; where attributes are alike, by what exchanging them does."""
         structure = question.structure
         shape = structure.shape(orbit)
-        rows = [
-            np.sqrt(weight) * family.root(shape)
-            for weight, table, family in zip(
-                question.table_weights.tolist(), structure.tables, question.requested.tensors, strict=True
-            )
-            if table.axes == orbit and family is not None
-        ]
-        centred = split(np.concatenate(rows), uniform_baselines(shape), range(len(shape)))
-        _, s, Z = np.linalg.svd(centred.reshape(len(centred), -1), full_matrices=False)
-        keep = s > LEAST_VALUE * s[0] if s.size else s > 0
-        if not keep.any() or keep.sum() * prod(shape) > MOST_ENTRIES:
-            return None
-        Z = Z[keep].reshape(-1, *shape)
-        like = orbit[0] == orbit[1]
-        swapped = np.tensordot(Z.swapaxes(1, 2), Z, axes=([1, 2], [1, 2])) if like else None
-        return _Space(orbit, Z / s[keep][:, None, None], swapped)
+        rows = np.concatenate(
+            [
+                np.sqrt(weight) * family.root(shape)
+                for weight, table, family in zip(
+                    question.table_weights.tolist(), structure.tables, question.requested.tensors, strict=True
+                )
+                if table.axes == orbit and family is not None
+            ]
+        )
+        centred = split(rows, uniform_baselines(shape), range(len(shape)))
+        scale = float(np.linalg.norm(centred.reshape(len(centred), -1), 2))
+        signs = (1, -1) if orbit[0] == orbit[1] else (0,)
+        found = [_Space._made(orbit, _symmetric(centred, sign), sign, LEAST_VALUE * scale) for sign in signs]
+        return [space for space in found if space is not None]
 
-    def projected(self, taken: Array) -> Array:
-        """The nearest functions of fewer attributes that treat like attributes alike."""
-        out = fewer(taken, 2)
-        if self.swapped is None:
-            return out
-        return (out + np.tensordot(self.swapped.T, out.swapaxes(1, 2), axes=1)) / 2
+    @staticmethod
+    def _made(orbit: Orbit, centred: Array, sign: int, least: float) -> _Space | None:
+        m, n = centred.shape[1:]
+        _, s, Z = np.linalg.svd(centred.reshape(len(centred), -1), full_matrices=False)
+        kept = s > least
+        if not kept.any() or kept.sum() * m * n > MOST_ENTRIES:
+            return None
+        wide, Z = s[kept][:, None, None], Z[kept].reshape(-1, m, n)
+        return _Space(orbit, wide * Z, Z / wide, smaller_functions((m, n), sign))
+
+    @property
+    def size(self) -> int:
+        """Numbers to be searched."""
+        return len(self.rows) * len(self.basis)
+
+
+def _symmetric(arrays: Array, sign: int) -> Array:
+    """The part that an exchange of the attributes multiplies by this sign; all of it for 0."""
+    return (arrays + sign * arrays.swapaxes(1, 2)) / 2 if sign else arrays
+
+
+@dataclass(frozen=True, eq=False)
+class _Coordinates:
+    """Coordinates of what a space hands down in which the total is about equally curved in all directions.
+
+    At fixed dual weights s the total is a sum of trace norms. ||R S^1/2||_tr is at most tr(K^-1 R S R^T) / 2 plus a
+    constant, K = (R S R^T)^1/2, and also at most tr(R X R^T) / 2 t, X being the slope. With the first for the residual
+    itself and the second for those below, the curvature is T -> K^-1 T B + T C, which one turn of the rows and one
+    of the functions make diagonal.
+    """
+
+    space: _Space
+    turn: Array
+    functions: Array  # (dimension, *shape)
+    roots: Array  # (rank, dimension)
+
+    @staticmethod
+    def at(design: Design, space: _Space) -> _Coordinates:
+        """For the dual weights of a design."""
+        solution = design.solutions[design.structure.orbits.index(space.orbit)]
+        assert solution is not None
+        N = space.basis.reshape(len(space.basis), -1)
+        s = np.full(N.shape[1], 1 / N.shape[1]) if solution.dual is None else solution.dual
+        below = _below(design, space)
+        members = design.members[design.structure.orbits.index(space.orbit)]
+        rows = _residual_rows(design, space).reshape(len(space.rows), -1)
+        k, turn = np.linalg.eigh((rows * s) @ rows.T)
+        k = members / np.sqrt(np.maximum(k, 1e-12 * k[-1]))
+        e, E = eigh((N * s) @ N.T, below)
+        return _Coordinates(
+            space,
+            turn,
+            np.tensordot(E.T, space.basis, axes=1),
+            np.sqrt((np.multiply.outer(k, e) + 1) / design.root_total),
+        )
+
+    def taken(self, z: Array) -> Array:
+        """What is handed down at a point."""
+        return np.asarray(np.tensordot(self.turn @ (z.reshape(self.roots.shape) / self.roots), self.functions, axes=1))
+
+    def back(self, slopes: Array) -> Array:
+        """The gradient there."""
+        flat = slopes.reshape(len(slopes), -1) @ self.functions.reshape(len(self.functions), -1).T
+        return np.asarray((self.turn.T @ flat) / self.roots).ravel()
+
+
+def _residual_rows(design: Design, space: _Space) -> Array:
+    """The rows of a space in the residual of a design."""
+    baselines = [design.baselines[c].values for c in space.orbit]
+    own = split(space.rows, baselines, range(len(space.orbit)))
+    predictor = predictors_of(design.baselines).get(space.orbit)
+    return own if predictor is None else own - predictor.moved(space.rows)
+
+
+def _below(design: Design, space: _Space) -> Array:
+    """The curvature in functions that are handed down, from the residuals that get them."""
+    pairs, structure = design.structure.pairs, design.structure
+    table = next(t for t, x in enumerate(structure.tables) if x.axes == space.orbit)
+    out = np.zeros((len(space.basis),) * 2)
+    for p in np.flatnonzero(pairs.table == table).tolist():
+        o, kept = int(pairs.orbit[p]), pairs.kept[p]
+        solution = design.solutions[o]
+        if len(kept) == len(space.orbit) or solution is None:
+            continue
+        piece = split(space.basis, [design.baselines[c].values for c in space.orbit], kept)
+        slope = solution.strategy if solution.slope is None else solution.slope
+        half = slope.half(piece) if kept else piece.reshape(-1, 1)
+        half = half.reshape(len(piece), -1)
+        out += design.members[o] / np.sqrt(design.losses[o]) * float(pairs.extensions[p]) * (half @ half.T)
+    return out + 1e-9 * np.trace(out) / len(out) * np.eye(len(out))
 
 
 def search_predictors(
@@ -83,7 +171,7 @@ def search_predictors(
     start = solve_design(question, first, solver)
     if solver.work * LEAST_ROUNDS > MOST_WORK:
         return None
-    spaces = [space for o in _orbits(start) if (space := _Space.of(question, o)) is not None]
+    spaces = [space for o in _orbits(start) for space in _Space.of(question, o)]
     return _Search(question, solver, start, spaces, progress).run() if spaces else None
 
 
@@ -105,35 +193,45 @@ class _Search:
     def __init__(
         self, question: Question, solver: Solver, start: Design, spaces: list[_Space], progress: Progress = no_progress
     ):
-        self.question, self.solver, self.start, self.spaces, self.progress = question, solver, start, spaces, progress
-        classes = question.structure.classes
-        self.free = [c for c, p in enumerate(start.baselines) if p.tree is None and classes[c].size > 1]
-        sizes = [classes[c].size for c in self.free] + [space.contrasts.size for space in spaces]
-        self.cuts = np.cumsum(sizes)
-        self.best, self.rounds, self.place = start, 0, np.zeros(int(self.cuts[-1]))
+        self.question, self.solver, self.spaces, self.progress = question, solver, spaces, progress
+        self.classes = question.structure.classes
+        self.free = [c for c, p in enumerate(start.baselines) if p.tree is None and self.classes[c].size > 1]
+        self.cuts = np.cumsum([self.classes[c].size - 1 for c in self.free] + [space.size for space in spaces])
+        self.best, self.rounds = start, 0
         self.checked = start.root_total  # the best some rounds ago
 
     def run(self) -> Baselines:
-        """Search with the gap of the solver first, then on from there with a smaller one."""
-        for gap, rounds in ((self.solver.gap, MAX_ROUNDS), (min(self.solver.gap, FINE_GAP), FINE_ROUNDS)):
+        """Search roughly first, then on from there with a smaller gap and coordinates that fit better."""
+        for gap, rounds in PHASES:
             self.solver = Solver(self.solver.name, gap, Cache(), self.solver.warm, work=self.solver.work)
-            descend(self.objective, self.place, rounds, ftol=TOLERANCE, memory=MEMORY)
-        return self._baselines(self.best)
-
-    def _baselines(self, design: Design) -> Baselines:
-        found = design.baselines
+            self._settle()
+            descend(self.objective, np.zeros(int(self.cuts[-1])), rounds, ftol=TOLERANCE, memory=MEMORY)
+        found = self.best.baselines
         return found if isinstance(found, Baselines) else Baselines(found, {})
 
+    def _settle(self) -> None:
+        """Take the best so far as the origin, with coordinates that fit there."""
+        self.origin = self.best
+        self.kept = [_residual_rows(self.origin, space) for space in self.spaces]
+        self.coordinates = [_Coordinates.at(self.origin, space) for space in self.spaces]
+        self.moves = {c: _moves(self.origin, c) for c in self.free}
+
     def at(self, z: Array) -> Baselines:
-        """Baselines and predictors at a point."""
+        """Baselines and predictors at a point; moving a baseline leaves the residual spaces of predictors alone."""
         parts = np.split(z, self.cuts[:-1])
-        moves = dict(zip(self.free, parts, strict=False))
-        baselines = (
-            Baseline(p.size, p.values + (moves[c] - moves[c].mean()) / p.size) if c in moves else p
-            for c, p in enumerate(self.start.baselines)
-        )
-        taken = zip(self.spaces, parts[len(self.free) :], strict=True)
-        return Baselines(baselines, {s.orbit: Predictor(s.contrasts, t.reshape(s.contrasts.shape)) for s, t in taken})
+        moved = dict(zip(self.free, parts, strict=False))
+        baselines = [
+            Baseline(p.size, p.values + moved[c] @ self.moves[c]) if c in moved else p
+            for c, p in enumerate(self.origin.baselines)
+        ]
+        found: dict[Orbit, list[tuple[Array, Array]]] = {}
+        for space, kept, where, part in zip(
+            self.spaces, self.kept, self.coordinates, parts[len(self.free) :], strict=True
+        ):
+            own = split(space.rows, [baselines[c].values for c in space.orbit], range(len(space.orbit)))
+            found.setdefault(space.orbit, []).append((space.contrasts, own - kept + where.taken(part)))
+        joined = {o: [np.concatenate(arrays) for arrays in zip(*both, strict=True)] for o, both in found.items()}
+        return Baselines(baselines, {o: Predictor(*both) for o, both in joined.items()})
 
     def _stalled(self) -> bool:
         """Whether the last rounds gained next to nothing."""
@@ -145,15 +243,41 @@ class _Search:
     def objective(self, z: Array) -> tuple[float, Array]:
         """The logarithm of the total and its gradient; only baselines that are distributions are kept."""
         self.rounds += 1
-        done = max(self.rounds / (MAX_ROUNDS + FINE_ROUNDS), self.solver.work / MOST_WORK)
+        done = max(self.rounds / MAX_ROUNDS, self.solver.work / MOST_WORK)
         self.progress(min(done, 1.0), 1.0, "searching predictors")
         if done >= 1 or self._stalled():
             raise Stop
         design = solve_design(self.question, self.at(z), self.solver)
         if design.root_total < self.best.root_total and all(p.values.min() >= 0 for p in design.baselines):
-            self.best, self.place = design, z.copy()
-        baselines, taken = predicted_gradient(design)
-        flat = [(baselines[c] - baselines[c].mean()) / len(baselines[c]) for c in self.free]
-        flat += [space.projected(taken[space.orbit]).ravel() for space in self.spaces]
+            self.best = design
         # the floor is exact to second order in what the solver leaves open, and its slope is this one
-        return float(np.log(design.root_floor)), np.concatenate(flat) / design.root_total
+        return float(np.log(design.root_floor)), self._gradient(design) / design.root_total
+
+    def _gradient(self, design: Design) -> Array:
+        baselines, taken = predicted_gradient(design)
+        at, flat = dict.fromkeys(taken, 0), []
+        for space, where in zip(self.spaces, self.coordinates, strict=True):
+            low = at[space.orbit]
+            slopes = taken[space.orbit][low : low + len(space.rows)]
+            at[space.orbit] += len(space.rows)
+            values = [design.baselines[c].values for c in space.orbit]
+            for c, g in zip(space.orbit, split_gradient(space.rows, values, (0, 1), slopes), strict=True):
+                baselines[c] += g
+            flat.append(where.back(slopes))
+        return np.concatenate([*(self.moves[c] @ baselines[c] for c in self.free), *flat])
+
+
+def _moves(design: Design, cls: int) -> Array:
+    """Directions of a baseline, about equally curved: V of the residual of the attribute is the curvature there."""
+    n = design.structure.classes[cls].size
+    contrasts = smaller_functions((n, 1))[1:, :, 0]
+    if (cls,) not in design.structure.orbits or n > MOST_CELLS:
+        return contrasts / n
+    o = design.structure.orbits.index((cls,))
+    solution = design.solutions[o]
+    if solution is None:
+        return contrasts / n
+    rows = solution.strategy.matrix() @ contrasts.T
+    curved = design.members[o] * np.sqrt(design.losses[o]) / design.root_total * (rows.T @ rows)
+    lower = np.linalg.cholesky(curved + 1e-6 * np.trace(curved) / n * np.eye(n - 1))
+    return np.asarray(np.linalg.solve(lower, contrasts), dtype=np.float64)

@@ -29,7 +29,7 @@ PHASES = ((1e-3, 15), (1e-4, 40), (1e-5, 60))  # gaps of the solver, and rounds 
 MAX_ROUNDS = sum(rounds for _, rounds in PHASES)
 PATIENCE, LEAST_GAIN = 20, 3e-5  # rounds that must lower the total by so much together
 MEMORY = 100  # steps that the descent looks back: few directions of many are steep
-MOST_WORK = 1e11  # floating-point operations of a search: about a minute where residuals have 1,600 cells
+MOST_WORK = 5e10  # floating-point operations of a search: about ten seconds where residuals have 1,600 cells
 TOLERANCE = 2e-9
 
 

@@ -155,8 +155,8 @@ def figures_columns(label: Sequence[Column], decimals: int, theirs: Sequence[str
 
 LEGEND = (
     "ours: baseline search; uniform: uniform baseline; QS: QuerySmasher; our WFF: our Fourier solver; floor: no "
-    "factorization mechanism is below; above: distance of ours from the floor; gap: certified distance from the optimum "
-    "in the same residual spaces; "
+    "factorization mechanism is below; above: distance of ours from the floor; gap: certified distance from the best "
+    "strategies in the same residual spaces; "
     "s: seconds from cold; u.: uniform baseline"
 )
 

@@ -16,6 +16,7 @@ from leastnoise.algebra.predictor import (
     predicted_join,
     predicted_pieces,
     predicted_residual,
+    smaller_functions,
 )
 from leastnoise.algebra.residual import subsets
 from leastnoise.errors import LeastnoiseError
@@ -25,6 +26,7 @@ from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.baseline import predicted_gradient
 from leastnoise.planning.design import solve_design
 from leastnoise.planning.integer_plan_store import fingerprint, integer_plan_data, integer_plan_from
+from leastnoise.planning.predictors import PredictorSearch, PredictorSpace
 from leastnoise.planning.residual_workload import Baselines, predictors_of
 from leastnoise.release.statement import Origin
 from leastnoise.release.table_release import TableRelease
@@ -63,6 +65,35 @@ def some(shape: tuple[int, ...], rng: np.random.Generator, rank: int) -> Predict
     """A predictor of that rank with nothing special about it."""
     contrasts = rng.normal(size=(rank, len(double_contrasts(shape)))) @ double_contrasts(shape)
     return Predictor(contrasts.reshape(-1, *shape), fewer(rng.normal(size=(rank, *shape)), len(shape)))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_smaller_functions_are_all_that_double_contrasts_do_not_see(shape):
+    signs = [(0,), (1, -1)] if shape[0] == shape[1] else [(0,)]
+    for some_signs in signs:
+        rows = np.concatenate([smaller_functions(shape, sign) for sign in some_signs])
+        flat = np.concatenate([rows.reshape(len(rows), -1), double_contrasts(shape)])
+        assert_allclose(flat @ flat.T, np.eye(prod(shape)), atol=1e-12)
+    for sign in signs[-1] if len(signs) > 1 else ():
+        rows = smaller_functions(shape, sign)
+        assert_allclose(rows.swapaxes(1, 2), sign * rows, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_gradient_of_the_search_is_a_difference(name, plans):
+    """In the coordinates of the search, where a baseline moves alone and residual spaces are moved by themselves."""
+    start, rng = plans[name].design, generator(9, len(name))
+    solver = Solver("optimal", 1e-11)
+    start = solve_design(start.question, tuple(start.baselines), solver)
+    orbits = [o for o in start.structure.orbits if o in predictors_of(plans[name].design.baselines)]
+    search = PredictorSearch(start.question, solver, start, PredictorSpace.of_all(start.question, orbits))
+    search.settle()
+    size = int(search.cuts[-1])
+    z, step = (scale * rng.normal(size=size) / size**0.5 for scale in (0.02, 1.0))
+    h = 1e-4
+    _, gradient = search.objective(z)
+    up, down = (search.objective(z + sign * h * step)[0] for sign in (1, -1))
+    assert float(gradient @ step) == pytest.approx((up - down) / (2 * h), rel=1e-3, abs=1e-6)
 
 
 # --- algebra ----------------------------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """The search for predictors: residual spaces of tables that are no products, jointly with the baselines.
 
-With the baselines fixed, the total sum_A sqrt(L_A) is convex in what the predictors hand down (docs/theory.md), and its
-slope is that of the baseline search: G_A = R^T R with R affine in what is handed down, and dL_A = tr(X_A dG_A).
+Each predictor is held as its residual space: rows that queries leave there. Moving a baseline then moves only what goes
+from single attributes to the total. With the baselines fixed, the total sum_A sqrt(L_A) is convex in what the
+predictors hand down (docs/theory.md), and its slope is that of the baseline search: G_A = R^T R with R affine in what is
+handed down, and dL_A = tr(X_A dG_A).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -34,7 +37,7 @@ TOLERANCE = 2e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Space:
+class PredictorSpace:
     """Where the predictor of one residual is searched: contrasts of one symmetry, and what they may hand down.
 
     `rows` are what queries ask of the table, so scaled that queries are orthonormal combinations of them;
@@ -47,7 +50,12 @@ class _Space:
     basis: Array  # (dimension, *shape): functions of fewer attributes, orthonormal
 
     @staticmethod
-    def of(question: Question, orbit: Orbit) -> list[_Space]:
+    def of_all(question: Question, orbits: Sequence[Orbit]) -> list[PredictorSpace]:
+        """Those of several residuals."""
+        return [space for orbit in orbits for space in PredictorSpace.of(question, orbit)]
+
+    @staticmethod
+    def of(question: Question, orbit: Orbit) -> list[PredictorSpace]:
         """The contrasts that queries on a table ask for; where attributes are alike, by what exchanging them does."""
         structure = question.structure
         shape = structure.shape(orbit)
@@ -63,18 +71,18 @@ class _Space:
         centred = split(rows, uniform_baselines(shape), range(len(shape)))
         scale = float(np.linalg.norm(centred.reshape(len(centred), -1), 2))
         signs = (1, -1) if orbit[0] == orbit[1] else (0,)
-        found = [_Space._made(orbit, _symmetric(centred, sign), sign, LEAST_VALUE * scale) for sign in signs]
+        found = [PredictorSpace._made(orbit, _symmetric(centred, sign), sign, LEAST_VALUE * scale) for sign in signs]
         return [space for space in found if space is not None]
 
     @staticmethod
-    def _made(orbit: Orbit, centred: Array, sign: int, least: float) -> _Space | None:
+    def _made(orbit: Orbit, centred: Array, sign: int, least: float) -> PredictorSpace | None:
         m, n = centred.shape[1:]
         _, s, Z = np.linalg.svd(centred.reshape(len(centred), -1), full_matrices=False)
         kept = s > least
         if not kept.any() or kept.sum() * m * n > MOST_ENTRIES:
             return None
         wide, Z = s[kept][:, None, None], Z[kept].reshape(-1, m, n)
-        return _Space(orbit, wide * Z, Z / wide, smaller_functions((m, n), sign))
+        return PredictorSpace(orbit, wide * Z, Z / wide, smaller_functions((m, n), sign))
 
     @property
     def size(self) -> int:
@@ -97,13 +105,13 @@ class _Coordinates:
     of the functions make diagonal.
     """
 
-    space: _Space
+    space: PredictorSpace
     turn: Array
     functions: Array  # (dimension, *shape)
     roots: Array  # (rank, dimension)
 
     @staticmethod
-    def at(design: Design, space: _Space) -> _Coordinates:
+    def at(design: Design, space: PredictorSpace) -> _Coordinates:
         """For the dual weights of a design."""
         solution = design.solutions[design.structure.orbits.index(space.orbit)]
         assert solution is not None
@@ -132,7 +140,7 @@ class _Coordinates:
         return np.asarray((self.turn.T @ flat) / self.roots).ravel()
 
 
-def _residual_rows(design: Design, space: _Space) -> Array:
+def _residual_rows(design: Design, space: PredictorSpace) -> Array:
     """The rows of a space in the residual of a design."""
     baselines = [design.baselines[c].values for c in space.orbit]
     own = split(space.rows, baselines, range(len(space.orbit)))
@@ -140,7 +148,7 @@ def _residual_rows(design: Design, space: _Space) -> Array:
     return own if predictor is None else own - predictor.moved(space.rows)
 
 
-def _below(design: Design, space: _Space) -> Array:
+def _below(design: Design, space: PredictorSpace) -> Array:
     """The curvature in functions that are handed down, from the residuals that get them."""
     pairs, structure = design.structure.pairs, design.structure
     table = next(t for t, x in enumerate(structure.tables) if x.axes == space.orbit)
@@ -171,8 +179,8 @@ def search_predictors(
     start = solve_design(question, first, solver)
     if solver.work * LEAST_ROUNDS > MOST_WORK:
         return None
-    spaces = [space for o in _orbits(start) for space in _Space.of(question, o)]
-    return _Search(question, solver, start, spaces, progress).run() if spaces else None
+    spaces = PredictorSpace.of_all(question, _orbits(start))
+    return PredictorSearch(question, solver, start, spaces, progress).run() if spaces else None
 
 
 def _orbits(design: Design) -> list[Orbit]:
@@ -189,9 +197,16 @@ def _orbits(design: Design) -> list[Orbit]:
     ]
 
 
-class _Search:
+class PredictorSearch:
+    """The descent; its points are baselines and what predictors hand down, in coordinates that fit the best so far."""
+
     def __init__(
-        self, question: Question, solver: Solver, start: Design, spaces: list[_Space], progress: Progress = no_progress
+        self,
+        question: Question,
+        solver: Solver,
+        start: Design,
+        spaces: list[PredictorSpace],
+        progress: Progress = no_progress,
     ):
         self.question, self.solver, self.spaces, self.progress = question, solver, spaces, progress
         self.classes = question.structure.classes
@@ -204,12 +219,12 @@ class _Search:
         """Search roughly first, then on from there with a smaller gap and coordinates that fit better."""
         for gap, rounds in PHASES:
             self.solver = Solver(self.solver.name, gap, Cache(), self.solver.warm, work=self.solver.work)
-            self._settle()
+            self.settle()
             descend(self.objective, np.zeros(int(self.cuts[-1])), rounds, ftol=TOLERANCE, memory=MEMORY)
         found = self.best.baselines
         return found if isinstance(found, Baselines) else Baselines(found, {})
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Take the best so far as the origin, with coordinates that fit there."""
         self.origin = self.best
         self.kept = [_residual_rows(self.origin, space) for space in self.spaces]

@@ -2,8 +2,8 @@
 
 Each predictor is held as its residual space: rows that queries leave there. Moving a baseline then moves only what goes
 from single attributes to the total. With the baselines fixed, the total sum_A sqrt(L_A) is convex in what the
-predictors hand down (docs/theory.md), and its slope is that of the baseline search: G_A = R^T R with R affine in what is
-handed down, and dL_A = tr(X_A dG_A).
+predictors hand down (docs/theory.md), and its slope is that of the baseline search: G_A = R^T R with R affine in what
+is handed down, and dL_A = tr(X_A dG_A).
 """
 
 from __future__ import annotations

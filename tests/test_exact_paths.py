@@ -43,7 +43,7 @@ convolution, exact, gate, measure = (
 WATCHED = [
     *[gate, measure, exact, convolution],
     *[Centring.apply, Rows.apply, IntegerStrategy.apply, Contrasts.apply, Circulant.apply],
-    *[Toeplitz.apply, Toeplitz.row, Measured.apply, Measured.row],
+    *[Toeplitz.apply, Toeplitz.row, Toeplitz.row_answer, Measured.apply, Measured.row, Measured.row_answer],
     *[MatrixPlan.measure, Stream.add, Stream._exact, Stream._noise],
     *[TreePlan.measure, cascade_integer.integer_noise, cascade_integer.assemble],
     *[cascade_integer._answer_kinds, cascade_integer._blocks, cascade_integer._runs, cascade_integer._per_axis],
@@ -151,6 +151,7 @@ def test_readers_of_counts_are_seen():
 SYSTEMS = {
     "any matrix": Measured.rounded(np.tri(3), np.eye(3)),
     "short totals": Toeplitz(np.array([5, 2, 2])),
+    "weighted totals": Toeplitz(np.array([5, 2, 2]), np.array([2, 3, 7])),
     "contrasts": Contrasts(Tree.binary(2), np.array([3, 2, 2, 0, 0, 0, 0])),
     "cycle": Circulant(np.array([3, -1, -4, 2])),
     "long cycle": Circulant(np.array([2**29, -(2**29), *[0] * LISTED])),

@@ -163,9 +163,9 @@ def test_changed_headers_are_refused(plan, folder):
         assert "is damaged" in refused(
             lambda: ln.mechanisms.Stream.load(folder)
         )  # the journal starts with the old checksum
-    file.write_text(json.dumps(header | {"leastnoise_stream": 2}))
+    file.write_text(json.dumps(header | {"leastnoise_stream": 3}))
     assert refused(lambda: ln.mechanisms.Stream.load(folder)) == (
-        f"{file} has stream format 2, this version reads 1; update leastnoise"
+        f"{file} has stream format 3, this version reads 2; update leastnoise"
     )
     file.write_text(json.dumps(header))
     (folder / "plan.npz").write_bytes(b"x")

@@ -19,6 +19,7 @@ from leastnoise.mechanisms.stream.stream import Stream
 from leastnoise.noise import RandomSource
 from leastnoise.sources import Source
 from leastnoise.strategies.system import Measured
+from leastnoise.strategies.toeplitz import Toeplitz
 
 
 def of_matrix(plan: MatrixPlan) -> Subject:
@@ -69,9 +70,11 @@ def _subject(kind: str, plan: MatrixPlan, release: Callable[[Source, RandomSourc
 
 def worst_items(plan: MatrixPlan, count: int) -> Sequence[IntArray]:
     """The item with the longest column, or the two whose columns differ most."""
-    if not isinstance(plan.system, Measured):  # of running totals the first column holds all others
-        results = [0, plan.items - 1]
+    if isinstance(plan.system, Toeplitz):
+        longest = int(plan.system.squares.argmax())
+        results = [longest, 0 if longest >= plan.items // 2 else plan.items - 1]
     else:
+        assert isinstance(plan.system, Measured)
         A = plan.system.strategy.astype(np.float64)
         gram = A.T @ A
         lengths = np.diagonal(gram)

@@ -13,8 +13,10 @@ import numpy as np
 
 from leastnoise._types import IntArray
 from leastnoise.algebra.exact import exact_sum
+from leastnoise.strategies.convolution import exact_convolution
 
 LARGEST_SUM = 2**31  # whose square still fits 64 bits
+MOST_PRODUCTS = 16  # of series, for the events of one person
 
 
 def most_events(steps: int, events: int, apart: int) -> int:
@@ -82,3 +84,37 @@ def shifted_squares(column: IntArray, events: int, apart: int) -> int | None:
     for start in range(0, k * apart, apart):
         moved[start:] += column[: len(column) - start]
     return exact_sum(moved**2) if moved.dtype == np.int64 else int((moved**2).sum())
+
+
+def weighted_shifts(column: IntArray, weights: IntArray, events: int, apart: int) -> int:
+    """The same where rows have weights d, or more: exact where these are equal.
+
+    The r-th event is at a step j >= (r - 1) m, and the one l places before it at least l m steps earlier. As the
+    column c falls, its inner products with earlier events and itself are at most sum_t d_t^2 c_(t-j) (c_(t-j) + 2 sum_(0<l<r)
+    c_(t-j+lm)): a product of two series, of which the largest term from (r - 1) m on is taken. All pairs are counted
+    once, with the later event. Of very many events some that follow each other are counted as the last of them.
+
+    >>> weighted_shifts(np.array([2, 1, 1, 0]), np.array([1, 1, 1, 1]), 2, 2)
+    15
+
+    Guarantees: patterns_are_never_below_brute_force.
+    """
+    n, k = len(column), most_events(len(column), events, apart)
+    squares, group = weights[::-1].astype(np.int64) ** 2, -(-k // MOST_PRODUCTS)
+    c, moved = column.astype(np.int64), 0
+    reach = c.copy()  # c_q + 2 c_(q+m) + 2 c_(q+2m) + ...
+    for last in range(k):  # the event with so many before it
+        if last:
+            reach[: n - last * apart] += 2 * c[last * apart :]
+        if (last + 1) % group and last + 1 < k:
+            continue
+        first = last // group * group
+        inner = exact_convolution(squares, _product(c, reach))[::-1]
+        moved += (last + 1 - first) * int(inner[first * apart :].max())
+    return moved
+
+
+def _product(c: IntArray, reach: IntArray) -> IntArray:
+    """Their products, which fit 64 bits unless the column has very large entries."""
+    fits = int(c[0]) * int(reach[0]) < LARGEST_SUM**2
+    return c * reach if fits else c.astype(object) * reach

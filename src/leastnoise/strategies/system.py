@@ -74,6 +74,16 @@ class System(Protocol):
     def row(self, t: int) -> IntArray:
         """Row t of a lower-triangular matrix, up to the diagonal."""
 
+    def row_answer(self, t: int, counts: IntArray) -> int:
+        """The exact answer of that row, from counts up to its item: Python's integers if it may exceed 2^62."""
+
+    @property
+    def divisor(self) -> Array:
+        """What each answer of a lower-triangular matrix is divided by before it is read."""
+
+    def read(self, t: int, divided: Array) -> float:
+        """Query t from the answers so far, each over its divisor."""
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
@@ -206,6 +216,19 @@ class Measured:
     def row(self, t: int) -> IntArray:
         """Row t of a lower-triangular matrix, up to the diagonal."""
         return self.strategy[t, : t + 1]
+
+    def row_answer(self, t: int, counts: IntArray) -> int:
+        """The exact answer of that row, from counts up to its item."""
+        return int(self.row(t).astype(counts.dtype, copy=False) @ counts)
+
+    @cached_property
+    def divisor(self) -> Array:
+        """Nothing is divided here."""
+        return np.ones(len(self.strategy))
+
+    def read(self, t: int, divided: Array) -> float:
+        """Query t from the answers so far."""
+        return float(self.reading[t, : t + 1] @ divided[: t + 1])
 
 
 def is_lower(matrix: Array | IntArray) -> bool:

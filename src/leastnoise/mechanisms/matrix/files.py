@@ -1,8 +1,8 @@
 """Releases of plain matrices as folders: header, arrays and names of one, and back; anything wrong is refused.
 
 `measurements.npz` has the noisy integers, the queries and the integers that were measured for them; running totals over
-long horizons need one column of the latter only, and where a plan has a bias, what is answered in place of the queries
-is there, too. `names.json` says what items and queries are called.
+long horizons need one column of the latter only and the weights of its rows. Where a plan has a bias, what is answered in
+place of the queries is there, too. `names.json` says what items and queries are called.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LARGEST_VARIANCE = 1e250  # of a query at unit noise: sums of all of them stay f
 class Header(Once):
     """release.json."""
 
-    format = folders.release_format("leastnoise_matrix")
+    format = folders.release_format("leastnoise_matrix", version=2)  # 1: running totals had no weights
     names = Called
 
     budget: dict[str, Any]
@@ -103,8 +103,9 @@ def plan_from(header: Header, called: Called, arrays: Arrays) -> MatrixPlan:
 
 
 def _system(arrays: Arrays) -> System:
-    if set(arrays) == {"column"}:
-        return Toeplitz(integers(arrays["column"], "column"))
+    if "column" in arrays and set(arrays) <= {"column", "weights"}:
+        weights = integers(arrays["weights"], "weights") if "weights" in arrays else None
+        return Toeplitz(integers(arrays["column"], "column"), weights)
     matrices = [arrays[name] for name in ("queries", "approximation") if name in arrays]
     if set(arrays) - {"approximation"} != {"queries", "strategy"} or any(m.dtype != "<f8" for m in matrices):
         raise LeastnoiseError("it has neither a matrix of queries nor running totals")

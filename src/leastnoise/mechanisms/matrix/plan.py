@@ -189,7 +189,8 @@ class MatrixPlan(Mechanism[MatrixRelease]):
     def arrays(self) -> Arrays:
         """The matrices, as they are stored: of running totals over long horizons the first column alone."""
         if isinstance(self.system, Toeplitz):
-            return {"column": narrow(self.system.column)}
+            weights = self.system.weights
+            return {"column": narrow(self.system.column)} | ({} if weights is None else {"weights": narrow(weights)})
         assert isinstance(self.system, Measured)
         answered, strategy = np.ascontiguousarray(self.system.queries, "<f8"), narrow(self.system.strategy)
         if self.requested is None:
@@ -431,13 +432,14 @@ def _long(
     if weights is not None:
         raise LeastnoiseError(f"running totals of more than {DENSE_TOTALS:,} items have no weights; leave them out")
     check_groups(budget.neighbours.one_per, Domain((attribute,)))
-    system = Toeplitz.root(totals.items)
     n = totals.items
     singular = 0.5 / np.sin(np.pi * (2 * np.arange(1, n + 1) - 1) / (2 * (2 * n + 1)))  # of the matrix of prefixes
     low = float(singular.sum()) / n  # of gamma_2, and of gamma_F over the root of the number of queries
     known = budget.neighbours.change == "add-remove"
     floor = budget.neighbours.alike * low / budget.mu if known else 0.0
-    return MatrixPlan(system, budget, objective, _variance(system, budget), floor, attribute, names)
+    systems = [Toeplitz.balanced(n)] + ([Toeplitz.root(n)] if _patterned(budget) else [])
+    plans = [MatrixPlan(s, budget, objective, _variance(s, budget), floor, attribute, names) for s in systems]
+    return min(plans, key=lambda plan: plan.value)
 
 
 def plan_digest(variance: str, counted: dict[str, Any], arrays: Arrays) -> str:
@@ -467,10 +469,15 @@ def _moved(measured: System, budget: Budget) -> int:
     matrix, hides = measured, budget.neighbours
     # it asks for the two squared lengths, which systems have
     usual = sensitivity(cast(IntegerStrategy, measured), budget)
-    if not hides.one_per and hides.min_separation is None:
+    if not _patterned(budget):
         return usual
     moved, apart = matrix.pattern_square(hides.rows, hides.min_separation or 1)
     return min(usual, moved if hides.change == "add-remove" else (4 if apart else 2) * moved)
+
+
+def _patterned(budget: Budget) -> bool:
+    """Whether events of a person are at different items."""
+    return bool(budget.neighbours.one_per) or budget.neighbours.min_separation is not None
 
 
 def _variance(system: System, budget: Budget) -> Fraction:

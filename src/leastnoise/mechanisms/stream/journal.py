@@ -23,7 +23,7 @@ from leastnoise.storage.formats import Format
 
 JOURNAL = "private.journal"
 REMEDY = "nothing can be added to it; what was answered stays as it is"
-FORMAT = Format("leastnoise_stream", "stream", REMEDY)
+FORMAT = Format("leastnoise_stream", "stream", REMEDY, version=2)  # 1: running totals had no weights
 _LINE = re.compile(rb"(?P<step>\d{1,8}) (?P<count>\d{1,19}) (?P<measured>-?\d{1,60}) (?P<digest>[0-9a-f]{64})")
 
 

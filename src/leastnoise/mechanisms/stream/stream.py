@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.mechanisms.gate import checked_count
 from leastnoise.mechanisms.matrix.plan import MatrixPlan
@@ -33,8 +32,6 @@ from leastnoise.privacy.ledger_entries import Entry
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.files import export, folders
 from leastnoise.release.statement import Origin, Privacy, Run
-from leastnoise.strategies.system import Measured
-from leastnoise.strategies.toeplitz import Toeplitz
 from leastnoise.workload.publication import Publication
 
 if TYPE_CHECKING:
@@ -86,7 +83,7 @@ class Stream:
         self._counts = np.zeros(plan.items, dtype=np.int64)
         self._total = 0
         self._measured: list[int] = []
-        self._read = np.zeros(plan.items)
+        self._divided = np.zeros(plan.items)  # noisy answers, as they are read
         self._entry: Entry | None = None
         self._journal = None
         self._turn = threading.Lock()
@@ -181,14 +178,12 @@ class Stream:
 
     def _exact(self, t: int, count: int) -> int:
         self._counts[t] = count
-        row, counts = self.plan.system.row(t), self._counts[: t + 1]
-        if (self._total + count) * self.plan.system.largest_entry < FITS:
-            return int(row @ counts)
-        return int(row.astype(object) @ counts.astype(object))
+        fits = (self._total + count) * self.plan.system.largest_entry < FITS
+        return self.plan.system.row_answer(t, self._counts[: t + 1].astype(np.int64 if fits else object, copy=False))
 
     def _take(self, step: Step) -> None:
         t = len(self._measured)
-        self._counts[t], self._read[t] = step.count, float(step.measured)
+        self._counts[t], self._divided[t] = step.count, float(step.measured) / self.plan.system.divisor[t]
         self._total += step.count
         self._measured.append(step.measured)
 
@@ -196,22 +191,17 @@ class Stream:
         """The answer of a step that was taken, as it was reported then."""
         if not 0 <= step < len(self._measured):
             raise LeastnoiseError(f"step {step} has not come yet; {len(self._measured):,} steps were taken")
-        value = float(self._reading(step) @ self._read[: step + 1])
-        return Answer(value, float(self.plan.std_errors[step]), confidence)
+        return Answer(self.plan.system.read(step, self._divided), float(self.plan.std_errors[step]), confidence)
 
     def to_pandas(self, confidence: float = 0.95) -> pd.DataFrame:
         """All answers so far: query, answer, std_error, low, high."""
-        padded = self._read.astype(object)  # rows that have not come do not matter
+        padded = np.zeros(self.plan.items)  # rows that have not come do not matter
+        padded[: len(self)] = [float(number) for number in self._measured]
         return (
-            MatrixRelease(self.plan, padded, self.dataset, self.insecure).answer(confidence=confidence).head(len(self))
+            MatrixRelease(self.plan, padded.astype(object), self.dataset, self.insecure)
+            .answer(confidence=confidence)
+            .head(len(self))
         )
-
-    def _reading(self, t: int) -> Array:
-        system: Any = self.plan.system
-        if isinstance(system, Toeplitz):
-            return system.reading[t::-1]
-        assert isinstance(system, Measured)
-        return system.reading[t, : t + 1]
 
     def close(self, out: str | Path | None = None, *, overwrite: bool = False) -> MatrixRelease:
         """All answers as a release, once all items have come; with `out` it is saved and noted in the ledger."""

@@ -26,9 +26,9 @@ NOTES = "README.txt"  # of exported tables
 _MARK = re.compile(rb'\{\s*"(\w+)"')
 
 
-def release_format(mark: str) -> Format:
+def release_format(mark: str, version: int = 1) -> Format:
     """The format of a kind of release."""
-    return Format(mark, "release", "restore it from a copy or save the release again")
+    return Format(mark, "release", "restore it from a copy or save the release again", version=version)
 
 
 class Private(Sealed):

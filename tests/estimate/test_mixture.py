@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
 from leastnoise.estimate import mixture as mixture_module
-from leastnoise.estimate.mixture import spread
+from leastnoise.estimate.variables import spread
 from tests.estimate.models import dense, random_mixture
 
 SHAPE = (3, 4, 2, 5)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
+from leastnoise.estimate.estimate import Replicate
+from leastnoise.estimate.mixture import Mixture
+from leastnoise.estimate.variables import Attached, forest
 from leastnoise.storage.records import checksum
 from tests.estimate.models import dense, random_mixture, released
 
@@ -118,9 +122,9 @@ def test_appears_whole_or_not_at_all(estimate, file, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    for target, replace in ((file, True), (file.with_name("new"), False)):
+    for target, old in ((file, True), (file.with_name("new"), False)):
         with pytest.raises(LeastnoiseError) as refusal:
-            estimate.save(target, overwrite=replace)
+            estimate.save(target, overwrite=old)
         assert str(refusal.value) == f"{target} cannot be written (No space left on device)"
     assert [p.name for p in file.parent.iterdir()] == [file.name]
     assert file.read_bytes() == before
@@ -133,8 +137,8 @@ def test_refuses_other_files(file, tmp_path):
     for foreign in (b"", b"a,b\n1,2\n", b'{"leastnoise_plan": 1}', np.random.default_rng(1).bytes(3_000)):
         file.write_bytes(foreign)
         assert refused(file) == " is no estimate; write one with estimate.save(path)"
-    sealed(file, header | {"leastnoise_estimate": 2, "more": "fields"}, numbers)
-    assert refused(file) == " has estimate format 2, this version reads 1; update leastnoise"
+    sealed(file, header | {"leastnoise_estimate": 3, "more": "fields"}, numbers)
+    assert refused(file) == " has estimate format 3, this version reads 2; update leastnoise"
 
 
 @pytest.mark.long
@@ -169,7 +173,8 @@ def test_refuses_forged_headers(estimate, file):
             except LeastnoiseError as error:
                 assert str(error).startswith(str(file))  # noqa: PT017
                 assert "\n" not in str(error)  # noqa: PT017
-    assert 0 < read < 10  # the software's and the data set's names may be any text, and there may be no misfits
+    # the names of the software and the data set may be any text, there may be no misfits, and nothing attached
+    assert 0 < read < 13
 
 
 @pytest.mark.parametrize(
@@ -198,3 +203,31 @@ def test_refuses_numbers_that_are_no_probabilities(file, value):
         values[place] = value
         sealed(file, header, values.tobytes())
         assert "its numbers are no probabilities" in refused(file)
+
+
+@pytest.fixture
+def attached(estimate, tmp_path) -> Path:
+    """A file of an estimate whose second attribute follows from the first one."""
+    rng = np.random.default_rng(1)
+    variables = forest(DOMAIN.shape, [Attached(1, 0, rng.dirichlet(np.ones(2), 4))])
+    mixture = Mixture(np.array([0.25, 0.75]), tuple(rng.dirichlet(np.ones(v.size), 2) for v in variables), variables)
+    replace(estimate, mixture=mixture, replicates=(Replicate(mixture, 5.0),)).save(tmp_path / "tree.estimate")
+    return tmp_path / "tree.estimate"
+
+
+def test_attached_attributes_come_back(attached):
+    loaded = Estimate.load(attached)
+    (link,) = loaded.mixture.variables[0].attached
+    assert (link.child, link.parent, link.chances.shape) == (1, 0, (4, 2))
+    again = attached.with_name("again.estimate")
+    loaded.save(again)
+    assert again.read_bytes() == attached.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "links", [[(0, 0)], [(1, 0), (0, 1)], [(1, 0), (1, 0)], [(9, 0)], [(0, 9)], [(1, 2)], [(2, 0)], []], ids=str
+)
+def test_refuses_links_that_are_no_tree_or_of_other_sizes(attached, links):
+    header, numbers = parts(attached)
+    sealed(attached, header | {"attached": [{"child": c, "parent": p} for c, p in links]}, numbers)
+    assert refused(attached).startswith(" is damaged")

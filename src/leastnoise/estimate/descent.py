@@ -44,12 +44,12 @@ class Fitted:
 class Adam:
     """Adam (Kingma and Ba 2015), in place."""
 
-    def __init__(self, logits: Logits):
+    def __init__(self, logits: Sequence[Floats]):
         self.logits, self.count = logits, 0
         self.mean = [np.zeros_like(x) for x in logits]
         self.square = [np.zeros_like(x) for x in logits]
 
-    def step(self, slopes: Logits, rate: float) -> None:
+    def step(self, slopes: Sequence[Floats], rate: float) -> None:
         """One step."""
         self.count += 1
         a, b = 0.9, 0.99
@@ -125,9 +125,10 @@ def fitted(
     components: int | None,
     rngs: Sequence[np.random.Generator],
     progress: Progress | None = None,
+    most: int = MOST,
 ) -> Fitted:
     """One mixture per generator, of so many components each, or of as many as it takes to meet the measurements to
-    their noise. `ones` are the one-way distributions to start from.
+    their noise, up to `most`. `ones` are the one-way distributions to start from.
 
     Chi-square per degree of freedom should then be 1, give or take its own deviation of sqrt(2 / degrees); a stage that
     lowers it by less than that is the last one, too.
@@ -142,9 +143,10 @@ def fitted(
         if progress is not None:
             progress(len(misfits), 0, f"fitting {count} components")
         each(targets, count, Course.run, courses)
-        misfits.append(float(np.mean([c.value for c in courses])) / max(targets.freedom, 1))
+        chi_square = float(np.mean([c.value for c in courses])) + targets.fixed
+        misfits.append(chi_square / max(targets.freedom, 1))
         idle = len(misfits) > 1 and misfits[-2] - misfits[-1] < slack
-        if components or misfits[-1] <= 1 + slack or idle or 2 * count > MOST:
+        if components or misfits[-1] <= 1 + slack or idle or 2 * count > most:
             return Fitted([c.logits for c in courses], tuple(misfits))
         count *= 2
         for course in courses:

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.estimate.variables import Variable
+from leastnoise.estimate.variables import Variable, spread
 
 ROOM = 2**22  # numbers of an intermediate array of marginals
 
@@ -33,14 +33,21 @@ class Mixture:
         """The distribution of some attributes, one axis each; needs room for one such table."""
         if self.variables is None:
             return self._table([self.factors[a] for a in attributes])
-        order: list[int] = []
-        factors, sizes = [], {a: n for v in self.variables for a, n in zip(v.attributes, v.shape, strict=True)}
-        for variable, factor in zip(self.variables, self.factors, strict=True):
-            if inside := [a for a in attributes if a in variable.attributes]:
-                factors.append(factor if variable.plain else factor @ variable.onto(inside).T)
-                order += inside
-        table = self._table(factors).reshape([sizes[a] for a in order])
+        places = [k for k, v in enumerate(self.variables) if set(v.attributes) & set(attributes)]
+        if len(places) == 1:  # all components at once
+            (k,) = places
+            table = self.variables[k].tables((self.weights @ self.factors[k])[None], attributes)
+            return table.reshape([self._size(a) for a in attributes])
+        inside = [[a for a in attributes if a in self.variables[k].attributes] for k in places]
+        factors = [self.variables[k].tables(self.factors[k], some) for k, some in zip(places, inside, strict=True)]
+        order = [a for some in inside for a in some]
+        table = self._table(factors).reshape([self._size(a) for a in order])
         return table.transpose([order.index(a) for a in attributes])
+
+    def _size(self, attribute: int) -> int:
+        assert self.variables is not None
+        (variable,) = (v for v in self.variables if attribute in v.attributes)
+        return variable.shape[variable.attributes.index(attribute)]
 
     def _table(self, factors: Sequence[Array]) -> Array:
         """The distribution of the variables behind some factors."""
@@ -72,16 +79,16 @@ class Mixture:
                 counts, owed = _shared(share, chances, owed, rng)
                 values[low : low + share, a] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
                 low += share
-        return self._decoded(rng.permutation(values))
+        return self._decoded(rng.permutation(values), rng)
 
-    def _decoded(self, values: IntArray) -> IntArray:
+    def _decoded(self, values: IntArray, rng: np.random.Generator) -> IntArray:
         """Codes of the attributes from values of the variables."""
         if self.variables is None:
             return values
         out = np.empty((len(values), sum(len(v.attributes) for v in self.variables)), dtype=np.int64)
         for k, variable in enumerate(self.variables):
-            for a, codes in zip(variable.attributes, variable.codes(), strict=True):
-                out[:, a] = codes[values[:, k]]
+            for a, codes in variable.decoded(values[:, k], rng):
+                out[:, a] = codes
         return out
 
 
@@ -90,23 +97,6 @@ def _products(start: Array, factors: Sequence[Array]) -> Array:
     for f in factors:
         start = (start[:, :, None] * f[:, None, :]).reshape(len(f), -1)
     return start
-
-
-def spread(expected: Array, rng: np.random.Generator) -> IntArray:
-    """Whole numbers with these expectations, each rounded up or down, and with the same (rounded) sum.
-
-    Systematic sampling: running sums are rounded with one random offset, in random order.
-
-    >>> spread(np.array([0.5, 0.5, 3.0]), np.random.default_rng(0)).sum()
-    np.int64(4)
-    """
-    order = rng.permutation(len(expected))
-    sums = np.cumsum(expected[order])
-    sums[-1:] = np.rint(sums[-1:])  # the offset must not move the sum
-    ends = np.floor(np.concatenate([[0.0], sums]) + rng.random() * (1 - 1e-9)).astype(np.int64)
-    values = np.empty(len(expected), dtype=np.int64)
-    values[order] = np.diff(ends)
-    return values
 
 
 def _shared(share: int, chances: Array, owed: Array, rng: np.random.Generator) -> tuple[IntArray, Array]:

@@ -13,11 +13,13 @@ from leastnoise.estimate.descent import each, fitted, quiet, refitted
 from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_seed
 from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
+from leastnoise.estimate.structure import Pairs, found, kept, trees_of
 from leastnoise.estimate.targets import Targets, targets_of
 from leastnoise.estimate.variables import Variable, variables_of
 from leastnoise.release import TableRelease
 from leastnoise.strategies.threads import one_blas_thread
 
+PILOT = 32  # components of the mixture by which structure is judged
 LEAST_SHARE = 0.01  # of a value, relative to the even one, where fits start
 
 
@@ -39,9 +41,10 @@ def fit(
     seeds = np.random.SeedSequence(checked_seed(seed)).spawn(mixtures + replicates)
     rngs = [np.random.default_rng(s) for s in seeds]
     answer = release.total()
-    variables = variables_of(release.domain) if release.domain.restrictions else None
-    targets = targets_of(release.state, max(answer.value, 1.0), answer.std_error, variables=variables)
+    rows = max(answer.value, 1.0)
     with one_blas_thread(), quiet():
+        variables = _variables(release, rows, checked_seed(seed), progress)
+        targets = targets_of(release.state, rows, answer.std_error, variables=variables)
         result = fitted(targets, _starts(release, targets.total, variables), components, rngs[:mixtures], progress)
         others = _replicates(targets, result.logits, rngs[mixtures:], variables)
         mixture = _mixture(targets, result.logits, variables)
@@ -49,6 +52,25 @@ def fit(
     (first, total), *rest = bounded
     refits = tuple(Replicate(*each) for each in rest)
     return Estimate(Source.of(release), release.domain, first, total, result.misfits, refits)
+
+
+def _variables(release: TableRelease, rows: float, seed: int, progress: Progress | None) -> tuple[Variable, ...] | None:
+    """What the factors are about where it is not one attribute each: restricted attributes, or trees that are found."""
+    if release.domain.restrictions:
+        return variables_of(release.domain)
+    state, shape, ones = release.state, release.domain.shape, _one_way(release, rows)
+
+    def pilot(variables: tuple[Variable, ...] | None) -> Pairs:
+        targets, rng = targets_of(state, rows, 0.0, variables=variables), np.random.default_rng([seed, PILOT])
+        logits = fitted(targets, _starts(release, rows, variables), None, [rng], progress, most=PILOT).logits
+        return Pairs.of(state, rows, _mixture(targets, logits, variables), len(shape))
+
+    first = pilot(None)
+    links = found(first, len(shape))
+    if links:
+        trees = trees_of(first, shape, ones, links)
+        links = kept(first, pilot(trees), trees)
+    return trees_of(first, shape, ones, links) if links else None
 
 
 def _starts(release: TableRelease, total: float, variables: Sequence[Variable] | None) -> list[Array]:

@@ -15,7 +15,7 @@ from leastnoise._types import Array
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.mixture import Mixture
-from leastnoise.estimate.variables import variables_of
+from leastnoise.estimate.variables import Attached, Variable, forest, variables_of
 from leastnoise.privacy.cost import Cost
 from leastnoise.release.files.folders import Private, shared_fields
 from leastnoise.storage.files import write_file
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MARK = b'{"leastnoise_estimate": '  # how such a file starts
 NUMBERS = np.dtype("<f8")
 LONGEST_HEADER = 2**26  # bytes
-FORMAT = Format("leastnoise_estimate", "estimate", "restore it from a copy or fit and save it again")
+FORMAT = Format("leastnoise_estimate", "estimate", "restore it from a copy or fit and save it again", version=2)
 SAME = 1e-6  # what sums of probabilities may be off by
 
 
@@ -39,8 +39,15 @@ class Fit(Record):
     total: Annotated[float, Field(ge=1)]
 
 
+class Link(Record):
+    """An attribute that is attached to another one, by their positions."""
+
+    child: Annotated[int, Field(ge=0)]
+    parent: Annotated[int, Field(ge=0)]
+
+
 class Header(Private):
-    """The first line. `numbers` is the checksum of what follows."""
+    """The first line. `numbers` is the checksum of what follows: conditional tables of `attached`, and the mixtures."""
 
     format = FORMAT
 
@@ -48,6 +55,7 @@ class Header(Private):
     misfits: list[Annotated[float, Field(ge=0)]]
     fits: Annotated[list[Fit], Field(min_length=1)]  # the estimate, then its replicates
     numbers: Text
+    attached: Annotated[list[Link], Field(default_factory=list)]  # since format 2
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -72,13 +80,16 @@ def _marked(path: Path) -> bool:
 
 def _content(estimate: Estimate) -> Iterator[bytes]:
     mixtures = [(estimate.mixture, estimate.total), *((r.mixture, r.total) for r in estimate.replicates)]
-    numbers = b"".join(a.astype(NUMBERS).tobytes() for mixture, _ in mixtures for a in _arrays(mixture))
+    links = [link for variable in estimate.mixture.variables or () for link in variable.attached]
+    arrays = [*(link.chances for link in links), *(a for mixture, _ in mixtures for a in _arrays(mixture))]
+    numbers = b"".join(a.astype(NUMBERS).tobytes() for a in arrays)
     header = Header(
         **shared_fields(estimate.source),
         domain=estimate.domain.to_json(),
         misfits=list(estimate.misfits),
         fits=[Fit(components=len(mixture.weights), total=total) for mixture, total in mixtures],
         numbers=hashlib.sha256(numbers).hexdigest(),
+        attached=[Link(child=link.child, parent=link.parent) for link in links],
     )
     yield json.dumps(sealed(header)).encode() + b"\n"
     yield numbers
@@ -117,12 +128,13 @@ def load(path: Path) -> tuple[Header, Domain, list[Mixture]]:
 
 
 def _mixtures(header: Header, domain: Domain, numbers: bytes) -> list[Mixture]:
-    variables = variables_of(domain) if domain.restrictions else None
+    values = np.frombuffer(numbers[: len(numbers) // NUMBERS.itemsize * NUMBERS.itemsize], NUMBERS).astype(np.float64)
+    variables, low = _variables(header, domain, values)
     sizes = domain.shape if variables is None else tuple(v.size for v in variables)
-    width = 1 + sum(sizes)
-    if len(numbers) != NUMBERS.itemsize * width * sum(fit.components for fit in header.fits):
+    width = low + (1 + sum(sizes)) * sum(fit.components for fit in header.fits)
+    if len(numbers) != NUMBERS.itemsize * width:
         raise LeastnoiseError("its numbers are not as many as it says")
-    values, results, low = np.frombuffer(numbers, NUMBERS).astype(np.float64), [], 0
+    results = []
     for fit in header.fits:
         arrays = []
         for size in (1, *sizes):
@@ -133,6 +145,21 @@ def _mixtures(header: Header, domain: Domain, numbers: bytes) -> list[Mixture]:
         results.append(Mixture(weights[:, 0], tuple(factors), variables))
         _check_probabilities([weights.T, *factors])
     return results
+
+
+def _variables(header: Header, domain: Domain, values: Array) -> tuple[tuple[Variable, ...] | None, int]:
+    """What the factors are about, and how many numbers tell it."""
+    if domain.restrictions and header.attached:
+        raise LeastnoiseError("its attributes are both restricted and attached")
+    if not header.attached:
+        return variables_of(domain) if domain.restrictions else None, 0
+    links, low = [], 0
+    for link in header.attached:
+        rows, columns = domain.shape[link.parent], domain.shape[link.child]
+        links.append(Attached(link.child, link.parent, values[low : low + rows * columns].reshape(rows, columns)))
+        low += rows * columns
+    _check_probabilities([link.chances for link in links])
+    return forest(domain.shape, links), low
 
 
 def _check_probabilities(arrays: list[Array]) -> None:

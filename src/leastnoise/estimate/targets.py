@@ -108,6 +108,11 @@ def sums(x: Floats) -> Floats:
     return x @ np.ones((x.shape[-1], 1), x.dtype)
 
 
+def residual(table: Array) -> Array:
+    """A one- or two-way table, centred along each axis."""
+    return _centre(_centre(table).T).T if table.ndim == 2 else _centre(table)
+
+
 def _centre(x: Floats) -> Floats:
     return x - sums(x) / x.dtype.type(x.shape[-1])
 
@@ -137,6 +142,7 @@ class Targets:
     total: float  # rows
     total_error: float  # its standard error
     dtype: Any  # what the model's factors are kept in
+    fixed: float = 0.0  # chi-square of measurements that no factor says anything about
 
     @property
     def width(self) -> int:
@@ -163,7 +169,7 @@ def targets_of(
         if known is not None and orbit:
             collect.add(orbit, known)
     views, targets = collect.placed()
-    return Targets(collect.layout, views, targets, collect.freedom, total, total_error, collect.dtype)
+    return Targets(collect.layout, views, targets, collect.freedom, total, total_error, collect.dtype, collect.fixed)
 
 
 Key = tuple[object, int]  # a kind of map, and the size of the attributes it is for
@@ -184,7 +190,7 @@ class _Measured:
 class _Collector:
     def __init__(self, state: State, total: float, dtype: Any, variables: Sequence[Variable] | None = None):
         self.state, self.total, self.dtype = state, total, dtype
-        self.freedom = 0
+        self.freedom, self.fixed = 0, 0.0
         classes = state.structure.classes
         size = {a: c.size for c in classes for a in c.members}
         self.variables = variables or [Variable((a,), (size[a],)) for a in sorted(size)]
@@ -196,11 +202,38 @@ class _Collector:
 
     def add(self, orbit: tuple[int, ...], known: Known) -> None:
         """What is known about one orbit."""
-        sets = self.state.structure.sets(orbit)
-        self.freedom += len(sets) * _rank(known.strategy, self.state.structure.shape(orbit))
         noise = known.noise or (KNOWN * self.total) ** 2
-        for strategy, weight in _separate(known.strategy, self.total**2 / noise):
-            self._add(orbit, sets.tolist(), strategy, weight, known.tables / self.total)
+        rank = _rank(known.strategy, self.state.structure.shape(orbit))
+        every = self.state.structure.sets(orbit).tolist()
+        self.freedom += len(every) * rank
+        for sets, chosen in self._alike(every):
+            for strategy, weight in _separate(known.strategy, self.total**2 / noise):
+                self._add(orbit, sets, strategy, weight, known.tables[chosen] / self.total)
+
+    def _alike(self, sets: list[list[int]]) -> Iterator[tuple[list[list[int]], list[int]]]:
+        """Sets whose attributes are the same way about variables, and their places; but pairs within one tree."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for place, members in enumerate(sets):
+            variables = [self.variable_of[a] for a in members]
+            plain = [self.variables[k].plain for k in variables]
+            key = tuple(None if p else (k, a) for p, k, a in zip(plain, variables, members, strict=True))
+            if not self._within_a_tree(members):
+                groups.setdefault(key, []).append(place)
+        for places in groups.values():
+            yield [sets[k] for k in places], places
+
+    def _within_a_tree(self, members: Sequence[int]) -> bool:
+        """Whether a pair is told by a tree, whatever the components are; its chi-square is then fixed."""
+        tree = self.variables[self.variable_of[members[0]]]
+        precision = centred_precision(self.state, members) if len(members) == 2 else None
+        if not tree.attached or precision is None or not set(members) <= set(tree.attributes):
+            return False
+        root = np.maximum(self.state.marginal([tree.root]), 0.0)
+        released = self.state.marginal(members)
+        table = tree.tables((root / root.sum())[None], members).reshape(released.shape)
+        rest = residual(released - self.total * table)
+        self.fixed += precision * float(np.vdot(rest, rest))
+        return True
 
     def _add(
         self, orbit: tuple[int, ...], sets: list[list[int]], strategy: Strategy | Array, weight: float, tables: Array
@@ -235,7 +268,7 @@ class _Collector:
         sizes: Sequence[int],
         parts: Sequence[Strategy] | None,
     ) -> list[list[Axis]]:
-        """The maps and variables of each attribute set; restricted attributes are the same in all of them."""
+        """The maps and variables of each attribute set; connected attributes are the same in all of them."""
         keys: list[Key] = []
         for group in merged:
             variable = self.variables[self.variable_of[sets[0][group[0]]]]
@@ -438,6 +471,16 @@ def _centring(part: Strategy | None) -> float | None:
         return None
     rest = part.theta[1:]
     return sqrt(float(rest[0])) if len(rest) and np.ptp(rest) == 0 else None
+
+
+def centred_precision(state: State, attributes: Sequence[int]) -> float | None:
+    """The precision of each number of a residual in counts, where it was measured by a multiple of centring."""
+    known = state.alone(attributes)
+    parts = None if known is None or not known.noise else _parts(known.strategy, len(attributes))
+    if known is None or parts is None or isinstance(known.strategy, ScaledKron):
+        return None
+    scales = [_centring(part) for part in parts]
+    return None if None in scales else prod(s**2 for s in scales if s is not None) / known.noise
 
 
 def _rows(strategy: Strategy) -> Array:

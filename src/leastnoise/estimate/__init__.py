@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
+    from leastnoise.estimate.closest import Closest
     from leastnoise.estimate.estimate import Estimate, Guess
     from leastnoise.estimate.run import fit
 
-__all__ = ["Estimate", "Guess", "fit"]
+__all__ = ["Closest", "Estimate", "Guess", "fit"]
 
 export_lazily(__name__)

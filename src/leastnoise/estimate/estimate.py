@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,10 @@ class Estimate:
 
     def counts(self, *names: str) -> Array:
         """The estimated counts of any table as an array, one axis per attribute."""
-        return self.total * self.mixture.marginal(self._attributes(names))
+        return self._counts(self._attributes(names))
+
+    def _counts(self, attributes: Sequence[int]) -> Array:
+        return self.total * self.mixture.marginal(attributes)
 
     def std_errors(self, *names: str) -> Array:
         """Approximate root mean squared errors of a table, cell by cell, from the replicates."""
@@ -133,7 +137,7 @@ class Estimate:
         def value(mixture: Mixture, total: float) -> float:
             return total * sum(float(np.vdot(t.weights, mixture.marginal(t.attributes))) for t in terms)
 
-        here = value(self.mixture, self.total)
+        here = sum(float(np.vdot(t.weights, self._counts(t.attributes))) for t in terms)
         if not self.replicates:
             return Guess(here, confidence=confidence)
         others = np.array([value(r.mixture, r.total) for r in self.replicates])

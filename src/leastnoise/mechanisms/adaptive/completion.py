@@ -11,6 +11,7 @@ import numpy as np
 
 from leastnoise._types import Array, Nonnegative, Progress
 from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate.closest import Closest
 from leastnoise.estimate.estimate import BIASED, Estimate
 from leastnoise.estimate.targets import targets_of
 from leastnoise.mechanisms.adaptive.candidates import cell_noise
@@ -182,14 +183,16 @@ def check_distinct(names: Sequence[str]) -> None:
 def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
     """The closest answers that a release has: a fitted distribution, or completed tables. Costs no privacy.
 
-    A distribution that needs as many parameters as there are measured numbers only follows their noise; where that is
-    so and the whole workload was measured, the tables themselves are closer (docs/adaptive.md).
+    Tables of the distribution that were measured are combined with what was measured by their errors. A distribution
+    that needs as many parameters as there are measured numbers only follows their noise; where that is so and the
+    whole workload was measured, the tables themselves are closer (docs/adaptive.md).
 
     Guarantees: fits_unless_it_only_follows_the_noise.
     """
     estimate: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
-    restricted = bool(release.domain.restrictions)  # which completed tables keep in part only
-    return complete(release) if not restricted and follows_noise(release, estimate) else estimate
+    if release.domain.restrictions:  # which the distribution alone keeps
+        return estimate
+    return complete(release) if follows_noise(release, estimate) else Closest.of(estimate, release)
 
 
 def follows_noise(release: TableRelease, estimate: Estimate) -> bool:
@@ -203,7 +206,9 @@ def follows_noise(release: TableRelease, estimate: Estimate) -> bool:
 
 def parameters(estimate: Estimate, mixtures: int) -> int:
     """Free numbers of one of the mixtures that an estimate is the mean of."""
-    return len(estimate.mixture.weights) // mixtures * (1 + sum(n - 1 for n in estimate.domain.shape))
+    factors, links = estimate.mixture.factors, [x for v in estimate.mixture.variables or () for x in v.attached]
+    shared = sum(link.chances.shape[0] * (link.chances.shape[1] - 1) for link in links)
+    return len(estimate.mixture.weights) // mixtures * (1 + sum(f.shape[1] - 1 for f in factors)) + shared
 
 
 def measured_numbers(release: TableRelease) -> int:

@@ -49,6 +49,7 @@ OTHERS = {  # no choice of a --baseline
     "keys_compared": "--people 3000 --events 10 --bounds 1 3 --seeds 1",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "continual": "--levels 1 4 11",
+    "estimates": "--datasets cases titanic --attributes 4 --rows 3000 --epsilons 1 --mixtures 1 --triples 2",
     "start": "--repeats 1",
     "real_tables": "--only contacts purchases",
     "wff_figure2": "--sizes 2 5 9 1000 --planned 9",

@@ -29,12 +29,14 @@ def fit(
     mixtures: int = 6,
     components: int | None = None,
     replicates: int = 0,
+    structure: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Estimate:
     """The distribution closest to a release: the mean of a few mixtures of products. Costs no privacy.
 
     Mixtures get more components until they meet the measurements to their noise, unless `components` says how many.
+    Attributes that nearly follow from others are found and attached to them, unless `structure` is False.
     `replicates` are refits to simulated measurements, which give approximate errors; 10 is a usual number.
     """
     _check_counts(mixtures, components, replicates)
@@ -43,7 +45,7 @@ def fit(
     answer = release.total()
     rows = max(answer.value, 1.0)
     with one_blas_thread(), quiet():
-        variables = _variables(release, rows, checked_seed(seed), progress)
+        variables = _variables(release, rows, checked_seed(seed) if structure else None, progress)
         targets = targets_of(release.state, rows, answer.std_error, variables=variables)
         result = fitted(targets, _starts(release, targets.total, variables), components, rngs[:mixtures], progress)
         others = _replicates(targets, result.logits, rngs[mixtures:], variables)
@@ -54,10 +56,14 @@ def fit(
     return Estimate(Source.of(release), release.domain, first, total, result.misfits, refits)
 
 
-def _variables(release: TableRelease, rows: float, seed: int, progress: Progress | None) -> tuple[Variable, ...] | None:
+def _variables(
+    release: TableRelease, rows: float, seed: int | None, progress: Progress | None
+) -> tuple[Variable, ...] | None:
     """What the factors are about where it is not one attribute each: restricted attributes, or trees that are found."""
     if release.domain.restrictions:
         return variables_of(release.domain)
+    if seed is None:
+        return None
     state, shape, ones = release.state, release.domain.shape, _one_way(release, rows)
 
     def pilot(variables: tuple[Variable, ...] | None) -> Pairs:

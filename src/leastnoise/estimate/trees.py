@@ -20,7 +20,7 @@ from leastnoise.estimate.variables import Variable, ancestors
 
 Members = tuple[int, ...]
 STEPS, RATE = 150, 0.1  # of Adam, in logits
-MOVED = 0.5  # deviation of how far logits move, a weak penalty
+MOVED = 1.0  # deviation of how far logits move, a weak penalty
 LEAST_CHANCE = 1e-4  # of a value, relative to the even one, where fits start
 
 

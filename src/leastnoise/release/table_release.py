@@ -242,6 +242,7 @@ class TableRelease(Release):
         mixtures: int = 6,
         components: int | None = None,
         replicates: int = 0,
+        structure: bool = True,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Estimate:
@@ -250,7 +251,7 @@ class TableRelease(Release):
 
         self.need_residuals("fit()")
         options: dict[str, Any] = {"mixtures": mixtures, "components": components, "replicates": replicates}
-        return fit(self, **options, seed=seed, progress=progress)
+        return fit(self, **options, structure=structure, seed=seed, progress=progress)
 
     def complete(
         self,

@@ -290,6 +290,7 @@ def test_columns_that_cannot_match_are_refused_before_they_are_read(table, tmp_p
         (dates(FIRST, LAST), {"format": "%j/%Y"}, "'%j' in a format is not read; use %Y or %y, %m, %b or %B, %d,"),
         (dates(FIRST, LAST), {"format": "%b %m %d %y"}, "needs %Y (or %y), %m (or %b, %B) and %d, each once"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %I:%M"}, "needs either %H, or %I with %p; write for example"),
+        (dates(FIRST, LAST), {"format": FINE, "zone": "Europe/Oslo"}, "the zone 'Europe/Oslo' would move nothing"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %H:%M %p"}, "needs either %H, or %I with %p; write for example"),
         (
             dates(FIRST, LAST),

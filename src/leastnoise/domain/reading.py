@@ -88,6 +88,11 @@ class Reading:
             _zone(self.zone)
         if self.format is not None:
             self._pieces  # noqa: B018  # which refuses what it cannot read
+            if self.zone is not None and "%z" in self.format:
+                raise LeastnoiseError(
+                    f"with %z in the format dates count as they are written, so the zone {self.zone!r} would move "
+                    "nothing; leave out zone, or cast the column to timestamps and leave out format"
+                )
 
     def _check_absent(self) -> None:
         for value in self.absent:

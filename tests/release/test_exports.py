@@ -413,7 +413,9 @@ def test_r_says_what_to_do_without_tables(release, out):
 
 
 def test_readme_explains_every_column(release, out):
-    release.adjust(nonnegative=True).finish(base=5, suppress_below=10, tables=[("age", "sex")]).export(out, format="csv")
+    release.adjust(nonnegative=True).finish(base=5, suppress_below=10, tables=[("age", "sex")]).export(
+        out, format="csv"
+    )
     table, notes = pd.read_csv(out / "2-age_sex.csv"), (out / "README.txt").read_text("utf-8")
     assert [*table.columns[2:]] == ["count", "unbiased", "std_error", "low", "high", "note"]
     assert all(f"\n  {name:9}  " in notes for name in table.columns[2:])

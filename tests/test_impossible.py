@@ -34,10 +34,12 @@ def workloads(domain):
 
 
 def brute_force(plan: IntegerPlan, replaced: bool) -> Fraction:
-    """The largest shift over all possible neighbours, residual by residual, in Python's integers."""
+    """The largest shift over all possible neighbours in Python's integers: residual by residual, or where rows are
+    replaced over pairs of them in all residuals together.
+    """
     domain = plan.workload.domain
     rows = [x for x in product(*map(range, domain.shape)) if domain.possible_rows(np.array([x]))[0]]
-    total = Fraction(0)
+    total, apart = Fraction(0), dict.fromkeys(combinations(range(len(rows)), 2), Fraction(0))
     for orbit, noisy in zip(plan.structure.orbits, plan.noisy_queries, strict=True):
         for members in plan.structure.sets(orbit).tolist():
             for query in noisy:
@@ -51,11 +53,11 @@ def brute_force(plan: IntegerPlan, replaced: bool) -> Fraction:
                 at = [np.ravel_multi_index([x[a] for a in members], shape) if members else 0 for x in rows]
                 columns = {c: matrix[:, c] for c in set(at)}
                 shifts = [int(c @ c) for c in columns.values()]
-                if replaced:
-                    apart = (a - b for a, b in combinations(columns.values(), 2))
-                    shifts = [max([0, *(int(c @ c) for c in apart)])]
-                total += Fraction(max(shifts)) / query.variance if max(shifts) else 0
-    return total
+                total += Fraction(max(shifts)) / query.variance if max(shifts) and not replaced else 0
+                for x, y in apart if replaced and query.variance else ():
+                    change = columns[at[x]] - columns[at[y]]
+                    apart[x, y] += int(change @ change) / query.variance
+    return max(apart.values()) if replaced else total
 
 
 @pytest.mark.long

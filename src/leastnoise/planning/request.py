@@ -190,9 +190,10 @@ class Request:
         """The same with predictors, where those are worth it."""
         # The value of replaced rows is a bound where strategies are no products: less of it need not be less error.
         plain = self.neighbours is None and self.hides is None and not self.workload.domain.restrictions.leaves_out
-        if self.baseline != "search" or scout.name != "optimal" or self.objective.r != 1 or not plain:
+        if self.baseline != "search" or scout.name != "optimal" or not plain:
             return best
-        spaces = search_predictors(question, best.design.baselines, scout, progress)
+        # other objectives: predictors are searched for the multipliers found so far, as baselines are
+        spaces = search_predictors(best.design.question, best.design.baselines, scout, progress)
         if spaces is None or not spaces.predictors:
             return best
         outcome = self._optimize(question, spaces, solver, progress)

@@ -40,6 +40,7 @@ TINY = {
     "large_sums": "--pairs 8 70 --triple 4 --baseline uniform",
     "rounding": "--only n=10",
     "replaced": "--only [4]^6",
+    "floors": "--tables 4 --sizes 10 --only prefix --certify",
 }
 
 OTHERS = {  # no choice of a --baseline
@@ -267,6 +268,18 @@ def test_plot_is_written_where_the_extra_is_installed(tmp_path, capsys):
     out = tmp_path / "figure.svg"
     run("wff_figure1", f"--ways 1 --sizes 2 --dims 2 5 --out {out}", capsys)
     assert out.read_text().startswith("<svg")
+
+
+@pytest.mark.long
+def test_floors_before_and_after_of_several_runs_are_one_plot(tmp_path, capsys):
+    pytest.importorskip("altair")
+    _, document = run("floors", "--tables 4 --sizes 10 --only prefix", capsys)
+    (prefix,) = document["figures"]
+    assert prefix["old_floor"] < prefix["floor"] <= prefix["value"] <= prefix["old"] * (1 + 1e-6)
+    earlier, out = tmp_path / "earlier.txt", tmp_path / "figure.svg"
+    earlier.write_text(f"floors\n{json.dumps(document)}\n")
+    run("floors", f"--tables 4 --sizes 10 --only marginal --add {earlier} --out {out}", capsys)
+    assert all(f"{kind} [10]^40" in out.read_text() for kind in ("prefix", "marginal"))
 
 
 def test_without_the_extra_a_benchmark_says_so_and_goes_on(tmp_path, capsys, monkeypatch):

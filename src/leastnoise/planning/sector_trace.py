@@ -162,6 +162,11 @@ class SectorTrace(BlockTrace):
     def scale(self) -> float:
         return max((part.scale for _, part in self.parts), default=1.0)
 
+    def leading(self, step: float) -> BlockTrace | None:
+        """Of the sectors that have slopes, the one with the largest share in the trace."""
+        able = [(count * part.nodes(step).trace, k) for k, (count, part) in enumerate(self.parts) if part.exact]
+        return self.parts[max(able)[1]][1] if able else None
+
     def blocks(self, t: float) -> tuple[list[Block], float]:
         """Those of all sectors; sectors are rather evaluated one by one, each at its own nodes."""
         found = [(count, *part.blocks(t)) for count, part in self.parts]

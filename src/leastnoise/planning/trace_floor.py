@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from leastnoise._types import Array, Progress
+from leastnoise.planning.block_trace import BlockTrace
 from leastnoise.planning.design import Design, Question, no_progress
-from leastnoise.planning.sector_trace import trace_of
+from leastnoise.planning.sector_trace import SectorTrace, trace_of
 from leastnoise.strategies.descent import Stop, descend
 
 SEARCH_STEP, FINAL_STEP = 2.5, 1.5  # of the rule for the trace: coarse while weights are searched
@@ -47,12 +48,26 @@ def _exact_trace_floor(design: Design, work: float, progress: Progress, once: fl
     first = trace_of(question, roots)
     if first is None or first.work > once:
         return None
+    if not first.exact:
+        return _climbed(question, roots, first, work, progress).trace(CLOSE_STEP, progress) ** 2, CLOSE
     steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
-    trace = first.trace(FINAL_STEP if first.exact else CLOSE_STEP, progress)
+    trace = first.trace(FINAL_STEP, progress)
     if steps > 0:
         better = trace_of(question, _Ascent(question, steps, progress).run(roots))
         trace = max(trace, 0.0 if better is None else better.trace(FINAL_STEP, progress))
-    return trace**2, KIND if first.exact else CLOSE
+    return trace**2, KIND
+
+
+def _climbed(question: Question, roots: list[Array], first: BlockTrace, work: float, progress: Progress) -> BlockTrace:
+    """The same at better weights: those of the sector with the largest share that has slopes.
+
+    Sectors are about the same attributes, in tables with fewer of them, so that their best weights are alike.
+    """
+    lead = first.leading(SEARCH_STEP) if isinstance(first, SectorTrace) else None
+    if not isinstance(first, SectorTrace) or lead is None or (steps := min(int(work / lead.slopes_work), STEPS)) < 1:
+        return first
+    found = dict(zip(first.coupled, _Ascent(lead.question, steps, progress).run(lead.roots), strict=True))
+    return trace_of(question, [found.get(c, root) for c, root in enumerate(roots)]) or first
 
 
 def start_weights(design: Design) -> list[Array]:

@@ -18,7 +18,15 @@ from leastnoise.planning.pair_blocks import Arrowhead, complement
 from leastnoise.planning.pair_trace import PairTrace
 from leastnoise.planning.sector_trace import SectorTrace, trace_of
 from leastnoise.planning.structure import build_structure
-from leastnoise.planning.trace_floor import CLOSE_STEP, FINAL_STEP, KIND, SEARCH_STEP, exact_trace_floor
+from leastnoise.planning.trace_floor import (
+    CLOSE,
+    CLOSE_STEP,
+    FINAL_STEP,
+    KIND,
+    SEARCH_STEP,
+    exact_trace_floor,
+    start_weights,
+)
 from leastnoise.planning.triple_bound import TripleBound, expansion_factor
 from leastnoise.planning.triple_trace import TripleTrace
 from leastnoise.strategies.quadrature import determinants, step_error
@@ -366,6 +374,20 @@ def test_forty_attributes_are_planned_within_two_permille_of_the_best(kind, n, l
     assert plan.floor.kind == KIND
     assert plan.floor_value >= least
     assert plan.value <= most * plan.floor_value
+
+
+def test_weights_of_the_leading_sector_raise_the_floor_of_triples():
+    domain = ln.Domain.of(a=range(4), b=range(5), c=range(6), d=["x", "y", "z"])
+    plan = ln.plan(Workload(domain).hybrid(ways=[1, 2, 3]), BUDGET, baseline="uniform")
+    assert plan.floor.kind.startswith("optimum over all factorization mechanisms")
+    roots = [np.sqrt(s) for s in start_weights(plan.design)]
+    first = trace_of(plan.design.question, roots)
+    assert isinstance(first, SectorTrace)
+    assert isinstance(first.leading(SEARCH_STEP), PairTrace)
+    floor = exact_trace_floor(plan.design, 1e12)
+    assert floor is not None
+    assert floor[1] == CLOSE
+    assert 1.001 * first.trace(CLOSE_STEP) ** 2 < floor[0] <= plan.floor.value * (1 + 2e-5)
 
 
 def test_floor_is_left_out_where_it_is_too_much_work():

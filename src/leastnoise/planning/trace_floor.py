@@ -19,7 +19,7 @@ from leastnoise.strategies.descent import Stop, descend
 
 SEARCH_STEP, FINAL_STEP = 2.5, 1.5  # of the rule for the trace: coarse while weights are searched
 CLOSE_STEP = 2.0  # where the trace is bounded: loses 3e-5, less than the bound does
-STEPS = 200  # of the ascent, at most
+LEAST_STEPS, STEPS = 5, 200  # of the ascent: fewer gain nothing, and at most
 GAIN = 1e-7  # relative, of one step, below which the ascent ends
 LEAST_WEIGHT = 1e-9  # share of the uniform distribution in all weights
 KIND = "exact trace norm under product weights (docs/theory.md)"
@@ -52,7 +52,7 @@ def _exact_trace_floor(design: Design, work: float, progress: Progress, once: fl
         return _climbed(question, roots, first, work, progress).trace(CLOSE_STEP, progress) ** 2, CLOSE
     steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
     trace = first.trace(FINAL_STEP, progress)
-    if steps > 0:
+    if steps >= LEAST_STEPS:
         better = trace_of(question, _Ascent(question, steps, progress).run(roots))
         trace = max(trace, 0.0 if better is None else better.trace(FINAL_STEP, progress))
     return trace**2, KIND

@@ -90,9 +90,12 @@ def weighted_shifts(column: IntArray, weights: IntArray, events: int, apart: int
     """The same where rows have weights d, or more: exact where these are equal.
 
     The r-th event is at a step j >= (r - 1) m, and the one l places before it at least l m steps earlier. As the
-    column c falls, its inner products with earlier events and itself are at most sum_t d_t^2 c_(t-j) (c_(t-j) + 2 sum_(0<l<r)
-    c_(t-j+lm)): a product of two series, of which the largest term from (r - 1) m on is taken. All pairs are counted
-    once, with the later event. Of very many events some that follow each other are counted as the last of them.
+    column c falls, its inner products with itself and twice those with earlier events are at most
+
+        sum_t d_t^2 c_(t-j) (c_(t-j) + 2 sum_(0<l<r) c_(t-j+lm)),
+
+    a product of two series, of which the largest term from (r - 1) m on is taken. All pairs are counted once, with the
+    later event. Of very many events some that follow each other are counted as the last of them.
 
     >>> weighted_shifts(np.array([2, 1, 1, 0]), np.array([1, 1, 1, 1]), 2, 2)
     15

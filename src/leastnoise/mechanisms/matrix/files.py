@@ -1,8 +1,8 @@
 """Releases of plain matrices as folders: header, arrays and names of one, and back; anything wrong is refused.
 
 `measurements.npz` has the noisy integers, the queries and the integers that were measured for them; running totals over
-long horizons need one column of the latter only and the weights of its rows. Where a plan has a bias, what is answered in
-place of the queries is there, too. `names.json` says what items and queries are called.
+long horizons need one column of the latter only and the weights of its rows. Where a plan has a bias, what is answered
+in place of the queries is there, too. `names.json` says what items and queries are called.
 """
 
 from __future__ import annotations

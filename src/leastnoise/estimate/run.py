@@ -15,7 +15,7 @@ from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.structure import Pairs, found, kept, trees_of
 from leastnoise.estimate.targets import Targets, targets_of
-from leastnoise.estimate.variables import Variable, variables_of
+from leastnoise.estimate.variables import Variable, forest, variables_of
 from leastnoise.release import TableRelease
 from leastnoise.strategies.threads import one_blas_thread
 
@@ -76,7 +76,7 @@ def _variables(
     if links:
         trees = trees_of(first, shape, ones, links)
         links = kept(first, pilot(trees), trees)
-    return trees_of(first, shape, ones, links) if links else None
+    return forest(shape, links) if links else None
 
 
 def _starts(release: TableRelease, total: float, variables: Sequence[Variable] | None) -> list[Array]:

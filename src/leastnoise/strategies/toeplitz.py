@@ -159,11 +159,7 @@ class Toeplitz:
 
     def read(self, t: int, divided: Array) -> float:
         """Running total t from the answers so far, each over its divisor."""
-        return float(self._reading_backwards[self.items - 1 - t :] @ divided[: t + 1])
-
-    @cached_property
-    def _reading_backwards(self) -> Array:
-        return np.ascontiguousarray(self.reading[::-1])
+        return float(self.reading[t::-1] @ divided[: t + 1])
 
     @cached_property
     def variances(self) -> Array:

@@ -12,7 +12,8 @@ import numpy as np
 
 from leastnoise._types import Array, Progress
 from leastnoise.estimate.loss import Logits, Loss
-from leastnoise.estimate.targets import Floats, Targets
+from leastnoise.estimate.maps import Floats
+from leastnoise.estimate.targets import Targets
 from leastnoise.strategies.threads import across_cores
 
 FIRST = 8  # components to start with

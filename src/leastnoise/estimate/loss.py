@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leastnoise.estimate.targets import Floats, Layout, Target, Targets, sums
+from leastnoise.estimate.maps import Floats, sums
+from leastnoise.estimate.targets import Layout, Target, Targets
 
 Logits = tuple[Floats, Floats]  # weights (components,); factors (components, columns of the layout)
 

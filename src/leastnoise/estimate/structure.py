@@ -18,8 +18,8 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.estimate.combined import closer
+from leastnoise.estimate.maps import centred_precision, residual
 from leastnoise.estimate.mixture import Mixture
-from leastnoise.estimate.targets import centred_precision, residual
 from leastnoise.estimate.trees import Within
 from leastnoise.estimate.variables import Attached, Variable, ancestors, forest
 from leastnoise.release.state import State

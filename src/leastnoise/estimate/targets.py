@@ -19,15 +19,25 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
-from leastnoise.errors import LeastnoiseError
+from leastnoise.estimate.maps import (
+    Floats,
+    centre,
+    centred_precision,
+    centring,
+    dense,
+    measured_by,
+    parts_of,
+    rank,
+    residual,
+    rows_of,
+    separate,
+    thin,
+)
 from leastnoise.estimate.variables import Variable
 from leastnoise.release.state import Known, State
-from leastnoise.strategies import CirculantStrategy, Strategy
-from leastnoise.strategies.combined import Combined
-from leastnoise.strategies.strategy import KronStrategy, ScaledKron
-from leastnoise.workload.families import DENSE_LIMIT
+from leastnoise.strategies import Strategy
+from leastnoise.strategies.strategy import ScaledKron
 
-Floats = npt.NDArray[Any]  # float32, or float64 where counts are large compared with their noise
 Columns = slice | IntArray
 
 KNOWN = 1e-4  # of the total: the deviation that stands for none, where something is known exactly
@@ -93,28 +103,14 @@ class View:
         parts = x.reshape(-1, self.size)
         if self.matrix is not None:
             parts = parts @ self.matrix.T
-        return (_centre(parts) if self.centred else parts).reshape(len(x), -1)
+        return (centre(parts) if self.centred else parts).reshape(len(x), -1)
 
     def back(self, g: Floats) -> Floats:
         """The transpose."""
         parts = g.reshape(-1, self.size if self.matrix is None else len(self.matrix))
         if self.matrix is not None:
             parts = parts @ self.matrix
-        return (_centre(parts) if self.centred else parts).reshape(len(g), -1)
-
-
-def sums(x: Floats) -> Floats:
-    """Sums along the last axis, which is kept; as a product, since NumPy's own sums are slow along short axes."""
-    return x @ np.ones((x.shape[-1], 1), x.dtype)
-
-
-def residual(table: Array) -> Array:
-    """A one- or two-way table, centred along each axis."""
-    return _centre(_centre(table).T).T if table.ndim == 2 else _centre(table)
-
-
-def _centre(x: Floats) -> Floats:
-    return x - sums(x) / x.dtype.type(x.shape[-1])
+        return (centre(parts) if self.centred else parts).reshape(len(g), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,11 +199,10 @@ class _Collector:
     def add(self, orbit: tuple[int, ...], known: Known) -> None:
         """What is known about one orbit."""
         noise = known.noise or (KNOWN * self.total) ** 2
-        rank = _rank(known.strategy, self.state.structure.shape(orbit))
         every = self.state.structure.sets(orbit).tolist()
-        self.freedom += len(every) * rank
+        self.freedom += len(every) * rank(known.strategy, self.state.structure.shape(orbit))
         for sets, chosen in self._alike(every):
-            for strategy, weight in _separate(known.strategy, self.total**2 / noise):
+            for strategy, weight in separate(known.strategy, self.total**2 / noise):
                 self._add(orbit, sets, strategy, weight, known.tables[chosen] / self.total)
 
     def _alike(self, sets: list[list[int]]) -> Iterator[tuple[list[list[int]], list[int]]]:
@@ -239,18 +234,18 @@ class _Collector:
         self, orbit: tuple[int, ...], sets: list[list[int]], strategy: Strategy | Array, weight: float, tables: Array
     ) -> None:
         sizes = self.state.structure.shape(orbit)
-        parts = _parts(strategy, len(orbit))
+        parts = parts_of(strategy, len(orbit))
         merged = self._merged(sets[0])
         axes = self._axes(sets, merged, sizes, parts)
         if parts is None:
-            rows = strategy if not isinstance(strategy, Strategy) else _rows(strategy)
+            rows = strategy if not isinstance(strategy, Strategy) else rows_of(strategy)
             answers = tables.reshape(len(tables), -1) @ rows.T
             rows = _regrouped(rows.reshape(len(rows), *sizes), merged).reshape(len(rows), -1)
             self.measured.append(_Measured(axes, answers, weight, rows=rows))
             return
         for axis, part in enumerate(parts, start=1):
-            tables = np.moveaxis(_measured_by(part, np.moveaxis(tables, axis, -1)), -1, axis)
-            weight *= (_centring(part) or 1.0) ** 2
+            tables = np.moveaxis(measured_by(part, np.moveaxis(tables, axis, -1)), -1, axis)
+            weight *= (centring(part) or 1.0) ** 2
         levels = _regrouped(strategy.theta[None], merged)[0] if isinstance(strategy, ScaledKron) else None
         self.measured.append(_Measured(axes, _regrouped(tables, merged), weight, levels))
 
@@ -278,16 +273,16 @@ class _Collector:
                 continue
             matrix = variable.onto([sets[0][axis] for axis in group])
             if chosen is not None:
-                matrix = kron_all([_dense(part) for part in chosen]) @ matrix
+                matrix = kron_all([dense(part) for part in chosen]) @ matrix
             keys.append(self._noted((matrix.tobytes(), variable.size), matrix))
         return [[(key, self.variable_of[s[g[0]]]) for key, g in zip(keys, merged, strict=True)] for s in sets]
 
     def _key(self, size: int, part: Strategy | None) -> Key:
         """Which map a strategy is, the same for equal matrices."""
-        if part is None or _centring(part) is not None:
+        if part is None or centring(part) is not None:
             return self._noted((PLAIN if part is None else CENTRED, size), None)
         if id(part) not in self.kinds:
-            matrix = _thin(_rows(part))
+            matrix = thin(rows_of(part))
             self.kinds[id(part)] = part, matrix.tobytes()
             self._noted((matrix.tobytes(), size), matrix)
         return self.kinds[id(part)][1], size
@@ -428,84 +423,8 @@ def _joined(parts: Sequence[slice]) -> Columns:
     return np.concatenate([np.arange(p.start, p.stop) for p in parts])
 
 
-def _measured_by(part: Strategy, x: Array) -> Array:
-    """What a strategy measures on the last axis, up to a factor where it is centring."""
-    centred: Array = _centre(x) if _centring(part) is not None else x @ _thin(_rows(part)).T
-    return centred
-
-
-def _dense(part: Strategy) -> Array:
-    """The same as a matrix."""
-    return _measured_by(part, np.eye(part.cells)).T
-
-
 def _regrouped(tables: Array, merged: Sequence[Sequence[int]]) -> Array:
     """Tables (batch, *shape) with the axes of one variable as one."""
     shape = tables.shape[1:]
     moved = tables.transpose([0, *(1 + axis for group in merged for axis in group)])
     return moved.reshape(len(tables), *(prod(shape[axis] for axis in group) for group in merged))
-
-
-def _separate(strategy: Strategy, weight: float) -> Iterator[tuple[Strategy | Array, float]]:
-    """Strategies whose precisions add up to that of the whole: V = w V_base + R^T R."""
-    if isinstance(strategy, Combined):
-        yield from _separate(strategy.base, weight * strategy.weight)
-        yield strategy.rows, weight
-    else:
-        yield strategy, weight
-
-
-def _parts(strategy: Strategy | Array, axes: int) -> Sequence[Strategy] | None:
-    """One strategy per axis, where it is a (scaled) Kronecker product of them."""
-    parts: tuple[Strategy, ...] | None = None
-    if isinstance(strategy, ScaledKron | KronStrategy):
-        parts = strategy.parts
-    elif isinstance(strategy, Strategy):
-        parts = strategy.factors
-    return parts if parts is not None and len(parts) == axes else None
-
-
-def _centring(part: Strategy | None) -> float | None:
-    """The factor if a strategy is a multiple of centring, as for plain tables."""
-    if not isinstance(part, CirculantStrategy) or part.theta.ndim != 1 or part.theta[0] != 0:
-        return None
-    rest = part.theta[1:]
-    return sqrt(float(rest[0])) if len(rest) and np.ptp(rest) == 0 else None
-
-
-def centred_precision(state: State, attributes: Sequence[int]) -> float | None:
-    """The precision of each number of a residual in counts, where it was measured by a multiple of centring."""
-    known = state.alone(attributes)
-    parts = None if known is None or not known.noise else _parts(known.strategy, len(attributes))
-    if known is None or parts is None or isinstance(known.strategy, ScaledKron):
-        return None
-    scales = [_centring(part) for part in parts]
-    return None if None in scales else prod(s**2 for s in scales if s is not None) / known.noise
-
-
-def _rows(strategy: Strategy) -> Array:
-    """The rows of a strategy; those of cycles are only implied, and may be too many to write down."""
-    if isinstance(strategy, CirculantStrategy) and strategy.cells > DENSE_LIMIT:
-        raise LeastnoiseError(
-            f"a fit needs all {strategy.cells:,} x {strategy.cells:,} weights of what was measured by Fourier "
-            f"coefficients, and takes {DENSE_LIMIT:,} cells at most; use answers of the release, or coarser values"
-        )
-    return strategy.matrix()
-
-
-def _thin(rows: Array) -> Array:
-    """A matrix with the same V and no more rows than columns."""
-    if len(rows) <= rows.shape[1]:
-        return rows
-    triangle: Array = np.linalg.qr(rows).R
-    return triangle
-
-
-def _rank(strategy: Strategy, shape: tuple[int, ...]) -> int:
-    """Independent numbers among the answers of a strategy."""
-    if strategy.full_rank:
-        return prod(n - 1 for n in shape)
-    parts = _parts(strategy, len(shape))
-    if parts is not None:
-        return prod(min(p.measurements, p.cells - 1) for p in parts)
-    return int(np.linalg.matrix_rank(strategy.matrix()))

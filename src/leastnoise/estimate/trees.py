@@ -15,7 +15,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.estimate.descent import Adam
 from leastnoise.estimate.loss import softmax
-from leastnoise.estimate.targets import residual
+from leastnoise.estimate.maps import residual
 from leastnoise.estimate.variables import Variable, ancestors
 
 Members = tuple[int, ...]

@@ -270,7 +270,7 @@ class TableRelease(Release):
         return complete(self, nonnegative=nonnegative, baseline=baseline, **options)
 
     def best_estimate(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
-        """The closest answers: `fit()`, or `complete()` where a fit would only follow noise (docs/adaptive.md)."""
+        """The closest answers: `fit()` combined with what was measured, or `complete()` (docs/adaptive.md)."""
         from leastnoise.mechanisms.adaptive.completion import best_estimate
 
         self.need_residuals("best_estimate()")

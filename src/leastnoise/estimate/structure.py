@@ -15,6 +15,7 @@ from itertools import combinations
 from math import sqrt
 
 import numpy as np
+from scipy.special import chdtri
 
 from leastnoise._types import Array
 from leastnoise.estimate.combined import closer
@@ -26,7 +27,7 @@ from leastnoise.release.state import State
 
 Pair = tuple[int, int]
 
-DEVIATIONS = 6.0  # of chi-square above its mean, from which on a pair is not explained
+CHANCE = 1e-9  # that noise alone makes a pair which the model has right look unexplained
 MOST_COST = 0.2  # of what a link explains, which more components would explain in part
 LEAST_SHARE = 0.1  # of a pair's degrees of freedom, that is left unexplained
 
@@ -72,7 +73,7 @@ class Pairs:
             pair: value
             for pair, value in values.items()
             for freedom in [_freedom(self.fitted[pair])]
-            if value > max(DEVIATIONS * sqrt(2 * freedom), LEAST_SHARE * freedom)
+            if value > max(float(chdtri(freedom, CHANCE)) - freedom, LEAST_SHARE * freedom)
         }
 
     def table(self, kind: dict[Pair, Array], first: int, second: int) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -103,10 +104,11 @@ def profiles(engine: Engine, fields: Mapping[str, Field], rows: str) -> dict[str
     _fill(engine, rows, [c for c in columns if c.profile.numbers and c.profile.different > FEW], _ENDS)
     _fill(engine, rows, [c for c in many if _mostly_numbers(c.profile)], _OTHERS)
     _fill(engine, rows, [c for c in many if not c.profile.numeric and c.field.kind == "written"], _COMMAS)
-    _fill(engine, rows, [c for c in columns if _may_be_marked(c.profile)], _MARKED)
+    _fill(engine, rows, [c for c in columns if _may_be_marked(c.profile)], _MARKED, _is_mark)
     _fill(engine, rows, [c for c in columns if _may_be_dated_text(c)], _FIRST_TEXT)
     for form in (*_FORMS, *_TIMED):
-        _fill(engine, rows, [c for c in columns if _may_be_dates(c, form)], _dated(form))
+        maybe = [c for c in columns if _may_be_dates(c, form)]
+        _fill(engine, rows, maybe, _dated(form), partial(_year, form=form))
     return {column.name: column.profile for column in columns}
 
 
@@ -155,12 +157,16 @@ def _may_be_marked(profile: Profile) -> bool:
     return profile.low in _NEGATIVE or profile.high in _POSITIVE
 
 
+def _is_mark(column: _Column) -> str:
+    return f"x{column.place} IN ({', '.join(map(str, _NEGATIVE + _POSITIVE))})"
+
+
 def _unmarked(column: _Column) -> str:
     """The marks of a column, and of its other numbers the ends, those of all but the outermost, and how many."""
-    x, marks = f"x{column.place}", ", ".join(map(str, _NEGATIVE + _POSITIVE))
-    others = f"FILTER (WHERE {x} NOT IN ({marks}))"
+    x, mark = f"x{column.place}", f"d{column.place}"
+    others = f"FILTER (WHERE NOT {mark})"
     ends = f"COALESCE(MIN({x}) {others}, 0), COALESCE(MAX({x}) {others}, 0), COUNT({x}) {others}"
-    found = f"COALESCE(LIST(DISTINCT {x}) FILTER (WHERE {x} IN ({marks})), LIST_VALUE())"
+    found = f"COALESCE(LIST(DISTINCT {x}) FILTER (WHERE {mark}), LIST_VALUE())"
     return f"LIST_CONCAT(LIST_CONCAT(LIST_VALUE({ends}), APPROX_QUANTILE({x}, [0.01, 0.99]) {others}), {found})"
 
 
@@ -211,7 +217,7 @@ def _dated(form: str) -> list[Query]:
     """Whether all values are dates in this form, and their first and last years, without marks of missing ones."""
 
     def query(column: _Column) -> str:
-        text, year = f"t{column.place}", _year(column, form)
+        text, year = f"t{column.place}", f"d{column.place}"
         between = f"FILTER (WHERE {year} NOT IN ({', '.join(map(str, _EARLY + _LATE))}))"
         parts = [f"{end}({year}){some}" for some in ("", f" {between}") for end in ("MIN", "MAX")]
         parts += [f"COUNT({year}) FILTER (WHERE LENGTH({text}) > 7)", f"COUNT({text})"]
@@ -247,7 +253,7 @@ def _year(column: _Column, form: str) -> str:
 
 def _commas(column: _Column) -> str:
     text = f"t{column.place}"
-    return f"COUNT(TRY_CAST(TRANSLATE({text}, ',.', '.,') AS DOUBLE)) FILTER (WHERE CONTAINS({text}, ','))"
+    return f"COUNT(CASE WHEN CONTAINS({text}, ',') THEN TRY_CAST(TRANSLATE({text}, ',.', '.,') AS DOUBLE) END)"
 
 
 _VALUES: list[Query] = [(lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE t{c.place} IS NOT NULL)", _keep_values)]
@@ -267,14 +273,24 @@ _TIMED = tuple(
 _FIRST_TEXT: list[Query] = [(lambda c: f"MIN(t{c.place})", _set("text", str))]
 
 
-def _fill(engine: Engine, rows: str, columns: Sequence[_Column], queries: Sequence[Query]) -> None:
+def _fill(
+    engine: Engine,
+    rows: str,
+    columns: Sequence[_Column],
+    queries: Sequence[Query],
+    derived: Callable[[_Column], str] | None = None,
+) -> None:
+    """Run queries on columns; what several parts of a query need is derived once, as d with the column's place."""
     for start in range(0, len(columns), _TOGETHER):
         wanted = [(column, query) for column in columns[start : start + _TOGETHER] for query in queries]
         named = ", ".join(f"{query[0](column)} AS g{k}" for k, (column, query) in enumerate(wanted))
         part = columns[start : start + _TOGETHER]
         read = f"SELECT {', '.join(column.forms for column in part)} FROM {rows}"
-        finite = f"SELECT {', '.join(column.finite for column in part)} FROM ({read}) AS read"
-        for batch in engine.run(f"SELECT {named} FROM ({finite}) AS finite"):
+        given = f"SELECT {', '.join(column.finite for column in part)} FROM ({read}) AS read"
+        if derived is not None:
+            more = ", ".join(f"{derived(column)} AS d{column.place}" for column in part)
+            given = f"SELECT *, {more} FROM ({given}) AS finite"
+        for batch in engine.run(f"SELECT {named} FROM ({given}) AS given"):
             for (column, query), value in zip(wanted, batch, strict=True):
                 query[1](column.profile, value[0])
 

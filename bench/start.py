@@ -84,8 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     cpu = {f["start"]: f["cpu"] for f in report.figures}
     ratio = cpu["import leastnoise"] / cpu["import numpy"]
     print(f"import leastnoise / import numpy: {ratio:.2f}")
-    report.require(ratio <= MOST_RATIO, f"the import takes {ratio:.2f} times that of NumPy; at most {MOST_RATIO:g}")
-    report.require(cpu["leastnoise --help"] <= MOST_HELP, f"--help takes more than {MOST_HELP:g} s")
+    if options.repeats > 1:  # one process beside others is no measurement
+        report.require(ratio <= MOST_RATIO, f"the import takes {ratio:.2f} times that of NumPy; at most {MOST_RATIO:g}")
+        report.require(cpu["leastnoise --help"] <= MOST_HELP, f"--help takes more than {MOST_HELP:g} s")
     return report.finish()
 
 

@@ -13,7 +13,7 @@ from leastnoise._types import IntArray
 from leastnoise.privacy.cost import Cost
 from leastnoise.privacy.exponential_mechanism import exponential_mechanism_cost
 
-FITS = 2**30  # differences whose squares add up in 64 bits
+FITS = 2**25  # differences, of which thousands of squares add up in 64 bits
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def shifts(outputs: Sequence[Output], pairs: IntArray) -> list[Fraction | float]
     if not len(pairs):
         return []
     columns, weights = _squares(outputs, pairs)
-    distinct, place = np.unique(columns, axis=0, return_inverse=True)
-    each = [_weighted(row, weights) for row in distinct.tolist()]
-    return [each[i] for i in place.reshape(-1).tolist()]
+    rows = [tuple(row) for row in columns.tolist()]
+    each = {row: _weighted(row, weights) for row in dict.fromkeys(rows)}
+    return [each[row] for row in rows]
 
 
 def worst(outputs: Sequence[Output], pairs: IntArray) -> Worst:
@@ -91,8 +91,7 @@ def _squares(outputs: Sequence[Output], pairs: IntArray) -> tuple[IntArray, list
 def _differences(values: Sequence[Sequence[int]], left: IntArray, right: IntArray, unit: int = 1) -> IntArray:
     table = np.array(values, dtype=object)
     table = (table - table.min(axis=0)) // unit  # large numbers that all data sets share do not matter
-    assert (table < FITS).all(), "differences of tiny data sets are small"
-    small = table.astype(np.int64)
+    small = table.astype(np.int64) if (table < FITS).all() else table
     return small[left] - small[right]
 
 

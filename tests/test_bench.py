@@ -11,7 +11,17 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from bench import aim_pgm, aim_rounds, aim_table2, aim_tradeoff, common, datasets, release_adult, workloads
+from bench import (
+    aim_pgm,
+    aim_rounds,
+    aim_table2,
+    aim_tradeoff,
+    common,
+    datasets,
+    estimate_peers,
+    release_adult,
+    workloads,
+)
 from bench.common import Column, Report, check_equal, check_search, compare, measure, published
 from bench.phases import answers_of
 from bench.qs_table3 import LARGEST
@@ -383,10 +393,11 @@ def test_rounds_of_aim_spend_exactly_the_budget(annealed):
     assert len(shares) == 76 if not annealed else len(shares) < 76
 
 
-def test_without_mbi_its_benchmark_says_so(capsys, monkeypatch):
+@pytest.mark.parametrize("peer", [aim_pgm, estimate_peers], ids=lambda m: m.__name__)
+def test_without_mbi_its_benchmarks_say_so(peer, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jax", None)
-    assert aim_pgm.main([]) == 0
-    assert capsys.readouterr().out.strip() == aim_pgm.MISSING
+    assert peer.main([]) == 0
+    assert capsys.readouterr().out.strip() == peer.MISSING
 
 
 @pytest.mark.slow

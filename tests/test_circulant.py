@@ -436,6 +436,11 @@ def test_advice_leads_to_a_plan_that_runs(name, solver):
         except LeastnoiseError as error:
             (solver, *_) = SOLVER.findall(str(error).rsplit(";", 1)[1])
     assert plan.integer_plan.cost.mu_squared <= 1
+    shape, rng = WIDE[name].domain.shape, np.random.default_rng(1)
+    rows = np.stack([rng.integers(0, n, 50) for n in shape], axis=1)
+    release = plan.run(ln.Codes(WIDE[name].domain, rows), random_source=SeededRandomSource(1))
+    total = release.total()
+    assert abs(total.value - 50) <= 6 * total.std_error  # a chance of 2e-9
 
 
 def test_weighted_prefixes_on_many_values_are_refused_without_a_detour():

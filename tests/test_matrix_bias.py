@@ -20,7 +20,8 @@ from leastnoise.strategies.integer import Rows
 from leastnoise.strategies.nearest import NORM_GAP, Near, nearest
 from leastnoise.strategies.norms import gamma_2_approximate, gamma_r
 from leastnoise.theory import EXACT, Question
-from leastnoise.theory.question import BIASES, NEAR
+from leastnoise.theory.complexity import NEAR
+from leastnoise.theory.question import BIASES
 from leastnoise.theory.tails import Error
 from leastnoise.workload.spec import parse_spec
 from tests.contract.kinds import KINDS

@@ -7,7 +7,7 @@ import pytest
 
 from leastnoise.noise import SeededRandomSource
 from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question
-from leastnoise.theory.question import NEAR
+from leastnoise.theory.complexity import NEAR
 from tests.theory.test_achieved import GRID, TWO_VALUES, least_from, misses, responses
 from tests.theory.test_pairs import failures, least_cost
 from tests.theory.workloads import WORKLOADS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from leastnoise.theory import ANY, EXACT, GAUSSIAN, SEPARATE, UNBIASED, Question, marginal_queries, parity_queries
-from leastnoise.theory.question import NEAR
+from leastnoise.theory.complexity import NEAR
 from tests.theory.test_achieved import GRID, TWO_VALUES, least_from, projected_reports, reach, responses, squares
 from tests.theory.test_pairs import least_cost, squared_errors
 from tests.theory.workloads import WORKLOADS

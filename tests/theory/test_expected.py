@@ -12,7 +12,7 @@ from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy.gaussian import mu_for
 from leastnoise.strategies.differences import largest_difference
 from leastnoise.theory import ANY, EXACT, GAUSSIAN, Question, expected_largest_people
-from leastnoise.theory.question import NEAR
+from leastnoise.theory.complexity import NEAR
 from tests.theory.test_achieved import GRID, TWO_VALUES, least_from, responses, squares
 from tests.theory.test_pairs import least_cost
 from tests.theory.workloads import WORKLOADS

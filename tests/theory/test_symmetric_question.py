@@ -8,8 +8,8 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.theory import Question, marginal_queries, parity_queries, sample_complexity
+from leastnoise.theory.complexity import NEAR
 from leastnoise.theory.queries import symmetric_of
-from leastnoise.theory.question import NEAR
 from leastnoise.theory.symmetric_question import SymmetricQuestion, tells_apart
 from leastnoise.theory.tails import Error
 from tests.every import for_every

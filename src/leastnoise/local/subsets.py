@@ -184,7 +184,8 @@ class Subsets:
         """ln E e^(t error) of each query's estimator (row, with its own t) under each value (column), exactly."""
         out, probabilities = np.empty(queries.shape), self.probabilities()
         for some in _chunks(len(queries), self.tallies):
-            tilted = np.expm1(t[some, None] * self.estimators(queries[some]))
+            with np.errstate(over="ignore"):  # infinite for a t that is far too large, which is then not the best
+                tilted = np.expm1(t[some, None] * self.estimators(queries[some]))
             out[some] = np.log1p(tilted @ probabilities) - t[some, None] * queries[some]
         return out
 

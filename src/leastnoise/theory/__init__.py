@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         gamma_F,
         gamma_r,
     )
+    from leastnoise.theory.bounds import sample_complexity, sample_complexity_curves, sample_complexity_curves_of
+    from leastnoise.theory.complexity import ANY, EXACT, GAUSSIAN, SEPARATE, UNBIASED, SampleComplexity
     from leastnoise.theory.dual_norm import DualNorm, gamma_2_dual
     from leastnoise.theory.expected import expected_largest_people
     from leastnoise.theory.inclusion import Conjunctions, conjunction_queries
@@ -32,18 +34,7 @@ if TYPE_CHECKING:
     from leastnoise.theory.learning_floors import examples_at_least
     from leastnoise.theory.margin import margin_complexity
     from leastnoise.theory.norm_curve import gamma_2_curve
-    from leastnoise.theory.question import (
-        ANY,
-        EXACT,
-        GAUSSIAN,
-        SEPARATE,
-        UNBIASED,
-        Question,
-        SampleComplexity,
-        sample_complexity,
-        sample_complexity_curves,
-        sample_complexity_curves_of,
-    )
+    from leastnoise.theory.question import Question
     from leastnoise.theory.symmetric import SymmetricQueries, marginal_queries, parity_queries
 
 __all__ = [

@@ -21,21 +21,9 @@ from leastnoise.local.randomized_response import Odds
 from leastnoise.planning.variance import expected_largest_of
 from leastnoise.strategies.differences import largest_difference
 from leastnoise.strategies.norms import gamma_2_approximate
+from leastnoise.theory.complexity import ANY, EXACT, GAUSSIAN, NEAR, SEPARATE, Bound, Model
 from leastnoise.theory.queries import QueriesLike
-from leastnoise.theory.question import (
-    ANY,
-    APPROXIMATE_GAP,
-    APPROXIMATE_STEPS,
-    BIASES,
-    EXACT,
-    GAUSSIAN,
-    MOST_APPROXIMATE,
-    NEAR,
-    SEPARATE,
-    Bound,
-    Model,
-    Question,
-)
+from leastnoise.theory.question import APPROXIMATE_GAP, APPROXIMATE_STEPS, BIASES, MOST_APPROXIMATE, Question
 from leastnoise.theory.tails import people
 
 CHANCES = (0.1, 0.25, 0.45)  # beta of Markov's inequality, to try

@@ -6,12 +6,11 @@ Ullman 2020, ENU). Every bound has its constant: exact Gaussian privacy and tail
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from math import prod, sqrt
-from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -27,14 +26,12 @@ from leastnoise.strategies.differences import centred_trace, difference_floor, l
 from leastnoise.strategies.norms import Norm, gamma_2, gamma_2_approximate, gamma_F
 from leastnoise.theory import packing, pairs, polya_urns
 from leastnoise.theory.centred import Centred
+from leastnoise.theory.complexity import ANY, EXACT, GAUSSIAN, NEAR, SEPARATE, UNBIASED, Bound, Model, SampleComplexity
 from leastnoise.theory.floors import added_noise, two_datasets, two_populations, unbiased_reports
 from leastnoise.theory.ladder import Ladder, factors_alone, one_direction
 from leastnoise.theory.queries import MOST_CELLS, MOST_ENTRIES, QueriesLike, factors_of, has_weights, symmetric_of
 from leastnoise.theory.sphere import Spectrum, any_reports, spectra
 from leastnoise.theory.tails import Error, Kind, Reports, at_least, people
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 GAP = 1e-4
 APPROXIMATE_GAP = 1e-2
@@ -45,127 +42,6 @@ APPROXIMATE_STEPS = 500
 MOST_APPROXIMATE = 400  # queries and values up to which approximate factorizations are sought
 BIASES = (0.25, 0.5)  # shares of alpha that approximate factorizations may be off; ENU has 1/2
 MOST_QUERIES = 2**22  # whose own error is followed; beyond, all count as the worst
-
-Model = Literal["central", "local"]
-Side = Literal["enough", "too few"]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """So many people are enough for a mechanism, or fewer than so many are not enough for a class of them."""
-
-    model: Model
-    side: Side
-    who: str
-    privacy: str
-    people: int
-
-    def __str__(self) -> str:
-        text = "enough for" if self.side == "enough" else "at least, with"
-        return f"{self.people:>15,}  {text} {self.who} ({self.model}, {self.privacy})"
-
-
-@dataclass(frozen=True)
-class SampleComplexity:
-    """All bounds at one accuracy."""
-
-    alpha: float
-    epsilon: float
-    delta: float | None
-    error: Error
-    queries: int
-    cells: int
-    all: tuple[Bound, ...]
-    weighted: bool = False  # errors count times the root of their query's weight
-
-    def upper(self, model: Model) -> Bound:
-        """The fewest people that are known to be enough."""
-        return min((b for b in self.all if b.model == model and b.side == "enough"), key=lambda b: b.people)
-
-    def lower(self, model: Model) -> Bound:
-        """The best bound that holds for every mechanism."""
-        return max((b for b in self.all if b.model == model and b.who == ANY), key=lambda b: b.people)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "alpha": self.alpha,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "error": self.error.kind,
-            "confidence": self.error.confidence if self.error.kind == "max" else None,
-            "neighbours": "replace",
-            "answers": "divided by the number of people",
-            "queries": self.queries,
-            "cells": self.cells,
-            "errors": "times the root of their weight" if self.weighted else "as they are",
-            "bounds": [vars(b) for b in self.all],
-        }
-
-    def __str__(self) -> str:
-        what = {
-            "max": f"all errors at most {self.alpha:g}, with confidence {self.error.confidence:g}",
-            "worst": f"every root mean squared error at most {self.alpha:g}",
-            "rms": f"root mean squared error over all queries at most {self.alpha:g}",
-        }[self.error.kind]
-        queries, cells = (f"{n:,}" if n < 10**15 else f"{n:.3g}" for n in (self.queries, self.cells))
-        head = f"people for {queries} queries on {cells} values: {what}"
-        head += "; an error counts times the root of its query's weight" if self.weighted else ""
-        text = f"answers are divided by the number of people; epsilon {self.epsilon:g}"
-        text += "" if self.delta is None else f", delta {self.delta:g}"
-        return "\n".join([head, f"{text}, neighbours replace one person", *map(str, self.all)])
-
-
-ANY, GAUSSIAN = "any mechanism", "any mechanism with Gaussian privacy"
-SEPARATE = "reports that do not wait for others"
-UNBIASED = f"unbiased {SEPARATE}"
-EXACT, NEAR = "factorization mechanism", "approximate factorization mechanism"
-
-
-def sample_complexity(
-    queries: QueriesLike,
-    alpha: float,
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    error: Kind = "max",
-    confidence: float = 0.95,
-) -> SampleComplexity:
-    """How many people are enough, and how many too few, for accuracy alpha on queries divided by their number.
-
-    Queries are a matrix (one row each, one column per value a person can have), a list of matrices for their Kronecker
-    product, or a workload. `error` is "max" (all errors at once, with `confidence`), "worst" (the largest root mean
-    squared error) or "rms" (over all queries). Without a delta mechanisms keep epsilon alone.
-
-    >>> people = sample_complexity([[1, 0]], alpha=0.05, epsilon=1, delta=1e-9)
-    >>> people.lower("central").people, people.upper("central").people
-    (30, 216)
-
-    Guarantees: enough_is_enough; floors_are_below_every_mechanism; bounds_fall_in_alpha; one_query_is_nearly_tight.
-    """
-    return Question.of(queries, epsilon, delta, error, confidence).at(alpha)
-
-
-def sample_complexity_curves(
-    queries: QueriesLike,
-    alphas: Iterable[float],
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    error: Kind = "max",
-    confidence: float = 0.95,
-) -> pd.DataFrame:
-    """Bounds at several accuracies: alpha, model, side, who, privacy, people. The options are those of
-    `sample_complexity`.
-    """
-    return sample_complexity_curves_of(Question.of(queries, epsilon, delta, error, confidence), alphas)
-
-
-def sample_complexity_curves_of(question: Question, alphas: Iterable[float]) -> pd.DataFrame:
-    """The same for a question that is already there."""
-    import pandas as pd
-
-    return pd.DataFrame([{"alpha": a} | vars(b) for a in alphas for b in question.at(a).all])
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +82,7 @@ class Question:
         local = tuple(self._local(alpha))
         results = (*self._central(alpha, local), *local)
         of = (float(alpha), float(self.epsilon), self.delta, self.error)
-        return SampleComplexity(*of, self._count, self._cells, results, self.weighted)
+        return SampleComplexity(*of, self.count, self._cells, results, self.weighted)
 
     # --- what does not depend on alpha --------------------------------------------------------------------------------
 
@@ -252,15 +128,15 @@ class Question:
     def plain(self) -> float:
         """Error of the Gaussian mechanism for n = 1: the same noise for every query."""
         noise = largest_difference(self.factors) / self.mu
-        return self.error.size(np.full(1, noise), self._count)
+        return self.error.size(np.full(1, noise), self.count)
 
     @property
-    def _moved(self) -> tuple[float, float]:
+    def moved(self) -> tuple[float, float]:
         """How far one value instead of another moves a query, and all of them together in root mean square."""
-        return float(self.ranges.max()), largest_difference(self.factors, above=False) / sqrt(self._count)
+        return float(self.ranges.max()), largest_difference(self.factors, above=False) / sqrt(self.count)
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
         return prod(len(W) for W in self.factors)
 
     @property
@@ -282,14 +158,14 @@ class Question:
         if self.error.kind != "max":
             return noise * prod(self.error.size(r) for r in rows)
         if prod(map(len, rows)) > MOST_QUERIES:
-            return self.error.size(np.full(1, noise * prod(float(r.max()) for r in rows)), self._count)
+            return self.error.size(np.full(1, noise * prod(float(r.max()) for r in rows)), self.count)
         return self.error.size(noise * kron_all([r[None] for r in rows])[0])
 
     @cached_property
     def floor(self) -> float:
         """The norm by differences, of one query or per query."""
         low = max(difference_floor(parts, norm) for parts, norm in self.solved)
-        low = low / sqrt(self._count) if self.error.kind == "rms" else low
+        low = low / sqrt(self.count) if self.error.kind == "rms" else low
         return max([low, *(one.limit(1.0) for one in self.pairs)])
 
     @cached_property
@@ -303,7 +179,7 @@ class Question:
         if len(parts) == 1:
             results.append(polya_urns.weighted(parts[0], weights[0], polya_urns.mixed(norm.parts[0].cells)))
         else:
-            results += polya_urns.product_urns(parts, weights, fixed, self._moved[0])
+            results += polya_urns.product_urns(parts, weights, fixed, self.moved[0])
         if self.dense is not None:
             p = kron_all([p[None] for p in weights])[0]
             results += [*polya_urns.urns(self.dense, p, fixed), *pairs.walks(self.dense, p, fixed)]
@@ -361,7 +237,7 @@ class Question:
         """Too few for any mechanism with epsilon and this delta, which may be 0."""
         epsilon, failing = float(self.epsilon), 1 - self.error.confidence
         return max(
-            two_datasets(*self._moved, alpha, epsilon, delta, self.error),
+            two_datasets(*self.moved, alpha, epsilon, delta, self.error),
             packing.people(self.packings, alpha, packing.most_private(epsilon, delta, failing)),
             pairs.people(self.pairs, alpha, pairs.contrast(epsilon, delta), self.error),
         )
@@ -370,7 +246,7 @@ class Question:
         """Too few with the mu of epsilon and delta, and with Gaussian noise on a factorization; `low` are anyway."""
         low = max(
             low,
-            pairs.two_datasets(*self._moved, alpha, self.mu, self.error),
+            pairs.two_datasets(*self.moved, alpha, self.mu, self.error),
             packing.people(self.packings, alpha, packing.most_gaussian(self.mu, 1 - self.error.confidence)),
             pairs.people(self.pairs, alpha, gaussian.contrast(self.mu), self.error),
         )
@@ -400,7 +276,7 @@ class Question:
                 yield from self._gaussian("local", "epsilon and delta", alpha, 0.5)
                 yield self._least("local", "epsilon and delta", alpha, 0.5)
             yield from self._reports(alpha)
-        low = two_datasets(*self._moved, alpha, epsilon, 0.0, e)
+        low = two_datasets(*self.moved, alpha, epsilon, 0.0, e)
         if self.constant:
             yield Bound("local", "too few", ANY, "epsilon", low)
             return
@@ -467,7 +343,7 @@ class Question:
 
     def _unbiased(self, alpha: float) -> int:
         """The bound of `unbiased_reports` with the weights of the norm, or better ones."""
-        results, per = [], self._count if self.error.kind == "rms" else 1
+        results, per = [], self.count if self.error.kind == "rms" else 1
         for queries in self._weighted:
             results.append(unbiased_reports(queries.trace, queries.spread, alpha, float(self.epsilon)))
         for parts, norm in self.solved:

@@ -19,12 +19,13 @@ from leastnoise.local.favoured import Along
 from leastnoise.local.randomized_response import Odds
 from leastnoise.theory import packing, pairs
 from leastnoise.theory.blocks import BlockNorm
+from leastnoise.theory.complexity import EXACT, NEAR, Bound, Model
 from leastnoise.theory.floors import unbiased_reports
 from leastnoise.theory.ladder import MOST_HEIGHT
 from leastnoise.theory.levels import Level
 from leastnoise.theory.polya_urns import MOST_PRODUCT, Urn
 from leastnoise.theory.profiles import LevelWitness, levels_witness, nearest_profile
-from leastnoise.theory.question import BIASES, EXACT, GAP, NEAR, Bound, Model, Question
+from leastnoise.theory.question import BIASES, GAP, Question
 from leastnoise.theory.sphere import MOST_DIRECTIONS, Spectrum
 from leastnoise.theory.symmetric import SymmetricQueries
 from leastnoise.theory.tails import Error, Reports, people
@@ -120,7 +121,7 @@ class SymmetricQuestion(Question):
         return np.array([max(level.profile) - min(level.profile) for level in self.levels.levels])
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
         return self.levels.count
 
     @property
@@ -162,11 +163,11 @@ class SymmetricQuestion(Question):
     @cached_property
     def plain(self) -> float:
         """Error of the Gaussian mechanism for n = 1: the same noise for every query."""
-        return self.error.size(np.full(1, self._columns_apart / self.mu), float(self._count))
+        return self.error.size(np.full(1, self._columns_apart / self.mu), float(self.count))
 
     @property
-    def _moved(self) -> tuple[float, float]:
-        return float(self.ranges.max()), self._columns_apart / sqrt(self._count)
+    def moved(self) -> tuple[float, float]:
+        return float(self.ranges.max()), self._columns_apart / sqrt(self.count)
 
     @cached_property
     def rows(self) -> Array:

@@ -132,7 +132,7 @@ class Reports:
 
 def _largest(curve: Callable[[Array], Array], start: Array) -> Array:
     """The largest of a concave function of t for each query: on a grid, then where a parabola has its peak."""
-    values = np.stack([curve(start * factor) for factor in FACTORS])
+    values = np.maximum([curve(start * factor) for factor in FACTORS], -1e150)  # where moments are infinite
     at = np.clip(np.argmax(values, axis=0), 1, len(FACTORS) - 2)
     below, here, above = (np.take_along_axis(values, (at + k)[None], axis=0)[0] for k in (-1, 0, 1))
     curved = below - 2 * here + above

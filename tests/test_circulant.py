@@ -17,7 +17,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.release.files import releases
-from leastnoise.sources import Table
+from leastnoise.sources import Codes, Table
 from leastnoise.strategies import CirculantStrategy, convolution
 from leastnoise.strategies.circulant import DIGITS, GUARD, LISTED, Circulant
 from leastnoise.strategies.combined import CirculantSum
@@ -438,7 +438,7 @@ def test_advice_leads_to_a_plan_that_runs(name, solver):
     assert plan.integer_plan.cost.mu_squared <= 1
     shape, rng = WIDE[name].domain.shape, np.random.default_rng(1)
     rows = np.stack([rng.integers(0, n, 50) for n in shape], axis=1)
-    release = plan.run(ln.Codes(WIDE[name].domain, rows), random_source=SeededRandomSource(1))
+    release = plan.run(Codes(WIDE[name].domain, rows), random_source=SeededRandomSource(1))
     total = release.total()
     assert abs(total.value - 50) <= 6 * total.std_error  # a chance of 2e-9
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from math import log
+from math import log, prod
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from leastnoise._types import Array, Progress
 from leastnoise.planning.design import Question, no_progress
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.strategies.quadrature import Nodes, determinants
+from leastnoise.workload.tensors import TensorFamily
 
 NODES = 40  # of the rule, about
+EIGEN = 10  # multiplications of an eigendecomposition, times the cube of the size
 ROUND = 2.0**-46  # relative error of sums of positive numbers, generously
 
 
@@ -57,6 +59,26 @@ class Block:
         scale = np.sqrt(np.concatenate([*largest, np.zeros(0)]))
         inverse = np.abs(inverted(m)) * np.multiply.outer(scale, scale)
         return self.count * (ROUND + 4 * len(m) * 2.0**-52) * float(inverse.sum())
+
+
+def building_work(question: Question) -> float:
+    """Multiplications, about, before anything is traced: for the rows of tables that are no products."""
+    structure, seen, total = question.structure, set(), 0.0
+    for table, weight, family in zip(structure.tables, question.table_weights, question.requested.tensors, strict=True):
+        if weight == 0 or table.slots is not None or family is None or len(table.axes) < 2:
+            continue
+        shape = structure.shape(table.axes)
+        cells, count = prod(shape), family.count(shape)
+        total += float(min(count, cells)) * cells * sum(shape)
+        if count > cells and (family, shape) not in seen:
+            seen.add((family, shape))
+            total += count * float(cells) ** 2 + EIGEN * float(cells) ** 3
+    return total
+
+
+@lru_cache(maxsize=4)  # like tables have one family, and the next weights need it again
+def _rows(family: TensorFamily, shape: tuple[int, ...]) -> Array:
+    return family.root(shape)
 
 
 class BlockTrace(ABC):
@@ -126,7 +148,7 @@ class BlockTrace(ABC):
         else:
             family = requested.tensors[index]
             assert family is not None
-            rows = family.root(shape)
+            rows = _rows(family, shape)
         first, second = (np.column_stack([self.roots[c], bases[c]]) * self.roots[c][:, None] for c in table.axes)
         return np.einsum("kxy,xp,yq->kpq", rows, first, second, optimize=True)
 

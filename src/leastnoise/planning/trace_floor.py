@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from leastnoise._types import Array, Progress
-from leastnoise.planning.block_trace import BlockTrace
+from leastnoise.planning.block_trace import BlockTrace, building_work
 from leastnoise.planning.design import Design, Question, no_progress
 from leastnoise.planning.sector_trace import SectorTrace, trace_of
 from leastnoise.strategies.descent import Stop, descend
@@ -44,6 +44,8 @@ def exact_trace_floor(
 
 def _exact_trace_floor(design: Design, work: float, progress: Progress, once: float) -> tuple[float, str] | None:
     question = design.question
+    if building_work(question) > once:
+        return None
     roots = [_root(s) for s in start_weights(design)]
     first = trace_of(question, roots)
     if first is None or first.work > once:

@@ -35,7 +35,7 @@ from leastnoise.planning.store_checks import (
 )
 from leastnoise.planning.structure import RequestedQueries, Structure
 from leastnoise.privacy import Budget
-from leastnoise.storage.archive import Archive
+from leastnoise.storage.archive import Archive, Arrays
 from leastnoise.storage.formats import Format
 from leastnoise.strategies import (
     CirculantStrategy,
@@ -129,7 +129,7 @@ def save(plan: Plan, path: Path) -> None:
         None if s is None else {"strategy": pool.add(s.strategy), "error": s.error, "floor": s.floor}
         for s in design.solutions
     ]
-    arrays = dict(pool.arrays)
+    arrays: Arrays = dict(pool.arrays)
     for c, p in enumerate(design.baselines):
         if p.vector is not None and p.tree is None:
             arrays[f"prior{c}"] = p.vector

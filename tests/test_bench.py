@@ -76,6 +76,7 @@ OTHERS = {  # no choice of a --baseline
     "cascade_utility": "--bits 5 6 --draws 100",
     "cascade_levels": "--bits 5 --grid-bits 3 --runs 40",
     "cascade_designs": "--draws 500",
+    "uneven_trees": "--seeds 1 --leaves 60",
 }
 
 

@@ -77,8 +77,8 @@ def test_plans_along_trees_are_what_they_say(work, neighbours):
 @always
 def test_trees_are_close_to_the_optimum_and_say_how_close(work):
     tree, best = ln.plan(work, BUDGET, solver="tree"), ln.plan(work, BUDGET)
-    assert best.value <= tree.value * (1 + 1e-6)
-    assert tree.value <= 1.16 * best.value
+    assert best.floor_value * (1 - 1e-6) <= tree.value <= 1.02 * best.value
+    assert tree.value <= ln.plan(work, BUDGET, solver="tree", baseline="uniform").value * (1 + 1e-12)
     assert tree.floor_value <= best.value * (1 + 1e-6)
     assert tree.class_floor <= tree.value
 
@@ -96,8 +96,9 @@ def test_recipes_cost_no_more_than_brute_force_says(work, neighbours):
     )
     total = cost_of_pairs(integer_plan)
     assert total <= integer_plan.cost.mu_squared <= 1
-    if neighbours == "add-remove":
-        assert total >= integer_plan.cost.mu_squared * (1 - Fraction(1, 10**9))
+    if neighbours == "add-remove":  # with uneven shares rounding decides which leaf pays most, one for each residual
+        uneven = any(p.shares is not None for p in integer_plan.baselines)
+        assert total >= integer_plan.cost.mu_squared * (1 - Fraction(1, 10**3 if uneven else 10**9))
 
 
 @always
@@ -208,7 +209,10 @@ def test_large_hierarchies_follow_the_tree_by_themselves(monkeypatch):
     plan = ln.plan(work, BUDGET)
     assert plan.baseline == "tree"
     assert plan.value == ln.plan(work, BUDGET, solver="tree").value
-    assert "spread evenly" in plan.explain()
+    assert "spread by uneven shares over their children" in plan.explain()
+    even = ln.plan(work, BUDGET, solver="tree", baseline="uniform")
+    assert "spread evenly over their children" in even.explain()
+    assert plan.value < even.value
     mixed = ln.plan(work.prefix("age"), BUDGET)
     assert mixed.baseline == "search"  # the others still have their baselines searched
     uniform = ln.plan(work, BUDGET, baseline="uniform")
@@ -222,7 +226,8 @@ def test_trees_that_serve_badly_are_not_followed(monkeypatch):
     work = Workload(ln.Domain.of(geo=tree)).nodes("geo")
     plan = ln.plan(work, BUDGET)
     assert plan.baseline != "tree"
-    assert plan.value < 0.8 * ln.plan(work, BUDGET, solver="tree").value
+    assert plan.value < 0.8 * ln.plan(work, BUDGET, solver="tree", baseline="uniform").value
+    assert plan.value < ln.plan(work, BUDGET, solver="tree").value
 
 
 def test_other_queries_on_the_leaves_are_planned_as_before(monkeypatch):

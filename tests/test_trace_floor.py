@@ -23,12 +23,12 @@ from leastnoise.planning.trace_floor import (
     CLOSE_STEP,
     FINAL_STEP,
     KIND,
-    SEARCH_STEP,
     exact_trace_floor,
     start_weights,
 )
 from leastnoise.planning.triple_bound import TripleBound, expansion_factor
 from leastnoise.planning.triple_trace import TripleTrace
+from leastnoise.planning.weight_ascent import SEARCH_STEP
 from leastnoise.strategies.quadrature import determinants, step_error
 from leastnoise.workload import Workload
 from leastnoise.workload.tensors import RandomTensor

@@ -22,7 +22,7 @@ from leastnoise.strategies.kronecker import solve_along_trees
 from leastnoise.strategies.optimal import solve_optimal
 from leastnoise.strategies.tree import Witness, distance, solve_tree
 from leastnoise.workload.families import Family, Marginal, Prefix, Total
-from leastnoise.workload.hierarchy import Load, Nodes, even_shares, load_of, node_places, nodes_of
+from leastnoise.workload.hierarchy import Load, Nodes, leaf_shares, load_of, node_places, nodes_of
 from leastnoise.workload.weighted import Weighted
 
 TREES = {
@@ -111,13 +111,13 @@ def test_loads_are_those_of_the_dense_queries(tree, family):
     result: Family = family(tree)
     load = load_of(result, tree)
     n, baseline = tree.leaf_count, even_by_climbing(tree)
-    assert_allclose(even_shares(tree), baseline)
+    assert_allclose(leaf_shares(tree), baseline)
     rows = result.rows(n) * np.sqrt(result.weights(n))[:, None]
     assert_allclose(load.mean_square, np.sum((rows @ baseline) ** 2))
     strategy = strategy_of(tree)
     residual = rows - (rows @ baseline)[:, None]
     expected = np.linalg.norm(residual @ np.linalg.pinv(strategy.matrix())) ** 2
-    assert_allclose(load.own @ strategy.own, expected, rtol=1e-9)
+    assert_allclose(load.requested @ strategy.own, expected, rtol=1e-9)
     assert_allclose(node_matrix(tree)[node_places(result, tree)], result.rows(n))
 
 
@@ -284,12 +284,16 @@ def columns_apart(matrix: Array) -> int:
 @always
 @pytest.mark.parametrize("seed", range(4))
 def test_contrasts_equal_their_dense_rows(tree, seed):
-    part = contrasts_of(tree, seed)
-    rows = Rows(part.matrix(), part.shape)
+    check_contrasts(contrasts_of(tree, seed), even_by_climbing(tree), seed)
+
+
+def check_contrasts(part: Contrasts, baseline: Array, seed: int) -> None:
+    """All that is computed along the tree, against the rows themselves."""
+    tree, rows = part.tree, Rows(part.matrix(), part.shape)
     rng = np.random.default_rng([seed, tree.nodes])
     counts = rng.integers(0, 50, (2, tree.leaf_count, 3))
     assert part.matrix().dtype == np.int64
-    assert_allclose(part.matrix() @ even_by_climbing(tree), 0, atol=1e-9)
+    assert_allclose(part.matrix() @ baseline, 0, atol=1e-9)
     assert part.measurements == rows.measurements
     assert (part.largest_entry, part.largest_square) == (rows.largest_entry, rows.largest_square)
     assert part.largest_difference == columns_apart(part.matrix()) == rows.largest_difference
@@ -298,8 +302,11 @@ def test_contrasts_equal_their_dense_rows(tree, seed):
     x, y = (a.ravel() for a in np.indices((tree.leaf_count,) * 2))
     inner = part.matrix().T @ part.matrix()
     assert (part.inner(x, y) == inner[x, y]).all()
+    assert set(part.products.tolist()) == set(inner.ravel().tolist())
+    for other in (Rows(np.array([[2, -1, -1], [0, 3, -3]]), (3,)), part):
+        strategy, dense = IntegerStrategy((part, other)), np.kron(part.matrix(), other.matrix())
+        assert strategy.largest_difference == columns_apart(dense)
     answers = rng.normal(size=(2, part.measurements))
-    baseline = even_by_climbing(tree)
     expected = answers @ np.linalg.pinv(part.matrix().astype(float)).T
     expected -= expected.sum(axis=1, keepdims=True) * baseline
     assert_allclose(part.decode(answers), expected, atol=1e-9)

@@ -91,14 +91,17 @@ def test_measuring_in_batches(monkeypatch):
 
 
 @pytest.mark.long
-def test_hierarchies():
+@pytest.mark.parametrize("solver", ["optimal", "tree"])  # along the tree, shares between siblings are uneven
+def test_hierarchies(solver):
     tree = ln.hierarchy([["n", 0], ["n", 1], ["s", 2]])
     domain = ln.Domain.of(a=tree, b=list(WORDS))
     work = ln.Workload(domain).nodes("a").marginals(ways=2)
     keeping = {"rules": {"a": {"missing": 1}, "b": {"outside": "other"}}}
     universe = rows_of({"a": (0, 1, 2, None), "b": RAW["b"]}, 2)
+    along = ln.plan(work, ln.Budget(mu=1), solver=solver).design.baselines
+    assert any(p.shares is not None for p in along) == (solver == "tree")
     both(
-        kinds.tables("hierarchy", work),
+        kinds.tables("hierarchy", work, solver=solver),
         universe,
         keeping,
         {"rules": {"a": {"missing": "drop"}, "b": {"outside": "drop"}}},

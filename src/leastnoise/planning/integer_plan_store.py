@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from leastnoise._types import IntArray
 from leastnoise.algebra.predictor import Predictor
 from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
@@ -22,8 +24,10 @@ from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.contrasts import Contrasts
 from leastnoise.strategies.integer import Centring, IntegerStrategy, Part, Rows
 from leastnoise.workload import Workload
-from leastnoise.workload.hierarchy import hierarchy_of, tree_key
+from leastnoise.workload.hierarchy import hierarchy_of, shared_tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
+
+LARGEST_SHARE = 2**24  # of a node among its siblings
 
 
 def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays]:
@@ -31,6 +35,7 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
     arrays: Arrays = {
         f"prior{c}": p.vector for c, p in enumerate(integer_plan.baselines) if p.vector is not None and p.tree is None
     }
+    arrays |= {f"shares{c}": p.shares for c, p in enumerate(integer_plan.baselines) if p.shares is not None}
     numbers: dict[int, int] = {}
     parts: list[dict[str, Any]] = []
     residuals: list[list[dict[str, Any]]] = []
@@ -47,7 +52,7 @@ def integer_plan_data(integer_plan: IntegerPlan) -> tuple[dict[str, Any], Arrays
                     if isinstance(part, Circulant):
                         arrays[f"kernel{len(parts) - 1}"] = part.kernel
                     if isinstance(part, Contrasts):
-                        parts[-1]["tree"] = tree_key(part.tree)
+                        parts[-1]["tree"] = shared_tree_key(part.tree, part.shares)
                         arrays[f"scales{len(parts) - 1}"] = part.scales
             if strategy.levels is not None:
                 arrays[f"levels{o}_{i}"] = strategy.levels
@@ -86,7 +91,7 @@ def integer_plan_from(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
     if [list(o) for o in structure.orbits] != header["orbits"]:
         raise LeastnoiseError("the residuals of the integer plan are not those of its workload")
     baselines = stored_baselines(structure, header.get("trees", ()), arrays)
-    trees = {tree_key(p.tree): p.tree for p in baselines if p.tree is not None}
+    trees = stored_trees(baselines)
     parts = [_part(i, record, arrays, trees) for i, record in enumerate(header["parts"])]
     noisy_queries = []
     for o, records in enumerate(header["residuals"]):
@@ -142,21 +147,39 @@ def stored_structure(workload: Workload, classes: Sequence[Sequence[int]]) -> St
 def stored_baselines(
     structure: Structure, trees: Sequence[int], arrays: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[Baseline, ...]:
-    """The baselines of a stored plan or integer plan; those of trees follow from the domain."""
+    """The baselines of a stored plan or integer plan; those of trees follow from the domain and from shares."""
     attributes = structure.workload.domain.attributes
     return tuple(
-        Baseline.along(hierarchy_of(attributes[c.members[0]]).tree)
+        _along(hierarchy_of(attributes[c.members[0]]).tree, arrays.get(f"shares{i}"))
         if i in trees
         else Baseline(c.size, arrays.get(f"prior{i}"))
         for i, c in enumerate(structure.classes)
     )
 
 
+def _along(tree: Tree, values: npt.NDArray[Any] | None) -> Baseline:
+    if values is None:
+        return Baseline.along(tree)
+    whole = values.dtype.kind in "iu" and values.shape == (tree.core.tree.nodes,)
+    if not whole or values.min() < 1 or values.max() > LARGEST_SHARE:
+        raise LeastnoiseError(f"the shares of a tree are not whole numbers from 1 to {LARGEST_SHARE}, one per node")
+    return Baseline.along(tree, values.astype(np.int64))
+
+
+def stored_trees(baselines: Sequence[Baseline]) -> dict[str, tuple[Tree, IntArray | None]]:
+    """The trees of stored baselines and the shares of their nodes, by the names that strategies have for them."""
+    return {shared_tree_key(p.tree, p.shares): (p.tree, p.shares) for p in baselines if p.tree is not None}
+
+
 def _part(
-    number: int, record: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], trees: Mapping[str, Tree]
+    number: int,
+    record: Mapping[str, Any],
+    arrays: Mapping[str, npt.NDArray[Any]],
+    trees: Mapping[str, tuple[Tree, IntArray | None]],
 ) -> Part:
     if "tree" in record:
-        return Contrasts(trees[record["tree"]], arrays[f"scales{number}"])
+        tree, shares = trees[record["tree"]]
+        return Contrasts(tree, arrays[f"scales{number}"], shares)
     if (kernel := arrays.get(f"kernel{number}")) is not None:
         return Circulant(kernel)
     shape = tuple(int(n) for n in record["shape"])

@@ -35,6 +35,7 @@ LEAST_PRECISION = 2.0**8  # below, rounding would cost percents: rather draw noi
 SPAN_PRECISION = 2.0**22  # most digits of a single matrix
 JOINT_PRECISION = 2.0**25  # of a matrix over several attributes, whose rows err more
 LARGEST_ENTRY = 2.0**30  # of a product, where precision is to be had for less: 2^32 rows then fit 64-bit integers
+UNEVEN_ENTRY = 2.0**40  # the same with trees of uneven shares, which take digits of their own
 FAST_DEVIATION = 5e11  # noise is drawn fast up to 1e12, and rounding may lengthen columns
 SLOW_DEVIATION = 1e15  # up to here, where answers are few enough
 SLOW_ANSWERS = 1e6  # so many at FAST_DEVIATION take a tenth of a second more; the time grows with both
@@ -123,7 +124,8 @@ class Rounding:
             else:
                 rounded += 1
         each = 1 / max(rounded, 1)
-        most = min(SPAN_PRECISION, max(LARGEST_ENTRY**each, PRECISION))
+        uneven = any(self.design.baselines[c].shares is not None for c in self.design.structure.orbits[orbit])
+        most = min(SPAN_PRECISION, max((UNEVEN_ENTRY if uneven else LARGEST_ENTRY) ** each, PRECISION))
         return min(most, max(room**each, LEAST_PRECISION))
 
     @cached_property

@@ -14,7 +14,7 @@ from leastnoise.algebra.gram import Kron, LowRank
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.baseline import search_baselines
 from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, certified_floor, norm_floor
-from leastnoise.planning.design import Design, Question, solve_design, start_baselines
+from leastnoise.planning.design import Design, Question, class_load, solve_design, start_baselines
 from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.planning.possible_floor import possible_floor
@@ -26,6 +26,7 @@ from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies import Cache, Solver, StrategyConstructor
 from leastnoise.strategies.solvers import DENSE_CELLS, LOOSE_CELLS
 from leastnoise.strategies.tree import distance
+from leastnoise.strategies.uneven import best_shares
 from leastnoise.workload import Workload
 from leastnoise.workload.hierarchy import Load
 
@@ -34,6 +35,7 @@ SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope 
 PREDICTED = 1e-3  # relative gain in error from which predictors are taken: they make for more rows to measure
 ROUNDS = 4  # of baseline and multipliers in turn, for objectives other than the sum
 WORTH = 1e-7  # relative gain below which a round ends
+UNEVEN = 1e-6  # from the floor: up to here even shares between siblings do
 TREE_DISTANCE = 1.15  # from the floor: up to here a tree is followed where a search is possible, if slow
 TREE_LEAVES = 400  # of a hierarchy: beyond, strategies follow the tree, as searching them takes minutes
 KEEP = 16  # designs remembered for replanning
@@ -170,6 +172,11 @@ class Request:
             return self._optimize(question, uniform, solver, progress)
         scout = self._scout(question, uniform)
         best = self._optimize(question, uniform, solver, progress)
+        shared = self._shared(question, uniform)
+        if shared is not None:
+            outcome = self._optimize(question, shared, solver, progress)
+            if outcome.value < best.value * (1 - WORTH):
+                best, uniform = outcome, shared
         result = question
         for _ in range(1 if self.objective.r == 1 else ROUNDS):
             # Baselines that follow impossible cells gain little and have many digits, which joint rows round badly.
@@ -184,13 +191,26 @@ class Request:
             best, result = outcome, outcome.design.question
         return self._predicted(question, best, scout, solver, progress)
 
+    @property
+    def _plain(self) -> bool:
+        """Whether rows are added or removed, any of them, one by one."""
+        return self.neighbours is None and self.hides is None and not self.workload.domain.restrictions.leaves_out
+
+    def _shared(self, question: Question, even: tuple[Baseline, ...]) -> tuple[Baseline, ...] | None:
+        """The same with uneven shares between siblings in trees; None where even ones do."""
+        found = list(even)
+        for c, p in enumerate(even):
+            load = class_load(question, c) if p.tree is not None and self._plain else None
+            if load is not None and distance(load) > 1 + UNEVEN and (shares := best_shares(load)) is not None:
+                found[c] = Baseline.along(load.tree, shares)
+        return tuple(found) if tuple(found) != even else None
+
     def _predicted(
         self, question: Question, best: Outcome, scout: Solver, solver: Solver, progress: Progress
     ) -> Outcome:
         """The same with predictors, where those are worth it."""
         # The value of replaced rows is a bound where strategies are no products: less of it need not be less error.
-        plain = self.neighbours is None and self.hides is None and not self.workload.domain.restrictions.leaves_out
-        if self.baseline != "search" or scout.name != "optimal" or not plain:
+        if self.baseline != "search" or scout.name != "optimal" or not self._plain:
             return best
         # other objectives: predictors are searched for the multipliers found so far, as baselines are
         spaces = search_predictors(best.design.question, best.design.baselines, scout, progress)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import Factor, Gram, Kron, LowRank, combine
 from leastnoise.algebra.predictor import Predictor
 from leastnoise.algebra.residual import Axes, split, subsets
@@ -18,7 +18,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.structure import Orbit, RequestedQueries, Structure, Table
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import DENSE_LIMIT, Family, Total, digest
-from leastnoise.workload.hierarchy import Load, even_shares, load_of, tree_key
+from leastnoise.workload.hierarchy import Load, leaf_shares, load_of, shared_tree_key
 from leastnoise.workload.tensors import ProductTensor
 
 ZERO = 1e-12  # relative size below which a residual piece is nothing
@@ -28,17 +28,19 @@ ZERO = 1e-12  # relative size below which a residual piece is nothing
 class Baseline:
     """The baseline of one class: a vector that sums to 1; None stands for uniform.
 
-    A baseline with a tree is the one in which every node spreads evenly over its children; strategies then follow it.
+    A baseline with a tree is the one in which every node spreads over its children, evenly or by their shares;
+    strategies then follow it.
     """
 
     size: int
     vector: Array | None = None
     tree: Tree | None = None
+    shares: IntArray | None = None  # of the nodes of the tree's core among their siblings
 
     @staticmethod
-    def along(tree: Tree) -> Baseline:
+    def along(tree: Tree, shares: IntArray | None = None) -> Baseline:
         """The baseline of strategies that follow a tree."""
-        return Baseline(tree.leaf_count, even_shares(tree), tree)
+        return Baseline(tree.leaf_count, leaf_shares(tree, shares), tree, shares)
 
     @cached_property
     def values(self) -> Array:
@@ -49,7 +51,7 @@ class Baseline:
     def key(self) -> Hashable:
         """Content key."""
         if self.tree is not None:
-            return ("tree", tree_key(self.tree))
+            return ("tree", shared_tree_key(self.tree, self.shares))
         return ("uniform", self.size) if self.vector is None else ("baseline", digest(self.values))
 
 
@@ -93,7 +95,8 @@ class SlotData:
     @cached_property
     def load(self) -> Load | None:
         """What the family asks of strategies that follow the tree of the baseline."""
-        return None if self.baseline.tree is None else load_of(self.family, self.baseline.tree)
+        load = None if self.baseline.tree is None else load_of(self.family, self.baseline.tree)
+        return load if load is None else replace(load, shares=self.baseline.shares)
 
     @cached_property
     def mean_square(self) -> float:

@@ -12,7 +12,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.certificate import Floor
 from leastnoise.planning.design import Design, Question
 from leastnoise.planning.embedding import embed
-from leastnoise.planning.integer_plan_store import stored_baselines, stored_structure
+from leastnoise.planning.integer_plan_store import stored_baselines, stored_structure, stored_trees
 from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome
 from leastnoise.planning.replaced_rows import is_joint
@@ -35,7 +35,7 @@ from leastnoise.planning.store_checks import (
 )
 from leastnoise.planning.structure import RequestedQueries, Structure
 from leastnoise.privacy import Budget
-from leastnoise.storage.archive import Archive
+from leastnoise.storage.archive import Archive, Arrays
 from leastnoise.storage.formats import Format
 from leastnoise.strategies import (
     CirculantStrategy,
@@ -46,7 +46,7 @@ from leastnoise.strategies import (
     Strategy,
     TreeStrategy,
 )
-from leastnoise.workload.hierarchy import tree_key
+from leastnoise.workload.hierarchy import shared_tree_key
 from leastnoise.workload.store import workload_from_json, workload_to_json
 from leastnoise.workload.tensors import WeightedTensor
 from leastnoise.workload.weighted import Weighted
@@ -74,7 +74,10 @@ class _Pool:
         elif isinstance(strategy, ScaledKron):
             record["kron"], record["levels"] = [self.add(p) for p in strategy.parts], self._array(strategy.theta)
         elif isinstance(strategy, TreeStrategy):
-            record["tree"], record["scales"] = tree_key(strategy.tree), self._array(strategy.scales)
+            record["tree"], record["scales"] = (
+                shared_tree_key(strategy.tree, strategy.shares),
+                self._array(strategy.scales),
+            )
         elif isinstance(strategy, CirculantStrategy):
             record["theta"] = self._array(strategy.theta)
         elif isinstance(strategy, MatrixStrategy):
@@ -90,7 +93,7 @@ class _Pool:
 
 
 def _read_strategies(records: list[dict[str, Any]], arrays: Any, baselines: tuple[Baseline, ...]) -> list[Strategy]:
-    trees = {tree_key(p.tree): p.tree for p in baselines if p.tree is not None}
+    trees = stored_trees(baselines)
     out: list[Strategy] = []
     for r in records:
         shape = r["shape"]
@@ -98,8 +101,8 @@ def _read_strategies(records: list[dict[str, Any]], arrays: Any, baselines: tupl
         if "kron" in r:
             out.append(_product([out[i] for i in r["kron"]], r, arrays))
         elif "tree" in r:
-            tree = trees[r["tree"]]
-            out.append(TreeStrategy(tree, entries(arrays, r["scales"], (tree.core.tree.nodes,), least=0.0)))
+            tree, shares = trees[r["tree"]]
+            out.append(TreeStrategy(tree, entries(arrays, r["scales"], (tree.core.tree.nodes,), least=0.0), shares))
         elif "theta" in r:
             out.append(CirculantStrategy(entries(arrays, r["theta"], tuple(shape), least=0.0)))
         else:
@@ -126,10 +129,12 @@ def save(plan: Plan, path: Path) -> None:
         None if s is None else {"strategy": pool.add(s.strategy), "error": s.error, "floor": s.floor}
         for s in design.solutions
     ]
-    arrays = dict(pool.arrays)
+    arrays: Arrays = dict(pool.arrays)
     for c, p in enumerate(design.baselines):
         if p.vector is not None and p.tree is None:
             arrays[f"prior{c}"] = p.vector
+        if p.shares is not None:
+            arrays[f"shares{c}"] = p.shares
     predictors = predictors_of(design.baselines)
     for o, orbit in enumerate(design.structure.orbits):
         if orbit in predictors:
@@ -159,7 +164,8 @@ def save(plan: Plan, path: Path) -> None:
     }
     if is_joint(plan.budget.neighbours, plan.domain):
         header["joint"] = True
-    Archive(header, arrays).save(path, FORMAT if predictors else replace(FORMAT, version=1))
+    uneven = any(p.shares is not None for p in design.baselines)
+    Archive(header, arrays).save(path, FORMAT if predictors or uneven else replace(FORMAT, version=1))
 
 
 def read(path: Path) -> dict[str, Any]:

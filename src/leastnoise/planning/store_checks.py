@@ -14,13 +14,12 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.algebra.predictor import Predictor, fewer
-from leastnoise.domain.tree import Tree
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design
 from leastnoise.planning.integers import axis_parts
 from leastnoise.planning.residual_workload import Baseline
 from leastnoise.strategies import Solution, Strategy, TreeStrategy
-from leastnoise.workload.hierarchy import tree_key
+from leastnoise.workload.hierarchy import shared_tree_key
 
 SAME = 1e-6  # what sums of a baseline may be off by
 LARGEST = 1e40  # entries of strategies lie far within: they are solved for columns of norm 1
@@ -94,7 +93,7 @@ def check_design(design: Design) -> None:
             raise LeastnoiseError("a residual that is measured has no solution, or another one has one")
         if solution is not None:
             _check_solution(solution, structure.shape(orbit))
-            _check_trees(solution.strategy, [design.baselines[c].tree for c in orbit])
+            _check_trees(solution.strategy, [design.baselines[c] for c in orbit])
 
 
 def _check_solution(solution: Solution, shape: tuple[int, ...]) -> None:
@@ -105,9 +104,9 @@ def _check_solution(solution: Solution, shape: tuple[int, ...]) -> None:
     number(solution.floor, "the floor of a strategy")
 
 
-def _check_trees(strategy: Strategy, trees: Sequence[Tree | None]) -> None:
+def _check_trees(strategy: Strategy, baselines: Sequence[Baseline]) -> None:
     """Contrasts along a tree belong to the classes that follow it, and to no others."""
-    parts = axis_parts(strategy) or (strategy,) * len(trees)
-    followed = [tree_key(p.tree) if isinstance(p, TreeStrategy) else None for p in parts]
-    if followed != [None if t is None else tree_key(t) for t in trees]:
+    parts = axis_parts(strategy) or (strategy,) * len(baselines)
+    followed = [shared_tree_key(p.tree, p.shares) if isinstance(p, TreeStrategy) else None for p in parts]
+    if followed != [None if b.tree is None else shared_tree_key(b.tree, b.shares) for b in baselines]:
         raise LeastnoiseError("a strategy does not follow the tree of its attribute")

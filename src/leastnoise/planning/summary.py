@@ -188,7 +188,8 @@ def _baseline_text(plan: Plan) -> str:
     if plan.baseline == "uniform":
         return "Residuals are taken against the uniform distribution of every attribute."
     if plan.baseline == "tree":
-        return "Residuals of a hierarchy are taken against nodes that spread evenly over their children."
+        how = "by uneven shares" if any(p.shares is not None for p in plan.design.baselines) else "evenly"
+        return f"Residuals of a hierarchy are taken against nodes that spread {how} over their children."
     if plan.baseline == "given":
         return "Residuals are taken against the distributions given for the attributes."
     return "Residuals are taken against distributions found by the baseline search; that alone lowers the error."

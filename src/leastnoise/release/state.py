@@ -20,7 +20,7 @@ from leastnoise.planning.variance import Variances
 from leastnoise.release.measurements import Answers, Measurements
 from leastnoise.strategies import CirculantStrategy, KronStrategy, MatrixStrategy, Strategy, TreeStrategy
 from leastnoise.strategies.combined import CirculantSum, Combined
-from leastnoise.strategies.tree import same_tree
+from leastnoise.strategies.tree import same_shares, same_tree
 from leastnoise.workload import Workload
 
 Members = tuple[int, ...]  # attributes in class order
@@ -304,7 +304,8 @@ def same(a: Strategy, b: Strategy) -> bool:
     if isinstance(a, Combined) and isinstance(b, Combined):
         return a.weight == b.weight and same(a.base, b.base) and bool(np.array_equal(a.rows, b.rows))
     if isinstance(a, TreeStrategy) and isinstance(b, TreeStrategy):
-        return same_tree(a.tree, b.tree) and bool(np.array_equal(a.scales, b.scales))
+        alike = same_tree(a.tree, b.tree) and same_shares(a.shares, b.shares)
+        return alike and bool(np.array_equal(a.scales, b.scales))
     if isinstance(a, CirculantStrategy) and isinstance(b, CirculantStrategy):
         return bool(np.array_equal(a.theta, b.theta))
     return isinstance(a, MatrixStrategy) and isinstance(b, MatrixStrategy) and bool(np.array_equal(a.rows, b.rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -9,47 +10,58 @@ from math import ceil
 import numpy as np
 
 from leastnoise._types import Array, IntArray
-from leastnoise.domain.tree import Tree
+from leastnoise.domain.tree import Tree, sums_below
 from leastnoise.errors import LeastnoiseError
 from leastnoise.strategies.columns import MOST_CELLS, Columns, eigenvalue_bound
+from leastnoise.strategies.siblings import Siblings
 from leastnoise.strategies.strategy import Strategy
-from leastnoise.strategies.tree import TreeStrategy, contrast_rows, decode, leaf_costs
-from leastnoise.workload.hierarchy import downwards, tree_key, upwards
+from leastnoise.strategies.tree import TreeStrategy
+from leastnoise.workload.hierarchy import downwards, shared_tree_key
 
 LARGEST_SQUARE = 2**60  # of a column: sums of two still fit int64
 
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Rows t (m I - J) over the children of each node of the core of a tree, with integers t.
+    """Rows that compare the children of each node of the core of a tree, with integers.
 
-    The kernel is the distribution in which every node spreads evenly over its children, exactly.
+    With even shares they are t (m I - J), and `scales` holds t for each node with children. With `shares`, the row of a
+    child of share k in a family of sum K is tau (K [below the child] - k [below the parent]), and `scales` holds tau
+    for each child. The kernel is the distribution in which every node spreads over its children by shares, exactly.
 
     >>> part = Contrasts(Tree.binary(1), np.array([3, 0, 0]))
     >>> part.matrix().tolist(), part.largest_square, part.largest_difference
     ([[3, -3], [-3, 3]], 18, 72)
+    >>> Contrasts(Tree.binary(1), np.array([0, 2, 1]), np.array([1, 1, 3])).matrix().tolist()
+    [[6, -2], [-3, 1]]
 
     Guarantees: contrasts_equal_their_dense_rows.
     """
 
     tree: Tree
-    scales: IntArray  # per node of the core, 0 for leaves
+    scales: IntArray  # per node of the core, 0 where there is none
+    shares: IntArray | None = None  # likewise; None: even
 
     def __post_init__(self) -> None:
-        if self.scales.dtype.kind not in "iu" or self.scales.shape != (self._core.nodes,):
-            raise LeastnoiseError(f"contrasts on a tree need {self._core.nodes} integer scales, one per node")
-        if ((self.scales < 1) & (self._core.children > 0)).any():
+        for values, what in ((self.scales, "scales"), (self.shares, "shares")):
+            if values is not None and (values.dtype.kind not in "iu" or values.shape != (self._core.nodes,)):
+                raise LeastnoiseError(f"contrasts on a tree need {self._core.nodes} integer {what}, one per node")
+        if self.shares is None and ((self.scales < 1) & (self._core.children > 0)).any():
             raise LeastnoiseError("contrasts on a tree need positive scales for nodes with children")
-        floats = leaf_costs(self._core, self.scales.astype(np.float64))
-        if floats.max() > LARGEST_SQUARE:
+        if self.shares is not None and not (min(self.scales[1:].min(), self.shares.min()) >= 1 > self.scales[0]):
+            raise LeastnoiseError(
+                "contrasts on a tree with shares need positive ones, and positive scales but at the root"
+            )
+        floats = Siblings.of(self._core, self.scales.astype(np.float64), self.shares)
+        if max(floats.costs.max(), floats.apart.max() / 2) > LARGEST_SQUARE:
             raise LeastnoiseError(f"contrasts on a tree have columns longer than {2**30}; use less precision")
 
     @staticmethod
     def rounded(planned: TreeStrategy, norm: float) -> Contrasts:
         """A planned strategy in integers, its longest column of about this norm."""
-        inner = planned.tree.core.tree.children > 0
         scales = np.maximum(np.rint(planned.scales * norm), 1).astype(np.int64)
-        return Contrasts(planned.tree, np.where(inner, scales, 0))
+        measured = planned.tree.core.tree.children > 0 if planned.shares is None else np.arange(len(scales)) > 0
+        return Contrasts(planned.tree, np.where(measured, scales, 0), planned.shares)
 
     @property
     def _core(self) -> Tree:
@@ -58,7 +70,7 @@ class Contrasts:
     @property
     def kind(self) -> object:
         """Equal for the same matrix."""
-        return tree_key(self.tree), self.scales.tobytes()
+        return shared_tree_key(self.tree, self.shares), self.scales.tobytes()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,82 +83,65 @@ class Contrasts:
         return self._core.nodes - 1
 
     @cached_property
-    def largest_entry(self) -> int:
-        """Largest absolute entry."""
-        return int((self.scales * np.maximum(self._core.children.astype(np.int64) - 1, 1)).max())
+    def _rows(self) -> Siblings[np.int64]:
+        return Siblings.of(self._core, self.scales.astype(np.int64), self.shares)
 
     @cached_property
-    def _costs(self) -> IntArray:
-        """Squared column norm of each leaf."""
-        return leaf_costs(self._core, self.scales)
+    def largest_entry(self) -> int:
+        """Largest absolute entry."""
+        rows = self._rows
+        return int((rows.scales * np.maximum(rows.wholes - rows.shares, rows.shares))[1:].max())
 
     @property
     def largest_square(self) -> int:
         """Largest squared column norm."""
-        return int(self._costs.max())
-
-    @cached_property
-    def _above(self) -> tuple[IntArray, IntArray]:
-        """Per node of the core: what its ancestors add to squared column norms, and the most that lies at and below it.
-
-        Two leaves share what lies above the node where they part; there their columns have inner product -t^2 m, and
-        below it the columns have nothing in common.
-        """
-        core, m = self._core, self._core.children.astype(np.int64)
-        each = self.scales**2 * m * (m - 1)
-        above, most = np.zeros(core.nodes, dtype=np.int64), np.zeros(core.nodes, dtype=np.int64)
-        for inner, below, counts in downwards(core):
-            above[below] = np.repeat(above[inner] + each[inner], counts)
-        for inner, below, counts in upwards(core):
-            ends = np.cumsum(counts) - counts
-            most[inner] = each[inner] + np.maximum.reduceat(most[below], ends)
-        return above, most
-
-    def _best_two(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Nodes with children, and of each the two children with the most below them (how much that is)."""
-        core, most = self._core, self._above[1]
-        parent = core.parent[1:].astype(np.int64)
-        order = np.lexsort((most[1:], parent))
-        inner = np.flatnonzero(core.children)
-        last = np.cumsum(core.children[inner].astype(np.int64)) - 1
-        return inner, most[1:][order[last]], most[1:][order[last - 1]]
+        return int(self._rows.costs.max())
 
     @cached_property
     def largest_difference(self) -> int:
-        """Largest squared difference of two columns."""
-        inner, first, second = self._best_two()
-        t, m = self.scales[inner], self._core.children[inner].astype(np.int64)
-        return int((2 * (t * m) ** 2 + first + second).max())
+        """Largest squared difference of two columns.
+
+        Leaves that part at a node below two of its children differ there by (tau K)^2 of both, and by all below.
+        """
+        far = self._rows.apart + self._rows.most
+        tops = (np.partition(far[children], -2, axis=1)[:, -2:].sum(axis=1) for _, children in self._rows.families())
+        return max(int(top.max()) for top in tops)
 
     def pairs(self) -> IntArray:
         """(|x|^2, |y|^2, x.y) over pairs of columns, without those that never give the largest difference.
 
-        For a pair that parts at a node, x.y depends on the node alone, so both norms may be as large as they can be
-        there. For x = y the difference grows with |x|^2.
+        For a pair that parts at a node below two of its children, x.y depends on these alone, so both norms may be as
+        large as they can be there. With even shares it depends on the node alone, and the two children with the most
+        below them will do. For x = y the difference grows with |x|^2.
         """
-        inner, first, second = self._best_two()
-        t, m = self.scales[inner], self._core.children[inner].astype(np.int64)
-        above = self._above[0][inner]
-        base = above + t**2 * m * (m - 1)
-        a, b, c = base + first, base + second, above - t**2 * m
-        same = np.full((1, 3), self.largest_square)
-        return np.unique(np.concatenate([same, np.stack([a, b, c], 1), np.stack([b, a, c], 1)]), axis=0)
+        rows, found = self._rows, [np.full((1, 3), self.largest_square)]
+        far = rows.paths + rows.most
+        for node, one, other in self._best_two() if rows.even else rows.pairs():
+            a, b, c = far[one], far[other], rows.crossed(node, one, other)
+            found += [np.stack([a, b, c], 1), np.stack([b, a, c], 1)]
+        return np.unique(np.concatenate(found), axis=0)
+
+    def _best_two(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Nodes with children, and the two children with the most below them."""
+        for inner, children in self._rows.families():
+            order = np.argsort(self._rows.most[children], axis=1)[:, -2:]
+            best = np.take_along_axis(children, order, axis=1)
+            yield inner, best[:, 1], best[:, 0]
 
     @property
     def products(self) -> IntArray:
-        """Every inner product of columns that occurs: by the node where two leaves part, and of a leaf with itself."""
-        inner = np.flatnonzero(self._core.children)
-        m = self._core.children[inner].astype(np.int64)
-        return np.concatenate([self._above[0][inner] - self.scales[inner] ** 2 * m, self._costs])
+        """Every inner product of columns that occurs: by where two leaves part, and of a leaf with itself."""
+        return self._rows.products()
 
     def inner(self, x: IntArray, y: IntArray) -> IntArray:
         """Inner products of the columns of leaves x with those of leaves y."""
         core = self._core
         a, b = core.leaves[x].astype(np.int64), core.leaves[y].astype(np.int64)
+        same, one, other = a == b, a, b
         while (a != b).any():  # nodes are numbered level by level, so the larger one is not above the other
+            one, other = np.where(a > b, a, one), np.where(b > a, b, other)
             a, b = np.where(a > b, core.parent[a], a), np.where(b > a, core.parent[b], b)
-        above, m = self._above[0][a], core.children[a].astype(np.int64)
-        return above - self.scales[a] ** 2 * m
+        return np.where(same, self._rows.paths[a], self._rows.crossed(a, one, other))
 
     @cached_property
     def columns(self) -> Columns:
@@ -156,23 +151,29 @@ class Contrasts:
             return Columns.unlisted(self.shape, self.largest_square, self._spread)
         places = np.arange(leaves)
         inner = self.inner(np.repeat(places, leaves), np.tile(places, leaves)).reshape(leaves, leaves)
-        np.fill_diagonal(inner, self._costs)
         return Columns.listed(inner, self.shape, eigenvalue_bound(inner))
 
     @property
     def _spread(self) -> int:
-        """At least the largest eigenvalue: a node with m children adds t^2 (m^2 sum of their squared totals - ...), and
-        the square of a total is at most its number of leaves times the sum of their squares.
+        """At least the largest eigenvalue.
+
+        On the totals of its children a node adds diag((tau K)^2) - u 1' - 1 u' + R 1 1'. With u = mean + d the last
+        three are at most |d| m^1/2 + max(R - 2 mean, 0) m, which is 0 for even shares. The square of a total is at most
+        its number of leaves times the sum of their squares.
         """
-        core, below = self._core, np.zeros(self._core.nodes)
+        core, rows = self._core, Siblings.of(self._core, self.scales.astype(np.float64), self.shares)
+        below = np.zeros(core.nodes)
         for inner, under, counts in downwards(core):
-            scale = (self.scales[inner].astype(np.float64) * core.children[inner]) ** 2
-            below[under] = np.repeat(below[inner], counts) + np.repeat(scale, counts) * core.sizes[under]
+            mean = sums_below(counts, rows.split[under]) / counts
+            off = sums_below(counts, (rows.split[under] - np.repeat(mean, counts)) ** 2)
+            more = np.sqrt(off * counts) + np.maximum(rows.shared[inner] - 2 * mean, 0) * counts
+            here = rows.apart[under] + np.repeat(more, counts)
+            below[under] = np.repeat(below[inner], counts) + here * core.sizes[under]
         return ceil(float(below.max()) * (1 + 1e-9))
 
     def matrix(self) -> IntArray:
         """The matrix (small trees)."""
-        return contrast_rows(self._core, self.scales)
+        return self._rows.rows()
 
     def apply(self, counts: IntArray, axis: int) -> IntArray:
         """The answers along one axis."""
@@ -180,15 +181,14 @@ class Contrasts:
         x = np.moveaxis(counts, axis, 0)
         ends = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
         totals = ends[core.starts + core.sizes] - ends[core.starts]
-        parent = core.parent[1:]
         wide = (-1, *[1] * (x.ndim - 1))
-        t, m = self.scales[parent].reshape(wide), core.children[parent].astype(np.int64).reshape(wide)
-        return np.moveaxis(t * (m * totals[1:] - totals[parent]), 0, axis)
+        tau, k, K = (a[1:].reshape(wide) for a in (self._rows.scales, self._rows.shares, self._rows.wholes))
+        return np.moveaxis(tau * (K * totals[1:] - k * totals[core.parent[1:]]), 0, axis)
 
     def decode(self, answers: Array) -> Array:
         """Pseudo-inverse on rows, up to multiples of the baseline."""
-        return decode(self._core, self.scales.astype(np.float64), answers)
+        return Siblings.of(self._core, self.scales.astype(np.float64), self.shares).decode(answers)
 
     def strategy(self) -> Strategy:
         """The same V with largest column norm 1, in floating point."""
-        return TreeStrategy(self.tree, self.scales.astype(np.float64))
+        return TreeStrategy(self.tree, self.scales.astype(np.float64), self.shares)

@@ -3,7 +3,8 @@
 For each node with m >= 2 children the rows t (m I - J) compare the children's counts. The kernel of all of them is the
 distribution in which every node spreads evenly over its children, and the pseudo-inverse walks down the tree: a child
 has a share 1/m of its parent, plus its own part. Which t are best for queries on nodes is known in closed form
-(docs/proofs.md), and so is a lower bound on what any strategy can do.
+(docs/proofs.md), and so is a lower bound on what any strategy can do. Where children are unlike, so are their shares
+(`strategies.uneven`).
 """
 
 from __future__ import annotations
@@ -12,30 +13,35 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import Gram, Kron
 from leastnoise.domain.tree import Tree, sums_below
 from leastnoise.strategies.bounds import RootTrace
-from leastnoise.strategies.strategy import Number, Solution, Strategy
+from leastnoise.strategies.siblings import Siblings
+from leastnoise.strategies.strategy import Solution, Strategy
 from leastnoise.workload.families import Family, Marginal
-from leastnoise.workload.hierarchy import Load, downwards, load_of, tree_key, upwards
+from leastnoise.workload.hierarchy import Load, downwards, family_shares, load_of, tree_key, upwards
 
+BISECTIONS = 40  # so that something is left of every budget
 LEAST = 1e-10  # of the largest demand: what nobody asks for is measured at next to no cost
 
 
 class TreeStrategy(Strategy):
-    """Rows t (m I - J) over the children of each node of the core of a tree, `scales` holding t; one row per child.
+    """Rows that compare the children of each node of the core of a tree; one row per child.
+
+    With even shares they are t (m I - J), and `scales` holds t for each node with children. With `shares`, `scales`
+    holds the factor of each child's row.
 
     Guarantees: strategy_equals_its_dense_twin.
     """
 
-    def __init__(self, tree: Tree, scales: Array):
-        self.tree, self.shape = tree, (tree.leaf_count,)
+    def __init__(self, tree: Tree, scales: Array, shares: IntArray | None = None):
+        self.tree, self.shape, self.shares = tree, (tree.leaf_count,), shares
         self._core = tree.core.tree
-        largest = float(leaf_costs(self._core, scales).max())
+        largest = float(Siblings.of(self._core, scales, shares).costs.max())
         self.scales = scales / np.sqrt(max(largest, np.finfo(float).tiny))
+        self._rows = Siblings.of(self._core, self.scales, shares)
 
     @property
     def measurements(self) -> int:
@@ -47,57 +53,41 @@ class TreeStrategy(Strategy):
         return True
 
     def matrix(self) -> Array:
-        return contrast_rows(self._core, self.scales)
+        return self._rows.rows()
 
     def half(self, queries: Array) -> Array:
-        core = self._core
-        mean = np.zeros((core.nodes, len(queries)))
-        mean[core.leaves] = queries.reshape(-1, self.cells).T
-        out = np.empty_like(mean)
-        for inner, below, counts in upwards(core):
-            m = counts[:, None]
-            mean[inner] = sums_below(counts, mean[below]) / m
-            apart = mean[below] - np.repeat(mean[inner], counts, axis=0)
-            out[below] = apart * np.repeat(1 / (self.scales[inner] * counts), counts)[:, None]
-        return np.ascontiguousarray(out[1:].T)
+        return self._rows.half(queries.reshape(-1, self.cells))
 
     def back(self, half: Array) -> Array:
-        return decode(self._core, self.scales, half)
+        return self._rows.decode(half)
 
     def cost(self) -> Array:
-        return leaf_costs(self._core, self.scales)
+        return self._rows.costs
 
     @cached_property
     def products(self) -> Array:
         """Every inner product of columns that occurs: by the node where two leaves part, and of a leaf with itself."""
-        core, m = self._core, self._core.children.astype(np.float64)
-        above, each = np.zeros(core.nodes), self.scales**2 * m
-        for inner, below, counts in downwards(core):
-            above[below] = np.repeat(above[inner] + (each * (m - 1))[inner], counts)
-        inner = np.flatnonzero(core.children)
-        return np.concatenate([above[inner] - each[inner], self.cost()])
+        return self._rows.products()
 
-    @cached_property
+    @property
     def own(self) -> Array:
-        """Variance of the own part of the children of each node of the core."""
-        m = self._core.children.astype(np.float64)
-        inner = np.flatnonzero(m)
-        out = np.zeros(len(m))
-        out[inner] = (m[inner] - 1) / (m[inner] ** 3 * self.scales[inner] ** 2)
-        return out
+        """Variance of what each node of the core has beyond its share of its parent."""
+        return self._rows.own
 
     def node_variances(self) -> Array:
         """Variance of each node of the tree as a query of the residual, at unit noise."""
-        core = self._core
-        values = np.zeros(core.nodes)
-        for inner, below, counts in downwards(core):
-            values[below] = np.repeat(values[inner] / counts.astype(np.float64) ** 2 + self.own[inner], counts)
+        values, squares = self.own.copy(), self._rows.parts**2
+        for inner, below, counts in downwards(self._core):
+            values[below] += squares[below] * np.repeat(values[inner], counts)
         return np.asarray(self.tree.core.spread(values), dtype=np.float64)
 
     def _error(self, gram: Gram) -> float:
-        if isinstance(gram, Kron) and (load := gram.factors[0].load) is not None and same_tree(load.tree, self.tree):
-            return float(load.own @ self.own)
+        if isinstance(gram, Kron) and (load := gram.factors[0].load) is not None and self._follows(load):
+            return float(load.requested @ self.own)
         return float(np.vdot(gram.dense(), self.inverse()))
+
+    def _follows(self, load: Load) -> bool:
+        return same_tree(load.tree, self.tree) and same_shares(load.shares, self.shares)
 
 
 def same_tree(one: Tree, other: Tree) -> bool:
@@ -105,36 +95,9 @@ def same_tree(one: Tree, other: Tree) -> bool:
     return one is other or (one.nodes == other.nodes and tree_key(one) == tree_key(other))
 
 
-def leaf_costs(core: Tree, scales: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """Squared column norms: each ancestor adds t^2 m (m - 1)."""
-    m = core.children.astype(scales.dtype)
-    each = scales**2 * m * (m - 1)
-    result = np.zeros(core.nodes, dtype=scales.dtype)
-    for inner, below, counts in downwards(core):
-        result[below] = np.repeat(result[inner] + each[inner], counts)
-    return result[core.leaves]
-
-
-def contrast_rows(core: Tree, scales: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """The rows t (m [below the child] - [below the parent]) as a dense matrix, one per node but the root."""
-    leaf = np.arange(core.leaf_count)
-    inside = (core.starts[:, None] <= leaf) & (leaf < (core.starts + core.sizes)[:, None])
-    parent = core.parent[1:]
-    m, t = core.children[parent].astype(scales.dtype)[:, None], scales[parent][:, None]
-    rows: npt.NDArray[Number] = t * (m * inside[1:] - inside[parent].astype(scales.dtype))
-    return rows
-
-
-def decode(core: Tree, scales: Array, answers: Array) -> Array:
-    """Least-squares counts of the leaves (batch, leaves) behind answers (batch, nodes - 1), with sum 0."""
-    y = answers.T
-    x = np.zeros((core.nodes, len(answers)))
-    for inner, below, counts in downwards(core):
-        here = y[below.start - 1 : below.stop - 1]
-        apart = here - np.repeat(sums_below(counts, here) / counts[:, None], counts, axis=0)
-        share = np.repeat(x[inner] / counts[:, None], counts, axis=0)
-        x[below] = share + apart * np.repeat(1 / (scales[inner] * counts), counts)[:, None]
-    return np.ascontiguousarray(x[core.leaves].T)
+def same_shares(one: IntArray | None, other: IntArray | None) -> bool:
+    """Whether two trees of the same shape have the same shares."""
+    return one is other or (one is not None and other is not None and bool(np.array_equal(one, other)))
 
 
 def best_budgets(core: Tree, own: Array) -> tuple[float, Array]:
@@ -156,21 +119,59 @@ def best_budgets(core: Tree, own: Array) -> tuple[float, Array]:
     return float(here[0] + below[0]), paid
 
 
-def solve_tree(load: Load) -> Solution:
-    """The best strategy along a tree, in closed form, with a floor for any strategy.
+def shared_budgets(core: Tree, own: Array, parts: Array) -> Array:
+    """The best precision t of each family whose children have given parts of their parent, at budget 1.
 
-    Guarantees: best_scales_equal_the_best_cascade; regular_trees_reach_the_floor.
+    A child with part s pays t (1/s - 1) and has the variance s (1 - s) / t beyond its part. With L the least error
+    below a node at budget 1, L = min over t of a / t + sum over children of L / (1 - t (1/s - 1)), which is convex.
+    """
+    rate, least, share = 1 / parts - 1, np.zeros(core.nodes), np.zeros(core.nodes)
+    for inner, below, counts in upwards(core):
+        k = rate[below]
+        most = np.maximum.reduceat(k, np.cumsum(counts) - counts)
+        low, high = np.zeros(len(inner)), np.ones(len(inner))
+        for _ in range(BISECTIONS):
+            t = (low + high) / (2 * most)
+            left = 1 - np.repeat(t, counts) * k
+            rising = sums_below(counts, least[below] * k / left**2) > own[inner] / t**2
+            low, high = np.where(rising, low, t * most), np.where(rising, t * most, high)
+        t = low / most
+        share[inner] = t
+        least[inner] = own[inner] / t + sums_below(counts, least[below] / (1 - np.repeat(t, counts) * k))
+    left = np.ones(core.nodes)
+    for inner, below, counts in downwards(core):
+        left[below] = np.repeat(left[inner], counts) * (1 - np.repeat(share[inner], counts) * rate[below])
+        share[inner] *= left[inner]
+    return share
+
+
+def solve_tree(load: Load) -> Solution:
+    """The best strategy along a tree with the shares of the load, with a floor for any strategy.
+
+    Even shares have a closed form, others one convex problem in one number for each node.
+
+    Guarantees: best_scales_equal_the_best_cascade; regular_trees_reach_the_floor; best_of_uneven_shares.
     """
     core = load.tree.core.tree
-    m = np.maximum(core.children.astype(np.float64), 1)
-    _, paid = best_budgets(core, np.maximum(load.own, LEAST * float(load.own.max())) * (core.children > 0))
-    strategy = TreeStrategy(load.tree, np.sqrt(paid / np.maximum(m * (m - 1), 1)))
-    error = float(load.own @ strategy.own)
+    inner = core.children > 0
+    if load.shares is None:
+        m = np.maximum(core.children.astype(np.float64), 1)
+        _, paid = best_budgets(core, np.maximum(load.own, LEAST * float(load.own.max())) * inner)
+        strategy = TreeStrategy(load.tree, np.sqrt(paid / np.maximum(m * (m - 1), 1)))
+    else:
+        parts, own = family_shares(core, load.shares), np.zeros(core.nodes)
+        for nodes, below, counts in upwards(core):
+            own[nodes] = sums_below(counts, load.requested[below] * parts[below] * (1 - parts[below]))
+        t = shared_budgets(core, np.maximum(own, LEAST * float(own.max())) * inner, parts)
+        scales = np.zeros(core.nodes)
+        scales[1:] = np.sqrt(t[core.parent[1:]] * parts[1:]) / load.shares[1:]
+        strategy = TreeStrategy(load.tree, scales, load.shares)
+    error = float(load.requested @ strategy.own)
     return Solution(strategy, error, min(Witness.of(load).trace(load).rest ** 2, error), slope=strategy)
 
 
 def distance(load: Load) -> float:
-    """Error along the tree, total included, over the floor for any factorization (root mean square)."""
+    """Error along the tree with even shares, total included, over the floor for any factorization (as RMSE)."""
     trace = Witness.of(load).trace(load)
     return float((np.sqrt(load.mean_square) + np.sqrt(solve_tree(load).error)) / (trace.constant + trace.rest))
 

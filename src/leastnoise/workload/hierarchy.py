@@ -110,6 +110,11 @@ def tree_key(tree: Tree) -> str:
     return digest(tree.children.astype(np.float64))
 
 
+def shared_tree_key(tree: Tree, shares: IntArray | None) -> str:
+    """Equal for trees of the same shape with the same shares between siblings."""
+    return tree_key(tree) if shares is None else f"{tree_key(tree)} {digest(shares.astype(np.float64))}"
+
+
 def nodes_of(attribute: Attribute, weights: Mapping[Any, float] | None = None) -> Nodes:
     """All nodes of an attribute's hierarchy, with weights by level or by node; 1 for those not named."""
     values = hierarchy_of(attribute)
@@ -185,6 +190,7 @@ class Load:
 
     tree: Tree
     weights: Array
+    shares: IntArray | None = None  # of the nodes of the core among their siblings; even where there are none
 
     @staticmethod
     def of(tree: Tree, weights: Array) -> Load:
@@ -195,29 +201,32 @@ class Load:
         return Load(tree, weights)
 
     def __add__(self, other: Load) -> Load:
-        return Load(self.tree, self.weights + other.weights)
+        return Load(self.tree, self.weights + other.weights, self.shares)
 
     def __rmul__(self, factor: float) -> Load:
-        return Load(self.tree, factor * self.weights)
+        return Load(self.tree, factor * self.weights, self.shares)
 
     @cached_property
-    def _sums(self) -> tuple[float, Array]:
+    def requested(self) -> Array:
+        """Weight of the variance of each node of the core, nodes below it included by their shares of it."""
         core, requested = self.tree.core.tree, self.weights.copy()
-        own = np.zeros(core.nodes)
+        squares = family_shares(core, self.shares) ** 2
         for inner, below, counts in upwards(core):
-            own[inner] = sums_below(counts, requested[below])
-            requested[inner] += own[inner] / counts.astype(np.float64) ** 2
-        return float(requested[0]), own
+            requested[inner] += sums_below(counts, squares[below] * requested[below])
+        return requested
 
     @property
     def mean_square(self) -> float:
-        """Weight of the variance of the root: squared answers where each node spreads evenly over its children."""
-        return self._sums[0]
+        """Weight of the variance of the root: squared answers where each node spreads over its children by shares."""
+        return float(self.requested[0])
 
-    @property
+    @cached_property
     def own(self) -> Array:
-        """Weight of the variance of own parts, for the children of each node of the core."""
-        return self._sums[1]
+        """Weight of the variance of own parts, summed over the children of each node of the core."""
+        own = np.zeros(self.tree.core.tree.nodes)
+        for inner, below, counts in upwards(self.tree.core.tree):
+            own[inner] = sums_below(counts, self.requested[below])
+        return own
 
 
 def upwards(core: Tree) -> Iterator[Kin]:
@@ -236,10 +245,20 @@ def _kin(core: Tree, level: slice, below: slice) -> Kin:
     return inner, below, core.children[inner].astype(np.int64)
 
 
-def even_shares(tree: Tree) -> Array:
-    """The distribution over the leaves in which every node spreads evenly over its children."""
+def family_shares(core: Tree, shares: IntArray | None) -> Array:
+    """The share that each node of a core has of its parent; even where no shares are given."""
+    out, parent = np.ones(core.nodes), core.parent[1:]
+    if shares is None:
+        out[1:] = 1 / core.children[parent]
+    else:
+        out[1:] = shares[1:] / np.bincount(parent, shares[1:], core.nodes)[parent]
+    return out
+
+
+def leaf_shares(tree: Tree, shares: IntArray | None = None) -> Array:
+    """The distribution over the leaves in which every node spreads over its children, evenly or by shares."""
     core = tree.core.tree
-    share = np.ones(core.nodes)
+    share = family_shares(core, shares)
     for inner, below, counts in downwards(core):
-        share[below] = np.repeat(share[inner] / counts, counts)
+        share[below] *= np.repeat(share[inner], counts)
     return share[core.leaves]

@@ -21,6 +21,7 @@ from leastnoise.workload.families import Matrix
 from leastnoise.workload.spec import parse_spec
 from tests.every import for_every
 from tests.neighbours.tape import replaced
+from tests.shell import fail
 
 SMALL = Domain.of(g=2, a=ln.amount(0, 3), b=ln.amount(-1, 0.5, unit=0.5))
 WORKLOADS = {
@@ -275,7 +276,8 @@ ATTRIBUTES = {
     "{amount: {low: 0, high: 1000000000000000}}": "use a larger unit, about 1024",
     "{amount: {low: 0, high: 1000000000, squares: true}}": "of an amount that is squared; use a larger unit",
     "{amount: {low: 0, high: many}}": "many",
-    "{amount: {low: 0}}": "amount needs 'high'; write for example",
+    "{amount: {low: 0}}": "amount needs 'high'; write for example {low: 0, high: 200000, unit: 1}",
+    "{amount: {low: zero, high: 9}}": "low is 'zero', not a number",
     "{amount: 5}": "amount is '5'; write for example {low: 0, high: 200000, unit: 1}",
     "{amount: {low: 0, high: 9}, missing: unknown}": "an unknown amount has no place in a sum",
     "{amount: {low: 0, high: 9}, outside: other}": "'v' is an amount, which has no other value",
@@ -291,6 +293,31 @@ def test_bad_amounts_are_one_line(attribute):
         parse_spec(text)
     assert ATTRIBUTES[attribute] in str(error.value)
     assert "\n" not in str(error.value)
+
+
+BAD_SPECS = {
+    "bounds": ("pay: {amount: {low: 9, high: 0}}", "", "line 1: attribute 'pay': an amount from 9 to 0 is empty"),
+    "unit": ("pay: {amount: {low: 0, high: 9, unit: 2}}", "", "unit 2 does not divide 0 to 9 evenly"),
+    "no unit": ("pay: {discover: {at_least: 50}}", "", "discover counts people, so it needs a unit"),
+    "threshold": ("pay: {discover: {at_least: 0}}", "id: who, max_rows: 2", "at_least 0 is not between 1"),
+    "group": (
+        "pay: {amount: {low: 0, high: 9}}", "id: who, max_rows: 2, one_per: [pay]",
+        "line 2: one_per counts values, and 'pay' is an amount, which has none; leave it out",
+    ),
+    "no group": (
+        "pay: {size: 3}", "id: who, max_rows: 2, one_per: [day]", "line 2: one_per names 'day', which is no attribute"
+    ),
+    "one row": ("pay: {size: 3}", "id: who, max_rows: 1, one_per: [pay]", "with max_rows 1 leave one_per out"),
+}  # fmt: skip
+
+
+@for_every(name=BAD_SPECS)
+def test_commands_refuse_bad_amounts_groups_and_keys_in_one_line(name, tmp_path, capsys):
+    attribute, unit, words = BAD_SPECS[name]
+    people = f"unit: {{{unit}}}\n" if unit else ""
+    rest = "workload: [{queries: total}]\nprivacy: {epsilon: 1, delta: 1e-9}\n"
+    (tmp_path / "spec.yaml").write_text(f"attributes: {{{attribute}}}\n{people}{rest}")
+    assert words in fail(capsys, "plan", tmp_path / "spec.yaml")
 
 
 LINES = {
@@ -329,7 +356,8 @@ def test_amounts_that_are_text_are_refused():
     plan = ln.plan(ln.Workload(domain).sums("v"), Budget(mu=1))
     with pytest.raises(LeastnoiseError, match="holds text, but the values of 'v' are numbers; cast the column"):
         plan.run(pd.DataFrame({"v": pd.Series(["1", "2"], dtype="string")}))
-    with pytest.raises(LeastnoiseError, match="holds values outside the domain of 'v'"):
+    words = "outside the domain of 'v'; numbers can be clamped; repair what is no number, or choose outside: drop"
+    with pytest.raises(LeastnoiseError, match=words):
         plan.run({"v": ["one", 2]})
 
 

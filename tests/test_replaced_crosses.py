@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import leastnoise as ln
+from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.integer_plan import IntegerPlan
 
 DOMAIN = ln.Domain.of(a=range(3), b=["x", "y"], c=["u", "v"])
@@ -88,14 +89,19 @@ CASES = {
 }
 
 
-def planned(case: dict[str, object], work: str) -> tuple[IntegerPlan, np.ndarray]:
-    domain = DOMAIN
-    if "restricted" in case:
-        domain = DOMAIN.restricted(IMPOSSIBLE, rows=case["restricted"])
-    options = {"size": case["size"]} if "size" in case else {}
+def domain_of(case: dict[str, object]) -> ln.Domain:
+    return DOMAIN.restricted(IMPOSSIBLE, rows=case["restricted"]) if "restricted" in case else DOMAIN
+
+
+def plan_of(case: dict[str, object], work: str, **options: object) -> ln.Plan:
+    hides = {"size": case["size"]} if "size" in case else {}
     if "rows" in case:
-        options |= {"rows_per_person": case["rows"], "one_per": [*case["one_per"]]}
-    plan = ln.plan(workloads(domain)[work], ln.Budget(mu=1, neighbours="replace", **options)).integer_plan
+        hides |= {"rows_per_person": case["rows"], "one_per": [*case["one_per"]]}
+    return ln.plan(workloads(domain_of(case))[work], ln.Budget(mu=1, neighbours="replace", **hides), **options)
+
+
+def planned(case: dict[str, object], work: str) -> tuple[IntegerPlan, np.ndarray]:
+    domain, plan = domain_of(case), plan_of(case, work).integer_plan
     cells = np.array([*product(*map(range, domain.shape))])
     possible = domain.possible_rows(cells) if "restricted" in case else np.ones(len(cells), dtype=bool)
     groups = tuple(map(domain.names.index, case.get("one_per", ())))
@@ -131,10 +137,43 @@ def test_impossible_cells_hardly_raise_the_noise_of_replaced_rows(work):
     assert restricted.rmse <= 1.02 * plain.rmse
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("work", workloads(DOMAIN))
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_planned_for_replaced_rows_is_what_is_measured(case, work):
+    """Plans have a larger bound of the cost than integers; what they tell of errors is that of the integers."""
+    plan = plan_of(CASES[case], work)
+    release = plan.run(np.zeros(plan.domain.shape, dtype=int), random_source=SeededRandomSource(1))
+    errors = np.sqrt(np.concatenate([v for k in range(len(plan.groups())) for v in plan.group_variances(k).values()]))
+    published = release.answer()["std_error"].to_numpy()
+    seen = published > 0  # impossible cells are published as 0
+    assert seen.all() or "impossible" in case
+    np.testing.assert_allclose(errors[seen], published[seen], rtol=1e-6)
+    weights = np.repeat([g["weight"] for g in plan.groups()], [g["queries"] for g in plan.groups()])
+    assert plan.rmse == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
+    assert plan.rmse == pytest.approx(plan.integer_plan.rmse, rel=1e-9)
+    assert plan.value == pytest.approx(np.sqrt(np.mean(weights * errors**2)), rel=1e-9)
+    assert plan.value == pytest.approx(plan.weighted_rmse, rel=1e-9)
+    assert plan.max_std_error == pytest.approx(errors.max(), rel=1e-9)
+    one = release.ask("a = 1")
+    assert plan.variance("a", [0.0, 1.0, 0.0]) == pytest.approx(one.std_error**2, rel=1e-6)
+    parts = plan.factorization()
+    np.testing.assert_allclose(parts.L @ parts.B, parts.W, atol=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["max", {"lr": 3}])
+def test_other_objectives_of_replaced_rows_are_those_of_what_is_measured(objective):
+    plan = plan_of(CASES["impossible, groups"], "uneven", objective=objective)
+    variances = np.concatenate([v for k in range(3) for v in plan.group_variances(k).values()])
+    weights = np.repeat([g["weight"] for g in plan.groups()], [g["queries"] for g in plan.groups()])
+    norm = variances.max() if objective == "max" else (weights @ variances**3) ** (1 / 3)
+    assert plan.value == pytest.approx(np.sqrt(norm), rel=1e-6)
+    assert plan.max_std_error == pytest.approx(np.sqrt(variances.max()), rel=1e-6)
+
+
 def test_saved_plans_keep_their_joint_cost(tmp_path):
     plan, _ = planned(CASES["impossible"], "2-way")
-    domain = DOMAIN.restricted(IMPOSSIBLE, rows="error")
-    saved = ln.plan(workloads(domain)["2-way"], ln.Budget(mu=1, neighbours="replace"))
+    saved = plan_of(CASES["impossible"], "2-way")
     saved.save(tmp_path / "plan.npz")
     loaded = type(saved).load(tmp_path / "plan.npz")
     assert loaded.fingerprint == saved.fingerprint

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import leastnoise as ln
+from leastnoise.mechanisms.discover.plan import DiscoverPlan
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.noise import SeededRandomSource
 from leastnoise.noise.quantile import quantile_table
@@ -56,28 +58,35 @@ _RULES = (
 )
 
 
+UNITS = ("", "unit: {id: person, max_rows: 2}", "unit: {id: person, max_rows: 2, one_per: [sex]}")
+
+
 @cache
-def spec(age: int, income: int, unit: bool) -> Spec:
-    """A spec with some rules."""
+def spec(age: int, income: int, unit: int) -> Spec:
+    """A spec with some rules, of rows, people or people with groups."""
     words = {"age": _RULES[age], "income": _RULES[income], "sex": ", missing: drop, outside: drop" if income else ""}
     for name, allowed in (("age", "other"), ("income", "other")):
         if allowed in words[name]:
             words[name] = ""
-    return parse_spec(_HEAD.format(**words, unit="unit: {id: person, max_rows: 2}" if unit else ""))
+    return parse_spec(_HEAD.format(**words, unit=UNITS[unit]))
 
 
 @cache
-def plan(age: int, income: int, unit: bool) -> Plan:
+def plan(age: int, income: int, unit: int) -> Plan:
     """What is run on the data."""
     return ln.plan_spec(spec(age, income, unit), baseline="uniform")
 
 
+@cache
+def keys_plan(name: str) -> DiscoverPlan:
+    """How the values of a column are found where nobody has listed them."""
+    return ln.discover(name, ln.Budget(epsilon=3, delta=1e-6, rows_per_person=2))
+
+
 def prepare() -> None:
     """Plan all that is run, before workers are forked."""
-    for age in range(len(_RULES)):
-        for income in range(len(_RULES)):
-            for unit in (False, True):
-                str(plan(age, income, unit).integer_plan)
+    for age, income, unit in product(range(len(_RULES)), range(len(_RULES)), range(len(UNITS))):
+        str(plan(age, income, unit).integer_plan)
     quantile_table()
 
 
@@ -350,7 +359,7 @@ def _reused(database: str = ":memory:", **options: Any) -> duckdb.DuckDBPyConnec
 
 
 def attempt(trial: Trial) -> None:
-    """Count the data, or run a plan on it."""
+    """Count the data, find keys in it, or run a plan on it."""
     rng = trial.rng
     duckdb.connect = _connect if rng.random() < OWN else _reused
     trial.secrets |= SECRETS
@@ -362,7 +371,8 @@ def attempt(trial: Trial) -> None:
         path = trial.folder / f"people.{what}"
         path.write_bytes(data)
         data = str(path)
-    rules = (rng.randrange(len(_RULES)), rng.randrange(len(_RULES)), rng.random() < 0.3 and what != "array")
+    unit = 0 if what == "array" else rng.choices(range(len(UNITS)), [70, 15, 15])[0]
+    rules = (rng.randrange(len(_RULES)), rng.randrange(len(_RULES)), unit)
     loaded = spec(*rules)
     options: dict[str, Any] = {} if what == "array" else {"rules": loaded.rules, "unit": loaded.unit_fields}
     if what in ("csv", "csv.gz"):
@@ -375,8 +385,19 @@ def attempt(trial: Trial) -> None:
         check(data, domain, **options)
     elif rng.random() < 0.15:
         plan(*rules).run(data, random_source=SeededRandomSource(1), **options)
+    elif rng.random() < 0.15:
+        _find_keys(trial, data, options)
     else:
         list(source_of(data, domain, **options).count([(0,), (1, 2), ()]))
+
+
+def _find_keys(trial: Trial, data: Any, options: dict[str, Any]) -> None:
+    """As `discover` of a spec does: any column may have the keys."""
+    name = trial.rng.choice(["sex", "age", "income"])
+    trial.note(f"keys of {name}")
+    people = {"unit": {"id": "person", "max_rows": 2}} if options else {}
+    rules = {"rules": {n: r for n, r in options["rules"].items() if n == name}} if options else {}
+    keys_plan(name).run(data, random_source=SeededRandomSource(1), **options | people | rules)
 
 
 KIND = Kind("data", attempt, prepare)

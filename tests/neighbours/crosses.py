@@ -27,6 +27,8 @@ PEOPLE: tuple[Budget, ...] = tuple(
 )
 RULES: tuple[Rule, ...] = tuple(product(("error", "drop", "clamp", "other"), ("error", "drop", "value")))
 CROSSED = "sums and tables by group, impossible cells"
+CROSSED_SIDE = "side counts, sums by group, impossible cells"
+CROSSED_MOMENTS = "moments by group, impossible cells"
 FEW_RULES: tuple[Rule, ...] = (("error", "error"), ("drop", "drop"), ("other", "value"))
 
 
@@ -138,6 +140,11 @@ def _subjects() -> Iterator[Subject]:
     crossed = ln.Domain.of(a=range(3), c=ln.amount(0, 2), b=list(words)).restricted(["a = 0 and b = 'x'"])
     summed = kinds.tables(CROSSED, ln.Workload(crossed).sums("c", by="a").marginals("b"))
     yield Subject(summed, {"a": (0, 1, 2), "c": (1, 2)}, {"b": words}, rows=1, one_per=("a",))
+    side = kinds.with_side(CROSSED_SIDE, ln.Workload(crossed).sums("c", by="a").marginals("b"), ("a",), False)
+    yield Subject(side, {"a": (0, 1, 2), "c": (1, 2)}, {"b": words}, rows=1, one_per=("a",))
+    moved = ln.Domain.of(a=range(2), c=ln.amount(0, 2, squares=True), b=list(words)).restricted(["a = 0 and b = 'x'"])
+    squares = kinds.tables(CROSSED_MOMENTS, ln.Workload(moved).moments("c", by="a").sums("c", by="b"))
+    yield Subject(squares, {"a": (0, 1), "c": (0, 2)}, {"b": words}, rows=1, one_per=("a",))
     pairs, bits = ln.Workload(ln.Domain.of(a=range(2), b=list(words))).marginals(ways=2), {"a": (0, 1)}
     yield Subject(kinds.adaptive("survey", pairs, (None, 1)), bits, {"b": words}, slow=True)
     aim = kinds.adaptive("aim", pairs, (None, 1), select="aim", rounds=4)
@@ -162,6 +169,8 @@ def _subjects() -> Iterator[Subject]:
 # Subjects whose domains leave rows out, whatever the rules of their columns are.
 LEAVE_OUT = {
     CROSSED,
+    CROSSED_SIDE,
+    CROSSED_MOMENTS,
     "impossible cells, drop",
     "allowed combinations",
     "side counts, impossible cells, drop",

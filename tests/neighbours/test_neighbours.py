@@ -13,6 +13,8 @@ import pytest
 
 from tests.neighbours.crosses import (
     CROSSED,
+    CROSSED_MOMENTS,
+    CROSSED_SIDE,
     DROPPED,
     FEW_RULES,
     LEAVE_OUT,
@@ -46,6 +48,8 @@ FLOORS = {
     "sums and squares of an amount": 5_000,
     "products of amounts": 5_000,
     CROSSED: 50_000,
+    CROSSED_SIDE: 50_000,
+    CROSSED_MOMENTS: 10_000,
     "running totals": 25_000,
     "matrix": 25_000,
     "matrix with a bias": 25_000,

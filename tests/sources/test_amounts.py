@@ -46,7 +46,10 @@ SETS = [
     (WEALTH, 0),
     (0, REGION),
 ]
-UNITS = [None, PrivacyUnit("person", 2, "drop", b"a secret")]
+UNITS = [
+    None,
+    *(PrivacyUnit("person", 2, "drop", b"a secret", one_per) for one_per in ((), ("region",), ("sex", "region"))),
+]
 
 
 def rows_of(rng: np.random.Generator, size: int = 300) -> pa.Table:
@@ -62,7 +65,7 @@ def rows_of(rng: np.random.Generator, size: int = 300) -> pa.Table:
             "region": pick(["n", "s", "w"], pa.string(), 0),
             "hours": pick([Decimal(k) / 4 for k in range(-2, 330)], pa.decimal128(12, 2)),
             "wealth": pick([0, 1, 7, 10**9 - 1, 10**9, 10**12, -5], pa.int64()),
-            "person": pick([*range(60)], pa.int64(), 0),
+            "person": pick([*range(60)], pa.int64()),
         }
     )
 

@@ -44,7 +44,7 @@ def coordinates(plan: Plan, attributes: Sequence[int], query: Array) -> Piece:
     """Per residual: numbers whose inner products are covariances."""
     structure = plan.design.structure
     out: Piece = {}
-    for members, piece in pieces(structure, plan.design.baselines, attributes, query).items():
+    for members, piece in pieces(structure, plan.variances.design.baselines, attributes, query).items():
         strategy = plan.variances.strategy(tuple(structure.class_of[a] for a in members))
         if strategy is None:
             _in_reach(plan, members, piece, query)

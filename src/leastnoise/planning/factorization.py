@@ -79,8 +79,8 @@ def factorization(plan: Plan) -> Factorization:
             order = in_class_order(structure, subset)
             moved = rows.transpose([0, *(1 + list(subset).index(a) for a in order)])
             classes = [structure.class_of[a] for a in order]
-            baselines = [plan.design.baselines[c].values for c in classes]
-            parts = predicted_pieces(moved, baselines, predictors_at(plan.design.baselines, classes))
+            baselines = plan.variances.design.baselines
+            parts = predicted_pieces(moved, [baselines[c].values for c in classes], predictors_at(baselines, classes))
             for kept, piece in parts.items():
                 where = columns.get(tuple(order[p] for p in kept))
                 if where is not None:

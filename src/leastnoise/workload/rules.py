@@ -134,9 +134,11 @@ class Coding:
         """Refuse what no rule covers; says nothing of the values or how many there are."""
         if outside:
             choices = "other, drop or clamp" if _clampable(self.attribute) else "other or drop"
+            fix = f"widen the domain, or choose outside: {choices}"
+            if self.attribute.amount is not None:
+                fix = "numbers can be clamped; repair what is no number, or choose outside: drop"
             raise DataError(
-                f"the column {self.column!r} holds values outside the domain of {self.attribute.name!r}; "
-                f"widen the domain, or choose outside: {choices}"
+                f"the column {self.column!r} holds values outside the domain of {self.attribute.name!r}; {fix}"
             )
         if missing:
             raise DataError(

@@ -33,7 +33,7 @@ from leastnoise.planning.fourier import ComplexArray, TableWeight, fourier_facto
 from leastnoise.planning.integer_plan import IntegerPlan, make_integer_plan
 from leastnoise.planning.integer_plan_store import fingerprint as recipe_fingerprint
 from leastnoise.planning.integer_plan_store import integer_plan_data
-from leastnoise.planning.objective import Objective, Outcome, query_weights
+from leastnoise.planning.objective import Objective, Outcome, norm_of, query_weights
 from leastnoise.planning.possible_floor import UNKNOWN, floors_hold
 from leastnoise.planning.replaced_rows import is_joint
 from leastnoise.planning.request import Request, certified
@@ -115,9 +115,21 @@ class Plan(Mechanism[TableRelease]):
         """Noise variance per residual orbit."""
         return self.unit_noise / self.mu_squared
 
+    @property
+    def _known_by_measuring(self) -> bool:
+        """Whether noise is set by a cost that integers alone know: plans have a larger bound for these neighbours."""
+        neighbours = self.budget.neighbours
+        known = neighbours.change == "add-remove" or is_joint(neighbours, self.domain)
+        return not known and summary.has_integer_plan(self)
+
     @cached_property
     def variances(self) -> Variances:
-        """Variances of all queries of the workload."""
+        """Variances of all queries of the workload: as planned, and where a plan has but a bound of them as measured.
+
+        Guarantees: what_is_planned_for_replaced_rows_is_what_is_measured.
+        """
+        if self._known_by_measuring:
+            return self.integer_plan.errors
         return Variances(self.design, self.noise_variances)
 
     @cached_property
@@ -152,7 +164,7 @@ class Plan(Mechanism[TableRelease]):
     def weighted_rmse(self) -> float:
         """Root of (sum of weight * variance) / number of queries, with the stated weights."""
         structure = self.design.structure
-        residual_workload = replace(self.design.residual_workload, requested=structure.stated)
+        residual_workload = replace(self.variances.design.residual_workload, requested=structure.stated)
         weights = query_weights(structure, Objective(1.0))
         return sqrt(float(weights @ self.variances.table_sums(residual_workload)) / self.queries)
 
@@ -173,7 +185,15 @@ class Plan(Mechanism[TableRelease]):
     @property
     def value(self) -> float:
         """What the objective minimizes, as a standard error (weighted RMSE for `sum`)."""
+        if self._known_by_measuring:
+            return sqrt(self._norm / (self.queries if self.objective.r == 1 else 1))
         return self._scaled(self.outcome.value)
+
+    @cached_property
+    def _norm(self) -> float:
+        """The norm of the variances that the objective is about."""
+        structure = self.design.structure
+        return norm_of(self.variances, structure, query_weights(structure, self.objective), self.objective)
 
     @property
     def class_floor(self) -> float:

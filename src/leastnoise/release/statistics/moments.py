@@ -6,13 +6,16 @@ coefficients. They are those where the ratio has slope 0 in each of them (for co
 Lovell 1963; for variances the mean has the least sum of squares), so that to first order their errors do not matter:
 with u and v fixed, the ratio is one of two linear queries, and has Fieller's interval.
 
-A variance from noisy means is too small by the variance of their noise, which is added. Values beyond the bounds of an
-amount count as its bounds: all of this is about clamped values, and says so.
+A variance from noisy means is too small by the squared error of the mean, exactly: if n is the noisy size of the group
+and d = n (mean - true mean), then u' M u = true size x variance + g - d^2 / n, where g is the noise of u' M u at the
+true mean. So the mean of d^2 / n is added before anything is cut to what is possible, and its variance to that of g,
+with which it is not correlated; covariances have a product of two such errors. Values beyond the bounds of an amount
+count as its bounds: all of this is about clamped values, and says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import atanh, inf, isfinite, sqrt, tanh
 
@@ -170,17 +173,23 @@ class Covariance:
         """The covariance with its interval."""
         known, width = self._moments.read(values, coordinates), quantile(confidence)
         u, v = known.centred(1), known.centred(len(self._moments.names))
-        least = 0.0 if self.one == self.other else -1.0
+        least, hidden = 0.0 if self.one == self.other else -1.0, known.hidden(width)
         ratio = known.ratio((u, v), (known.one, known.one), (least, 1.0))
-        low, high = (least, 1.0) if known.hidden(width) else ratio.interval(width)
-        (_, one), (_, other) = known.form(u, known.one), known.form(v, known.one)
-        more = 0.0 if known.hidden(width) else float(one @ other) / ratio.bottom**2  # of the means, which are noisy
+        if not hidden:
+            ratio = _with_noisy_means(known, ratio, u, v)
+        low, high = (least, 1.0) if hidden else ratio.interval(width)
         scale = self._moments.half(self.one) * self._moments.half(self.other)
-        shown = [scale * float(np.clip(x + more, least, 1.0)) for x in (ratio.value, low, high)]
-        notes = [WHOLE_RANGE] if known.hidden(width) else []
-        note = "; ".join([*notes, self._moments.note])
-        value, low, high = shown
-        return Statistic(value, scale * ratio.std_error, low, high, confidence, f"over the rows; {FIELLER}", note)
+        value, error, low, high = (scale * x for x in (ratio.value, ratio.std_error, low, high))
+        note = "; ".join([*([WHOLE_RANGE] if hidden else []), self._moments.note])
+        return Statistic(value, error, low, high, confidence, f"over the rows; {FIELLER}", note)
+
+
+def _with_noisy_means(known: Known, ratio: Ratio, u: Array, v: Array) -> Ratio:
+    """A ratio to which the errors of both means are added, on average, with their own variance."""
+    (_, one), (_, other) = known.form(u, known.one), known.form(v, known.one)
+    both = float(one @ other)
+    spread = float(one @ one) * float(other @ other) + both**2  # of the product of two jointly Gaussian numbers
+    return replace(ratio, top=ratio.top + both / ratio.bottom, var_top=ratio.var_top + spread / ratio.bottom**2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,3 +106,11 @@ def test_long_codes_are_no_amounts(place):
         "{labels: codes.csv}"
     )
     assert "bins" in _written(place, "pay", [f"{12_000_000 * (k + 1)}" for k in range(100)])  # 8 to 10 digits
+
+
+def test_numbers_that_mark_missing_values_may_stand_beside_texts_that_do(place):
+    line = _written(place, "years", [*map(str, range(1, 18)), "99", "NA"] * 5)
+    assert "missing_values: [NA, 99], missing: unknown" in line
+    spec = parse_spec(draft(place / "x.csv", look=True).text)
+    (counts,) = source_of(place / "x.csv", spec.workload.domain, rules=spec.rules).count([(0,)])
+    assert sorted(counts.tolist()) == [15] * 17 + [30]

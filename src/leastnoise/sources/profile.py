@@ -1,6 +1,6 @@
 """What is in the columns of a table, all of them in one pass: for drafts, never for releases."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import local
@@ -151,8 +151,15 @@ def _keep_marks(profile: Profile, found: Summary) -> None:
         profile.low = low if below else profile.low
         profile.high = max([high, *(mark for mark in found.marks if mark not in above)])
         profile.ends = found.ends(marked=False) if profile.ends else None
-        listed = profile.values or []
-        profile.values = [v for v in listed if number_of(v) not in profile.marks] if profile.values else None
+        if profile.values is not None:
+            profile.values = [value for value in profile.values if not _is_one_of(value, profile.marks)]
+
+
+def _is_one_of(text: str, numbers: Sequence[float]) -> bool:
+    try:
+        return number_of(text) in numbers
+    except ValueError:  # a text among numbers, such as NA
+        return False
 
 
 def number_of(text: str) -> float:

@@ -16,7 +16,7 @@ from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import Files, word_of
 from leastnoise.sources.guessing import guessed
 from leastnoise.sources.kinds import TIMES, Kind
-from leastnoise.sources.profile import FEW, Profile, Rows, number_of, profiles
+from leastnoise.sources.profile import FEW, Profile, Rows, is_number, number_of, profiles
 from leastnoise.sources.sql import Field
 from leastnoise.sources.summary import MOST_VALUES
 from leastnoise.workload.file_format import FileFormat
@@ -232,9 +232,20 @@ def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, 
         return _dated(profile, sampled, field.kind == "instant")
     if field.kind in TIMES:
         return _open(field)
-    if profile.numeric:
-        return _numbers(profile, sampled)
-    return _texts(profile, sampled)
+    profile = _without_marks(profile)
+    return _numbers(profile, sampled) if profile.numeric else _texts(profile, sampled)
+
+
+def _without_marks(profile: Profile) -> Profile:
+    """A column with few numbers, and otherwise marks such as NA, as one of numbers alone."""
+    texts = [value for value in profile.values or () if value.strip() in MARKS]
+    numbers = len(profile.values or ()) - len(texts)
+    if not texts or numbers < 2 or not profile.written or profile.codes or profile.count > 2 * profile.numbers:
+        return profile
+    if any(not is_number(value) for value in profile.values or () if value not in texts):
+        return profile
+    known = [value for value in profile.values or () if value not in texts]
+    return replace(profile, values=known, others=texts, count=profile.numbers, different=numbers)
 
 
 def _dated(profile: Profile, sampled: bool, moments: bool) -> tuple[str | None, str]:

@@ -1,6 +1,7 @@
 """What is in the columns of a table, all of them in one pass: for drafts, never for releases."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import local
@@ -152,13 +153,15 @@ def _keep_marks(profile: Profile, found: Summary) -> None:
         profile.high = max([high, *(mark for mark in found.marks if mark not in above)])
         profile.ends = found.ends(marked=False) if profile.ends else None
         if profile.values is not None:
-            profile.values = [value for value in profile.values if not _is_one_of(value, profile.marks)]
+            marked = (is_number(value) and number_of(value) in profile.marks for value in profile.values)
+            profile.values = [value for value, mark in zip(profile.values, marked, strict=True) if not mark]
 
 
-def _is_one_of(text: str, numbers: Sequence[float]) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text stands for a number, and is no mark such as NaN."""
     try:
-        return number_of(text) in numbers
-    except ValueError:  # a text among numbers, such as NA
+        return math.isfinite(number_of(text))
+    except ValueError:
         return False
 
 

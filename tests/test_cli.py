@@ -314,12 +314,18 @@ def test_the_table_shows_every_figure():
     assert text.startswith(
         f"1,234,567 queries at {SPENT}\n"
         "RMSE 12.35, largest standard error 45,679\n"
-        "weighted_rmse 13; no factorization mechanism can go below 12 (exact)\n"
+        "weighted_rmse 13; no factorization mechanism can go below 12 (proven)\n"
         "proven to be within 2.9% of the best plan of its kind\n"
     )
     assert text.endswith("solver optimal, baseline search, objective lr 4; 2.3 s, 1,234 MB\n")
     assert row(text, "tables") == "queries attributes ways tables count weight RMSE".split() + ["largest std error"]
     assert row(text, "prefix") == ["prefix [x]", "q1, q2, ... q40 (40)", "2", "780", "78,000", "1", "32.69", "50.1"]
+
+
+def test_a_newcomer_reads_that_a_floor_is_proven_and_programs_read_how():
+    text = shown(PLAN | {"floor": PLAN["floor"] | {"kind": "trace-norm bound with polar test matrices"}})
+    assert "can go below 12 (proven)" in text
+    assert "trace-norm" not in text
 
 
 def test_the_table_shows_targets_where_there_are_any():
@@ -334,7 +340,7 @@ def test_the_table_shows_targets_where_there_are_any():
 
 def test_a_plan_without_a_class_floor():
     text = shown(PLAN | {"gap": None, "privacy": PLAN["privacy"] | {"neighbours": "replace", "size": "known"}})
-    assert "proven" not in text
+    assert "proven to be" not in text
     assert "for replacing one row" in text
 
 

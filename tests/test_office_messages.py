@@ -9,21 +9,26 @@ import pandas as pd
 import pytest
 
 import leastnoise as ln
+from leastnoise.cli.options import renamed
 from leastnoise.domain.attributes import Attribute, Domain, bins, or_unknown
 from leastnoise.domain.csv_files import read_csv
 from leastnoise.domain.forms import read_values
 from leastnoise.domain.numeric import Integers
 from leastnoise.domain.periods import dates
+from leastnoise.domain.restrictions import Restrictions
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.mechanisms.side_counts import with_side_counts
+from leastnoise.privacy.cost import Cost, read_positive_fraction
 from leastnoise.release.files import releases
 from leastnoise.release.files.releases import _integers
 from leastnoise.release.postprocessing.readers import _read
 from leastnoise.release.queries.questions import linear_query
 from leastnoise.release.sql import query as sql_query
+from leastnoise.release.statistics.top import Top
 from leastnoise.sources import spark as spark_module
 from leastnoise.sources.draft import draft
 from leastnoise.sources.postgres import PostgreSQL
+from leastnoise.workload.spec import parse_spec
 from tests.shell import SMALL, fail
 
 DOMAIN = Domain.of(age=range(5), sex=["F", "M"])
@@ -57,6 +62,15 @@ VALUES = {
     "no encoding": (lambda: Attribute("x", 3), "'x' got 3 as its values; use Attribute.of(name, ...)"),
     "no attribute": (lambda: Domain((3,)), "a domain is made of attributes, got 3; use Domain.of(name=...)"),
     "no domain": (lambda: Domain.from_json([]), "expected an object with a list of attributes"),
+    "attribute of a file": (lambda: Attribute.from_json({}), "not an attribute: {}"),
+    "restrictions of a file": (lambda: Restrictions.from_json({}, {}), "not restrictions of a domain ('impossible')"),
+    "cost of a file": (lambda: Cost.from_json({}), "not a cost: {} ('mu_squared')"),
+    "fraction of a file": (lambda: read_positive_fraction("2/4"), "'2/4' is no positive fraction in lowest terms"),
+    "option of another name": (lambda: renamed("--out")("x"), "this option is called --out now; use --out x"),
+    "impossible without cells": (
+        lambda: parse_spec(SMALL + "impossible: {rows: drop}\n"),
+        "impossible needs 'cells', or 'allowed' beside it; write",
+    ),
     "no file": (lambda: read_csv(Path("a\0b"), "labels"), "is no name of a file; name the CSV file of the labels"),
 }
 
@@ -104,6 +118,8 @@ def test_sql(release, monkeypatch):
         "drop table release": "only one SELECT is answered; a release is never changed",
         "select 1; select 2": "only one SELECT is answered; a release is never changed",
         "select " + "1+" * 60_000 + "1": "a query is text of at most",
+        "select sum(": "this is no SQL: ",
+        "select sex, sum(count) from release group by sex order by 9": "order by 9: there are 2 columns",
     }.items():
         with pytest.raises(LeastnoiseError, match=words):
             release.sql(query)
@@ -120,6 +136,18 @@ def test_questions():
         LeastnoiseError, match=r"'mean\(age\)' is no count or sum, which this needs; ask_all\(\) answers"
     ):
         linear_query(DOMAIN, "mean(age)")
+
+
+def test_a_top_of_none():
+    with pytest.raises(LeastnoiseError, match=r"top\(0, ...\) names nothing; ask for at least 1"):
+        Top(0, ())
+
+
+def test_allowed_combinations_of_other_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.csv").write_text("age,gender\n1,F\n")
+    (tmp_path / "small.yaml").write_text(SMALL + "allowed: [{of: [age, sex], file: pairs.csv}]\n")
+    assert fail(capsys, "plan", "small.yaml").endswith("pairs.csv has no column 'sex'; name its columns as in 'of'")
 
 
 def test_tables_for_readers(release):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
@@ -156,6 +157,13 @@ def test_the_command(tmp_path: Path, capsys):
     assert text.startswith("wrote kommune_j_hrliche_z_hlung_2026.yaml and dossier.md to ")
     assert "exists already" in fail(capsys, *run)
     code, text, _ = call(capsys, *run, "--overwrite", "--json")
-    assert json.loads(text)["blanks"] > 10
+    message = json.loads(text)
+    assert message["blanks"] > 10
+    exact, rounded = Fraction(message["cost"]["mu_squared"]), message["cost"]["at_most"]
+    assert 0 <= Fraction(rounded) - exact <= exact / 10**5
+    for name in message["files"]:  # people read a rounded number; the fraction is for programs
+        words = (Path(message["folder"]) / name).read_text("utf-8")
+        assert f"mu^2 = {rounded} in" in words
+        assert message["cost"]["mu_squared"] not in words
     (tmp_path / "r" / "mine.txt").write_text("mine")
     assert "is no registration and is not replaced" in fail(capsys, *run, "--overwrite")

@@ -1,5 +1,7 @@
 """Drafted specs: whatever the columns and their values are called, what was looked up holds all of the data."""
 
+from collections import Counter
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -76,3 +78,45 @@ def test_only_what_has_a_type_is_drafted(place):
     assert (result.attributes, result.left_out) == (["day", "ok"], ["list"])
     assert "# list: left out, it is neither number, text, date nor truth value" in result.text
     assert "day: {dates: {from: 2019-01-01, to: 2019-12-31, by: month}}" in result.text
+
+
+def _written(place: Path, name: str, texts: list[str]) -> str:
+    """The line of a draft for a column with these texts, each three times."""
+    lines = [f'"{text}",{k % 2}' for k in range(3) for text in texts]
+    (place / "x.csv").write_text(f"{name},other\n" + "\n".join(lines) + "\n")
+    return next(line for line in draft(place / "x.csv", look=True).text.splitlines() if f"{name}:" in line)
+
+
+@pytest.mark.parametrize("form", ["%b-%Y", "%Y-%m", "%m/%Y", "%B %Y", "%d-%b-%Y", "%b %d, %Y", "%m/%d/%y", "%d-%b-%y"])
+def test_months_and_dates_with_names_are_drafted_as_dates(place, form):
+    days = [date(2015 + k // 24, 1 + k % 12, 1 + k % 28) for k in range(96)]
+    line = _written(place, "when", [f"{day:{form}}" for day in days])
+    assert line.startswith(f'  when:  {{dates: {{from: 2015-01-01, to: 2018-12-31, by: month}}, format: "{form}"}}')
+    spec = parse_spec(draft(place / "x.csv", look=True).text)
+    (counts,) = source_of(place / "x.csv", spec.workload.domain, rules=spec.rules).count([(0,)])
+    expected = Counter(f"{day:%Y-%m}" for day in days)
+    assert [expected[f"{2015 + k // 12}-{1 + k % 12:02}"] * 3 for k in range(48)] == counts.tolist()
+
+
+def test_long_codes_are_no_amounts(place):
+    blocks = [f"{360_610_000_000_000 + 1001 * k}" for k in range(100)]
+    line = _written(place, "block", blocks)
+    assert line == (
+        "  # block: left out, its numbers have 15 digits each; if they are codes, list them in a file: "
+        "{labels: codes.csv}"
+    )
+    assert "bins" in _written(place, "pay", [f"{12_000_000 * (k + 1)}" for k in range(100)])  # 8 to 10 digits
+
+
+def test_numbers_that_mark_missing_values_may_stand_beside_texts_that_do(place):
+    line = _written(place, "years", [*map(str, range(1, 18)), "99", "NA"] * 5)
+    assert line.startswith("  years: {range: [1, 17], missing_values: [NA, 99], missing: unknown}")
+    spec = parse_spec(draft(place / "x.csv", look=True).text)
+    (counts,) = source_of(place / "x.csv", spec.workload.domain, rules=spec.rules).count([(0,)])
+    assert sorted(counts.tolist()) == [15] * 17 + [30]
+
+
+def test_few_numbers_beside_marks_stay_numbers(place):
+    line = _written(place, "educ", ["1", "2", "10", "NA", "?"] * 5)
+    assert line.startswith('  educ:  {values: [1, 2, 10], missing_values: ["?", NA], missing: unknown}')
+    assert "NA/DF" in _written(place, "educ", ["1", "2", "10", "NA/DF"] * 5)

@@ -35,22 +35,9 @@ CLOCKS = [  # none of them a time
 ]
 SLASHES = "31/1/1970 29/02/1971 29/2/1972 1/12/1970 01/12/1970 32/1/1970 1970/1/1 1/1/70 0/1/1970".split()
 NAMES = ["MAY 1, 1970", "may 01, 1971", "Mai 1, 1970", "Mayor 1, 1970", "February 30, 1970", "Sept 1, 1970"]
+MONTHLY = ["Feb 1970", " Feb-1970", *"FEB-1970 feb-1971 Feb-70 1-Feb-1970 February-1970 02-1970".split()]
 SHORTS = ["1-Jan-70", "31-SEP-70", "01-jan-1970", "28-Feb-69", "31-Dec-69", "1-Jan-30", "30-Juni-71", "5-may-71"]
-COLOURS = [
-    "Red",
-    " red",
-    "RED\t",
-    "grün",
-    "GRÜN ",
-    "ΩΜΈΓΑ",
-    "ωμέγα",
-    "Ждать",
-    "NA",
-    " na ",
-    "straße",
-    "STRASSE",
-    "x\u00a0",
-]
+COLOURS = [*"Red grün ΩΜΈΓΑ ωμέγα Ждать NA straße STRASSE".split(), " red", "RED\t", "GRÜN ", " na ", "x\u00a0"]
 BERLIN = ZoneInfo("Europe/Berlin")
 
 DOMAIN = Domain.of(
@@ -65,6 +52,7 @@ DOMAIN = Domain.of(
     slashed=dates(FIRST, LAST, by="month"),
     named=dates(FIRST, LAST, by="quarter"),
     short=dates(FIRST, LAST),
+    monthly=dates(FIRST, LAST, by="quarter"),
     clock=dates(by="hour of day"),
     clock_day=dates(FIRST, LAST),
     fine=dates(by="hour of day"),
@@ -83,6 +71,7 @@ RULES = {
     "slashed": Rules(column="slashes", outside="drop", missing="drop", format="%d/%m/%Y"),
     "named": Rules(column="names", outside="drop", missing="drop", format="%B %d, %Y"),
     "short": Rules(column="shorts", outside="drop", missing="drop", format="%d-%b-%y"),
+    "monthly": Rules(column="months", outside="drop", missing="drop", format="%b-%Y"),
     "clock": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "clock_day": Rules(column="halves", outside="drop", missing="drop", format=HALVES),
     "fine": Rules(column="fines", outside="drop", missing="drop", format=FINE),
@@ -112,6 +101,7 @@ def rows(rng: np.random.Generator, size: int = 400) -> pa.Table:
             "fines": pick(FINES + NOT_FINE, pa.string()),
             "names": pick(NAMES + [f"{day:%B %d, %Y}" for day in days], pa.string()),
             "shorts": pick(SHORTS + [f"{day:%d-%b-%y}".upper() for day in days], pa.string()),
+            "months": pick(MONTHLY + [f"{day:%b-%Y}" for day in days], pa.string()),
             "colour": pick(COLOURS, pa.string()),
             "pay": pick([-100.0, -99.0, 0.0, 7.0, 99.5, 100.0, 101.0], pa.float64()),
         }
@@ -154,14 +144,14 @@ def plain(name: str, value: object) -> str | int | None:
             text = None if value is None else value.strip(" \t\n\r\f\v").lower()
             known = {"red": "red", "grün": "GRÜN", "ωμέγα": "ωμέγα", "ждать": "ЖДАТЬ", "straße": "straße"}
             return "unknown" if text in (None, "na") else known.get(text)
-        case "named" | "short":
+        case "named" | "short" | "monthly":
             form = RULES[name].format
             try:  # single digits are read; %B of Python takes no short names
                 day = datetime.strptime(value or "", form).date()
             except ValueError:
                 return None
             quarter = lambda day: f"{day.year}-Q{(day.month + 2) // 3}"  # noqa: E731
-            return in_days(day, quarter if name == "named" else date.isoformat, "drop")
+            return in_days(day, date.isoformat if name == "short" else quarter, "drop")
         case "clock" | "clock_day":
             time = None if value is None or value in CLOCKS else datetime.strptime(value, HALVES)
             day = None if time is None else in_days(time.date(), date.isoformat, "drop")
@@ -288,15 +278,18 @@ def test_columns_that_cannot_match_are_refused_before_they_are_read(table, tmp_p
     ("spec", "rules", "line"),
     [
         (dates(FIRST, LAST), {"format": "%j/%Y"}, "'%j' in a format is not read; use %Y or %y, %m, %b or %B, %d,"),
-        (dates(FIRST, LAST), {"format": "%b %m %d %y"}, "needs %Y (or %y), %m (or %b, %B) and %d, each once"),
+        (dates(FIRST, LAST), {"format": "%b %m %d %y"}, "needs %Y (or %y), %m (or %b, %B) and, where days are written"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %I:%M"}, "needs either %H, or %I with %p; write for example"),
         (dates(FIRST, LAST), {"format": FINE, "zone": "Europe/Oslo"}, "the zone 'Europe/Oslo' would move nothing"),
         (dates(FIRST, LAST), {"format": "%m/%d/%Y %H:%M %p"}, "needs either %H, or %I with %p; write for example"),
         (
             dates(FIRST, LAST),
-            {"format": "%m/%Y"},
-            "the format '%m/%Y' needs %Y (or %y), %m (or %b, %B) and %d, each once",
+            {"format": "%d/%m"},
+            "the format '%d/%m' needs %Y (or %y), %m (or %b, %B) and, where days are written, %d, each once",
         ),
+        (dates(FIRST, LAST), {"format": "%m/%Y"}, "the format '%m/%Y' names no day; count by month, quarter or year"),
+        (dates(by="day of week"), {"format": "%m/%Y"}, "the format '%m/%Y' names no day; count by month, quarter"),
+        (dates(FIRST, LAST, by="month"), {"format": "%m/%Y %H"}, "has a time but no day; add %d, or leave the time"),
         (dates(FIRST, LAST), {"format": "%d(%m)%Y"}, "'(' in a format is not read"),
         (
             dates(FIRST, LAST),

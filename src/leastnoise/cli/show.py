@@ -66,7 +66,7 @@ def summary(plan: Mapping[str, Any]) -> Iterator[str]:
     yield f"RMSE {figure(plan['rmse'])}, largest standard error {figure(plan['max_std_error'])}"
     what = f"{plan['unit']} {figure(plan['objective_value'])}"
     away = "" if plan.get("ratio") is None else f", {percent(plan['ratio'] - 1)} away"
-    least = f"no factorization mechanism can go below {figure(floor['value'])}{away} ({floor['kind']})"
+    least = f"no factorization mechanism can go below {figure(floor['value'])}{away} (proven)"
     yield f"{what}; {least if floor['value'] else 'floor for any factorization: ' + floor['kind']}"
     if plan["gap"] is not None:
         yield f"proven to be within {percent(plan['gap'])} of the best plan of its kind"

@@ -69,6 +69,9 @@ _LITERALS = re.compile(r"[A-Za-z /.,:_-]")
 class Reading:
     """How a column is read. `absent` are values that count as missing; `format` and `zone` are for dates.
 
+    >>> Reading(format="%b-%Y").moment("Feb-1970")
+    (31, None)
+
     >>> Reading(trim=True, fold=True).clean(" ÀB "), Reading(format="%d/%m/%Y").moment("1/2/1970")
     ('àb', (31, None))
     """
@@ -140,6 +143,11 @@ class Reading:
         return re.compile(self.pattern(_KEPT)), [letter for letter, _ in self._pieces if letter and letter in _KEPT]
 
     @property
+    def has_days(self) -> bool:
+        """Whether the texts name a day; otherwise they name a month, and its first day stands for it."""
+        return any(letter == "d" for letter, _ in self._pieces)
+
+    @property
     def has_hours(self) -> bool:
         """Whether the texts may have a time."""
         return self.has_halves or any(letter == "H" for letter, _ in self._pieces)
@@ -178,7 +186,7 @@ class Reading:
         if "I" in parts:  # 12 AM is the first hour
             parts["H"] = parts["I"] % 12 + 12 * (half[0] in "Pp")
         try:
-            return days(date(parts["Y"], parts["m"], parts["d"])), parts.get("H")
+            return days(date(parts["Y"], parts["m"], parts.get("d", 1))), parts.get("H")
         except ValueError:  # no such day
             return None
 
@@ -224,10 +232,13 @@ def _directives(text: str) -> Iterable[tuple[str, str]]:
     if odd := [part for part in parts if part[0] != "%" and not _LITERALS.fullmatch(part)]:
         raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use letters, spaces and / . , : _ - between parts")
     needed = [_SAME.get(letter, letter) for letter in letters if letter in "YymbBd"]
-    if sorted(needed) != ["Y", "d", "m"] or len(set(letters)) < len(letters):
+    if sorted(needed) not in (["Y", "d", "m"], ["Y", "m"]) or len(set(letters)) < len(letters):
         raise LeastnoiseError(
-            f"the format {text!r} needs %Y (or %y), %m (or %b, %B) and %d, each once; write for example '%d/%m/%Y'"
+            f"the format {text!r} needs %Y (or %y), %m (or %b, %B) and, where days are written, %d, each once; write "
+            "for example '%d/%m/%Y', or '%b-%Y' for months"
         )
+    if "d" not in letters and len(letters) > 2:
+        raise LeastnoiseError(f"the format {text!r} has a time but no day; add %d, or leave the time out")
     if ("I" in letters) != ("p" in letters) or {"H", "I"} <= set(letters):
         raise LeastnoiseError(
             f"the format {text!r} needs either %H, or %I with %p; write for example '%d/%m/%Y %I:%M %p'"

@@ -167,10 +167,10 @@ def unprotected(release: Release) -> str:
     return " ".join(parts) or "None."
 
 
-def _rounded_up(number: Any) -> str:
+def rounded_up(number: Any) -> str:
     """Six significant digits of a positive fraction, not below it.
 
-    >>> _rounded_up(Fraction(1, 3))
+    >>> rounded_up(Fraction(1, 3))
     '0.333334'
     """
     exact = Fraction(number)
@@ -181,10 +181,9 @@ def _rounded_up(number: Any) -> str:
 def parameters(release: Release) -> str:
     """The cost in all its units."""
     return (
-        f"The exact cost is mu^2 = {release.privacy.mu_squared}, at most {_rounded_up(release.privacy.mu_squared)}, in "
-        f"Gaussian differential privacy (mu "
-        f"{release.privacy.mu:.6g}); rho = mu^2 / 2, and epsilon follows from mu exactly at the stated delta. Floats "
-        "are rounded up."
+        f"The cost is mu^2 = {rounded_up(release.privacy.mu_squared)} in Gaussian differential privacy (mu "
+        f"{release.privacy.mu:.6g}); the exact fraction is in release.json. rho = mu^2 / 2, and epsilon follows from "
+        "mu exactly at the stated delta. Floats are rounded up."
     )
 
 

@@ -11,12 +11,14 @@ from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.broken_rows import broken_rows, is_windows_1252
 from leastnoise.sources.convert import engine_of
+from leastnoise.sources.duck import DuckDB
 from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import Files, word_of
 from leastnoise.sources.guessing import guessed
 from leastnoise.sources.kinds import TIMES, Kind
-from leastnoise.sources.profile import FEW, MOST_VALUES, Profile, number_of, profiles
+from leastnoise.sources.profile import FEW, Profile, Rows, is_number, number_of, profiles
 from leastnoise.sources.sql import Field
+from leastnoise.sources.summary import MOST_VALUES
 from leastnoise.workload.file_format import FileFormat
 
 MOST_YEARS = 20  # of dates by month
@@ -26,6 +28,8 @@ SPARSE = 4  # times as many numbers lie between them, of those that are codes
 MOST_WHOLE = 200  # whole numbers that are kept apart
 LARGEST = 2.0**53  # beyond which floats skip whole numbers
 BINS = 20  # about so many
+CODE_DIGITS = 11  # of numbers that are rather codes, such as those of census tracts and blocks
+LABELS = "{labels: codes.csv}"
 UNMARKED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # that some readers of YAML take for others
 HEAD = {
@@ -117,11 +121,12 @@ def _opened(engine: Engine) -> Draft:
 
 
 def _drafted(engine: Engine, sample: int | None) -> Draft:
-    rows, fields = _limited(engine, sample), dict(engine.fields)
-    found = profiles(engine, fields, rows)
+    assert isinstance(engine, DuckDB), "others are refused before"
+    rows, fields = Rows(engine, _limited(engine, sample)), dict(engine.fields)
+    found = profiles(rows, fields)
     if any(profile.commas and profile.commas >= profile.count - profile.numbers for profile in found.values()):
         fields = {name: replace(field, decimal=",") for name, field in fields.items()}
-        found = profiles(engine, fields, rows)
+        found = profiles(rows, fields)
     entries = {name: _looked(field, found[name], sample is not None) for name, field in fields.items()}
     named = [name for name, field in fields.items() if _names_people(name, field, found[name])]
     entries |= dict.fromkeys(named, (None, "names of people, or how to reach them, must never stand in a spec"))
@@ -227,9 +232,20 @@ def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, 
         return _dated(profile, sampled, field.kind == "instant")
     if field.kind in TIMES:
         return _open(field)
-    if profile.numeric:
-        return _numbers(profile, sampled)
-    return _texts(profile, sampled)
+    profile = _without_marks(profile)
+    return _numbers(profile, sampled) if profile.numeric else _texts(profile, sampled)
+
+
+def _without_marks(profile: Profile) -> Profile:
+    """A column with few numbers, and otherwise marks such as NA, as one of numbers alone."""
+    texts = [value for value in profile.values or () if value.strip() in MARKS]
+    numbers = len(profile.values or ()) - len(texts)
+    if not texts or numbers < 2 or not profile.written or profile.codes or profile.count > 2 * profile.numbers:
+        return profile
+    if any(not is_number(value) for value in profile.values or () if value not in texts):
+        return profile
+    known = [value for value in profile.values or () if value not in texts]
+    return replace(profile, values=known, others=texts, count=profile.numbers, different=numbers)
 
 
 def _dated(profile: Profile, sampled: bool, moments: bool) -> tuple[str | None, str]:
@@ -253,7 +269,7 @@ def _texts(profile: Profile, sampled: bool) -> tuple[str | None, str]:
         return None, "nearly every row has another value; is it a name or an id?"
     if profile.values is not None:
         return None, "hardly a value has three rows; list them by hand where they are public"
-    return None, f"it has more than {MOST_VALUES} values; if they are codes, list them in a file: {{labels: codes.csv}}"
+    return None, f"it has more than {MOST_VALUES} values; if they are codes, list them in a file: {LABELS}"
 
 
 def _listed(profile: Profile, values: Sequence[str], sampled: bool) -> tuple[str | None, str]:
@@ -293,6 +309,8 @@ def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
         return _listed(profile, [str(value) for value in whole], sampled)
     if profile.whole and high - low >= MOST_WHOLE and profile.unique:
         return None, "nearly every row has another number; is it an id?"
+    if profile.whole and (digits := _digits_of_each(profile)) >= CODE_DIGITS:
+        return None, f"its numbers have {digits} digits each; if they are codes, list them in a file: {LABELS}"
     if profile.ends is not None and high - low > 3 * (profile.ends[1] - profile.ends[0]) > 0:
         (low, high), outside = profile.ends, "outside: clamp"
     if profile.whole and high - low < MOST_WHOLE and not large:
@@ -301,6 +319,12 @@ def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     if results is None:
         return None, "its numbers are very large or very close to each other; write bins for it"
     return _ruled(_bins(*results), profile, outside), FROM_DATA
+
+
+def _digits_of_each(profile: Profile) -> int:
+    """How many digits all of its whole numbers have; 0 where they differ in that."""
+    low, high = (len(str(int(end))) for end in (profile.low, profile.high))
+    return low if low == high and profile.low > 0 else 0
 
 
 def _like_codes(profile: Profile) -> bool:

@@ -1,6 +1,7 @@
 """DuckDB: files of text, Parquet and workbooks, and its own databases."""
 
 import glob
+import os
 import re
 import shutil
 import tempfile
@@ -19,7 +20,7 @@ from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Scalar
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.engine import BrokenRowsError, Columns, failed, mapped, named_table, no_table
-from leastnoise.sources.files import AnyFormat, Files, find_files, unreadable
+from leastnoise.sources.files import TEXTS, AnyFormat, Files, find_files, unreadable
 from leastnoise.sources.interruptible import stoppable
 from leastnoise.sources.kinds import Kind
 from leastnoise.sources.sql import Field
@@ -28,6 +29,7 @@ from leastnoise.sources.text_files import utf8_blocks
 _VIEW, _MORE = "leastnoise_data", "leastnoise_more"
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B")
 _BATCH = 1 << 17  # rows that come at a time
+_PART = 1 << 30  # bytes of them that are looked at together
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys("TINYINT SMALLINT INTEGER BIGINT HUGEINT".split(), "integer"),
     **dict.fromkeys("UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT".split(), "integer"),
@@ -211,6 +213,18 @@ class DuckDB:
         for batch in self._stoppable(read):
             yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
+    def parts(self, sql: str, most: int = _PART) -> Iterator[pa.Table]:
+        """Rows as Arrow tables of about so many bytes, one at least."""
+        if self.files is not None and self.files.kind != "Parquet":
+            # Rows that cannot be read must show before the first part is given away, as an error of DuckDB's own.
+            if not _is_large(self.files, most):
+                yield from self._stoppable(lambda: iter([self._connection.sql(sql).to_arrow_table()]))
+                return
+            counts = ", ".join(f"COUNT({field.identifier})" for field in self.fields.values())
+            for _ in self.run(f"SELECT {counts} FROM {_VIEW}"):
+                pass
+        yield from self._stoppable(lambda: _gathered(self._connection.sql(sql).to_arrow_reader(_BATCH), most))
+
     def items(self, sql: str) -> Iterator[tuple[list[Scalar], IntArray]]:
         """Rows of a value and a whole number, some at a time."""
         read = lambda: iter(self._connection.sql(sql).to_arrow_reader(_BATCH))  # noqa: E731
@@ -295,6 +309,25 @@ class DuckDB:
             with suppress(duckdb.Error):  # a connection may be closed already
                 self._connection.unregister_filesystem(self._streams)
             self._streams = None
+
+
+def _gathered(reader: pa.RecordBatchReader, most: int) -> Iterator[pa.Table]:
+    """Batches put together to tables of about so many bytes, one at least."""
+    batches: list[pa.RecordBatch] = []
+    size, given = 0, False
+    for batch in reader:
+        batches, size = [*batches, batch], size + batch.nbytes
+        if size >= most:
+            yield pa.Table.from_batches(batches)
+            batches, size, given = [], 0, True
+    if batches or not given:
+        yield pa.Table.from_batches(batches, reader.schema)
+
+
+def _is_large(files: Files, most: int) -> bool:
+    """Whether rows may take more than so many bytes: texts of one sign take four times as many, packed ones more."""
+    sizes = (os.path.getsize(path) * (1 if path.lower().endswith(TEXTS) else 50) for path in files.paths)
+    return 4 * sum(sizes) > most
 
 
 def _identifier(place: int) -> str:

@@ -1,29 +1,24 @@
-"""What is in the columns of a table, all of them in a few passes: for drafts, never for releases."""
+"""What is in the columns of a table, all of them in one pass: for drafts, never for releases."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from threading import local
 
+import pyarrow as pa
 from sqlglot import exp
 
-from leastnoise.domain.reading import Reading
-from leastnoise.sources.engine import Engine
-from leastnoise.sources.kinds import NUMBERS, TIMES
+from leastnoise.sources.duck import DuckDB
+from leastnoise.sources.kinds import NUMBERS
 from leastnoise.sources.sql import Field
+from leastnoise.sources.summary import FORMS, NEGATIVE, POSITIVE, TIMED, Summaries, Summary, Years, added
 
-MOST_VALUES = 60  # of a text that may be listed; with more it is rather a name or an id
 FEW = 12  # different whole numbers that are rather codes than a range
-_TOGETHER = 64  # columns in one query
-_NEGATIVE = [-1, *(-int(digit * k) for digit in "789" for k in range(1, 6))]  # -9, -99, ...: marks below all numbers
-_POSITIVE = [10**k - d for k in range(2, 9) for d in (1, 2, 3)]  # 97, 98, 99, 997, ...: marks far above all numbers
-_EARLY, _LATE = (
-    (1, 1753, 1800, 1899, 1900, 1970),
-    (2099, 2100, 2999, 3000, 9999),
-)  # years of dates that mark missing ones
-_APART_YEARS = 10  # between these and all others
+_APART_YEARS = 10  # between marks of missing dates and all others
 _APART = 3.0  # times as large as the largest number is far above
 _OFTEN = 0.005  # of all rows have a mark, or it is none
+_THREADS = 2  # columns that are looked at side by side
 
 
 @dataclass
@@ -44,7 +39,6 @@ class Profile:
     values: list[str] | None = None
     ends: tuple[float, float] | None = None  # of all but the outermost hundredth of the numbers
     others: list[str] | None = None  # values that are no numbers, or dates far from all others, where most are
-    text: str = ""  # the first, where the column may have dates as texts
     dates: str | None = None  # how dates are written, "" for the usual way
     years: tuple[int, int] = (0, 0)  # the first and the last
     marks: list[float] = field(default_factory=list)  # numbers such as -9 and 999 that rather stand for missing values
@@ -65,125 +59,110 @@ class Profile:
         return self.different >= 0.9 * self.count
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column: `r` is as it is, `t` a text, `x` a number or NULL."""
+class Rows:
+    """The rows of a query or table; if they fit in one part, it is read once."""
 
-    name: str
-    place: int
-    field: Field
-    profile: Profile
+    def __init__(self, engine: DuckDB, rows: str) -> None:
+        self._engine, self._rows = engine, rows
+        self._only: pa.Table | None = None
 
-    @property
-    def forms(self) -> str:
-        """These three as SQL, each of them computed once."""
-        k, kind, raw = self.place, self.field.kind, _quoted(self.field.identifier)
-        text = f"CAST({raw} AS VARCHAR)" if kind != "written" else raw
-        # Not the column alone: DuckDB would read it as a number in the first place, and stop where it is none.
-        signs = f"TRANSLATE({raw}, ',.', '.,')" if self.field.decimal == "," else f"TRIM({raw})"
-        signs = signs if kind == "written" else raw
-        number = f"TRY_CAST({signs} AS DOUBLE)" if kind in (*NUMBERS, "written") else "CAST(NULL AS DOUBLE)"
-        return f"{raw} AS r{k}, {text} AS t{k}, {number} AS y{k}"
-
-    @property
-    def finite(self) -> str:
-        """The number, unless it is infinite or none."""
-        return (
-            f"r{self.place}, t{self.place}, CASE WHEN ISFINITE(y{self.place}) THEN y{self.place} END AS x{self.place}"
-        )
+    def parts(self) -> Iterator[tuple[pa.Table, bool]]:
+        """Columns of texts and numbers as Arrow tables, and whether there are several."""
+        if self._only is not None:
+            yield self._only, False
+            return
+        wanted = ", ".join(_form(field) for field in self._engine.fields.values())
+        parts = self._engine.parts(f"SELECT {wanted} FROM {self._rows}")
+        part, following = next(parts), next(parts, None)
+        self._only = part if following is None else None
+        yield part, following is not None
+        while following is not None:
+            yield following, True
+            following = next(parts, None)
 
 
-def profiles(engine: Engine, fields: Mapping[str, Field], rows: str) -> dict[str, Profile]:
-    """What each of the columns holds, in the rows of a query or table."""
-    columns = [
-        _Column(name, k, field, Profile(field.kind == "written")) for k, (name, field) in enumerate(fields.items())
-    ]
-    _fill(engine, rows, columns, _FIRST)
-    _fill(engine, rows, [c for c in columns if 0 < c.profile.different <= 3 * MOST_VALUES], _VALUES)
-    many = [c for c in columns if c.profile.count and c.profile.values is None]
-    _fill(engine, rows, [c for c in columns if c.profile.numbers and c.profile.different > FEW], _ENDS)
-    _fill(engine, rows, [c for c in many if _mostly_numbers(c.profile)], _OTHERS)
-    _fill(engine, rows, [c for c in many if not c.profile.numeric and c.field.kind == "written"], _COMMAS)
-    _fill(engine, rows, [c for c in columns if _may_be_marked(c.profile)], _MARKED, _is_mark)
-    _fill(engine, rows, [c for c in columns if _may_be_dated_text(c)], _FIRST_TEXT)
-    for form in (*_FORMS, *_TIMED):
-        maybe = [c for c in columns if _may_be_dates(c, form)]
-        _fill(engine, rows, maybe, _dated(form), partial(_year, form=form))
-    return {column.name: column.profile for column in columns}
+def _form(field: Field) -> str:
+    raw = exp.to_identifier(field.identifier, quoted=True).sql(dialect="duckdb")
+    if field.kind in NUMBERS:
+        return f"TRY_CAST({raw} AS DOUBLE)"
+    if field.kind == "instant":
+        return f"CAST({raw} AT TIME ZONE 'UTC' AS VARCHAR)"
+    return raw if field.kind == "written" else f"CAST({raw} AS VARCHAR)"
 
 
-Query = tuple[Callable[[_Column], str], Callable[[Profile, Any], None]]
+def profiles(rows: Rows, fields: Mapping[str, Field]) -> dict[str, Profile]:
+    """What each of the columns holds."""
+    summaries: list[list[Summary]] = [[] for _ in fields]
+    own, every = local(), []
+
+    def summary(column: pa.ChunkedArray, field: Field, several: bool) -> Summary:
+        if not hasattr(own, "summaries"):  # one connection for each thread
+            own.summaries = Summaries()
+            every.append(own.summaries)
+        result: Summary = own.summaries.of(column, field, several)
+        return result
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for table, several in rows.parts():
+            found = pool.map(summary, table.columns, fields.values(), [several] * len(fields))
+            for parts, part in zip(summaries, found, strict=True):
+                parts[:] = [added([*parts, part])]
+    for one in every:
+        one.close()
+    return {name: _profile(parts[0], field) for (name, field), parts in zip(fields.items(), summaries, strict=True)}
 
 
-def _set(name: str, kind: Callable[[Any], Any]) -> Callable[[Profile, Any], None]:
-    return lambda profile, value: setattr(profile, name, kind(0 if value is None else value))
-
-
-def _codes(column: _Column) -> str:
-    k = column.place
-    return f"COUNT(*) FILTER (WHERE t{k} >= '00' AND t{k} < '0:')" if column.field.kind == "written" else "0"
-
-
-_FIRST: list[Query] = [
-    (lambda c: "COUNT(*)", _set("rows", int)),
-    (lambda c: f"COUNT({'x' if c.field.kind in NUMBERS else 'r'}{c.place})", _set("count", int)),
-    (lambda c: f"COUNT(x{c.place})", _set("numbers", int)),
-    (lambda c: f"MIN(x{c.place})", _set("low", float)),
-    (lambda c: f"MAX(x{c.place})", _set("high", float)),
-    (lambda c: f"BOOL_AND(x{c.place} = FLOOR(x{c.place}))", _set("whole", bool)),
-    (_codes, _set("codes", int)),
-    (lambda c: f"APPROX_COUNT_DISTINCT(r{c.place})", _set("different", int)),
-]
-
-
-def _keep_values(profile: Profile, values: Any) -> None:
-    texts = [] if values is None else sorted(map(str, values))
-    profile.different = len(texts)
-    profile.padded = sum(text != text.strip() for text in texts)
-    if len(texts) <= MOST_VALUES:
-        profile.values = texts
-
-
-def _keep_ends(profile: Profile, ends: Any) -> None:
-    if ends is not None:
-        profile.ends = float(ends[0]), float(ends[1])
+def _profile(found: Summary, field: Field) -> Profile:
+    profile = Profile(
+        field.kind == "written",
+        found.rows,
+        found.count,
+        found.numbers,
+        *((found.low, found.high, found.whole) if found.numbers else (0.0, 0.0, False)),
+        codes=found.codes,
+        commas=found.commas,
+        different=found.different,
+    )
+    if found.count and found.values is not None:
+        profile.values = sorted(found.values)
+        profile.padded = sum(text != text.strip() for text in profile.values)
+    if found.numbers and found.different > FEW:
+        profile.ends = found.ends(marked=True)
+    if profile.values is None and _mostly_numbers(profile):
+        profile.others = sorted(found.others)
+    _keep_marks(profile, found)
+    _keep_dates(profile, found.dates or {})
+    return profile
 
 
 def _mostly_numbers(profile: Profile) -> bool:
     return profile.count > profile.numbers >= 0.5 * profile.count and not profile.codes
 
 
-def _may_be_marked(profile: Profile) -> bool:
-    return profile.low in _NEGATIVE or profile.high in _POSITIVE
-
-
-def _is_mark(column: _Column) -> str:
-    return f"x{column.place} IN ({', '.join(map(str, _NEGATIVE + _POSITIVE))})"
-
-
-def _unmarked(column: _Column) -> str:
-    """The marks of a column, and of its other numbers the ends, those of all but the outermost, and how many."""
-    x, mark = f"x{column.place}", f"d{column.place}"
-    others = f"FILTER (WHERE NOT {mark})"
-    ends = f"COALESCE(MIN({x}) {others}, 0), COALESCE(MAX({x}) {others}, 0), COUNT({x}) {others}"
-    found = f"COALESCE(LIST(DISTINCT {x}) FILTER (WHERE {mark}), LIST_VALUE())"
-    return f"LIST_CONCAT(LIST_CONCAT(LIST_VALUE({ends}), APPROX_QUANTILE({x}, [0.01, 0.99]) {others}), {found})"
-
-
-def _keep_marks(profile: Profile, found: Any) -> None:
-    numbers = [] if found is None else list(map(float, found))
-    if len(numbers) < 6 or not numbers[2]:  # no marks, or nothing else
+def _keep_marks(profile: Profile, found: Summary) -> None:
+    """Set numbers apart that rather stand for missing values."""
+    numbers, _ = found.points
+    if not len(numbers) or (profile.low not in NEGATIVE and profile.high not in POSITIVE):
         return
-    low, high, count, first, last, *marks = numbers
-    below = sorted(mark for mark in marks if mark < 0 <= low)
-    above = sorted(mark for mark in marks if mark > _APART * max(high, 1.0))
-    if profile.numbers - count >= _OFTEN * profile.numbers and (below or above):
+    low, high = float(numbers.min()), float(numbers.max())
+    below = sorted(mark for mark in found.marks if mark < 0 <= low)
+    above = sorted(mark for mark in found.marks if mark > _APART * max(high, 1.0))
+    if sum(found.marks.values()) >= _OFTEN * profile.numbers and (below or above):
         profile.marks = below + above
         profile.low = low if below else profile.low
-        profile.high = max([high, *(mark for mark in marks if mark not in above)])
-        profile.ends = (first, last) if profile.ends else None
-        listed = profile.values or []
-        profile.values = [v for v in listed if number_of(v) not in profile.marks] if profile.values else None
+        profile.high = max([high, *(mark for mark in found.marks if mark not in above)])
+        profile.ends = found.ends(marked=False) if profile.ends else None
+        if profile.values is not None:
+            marked = (is_number(value) and number_of(value) in profile.marks for value in profile.values)
+            profile.values = [value for value, mark in zip(profile.values, marked, strict=True) if not mark]
+
+
+def is_number(text: str) -> bool:
+    """Whether a text stands for a number, and is no mark such as NaN."""
+    try:
+        return math.isfinite(number_of(text))
+    except ValueError:
+        return False
 
 
 def number_of(text: str) -> float:
@@ -191,109 +170,17 @@ def number_of(text: str) -> float:
     return float(text.replace(",", "."))
 
 
-def _keep_others(profile: Profile, values: Any) -> None:
-    profile.others = [] if values is None else sorted(map(str, values))
-
-
-def _may_be_dates(column: _Column, form: str) -> bool:
-    """Whether it is worth a look: of texts, or of numbers such as 20240131."""
-    profile, kind = column.profile, column.field.kind
-    if profile.dates is not None or not profile.count or kind not in ("written", "text", *TIMES):
-        return False
-    if form == "%Y%m%d":
-        return profile.numeric and profile.whole and 1e7 <= profile.low <= profile.high < 1e8
-    if kind in TIMES:
-        return form == ""
-    return bool(profile.text) and Reading(format=form or None).moment(profile.text) is not None
-
-
-def _may_be_dated_text(column: _Column) -> bool:
-    """Whether its first text is worth a look."""
-    profile = column.profile
-    return column.field.kind in ("written", "text") and profile.count > 0 and not profile.numbers
-
-
-def _dated(form: str) -> list[Query]:
-    """Whether all values are dates in this form, and their first and last years, without marks of missing ones."""
-
-    def query(column: _Column) -> str:
-        text, year = f"t{column.place}", f"d{column.place}"
-        between = f"FILTER (WHERE {year} NOT IN ({', '.join(map(str, _EARLY + _LATE))}))"
-        parts = [f"{end}({year}){some}" for some in ("", f" {between}") for end in ("MIN", "MAX")]
-        parts += [f"COUNT({year}) FILTER (WHERE LENGTH({text}) > 7)", f"COUNT({text})"]
-        for marks in (_EARLY, _LATE):
-            parts += [
-                f"{end}({text}) FILTER (WHERE {year} IN ({', '.join(map(str, marks))}))" for end in ("MIN", "MAX")
-            ]
-        return f"LIST_VALUE({', '.join(f'CAST({part} AS VARCHAR)' for part in parts)})"
-
-    def keep(profile: Profile, found: Any) -> None:
-        first, last, low, high, dates, values = (int(text or 0) for text in found[:6])
-        if dates != values or not first:
-            return
-        early, late = (a if a == b and a is not None else None for a, b in (found[6:8], found[8:]))
-        early = early if profile.written and 0 < first + _APART_YEARS <= low else None
-        late = late if profile.written and last - _APART_YEARS >= high > 0 else None
-        first, last = (low if early else first), (high if late else last)
+def _keep_dates(profile: Profile, forms: Mapping[str, Years]) -> None:
+    """Take the first form in which all values are dates; single dates far from all others mark missing ones."""
+    for form in (*FORMS, *TIMED):
+        if form not in forms:
+            continue
+        years = forms[form]
+        early, late = (next(iter(marks)) if len(marks) == 1 else None for marks in (years.early, years.late))
+        early = early if profile.written and years.first + _APART_YEARS <= years.low else None
+        late = late if profile.written and years.last - _APART_YEARS >= years.high > 0 else None
+        first, last = (years.low if early else years.first), (years.high if late else years.last)
         if 1000 <= first <= last <= 9999:
             profile.dates, profile.years = form, (first, last)
             profile.others = [text for text in (early, late) if text] or None
-
-    return [(query, keep)]
-
-
-def _year(column: _Column, form: str) -> str:
-    text = f"t{column.place}"
-    if form in _TIMED:  # as releases read it; a day that is none shows in the check
-        return f"TRY_CAST(REGEXP_EXTRACT({text}, '^{Reading(format=form).pattern('Y')}$', 1) AS INTEGER)"
-    if column.field.kind == "instant":
-        return f"YEAR(r{column.place} AT TIME ZONE 'UTC')"
-    return f"YEAR(TRY_STRPTIME({text}, '{form}'))" if form else f"YEAR(TRY_CAST({text} AS TIMESTAMP))"
-
-
-def _commas(column: _Column) -> str:
-    text = f"t{column.place}"
-    return f"COUNT(CASE WHEN CONTAINS({text}, ',') THEN TRY_CAST(TRANSLATE({text}, ',.', '.,') AS DOUBLE) END)"
-
-
-_VALUES: list[Query] = [(lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE t{c.place} IS NOT NULL)", _keep_values)]
-_ENDS: list[Query] = [(lambda c: f"APPROX_QUANTILE(x{c.place}, [0.01, 0.99])", _keep_ends)]
-_COMMAS: list[Query] = [(_commas, _set("commas", int))]
-_MARKED: list[Query] = [(_unmarked, _keep_marks)]
-_OTHERS: list[Query] = [
-    (lambda c: f"LIST(DISTINCT t{c.place}) FILTER (WHERE x{c.place} IS NULL AND t{c.place} IS NOT NULL)", _keep_others)
-]
-_FORMS = ("", "%Y%m%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y")  # the first that fits is taken
-_TIMED = tuple(
-    day + time + zone
-    for zone in ("", " %z", "%z")
-    for time in (" %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", "T%H:%M:%S.%f")
-    for day in ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%Y-%m-%d")
-)
-_FIRST_TEXT: list[Query] = [(lambda c: f"MIN(t{c.place})", _set("text", str))]
-
-
-def _fill(
-    engine: Engine,
-    rows: str,
-    columns: Sequence[_Column],
-    queries: Sequence[Query],
-    derived: Callable[[_Column], str] | None = None,
-) -> None:
-    """Run queries on columns; what several parts of a query need is derived once, as d with the column's place."""
-    for start in range(0, len(columns), _TOGETHER):
-        wanted = [(column, query) for column in columns[start : start + _TOGETHER] for query in queries]
-        named = ", ".join(f"{query[0](column)} AS g{k}" for k, (column, query) in enumerate(wanted))
-        part = columns[start : start + _TOGETHER]
-        read = f"SELECT {', '.join(column.forms for column in part)} FROM {rows}"
-        given = f"SELECT {', '.join(column.finite for column in part)} FROM ({read}) AS read"
-        if derived is not None:
-            more = ", ".join(f"{derived(column)} AS d{column.place}" for column in part)
-            given = f"SELECT *, {more} FROM ({given}) AS finite"
-        for batch in engine.run(f"SELECT {named} FROM ({given}) AS given"):
-            for (column, query), value in zip(wanted, batch, strict=True):
-                query[1](column.profile, value[0])
-
-
-def _quoted(identifier: str) -> str:
-    return exp.to_identifier(identifier, quoted=True).sql(dialect="duckdb")
+            return

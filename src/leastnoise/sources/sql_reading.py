@@ -31,8 +31,9 @@ def literal(dialect: str, text: str) -> Expression:
 
 def date_parts(dialect: str, reading: Reading, text: Expression) -> dict[str, Expression]:
     """Year, month, day and hour of a text as whole numbers, NULL where it is no date or has none."""
-    letters = ["d", *(["H"] if reading.has_hours and not reading.has_halves else [])]
+    letters = ["d"] * reading.has_days + ["H"] * (reading.has_hours and not reading.has_halves)
     parts = {PARTS[k]: _cast(_part(dialect, reading.pattern(k), text.copy()), "int") for k in letters}
+    parts |= {} if reading.has_days else {"d": _cast(_whole(1), "int")}
     parts |= {"y": _year(dialect, reading, text), "m": _month(dialect, reading, text)}
     return parts | ({"h": _hour(dialect, reading, text)} if reading.has_halves else {})
 

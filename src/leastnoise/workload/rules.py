@@ -228,9 +228,14 @@ def _reading(attribute: Attribute, rules: Rules) -> Reading:
     if isinstance(rules.missing_values, str) or not isinstance(rules.missing_values, Sequence):
         raise LeastnoiseError(f"missing_values of {name!r} are a list, such as ['', NA, -99]")
     try:
-        return Reading(rules.trim, rules.fold, tuple(rules.missing_values), rules.format, rules.zone)
+        result = Reading(rules.trim, rules.fold, tuple(rules.missing_values), rules.format, rules.zone)
     except LeastnoiseError as error:
         raise LeastnoiseError(f"attribute {name!r}: {error}") from None
+    if not result.has_days and not (isinstance(values, Dates) and values.by in ("month", "quarter", "year")):
+        raise LeastnoiseError(
+            f"attribute {name!r}: the format {rules.format!r} names no day; count by month, quarter or year"
+        )
+    return result
 
 
 def _check_clean(coding: Coding) -> None:

@@ -70,11 +70,11 @@ def _maximized(likelihood: Array, start: int) -> tuple[float, Array]:
     before, shares = np.zeros(widths), np.full(widths, AWAY / widths)
     before[0], shares[start] = AT_MODEL, 1 - AWAY
     for _ in range(ROUNDS):
-        chances = likelihood * shares
-        sizes = chances.sum(axis=1, keepdims=True)
-        chances /= sizes
-        shares = chances.sum(axis=0) + before
+        sizes = likelihood @ shares
+        shares = shares * (likelihood.T @ (1 / sizes)) + before
         shares /= shares.sum()
+    sizes = likelihood @ shares
+    chances = likelihood * shares / sizes[:, None]
     return float(np.log(sizes).sum() + AT_MODEL * np.log(shares[0] + 1e-300)), chances
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from typing import TypeVar
 
@@ -22,6 +23,8 @@ SPREAD = 1.0  # deviation of the first logits, which distinguishes components
 LOOK = 20  # steps between looks at the loss
 LEAST_GAIN = 2e-3  # of the loss, between looks: below this a stage has converged
 MOST_STEPS = 400  # of one stage
+SLOW = 1e-2  # of the loss, between looks: below this a stage that is far from its aim has gained enough
+FAR = 1.1  # times the chi-square aimed at, which smaller steps will not reach
 MOST = 128  # components of one mixture
 # Deviation of a component's logits about the mean over all components, a weak penalty: components that few rows speak
 # for stay near the rest instead of following the noise.
@@ -64,30 +67,51 @@ class Adam:
 class Course:
     """One mixture on its way; its random numbers are its own, so that mixtures can be fitted in any order."""
 
-    def __init__(self, targets: Targets, centre: Floats, components: int, rng: np.random.Generator):
-        self.targets, self.rng, self.value = targets, rng, np.inf
+    def __init__(self, targets: Targets, logits: Logits, rng: np.random.Generator, rate: float = RATE):
+        self.loss, self.rng, self.rate, self.value = Loss(targets), rng, rate, np.inf
+        self.measured, self.logits, self.short = targets.measured, logits, False
+
+    @classmethod
+    def new(cls, targets: Targets, centre: Floats, components: int, rng: np.random.Generator) -> Course:
+        """Components that differ about a centre."""
         factors = np.broadcast_to(centre, (components, len(centre)))
-        self.logits = self._distinguished(np.zeros(components, targets.dtype), factors, SPREAD)
+        course = cls(targets, (np.zeros(components, targets.dtype), factors), rng)
+        course.logits = course._distinguished(*course.logits, SPREAD)
+        return course
+
+    @property
+    def components(self) -> int:
+        """How many."""
+        return len(self.logits[0])
 
     def _distinguished(self, weights: Floats, factors: Floats, spread: float) -> Logits:
         """Noise on the factors; attributes that nothing was measured about stay as they are."""
-        noise = spread * self.rng.standard_normal(factors.shape) * self.targets.measured
+        noise = spread * self.rng.standard_normal(factors.shape) * self.measured
         return weights, factors + noise.astype(factors.dtype)
 
     def grow(self) -> None:
         """Twice as many components: each is split into two that differ a little."""
         weights, factors = (np.concatenate([x, x]) for x in self.logits)
-        self.logits = self._distinguished(weights, factors, SPREAD / 2)
+        self.logits, self.rate = self._distinguished(weights, factors, SPREAD / 2), RATE
 
-    def run(self) -> None:
-        """Fit."""
-        self.value = descend(Loss(self.targets), self.logits, MOST_STEPS, RATE)
+    def run(self, far: float = np.inf) -> None:
+        """Fit; where chi-square stays above `far`, only until it falls slowly."""
+        self.value = descend(self.loss, self.logits, MOST_STEPS, self.rate, far)
+        self.short = self.value > far
+
+    def finish(self) -> None:
+        """Fit to the end where that was left out."""
+        if self.short:
+            self.run()
 
 
-def descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
-    """Adam until the loss and the penalty hardly fall any more, with ever smaller steps; returns chi-square."""
+def descend(loss: Loss, logits: Logits, steps: int, rate: float, far: float = np.inf) -> float:
+    """Adam until the loss and the penalty hardly fall any more, with ever smaller steps; returns chi-square.
+
+    Above `far` it ends with the large steps.
+    """
     with quiet():
-        value = _descend(loss, logits, steps, rate)
+        value = _descend(loss, logits, steps, rate, far)
     assert np.isfinite(value), "a fit stays finite"
     return value
 
@@ -97,13 +121,15 @@ def quiet() -> AbstractContextManager[None]:
     return np.errstate(invalid="ignore")
 
 
-def _descend(loss: Loss, logits: Logits, steps: int, rate: float) -> float:
+def _descend(loss: Loss, logits: Logits, steps: int, rate: float, far: float) -> float:
     adam, last, value = Adam(logits), np.inf, np.inf
     for step in range(1, steps + 1):
         value, slopes = loss(logits)
         whole = value + _pulled(logits[1], slopes[1])
         adam.step(slopes, rate)
         if step % LOOK == 0:
+            if value > far and last - whole < SLOW * whole:
+                return value
             if last - whole < LEAST_GAIN * whole:
                 if rate < RATE / 10:
                     return value
@@ -130,28 +156,55 @@ def fitted(
 ) -> Fitted:
     """One mixture per generator, of so many components each, or of as many as it takes to meet the measurements to
     their noise, up to `most`. `ones` are the one-way distributions to start from.
+    """
+    centre = np.log(np.concatenate([ones[a] for a in targets.layout.order])).astype(targets.dtype)
+    courses = [Course.new(targets, centre, components or FIRST, rng) for rng in rngs]
+    return _finished(targets, courses, components or most, progress)
 
-    Chi-square per degree of freedom should then be 1, give or take its own deviation of sqrt(2 / degrees); a stage that
-    lowers it by less than that is the last one, too.
+
+def continued(
+    targets: Targets, logits: Sequence[Logits], components: int | None, progress: Progress | None = None
+) -> Fitted:
+    """Mixtures that were fitted to other measurements of much the same, fitted to these; with more components only
+    where they are needed.
+    """
+    rngs = map(np.random.default_rng, range(len(logits)))
+    copies = ((w.copy(), x.copy()) for w, x in logits)
+    courses = [Course(targets, x, rng, RATE / 3) for x, rng in zip(copies, rngs, strict=True)]
+    return _finished(targets, courses, components or MOST, progress)
+
+
+def _finished(targets: Targets, courses: Sequence[Course], most: int, progress: Progress | None) -> Fitted:
+    """More components for all mixtures, until chi-square per degree of freedom is 1, give or take its own deviation of
+    sqrt(2 / degrees); a stage that lowers it by less than that is the last one, too. Stages that end far above it are
+    short.
 
     Guarantees: stops_when_chi_square_per_degree_of_freedom_reaches_one; any_number_of_threads_gives_the_same.
     """
-    count, slack = components or FIRST, sqrt(2 / max(targets.freedom, 1))
-    centre = np.log(np.concatenate([ones[a] for a in targets.layout.order])).astype(targets.dtype)
-    courses = [Course(targets, centre, count, rng) for rng in rngs]
+    freedom = max(targets.freedom, 1)
     misfits: list[float] = []
+    slack = sqrt(2 / freedom)
     while True:
+        count = courses[0].components
         if progress is not None:
             progress(len(misfits), 0, f"fitting {count} components")
-        each(targets, count, Course.run, courses)
-        chi_square = float(np.mean([c.value for c in courses])) + targets.fixed
-        misfits.append(chi_square / max(targets.freedom, 1))
+        last = 2 * count > most
+        far = np.inf if last else FAR * (1 + slack) * freedom - targets.fixed
+        each(targets, count, partial(Course.run, far=far), courses)
+        misfits.append(_misfit(targets, courses))
+        if len(misfits) > 1 and misfits[-2] - misfits[-1] < slack:
+            each(targets, count, Course.finish, courses)
+            misfits[-1] = _misfit(targets, courses)
         idle = len(misfits) > 1 and misfits[-2] - misfits[-1] < slack
-        if components or misfits[-1] <= 1 + slack or idle or 2 * count > most:
+        if idle or last or misfits[-1] <= 1 + slack:
             return Fitted([c.logits for c in courses], tuple(misfits))
-        count *= 2
         for course in courses:
             course.grow()
+
+
+def _misfit(targets: Targets, courses: Sequence[Course]) -> float:
+    """Chi-square per degree of freedom, the mean over all mixtures."""
+    return (float(np.mean([c.value for c in courses])) + targets.fixed) / max(targets.freedom, 1)
 
 
 def each(targets: Targets, components: int, work: Callable[[T], object], items: Sequence[T]) -> None:

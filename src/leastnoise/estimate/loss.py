@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from leastnoise.estimate.layout import Layout
 from leastnoise.estimate.maps import Floats, sums
-from leastnoise.estimate.targets import Layout, Target, Targets
+from leastnoise.estimate.targets import Target, Targets
 
 Logits = tuple[Floats, Floats]  # weights (components,); factors (components, columns of the layout)
 
@@ -24,20 +25,10 @@ def softmax(logits: Floats) -> Floats:
     return e
 
 
-def _unsoftmax(p: Floats, slope: Floats) -> Floats:
-    """The slope with respect to logits from that with respect to probabilities."""
-    weighted = p * slope
-    weighted -= p * sums(weighted)
-    return weighted
-
-
 def probabilities(layout: Layout, logits: Logits) -> Logits:
     """Weights and factors: a softmax for each attribute."""
     w, x = logits
-    theta = np.empty_like(x)
-    for columns, size in layout.blocks:
-        theta[:, columns] = softmax(x[:, columns].reshape(len(x), -1, size)).reshape(len(x), -1)
-    return softmax(w), theta
+    return softmax(w), layout.segments.softmax(x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +50,8 @@ class Loss:
         dtheta = np.zeros_like(theta)
         for view in self.targets.views:
             dtheta[:, view.source] += view.back(slopes[:, view.into])
-        return value, (_unsoftmax(w, dw), self._unmapped(theta, dtheta))
+        dw = w * (dw - np.vdot(w, dw))
+        return value, (dw, self.targets.layout.segments.unsoftmax(theta, dtheta))
 
     def expected(self, logits: Logits) -> list[Floats]:
         """What the model says to each target."""
@@ -72,12 +64,6 @@ class Loss:
         for view in self.targets.views:
             values[:, view.into] = view.apply(theta[:, view.source])
         return values
-
-    def _unmapped(self, theta: Floats, dtheta: Floats) -> Floats:
-        for columns, size in self.targets.layout.blocks:
-            p, slope = (x[:, columns].reshape(len(x), -1, size) for x in (theta, dtheta))
-            dtheta[:, columns] = _unsoftmax(p, slope).reshape(len(theta), -1)
-        return dtheta
 
 
 def _chain(target: Target, w: Floats, mapped: Floats) -> list[Floats]:

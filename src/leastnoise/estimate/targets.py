@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import prod, sqrt
 from typing import Any
 
@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
+from leastnoise.estimate.layout import Layout, Segments
 from leastnoise.estimate.maps import (
     Floats,
-    centre,
     centred_precision,
     centring,
     dense,
@@ -48,69 +48,26 @@ CENTRED, PLAIN = "centred", "plain"
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """Distributions of all attributes side by side, those of one size together, small ones first.
-
-    >>> Layout((3, 2, 3)).starts
-    (2, 0, 5)
-    """
-
-    sizes: tuple[int, ...]  # of the attributes
-
-    @cached_property
-    def order(self) -> list[int]:
-        """The attributes, as they stand."""
-        return sorted(range(len(self.sizes)), key=lambda a: self.sizes[a])
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The first column of each attribute."""
-        ends = np.cumsum([self.sizes[a] for a in self.order])
-        first = {a: int(end) - self.sizes[a] for a, end in zip(self.order, ends, strict=True)}
-        return tuple(first[a] for a in range(len(self.sizes)))
-
-    @property
-    def width(self) -> int:
-        """Columns in all."""
-        return sum(self.sizes)
-
-    def columns(self, attribute: int) -> slice:
-        """Where an attribute stands."""
-        return slice(self.starts[attribute], self.starts[attribute] + self.sizes[attribute])
-
-    @cached_property
-    def blocks(self) -> list[tuple[slice, int]]:
-        """Columns of the attributes of each size, and that size."""
-        results = []
-        for size in sorted(set(self.sizes)):
-            low = sum(n for n in self.sizes if n < size)
-            results.append((slice(low, low + size * self.sizes.count(size)), size))
-        return results
-
-
-@dataclass(frozen=True, eq=False)
 class View:
-    """A linear map of the distributions of some attributes of one size: a matrix, centring, or nothing at all."""
+    """A linear map of the distributions of some attributes: a matrix for those of one size, centring, or nothing."""
 
     source: Columns  # of the layout
     into: slice
-    size: int
+    segments: Segments  # the attributes
     matrix: Floats | None
     centred: bool
 
     def apply(self, x: Floats) -> Floats:
         """(components, columns of the attributes) to (components, mapped columns)."""
-        parts = x.reshape(-1, self.size)
         if self.matrix is not None:
-            parts = parts @ self.matrix.T
-        return (centre(parts) if self.centred else parts).reshape(len(x), -1)
+            return (x.reshape(-1, self.segments.sizes[0]) @ self.matrix.T).reshape(len(x), -1)
+        return self.segments.centre(x) if self.centred else x
 
     def back(self, g: Floats) -> Floats:
         """The transpose."""
-        parts = g.reshape(-1, self.size if self.matrix is None else len(self.matrix))
         if self.matrix is not None:
-            parts = parts @ self.matrix
-        return (centre(parts) if self.centred else parts).reshape(len(g), -1)
+            return (g.reshape(-1, len(self.matrix)) @ self.matrix).reshape(len(g), -1)
+        return self.segments.centre(g) if self.centred else g
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,17 +255,20 @@ class _Collector:
             for key, attribute in (axis for axes in m.axes for axis in axes):
                 used[key].add(attribute)
         views, columns, low = [], {}, 0
-        # plain maps of all sizes follow each other, so that the last axes of like tables are neighbours
-        for key in sorted(used, key=lambda k: (k[0] != CENTRED, k[0] != PLAIN, k[1])):
-            matrix, start = self.matrices[key], low
-            width = key[1] if matrix is None else len(matrix)
-            members = sorted(used[key], key=self.layout.starts.__getitem__)
-            for a in members:
-                columns[key, a] = slice(low, low + width)
-                low += width
+        # centred and plain maps of all sizes follow each other, so that the last axes of like tables are neighbours
+        order = sorted(used, key=lambda k: (k[0] != CENTRED, k[0] != PLAIN, k[1]))
+        for kind, keys in groupby(order, key=lambda k: k if self.matrices[k] is not None else k[0]):
+            start, members = low, []
+            for key in keys:
+                matrix = self.matrices[key]
+                for a in sorted(used[key], key=self.layout.starts.__getitem__):
+                    columns[key, a] = slice(low, low + (key[1] if matrix is None else len(matrix)))
+                    low = columns[key, a].stop
+                    members.append(a)
+            segments = Segments(tuple(self.layout.sizes[a] for a in members))
             source = _joined([self.layout.columns(a) for a in members])
             cast = None if matrix is None else self._cast(matrix)
-            views.append(View(source, slice(start, low), key[1], cast, key[0] == CENTRED))
+            views.append(View(source, slice(start, low), segments, cast, kind == CENTRED))
         return tuple(views), tuple(self._targets(columns))
 
     def _targets(self, columns: dict[Axis, slice]) -> Iterator[Target]:

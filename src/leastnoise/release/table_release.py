@@ -243,6 +243,7 @@ class TableRelease(Release):
         components: int | None = None,
         replicates: int = 0,
         structure: bool = True,
+        start: Estimate | None = None,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Estimate:
@@ -251,7 +252,7 @@ class TableRelease(Release):
 
         self.need_residuals("fit()")
         options: dict[str, Any] = {"mixtures": mixtures, "components": components, "replicates": replicates}
-        return fit(self, **options, structure=structure, seed=seed, progress=progress)
+        return fit(self, **options, structure=structure, start=start, seed=seed, progress=progress)
 
     def complete(
         self,

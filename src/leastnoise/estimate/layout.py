@@ -33,7 +33,7 @@ class Segments:
 
     def sums(self, x: Floats) -> Floats:
         """The sum of each segment, (rows, segments)."""
-        out: Floats = x @ _indicator(self.sizes, x.dtype.type)
+        out: Floats = x @ _indicator(self.sizes, x.dtype.char)
         return out
 
     def softmax(self, logits: Floats) -> Floats:
@@ -56,7 +56,7 @@ class Segments:
 
 
 @lru_cache(maxsize=64)
-def _indicator(sizes: tuple[int, ...], dtype: Any) -> Floats:
+def _indicator(sizes: tuple[int, ...], dtype: str) -> Floats:
     """Which column belongs to which segment, (columns, segments)."""
     out: Floats = (Segments(sizes).owner[:, None] == np.arange(len(sizes))).astype(dtype)
     return out

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,8 @@ import numpy as np
 from bench.adult_tv import DELTA, distance, pairs_weighted, some_triples, true_share
 from bench.aim_pgm import mbi_package
 from bench.common import Column, Report, reached
-from bench.estimates import NAMES, table
-from leastnoise import Budget, plan
+from bench.estimates import columns_of, options_for
+from leastnoise import Budget, Domain, plan
 from leastnoise._types import Array
 from leastnoise.noise import SeededRandomSource
 from leastnoise.sources import Codes
@@ -44,6 +43,7 @@ COLUMNS = (
     Column("cpu", "cpu s", ".1f"),
     Column("seconds", "s", ".1f"),
 )
+Columns = Mapping[str, Any]
 Share = Callable[..., Array]  # the distribution of some attributes, by name
 
 
@@ -58,13 +58,14 @@ def dpsynth_package() -> Any:
     return discrete_mechanisms
 
 
-def swift(package: Any, source: Codes, epsilon: float, seed: int, options: argparse.Namespace) -> Share:
+def swift(
+    package: Any, domain: Domain, columns: Columns, epsilon: float, seed: int, options: argparse.Namespace
+) -> Share:
     """SWIFT's synthetic rows as tables."""
     import mbi
 
-    names = source.domain.names
-    data = mbi.Dataset(dict(zip(names, source._columns, strict=True)), mbi.Domain(names, source.domain.shape))
-    workload = list(combinations(names, 2))
+    data = mbi.Dataset(dict(columns), mbi.Domain(domain.names, domain.shape))
+    workload = list(combinations(domain.names, 2))
     inner = package.SWIFTConfig(workload, max_clique_size=options.clique_cells, pgm_iters=options.iterations)
     config = package.DiscreteConfig(mechanism=inner, compress_columns=True)
     rho = Budget(epsilon=epsilon, delta=DELTA).mu ** 2 / 2
@@ -100,15 +101,18 @@ def figures(make: Callable[[], Share], truths: Mapping[tuple[str, ...], Array]) 
     return {"pairs": means[2], "triples": means[3], **seconds}
 
 
-def compare(report: Report, package: Any, name: str, source: Codes, options: argparse.Namespace) -> None:
+def compare(
+    report: Report, package: Any, name: str, domain: Domain, columns: Columns, options: argparse.Namespace
+) -> None:
     """All rows of one data set."""
+    source = Codes(domain, columns)
     wanted = [*combinations(source.domain.names, 2), *some_triples(source.domain, options.triples)]
     truths = {names: true_share(source, names) for names in wanted}
     for epsilon, seed in product(options.epsilons, options.seeds):
         row = {"dataset": name, "epsilon": epsilon, "seed": seed}
         mine = figures(partial(ours, source, epsilon, seed), truths)
         report.add({**row, "method": "ours", **mine, "ratio": 1.0, "ratio3": 1.0})
-        theirs = figures(partial(swift, package, source, epsilon, seed, options), truths)
+        theirs = figures(partial(swift, package, domain, columns, epsilon, seed, options), truths)
         ratios = {k: theirs[t] / mine[t] for k, t in (("ratio", "pairs"), ("ratio3", "triples"))}
         report.add({**row, "method": "SWIFT", **theirs, **ratios})
         text = f"{name}, epsilon {epsilon:g}: SWIFT has {ratios['ratio']:.3f} times our distance, at least 1"
@@ -116,16 +120,9 @@ def compare(report: Report, package: Any, name: str, source: Codes, options: arg
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("--data", type=Path, help="folder with NAME.zip and NAME-domain.json; rows are made up without")
-    p.add_argument("--datasets", nargs="+", choices=NAMES, default=NAMES, help="whose columns")
-    p.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0], help="budgets")
-    p.add_argument("--seeds", nargs="+", type=int, default=[1], help="of the noise; one row each")
-    p.add_argument("--triples", type=int, default=40, help="how many three-way tables to compare at most")
+    p = options_for(__doc__)
     p.add_argument("--iterations", type=int, default=1000, help="steps of mirror descent of SWIFT")
     p.add_argument("--clique-cells", type=float, default=3e5, help="largest clique of SWIFT")
-    p.add_argument("--rows", type=int, default=0, help="rows that are made up; 0: as many as the data set has")
-    p.add_argument("--attributes", type=int, help="how many, the first of each data set")
     options = p.parse_args(argv)
     package = dpsynth_package()
     if package is None:
@@ -133,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     report = Report("estimate_peers", options, COLUMNS, "mean total variation of two- and three-way tables")
     for name in options.datasets:
-        compare(report, package, name, table(name, options), options)
+        compare(report, package, name, *columns_of(name, options), options)
     return report.finish()
 
 

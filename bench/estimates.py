@@ -54,7 +54,12 @@ COLUMNS = (
 
 
 def table(name: str, options: Any) -> Codes:
-    """All columns of a data set, and those that are made from them."""
+    """A data set to be counted."""
+    return Codes(*columns_of(name, options))
+
+
+def columns_of(name: str, options: Any) -> tuple[Domain, Mapping[str, Any]]:
+    """All columns of a data set, and those that are made from them, as codes."""
     if name == "cases":
         sizes, columns = {}, cases(options.rows or CASES)
     else:
@@ -63,7 +68,7 @@ def table(name: str, options: Any) -> Codes:
         columns = adult_more(columns)
     chosen = list(columns)[: options.attributes]
     domain = Domain.of({a: sized(sizes.get(a, int(columns[a].max()) + 1)) for a in chosen})
-    return Codes(domain, {a: columns[a] for a in chosen})
+    return domain, {a: columns[a] for a in chosen}
 
 
 def _columns(name: str, options: Any) -> tuple[Mapping[str, int], dict[str, Any]]:
@@ -117,16 +122,22 @@ def figures(source: Codes, release: Release, triples: Sequence[Sequence[str]], m
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+def options_for(about: str | None) -> argparse.ArgumentParser:
+    """Which data, budgets and tables."""
+    p = argparse.ArgumentParser(description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--data", type=Path, help="folder with NAME.zip and NAME-domain.json; rows are made up without")
     p.add_argument("--datasets", nargs="+", choices=NAMES, default=NAMES, help="whose columns")
     p.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0], help="budgets")
     p.add_argument("--seeds", nargs="+", type=int, default=[1], help="of the noise; one row each")
-    p.add_argument("--mixtures", type=int, default=6, help="of a fit")
     p.add_argument("--triples", type=int, default=40, help="how many three-way tables to compare at most")
     p.add_argument("--rows", type=int, default=0, help="rows that are made up; 0: as many as the data set has")
     p.add_argument("--attributes", type=int, help="how many, the first of each data set")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    p = options_for(__doc__)
+    p.add_argument("--mixtures", type=int, default=6, help="of a fit")
     options = p.parse_args(argv)
     report = Report("estimates", options, COLUMNS, "mean total variation of two-way tables")
     for name in options.datasets:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from math import log, prod
 
@@ -70,15 +70,10 @@ def building_work(question: Question) -> float:
         shape = structure.shape(table.axes)
         cells, count = prod(shape), family.count(shape)
         total += float(min(count, cells)) * cells * sum(shape)
-        if count > cells and (family, shape) not in seen:
-            seen.add((family, shape))
+        if count > cells and (family.key, shape) not in seen:
+            seen.add((family.key, shape))
             total += count * float(cells) ** 2 + EIGEN * float(cells) ** 3
     return total
-
-
-@lru_cache(maxsize=4)  # like tables have one family, and the next weights need it again
-def _rows(family: TensorFamily, shape: tuple[int, ...]) -> Array:
-    return family.root(shape)
 
 
 class BlockTrace(ABC):
@@ -92,6 +87,7 @@ class BlockTrace(ABC):
         self.members = [len(c.members) for c in self.structure.classes]
         self.tables = [t for t in range(len(self.structure.tables)) if question.table_weights[t] > 0]
         self.arrowheads: dict[int, Arrowhead] = {} if heads is None else heads
+        self.rows: dict[tuple[object, ...], Array] = {}  # of families that are no products, by their content
 
     @cached_property
     def ways(self) -> int:
@@ -148,9 +144,15 @@ class BlockTrace(ABC):
         else:
             family = requested.tensors[index]
             assert family is not None
-            rows = _rows(family, shape)
+            rows = self._rows_of(family, shape)
         first, second = (np.column_stack([self.roots[c], bases[c]]) * self.roots[c][:, None] for c in table.axes)
         return np.einsum("kxy,xp,yq->kpq", rows, first, second, optimize=True)
+
+    def _rows_of(self, family: TensorFamily, shape: tuple[int, ...]) -> Array:
+        """The rows of a family, made once for all tables that have it."""
+        if (family.key, shape) not in self.rows:
+            self.rows[family.key, shape] = family.root(shape)
+        return self.rows[family.key, shape]
 
     def determinant(self, t: float) -> float:
         """log det(I + M / t)."""

@@ -126,7 +126,7 @@ METHODS: dict[str, Callable[[int], Callable[[], Noise]]] = {
     "wavelet": wavelet, "eigen": eigen, "scipy": scipy_normal, "numpy": partial(numpy_normal, "svd"),
     "cholesky": partial(numpy_normal, "cholesky"),
 }  # fmt: skip
-MOST_BITS = {"eigen": 10, "scipy": 12, "numpy": 12, "cholesky": 14}  # dense matrices: minutes of a busy core, 9 GB
+MOST_BITS = {"eigen": 10, "scipy": 12, "numpy": 12, "cholesky": 13}  # dense matrices: minutes of a busy core, 2 GB
 LARGEST_DENSE = 15  # the paper's
 LINEAR = [name for name in METHODS if name not in MOST_BITS]
 COLUMNS = (Column("bits", "log2 n", "d"), *(Column(name, f"{name} s", ".6f") for name in METHODS))

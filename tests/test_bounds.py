@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import leastnoise as ln
 from leastnoise._types import Array
 from leastnoise.planning import certificate
+from leastnoise.planning.factorization import workload_matrix
 from leastnoise.strategies.bounds import (
     eta,
     fourier_trace,
@@ -36,6 +37,15 @@ def floors_of(plan: ln.Plan) -> list[certificate.Floor]:
     exact = certificate.exact_floor(question)
     assert exact is not None
     return [certificate._fourier_floor(question), *certificate._polar_floors(plan.design), exact]
+
+
+def test_small_domains_have_the_optimum_and_no_other_bound(monkeypatch):
+    """The optimum on 24 cells takes milliseconds, an ascent of weights under it ten times that."""
+    monkeypatch.setattr(certificate, "exact_trace_floor", lambda *_: pytest.fail("a bound that the optimum makes idle"))
+    work = Workload(ln.Domain.of(a=range(12), b=2)).prefix("a").marginals("a", "b")
+    plan, W = ln.plan(work, BUDGET), workload_matrix(work)
+    assert plan.floor.kind.startswith("optimum over all factorization mechanisms")
+    assert plan.floor_value == pytest.approx(sqrt(least_sum(W.T @ W) / plan.queries), rel=1e-5)
 
 
 # Numbers

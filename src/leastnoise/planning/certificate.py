@@ -49,12 +49,13 @@ class Floor:
 def best_floor(design: Design) -> Floor:
     """The best bound known over all factorization mechanisms for the design's question.
 
-    Closed forms come first: once one of them proves the design optimal, nothing larger is computed.
+    Closed forms come first: once one of them proves the design optimal, nothing larger is computed. On small domains
+    the optimum itself follows, which no other bound exceeds.
     """
     if design.question.hides is not None:
         return _floor_for_people(design, design.question.hides)
     best = _fourier_floor(design.question)
-    for floors in (_tree_floors(design.question), _numeric_floors(design), _exact_floors(design.question)):
+    for floors in (_tree_floors(design.question), _numeric_floors(design)):
         if best.value >= TIGHT * design.root_total**2:
             break
         best = max((best, *floors), key=lambda f: f.value)
@@ -92,19 +93,17 @@ def certified_floor(design: Design, progress: Progress = no_progress) -> Floor |
 
 
 def _numeric_floors(design: Design) -> Iterator[Floor]:
-    """The exact trace norm where it is quickly had, bounds on it elsewhere."""
+    """The optimum on small domains, the exact trace norm where it is quickly had, bounds on it elsewhere."""
+    optimum = exact_floor(design.question)
+    if optimum is not None:
+        yield optimum
+        return
     if max(c.size for c in design.structure.classes) <= POLAR_VALUES:
         exact = exact_trace_floor(design, QUICK_WORK)
         if exact is not None:
             yield Floor(*exact)
             return
     yield from _polar_floors(design)
-
-
-def _exact_floors(question: Question) -> Iterator[Floor]:
-    exact = exact_floor(question)
-    if exact is not None:
-        yield exact
 
 
 def exact_floor(question: Question) -> Floor | None:

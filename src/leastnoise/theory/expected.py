@@ -2,8 +2,8 @@
 
 `sample_complexity` asks that all errors are small with a confidence. Here their largest is small on average:
 
-    enough    E max |e_q| is the integral of P(max > t): by Sidak's inequality for Gaussian errors, by Bernstein's and
-              the union bound for sums of reports; a bias adds to it
+    enough    E max |e_q| is the integral of P(max > t): by Sidak's inequality for Gaussian errors, by Chernoff's
+              bound and the union over queries for sums of reports; a bias adds to it
     too few   by Markov's inequality an expected largest error of alpha exceeds alpha / beta with a chance of at most
               beta, so the floors of `sample_complexity` hold for every beta
 """
@@ -23,11 +23,17 @@ from leastnoise.strategies.differences import largest_difference
 from leastnoise.strategies.norms import gamma_2_approximate
 from leastnoise.theory.complexity import ANY, EXACT, GAUSSIAN, NEAR, SEPARATE, Bound, Model
 from leastnoise.theory.queries import QueriesLike
-from leastnoise.theory.question import APPROXIMATE_GAP, APPROXIMATE_STEPS, BIASES, MOST_APPROXIMATE, Question
+from leastnoise.theory.question import (
+    APPROXIMATE_GAP,
+    APPROXIMATE_STEPS,
+    BIASES,
+    MOST_APPROXIMATE,
+    Question,
+    reports_of,
+)
 from leastnoise.theory.tails import people
 
 CHANCES = (0.1, 0.25, 0.45)  # beta of Markov's inequality, to try
-STEPS = 2_000  # of the integral of a tail
 
 
 def expected_largest_people(
@@ -80,29 +86,7 @@ def _gaussian(question: Question, R: Array, A: Array) -> float:
 
 def _reports(question: Question, R: Array, A: Array, alpha: float) -> int:
     """Enough reports of caps, by the tail of their sums."""
-    from scipy.optimize import brentq
-
-    ball, W = Ball(unit_columns(A), cap(Odds.within(question.epsilon))), R @ A
-    variances = np.maximum(ball.moments(W) - W**2, 0.0).max(axis=1)
-    reach = ball.influence(W) + np.abs(W).max(axis=1)
-
-    def excess(log_n: float) -> float:
-        return float(np.log(_mean_of_tail(variances, reach, np.exp(log_n)) / alpha))
-
-    end = next(x for x in np.arange(64.0) if excess(x) <= 0)  # the mean falls in n
-    return 1 if end == 0 else people(float(np.exp(brentq(excess, end - 1, end, xtol=1e-9))), 1.0)
-
-
-def _mean_of_tail(variances: Array, reach: Array, n: float) -> float:
-    """The integral over t of min(1, sum over q of 2 exp(-n t^2 / (2 (v + b t / 3)))), from above."""
-    v, b = float(variances.max()), float(reach.max())
-    level = np.log(2 * len(variances)) + 40
-    end = b * level / (3 * n) + np.sqrt((b * level / (3 * n)) ** 2 + 2 * v * level / n)  # the tail is e^-40 there
-    t = np.linspace(0, end, STEPS + 1)
-    spread = 2 * (variances[:, None] + reach[:, None] * t / 3)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tails = np.where(spread > 0, 2 * np.exp(-n * t**2 / spread), 0.0).sum(axis=0)
-    return float(np.minimum(tails[:-1], 1).sum() * end / STEPS)  # falls in t, so left ends are from above
+    return reports_of(Ball(unit_columns(A), cap(Odds.within(question.epsilon))), R @ A).people_for_mean(alpha)
 
 
 def _too_few(queries: QueriesLike, alpha: float, epsilon: float, delta: float | None) -> Iterator[Bound]:

@@ -299,10 +299,10 @@ class Question:
         exact = min(reports.people(alpha, self.error) for reports in self._caps)
         yield Bound("local", "enough", f"{EXACT}, caps", "epsilon", exact)
         if self.dense.shape[1] <= MOST_SUBSETS:
-            number = _reports_of(self.subsets, self.dense).people(alpha, self.error)
+            number = reports_of(self.subsets, self.dense).people(alpha, self.error)
             yield Bound("local", "enough", f"{EXACT}, subsets", "epsilon", number)
         near = [
-            _reports_of(self._cap(A), R @ A).people(alpha * (1 - share), self.error)
+            reports_of(self._cap(A), R @ A).people(alpha * (1 - share), self.error)
             for share, R, A in self._near(alpha)
             if A.any()
         ]
@@ -315,7 +315,7 @@ class Question:
     @cached_property
     def _caps(self) -> list[Reports]:
         assert self.dense is not None
-        return [_reports_of(self._cap(kron_all([p.A for p in norm.parts])), self.dense) for _, norm in self.solved]
+        return [reports_of(self._cap(kron_all([p.A for p in norm.parts])), self.dense) for _, norm in self.solved]
 
     @cached_property
     def subsets(self) -> Subsets:
@@ -361,7 +361,7 @@ class Question:
         return bool(self.ranges.max() <= 2 * alpha)
 
 
-def _reports_of(randomizer: Ball | Subsets, rows: Array) -> Reports:
+def reports_of(randomizer: Ball | Subsets, rows: Array) -> Reports:
     """Errors per report of each query (row) and value (column)."""
     variances = np.maximum(randomizer.moments(rows) - rows**2, 0.0)
     return Reports(variances, partial(randomizer.log_moments, rows))

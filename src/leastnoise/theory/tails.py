@@ -19,6 +19,9 @@ _ROUNDING = 1e-9  # relative; spent on the safe side
 _MOMENTS = 1e-6  # the same for logarithms of moments, which are read from tables
 RATIO, TRIES = 1.4, 12
 FACTORS = RATIO ** np.arange(-5.0, 4.0)  # of the t of a Gaussian, that Chernoff's bound tries
+DISTANCES = np.geomspace(0.05, 10.0, 600)  # in alphas: where the tail of the largest error is taken
+TILTS = np.geomspace(0.03, 12.0, 90)  # of the t of a Gaussian at alpha, for all these distances
+TOO_MANY = "so small an alpha needs more than 1e18 people; use a larger one"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def people(size: float, alpha: float, power: float = 1.0) -> int:
     """The fewest people n with size / n^power <= alpha."""
     needed = (size / alpha) ** (1 / power)
     if not needed < MOST_PEOPLE:
-        raise LeastnoiseError("so small an alpha needs more than 1e18 people; use a larger one")
+        raise LeastnoiseError(TOO_MANY)
     return max(ceil(needed * (1 + _ROUNDING)), 1)
 
 
@@ -107,6 +110,44 @@ class Reports:
         rates, counts = self._rates(alpha), np.broadcast_to(counts, len(self.variances))
         noisy = np.isfinite(rates).all(axis=0)
         return _with_rates(rates[:, noisy], counts[noisy], 1 - error.confidence) if noisy.any() else 1
+
+    def people_for_mean(self, alpha: float) -> int:
+        """The fewest people whose expected largest error is at most alpha, by these bounds.
+
+        E max is the integral of P(max > a) over a. The tail falls in a, so its left ends are above it; beyond the last
+        a rates grow at least in proportion to a, as ln E e^(t error) is not negative for errors of mean 0.
+
+        Guarantees: enough_reports_have_the_expected_error; expected_errors_take_fewer_people_than_by_bernstein.
+        """
+        from scipy.optimize import brentq
+
+        rates = self._rates_at(alpha)
+        if not rates.size:
+            return 1
+
+        def excess(log_n: float) -> float:
+            n = np.exp(log_n)
+            tails = np.exp(-n * rates)
+            inside = float(np.minimum(tails[:-1].sum(axis=1), 1) @ np.diff(DISTANCES))
+            beyond = float((tails[-1] / (n * rates[-1])).sum()) * DISTANCES[-1]
+            return float(np.log(DISTANCES[0] + inside + beyond))
+
+        most = float(np.log(MOST_PEOPLE))
+        if not (rates[-1] > 0).all() or excess(most) > 0:
+            raise LeastnoiseError(TOO_MANY)
+        return 1 if excess(0.0) <= 0 else people(float(np.exp(brentq(excess, 0.0, most, xtol=1e-9))), 1.0)
+
+    def _rates_at(self, alpha: float) -> Array:
+        """The best of t a - ln E e^(t error) over `TILTS`, for all `DISTANCES` a: (a, errors above and below)."""
+        variances = self.variances.max(axis=1)
+        noisy = np.concatenate([variances > 0] * 2)
+        best = np.zeros((len(DISTANCES), 2 * len(variances)))
+        start = np.divide(alpha, variances, out=np.zeros_like(variances), where=variances > 0)
+        for tilt in TILTS:  # in units of the best t of a Gaussian at alpha
+            logs = np.concatenate([self.log_moments(sign * tilt * start).max(axis=1) for sign in (1.0, -1.0)])
+            slopes = alpha * tilt * np.tile(start, 2)
+            np.maximum(best, DISTANCES[:, None] * slopes - logs, out=best)
+        return best[:, noisy] * (1 - _MOMENTS)
 
     def _rates(self, alpha: float) -> Array:
         """t alpha - ln E e^(t error) for errors above and below, at a good t: (2, query); any t is valid.
@@ -145,7 +186,7 @@ def _with_rates(rates: Array, counts: Array, failing: float) -> int:
     from scipy.optimize import brentq
 
     if not (rates > 0).all():
-        raise LeastnoiseError("so small an alpha needs more than 1e18 people; use a larger one")
+        raise LeastnoiseError(TOO_MANY)
 
     def excess(n: float) -> float:
         return float(np.log((np.exp(-n * rates) @ counts).sum() + 1e-300) - np.log(failing))

@@ -27,6 +27,7 @@ DOORS = {
     ("leastnoise.domain.attributes", "leastnoise.domain.restricting"): "Domain.restricted",
     ("leastnoise.release.release", "leastnoise.report.plots"): "Release.plot",
     ("leastnoise.release.table_release", "leastnoise.estimate.run"): "TableRelease.fit",
+    ("leastnoise.release.table_release", "leastnoise.estimate.evaluation"): "TableRelease.evaluate",
     ("leastnoise.release.table_release", "leastnoise.mechanisms.adaptive.completion"): "TableRelease.complete, best",
     ("leastnoise.mechanisms.tables.plan", "leastnoise.report.plots"): "Plan.plot",
     ("leastnoise.mechanisms.mechanism", "leastnoise.audit.subjects"): "Mechanism.audit",

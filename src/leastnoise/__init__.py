@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from leastnoise.domain.attributes import Domain, amount, bins, dates, hierarchy, labelled, or_unknown, sized
     from leastnoise.errors import LeastnoiseError
     from leastnoise.mechanisms.adaptive import adaptive_plan
+    from leastnoise.mechanisms.curator import evaluate_on_data
     from leastnoise.mechanisms.discover.plan import discover
     from leastnoise.mechanisms.from_spec import plan_spec
     from leastnoise.mechanisms.matrix.plan import matrix_plan, running_totals
@@ -43,6 +44,7 @@ __all__ = [
     "check",
     "dates",
     "discover",
+    "evaluate_on_data",
     "hierarchy",
     "labelled",
     "load",

@@ -139,7 +139,7 @@ COMMANDS = (
         "synth",
         "leastnoise.cli.commands.synth:synth",
         "Write synthetic rows from a distribution fitted to a release. Costs no privacy, needs no data.",
-        "leastnoise synth out --rows 1000 --out rows.parquet",
+        "leastnoise synth out --out rows.parquet --evaluate",
     ),
     Entry(
         "ledger",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from leastnoise._types import Array
 
@@ -33,13 +33,40 @@ def combined(fitted: Array, measured: Array, errors: Array) -> Array:
     [5.0, 6.0, 35.0, 4.0]
     """
     x, m = fitted.ravel() / errors.ravel(), measured.ravel() / errors.ravel()  # in units of noise
-    widest = max(1.0, float(np.abs(np.concatenate([m - x, m])).max(initial=0.0)))
-    squares = np.array([0.0, *(0.25 * 4.0 ** np.arange(np.log2(widest) + 3))])  # of the widths
+    squares = _squares(np.concatenate([m - x, m]))
     wide = squares[(squares == 0) | (squares >= LEAST_WIDTH)]
     logs, means = (np.hstack(pair) for pair in zip(_about(x, m, squares), _from_zero(m, wide), strict=True))
     shares = _posterior(np.exp(logs - logs.max(axis=1, keepdims=True)), len(squares))
     values: Array = (shares * means).sum(axis=1).reshape(fitted.shape) * errors
     return values
+
+
+def visible(differences: Array, errors: Array) -> Array:
+    """Expected absolute differences without the noise in them, given its standard errors: those that rise above it.
+
+    Differences are taken as a mixture of none and of normal distributions, whose shares are estimated. What is
+    everywhere smaller than the noise is not seen, so sums are rather too small than too large.
+
+    >>> visible(np.array([0.5, -1, 30, 0.2, -0.3]), np.ones(5)).round(1).tolist()
+    [0.0, 0.0, 30.0, 0.0, 0.0]
+
+    Guarantees: noise_alone_is_hardly_visible.
+    """
+    m = differences.ravel() / errors.ravel()
+    squares = _squares(m)
+    logs, means = _about(np.zeros_like(m), m, squares)
+    shares = _maximized(np.exp(logs - logs.max(axis=1, keepdims=True)), 0)[1]
+    spread = np.broadcast_to(np.sqrt(squares / (1 + squares)), means.shape)
+    z = np.divide(means, spread, out=np.zeros_like(means), where=spread > 0)
+    folded = spread * np.sqrt(2 / np.pi) * np.exp(-0.5 * z**2) + means * (2 * ndtr(z) - 1)  # mean absolute values
+    sizes: Array = (shares * folded).sum(axis=1).reshape(differences.shape) * errors
+    return sizes
+
+
+def _squares(numbers: Array) -> Array:
+    """Squared widths of distributions for numbers in units of noise, 0 first."""
+    widest = max(1.0, float(np.abs(numbers).max(initial=0.0)))
+    return np.array([0.0, *(0.25 * 4.0 ** np.arange(np.log2(widest) + 3))])
 
 
 def _about(x: Array, m: Array, squares: Array) -> tuple[Array, Array]:

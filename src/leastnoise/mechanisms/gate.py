@@ -116,14 +116,24 @@ class Counts:
 
 
 def records(
-    data: str, domain: Domain, rules: AnyRules | None = None, table: str | None = None, file: FileFormat | None = None
+    data: Any,
+    domain: Domain,
+    rules: AnyRules | None = None,
+    table: str | None = None,
+    file: FileFormat | None = None,
+    unit: Any = None,
 ) -> Iterator[IntArray]:
-    """Rows of codes of a file or database, some at a time: for devices that are simulated, each with its own row."""
+    """Rows of codes of a file, a database, a frame or an array of codes, some at a time.
+
+    For devices that are simulated, each with its own row, and for the curator's own comparisons: nothing is published.
+    """
+    from leastnoise.sources.codes import Codes
     from leastnoise.sources.convert import source_of
     from leastnoise.sources.database import Database
 
-    source = source_of(data, domain, rules=rules, table=table, file=file)
-    assert isinstance(source, Database), "texts are files or databases"
+    source = source_of(data, domain, rules=rules, unit=unit, table=table, file=file)
+    if not isinstance(source, Database | Codes):
+        raise LeastnoiseError("single rows are needed, not counts; give a file, a database or a data frame")
     yield from source.rows()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leastnoise._types import Array, Nonnegative, Progress
+from leastnoise._types import Array, IntArray, Nonnegative, Progress
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.covariance import pieces
@@ -32,7 +32,9 @@ from leastnoise.workload import Family, Workload
 from leastnoise.workload.families import Marginal
 
 if TYPE_CHECKING:
-    from leastnoise.estimate import Estimate
+    import pandas as pd
+
+    from leastnoise.estimate import Estimate, Evaluation
     from leastnoise.mechanisms.adaptive.completion import Completion
 
 TINY = 1e-9  # relative to the query: pieces below this are rounding errors
@@ -253,6 +255,12 @@ class TableRelease(Release):
         self.need_residuals("fit()")
         options: dict[str, Any] = {"mixtures": mixtures, "components": components, "replicates": replicates}
         return fit(self, **options, structure=structure, start=start, seed=seed, progress=progress)
+
+    def evaluate(self, rows: IntArray | pd.DataFrame, *, progress: Progress | None = None) -> Evaluation:
+        """How close synthetic rows (codes, or a frame of values) are to the release, at no cost (docs/estimate.md)."""
+        from leastnoise.estimate.evaluation import evaluate
+
+        return evaluate(self, rows, progress=progress)
 
     def complete(
         self,

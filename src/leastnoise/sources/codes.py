@@ -105,6 +105,15 @@ class Codes:
         """One fresh array of exact counts per attribute set, in the order asked."""
         return guarded("NumPy", self._stream(checked_sets(self.domain, sets)), quiet=False)
 
+    def rows(self) -> Iterator[IntArray]:
+        """Rows of codes, all at once; one with a weight as often as it counts.
+
+        Guarantees: rows_are_those_that_are_counted.
+        """
+        with barrier("NumPy"):
+            codes = np.stack([column.astype(np.int64) for column in self._columns], axis=1)
+            yield codes if self._weights is None else np.repeat(codes, self._weights, axis=0)
+
     def side_counts(self, rules: bool, people: Sequence[Axes]) -> list[IntArray]:
         """What each rule touched, if asked for, then distinct people by some attributes; of columns of values only."""
         if self._values is None:

@@ -22,6 +22,8 @@ _PHRASES = {
     "name it, as in moments('income', by='sex')": "name it, as in 'of: income'",
     "leave it out and use finish(base=1)": "use leastnoise adjust --base 1",
     "ask() has means": "leastnoise ask has means",
+    "choose some with tables=[...]": "choose some with --table",
+    "keys_delta ": "--keys-delta ",
     "declare it with hierarchy(...)": "declare it with 'hierarchy:'",
     "or bins(...)": "or bins",
     "simultaneous=True": "--simultaneous",

@@ -9,6 +9,7 @@ import pytest
 from openpyxl.chart import BarChart
 
 import leastnoise as ln
+from leastnoise.release import frames
 from leastnoise.release.postprocessing import nonnegative
 from tests.shell import SMALL, call, fail, people
 
@@ -284,6 +285,14 @@ def test_tables_that_are_too_large_to_adjust(out, capsys, monkeypatch):
     line = fail(capsys, "adjust", out, "--out", "print")
     assert line.endswith("more than the 9 that can be made non-negative at once; choose some with --table")
     works(capsys, "adjust", out, "--out", "print", "--table", "sex")
+
+
+@pytest.mark.long
+def test_too_many_queries_to_list(out, capsys, monkeypatch):
+    monkeypatch.setattr(frames, "MOST_ANSWERS", 9)
+    line = fail(capsys, "table", out, "--queries")
+    assert line.endswith("of which at most 9 are listed at once; use leastnoise ask for those of interest")
+    works(capsys, "ask", out, "age <= 2 and sex = 'F'")
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ _PHRASES = {
     "name it, as in moments('income', by='sex')": "name it, as in 'of: income'",
     "leave it out and use finish(base=1)": "use leastnoise adjust --base 1",
     "ask() has means": "leastnoise ask has means",
+    "use ask() for those of interest, or answer(workload) with fewer": "use leastnoise ask for those of interest",
     "choose some with tables=[...]": "choose some with --table",
     "keys_delta ": "--keys-delta ",
     "declare it with hierarchy(...)": "declare it with 'hierarchy:'",

@@ -1,31 +1,27 @@
 """No refusal of the shell advises what only Python has."""
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import leastnoise
 from leastnoise.cli.words import in_shell_words
-from tests.shell import SMALL, fail, people
+from tests.refusal_texts import all_refusals
+from tests.shell import SMALL, call, fail, people
 
-ERRORS = {"LeastnoiseError", "DataError", "BudgetError", "StoppedError"}
 PYTHON = re.compile(r"(?<![?&])\b[a-z_]+=['\"\w\[.]|\w\(\.*\)|\bln\.|\.\w+\(|\b[A-Z]\w+\(")
 ALSO_SHELL = ("lr=4", "geo=state", "?table=name")  # how options and URIs are written
 # What the shell cannot reach: values, arrays and releases that somebody makes in Python.
 ONLY_PYTHON = {
     *(
         "domain/attributes.py",
-        "domain/binned.py",
         "estimate/estimate.py",
         "estimate/store.py",
         "planning/factorization.py",
     ),
     *("mechanisms/adaptive/completion.py", "mechanisms/adaptive/grem.py", "planning/fourier.py", "privacy/cost.py"),
     "privacy/accounting.py",
-    *("privacy/exponential_mechanism.py", "release/frames.py", "release/release.py", "sources/codes.py"),
+    *("privacy/exponential_mechanism.py", "release/release.py", "sources/codes.py"),
     *(
         "sources/source.py",
         "sources/tables.py",
@@ -34,34 +30,29 @@ ONLY_PYTHON = {
         "workload/rules.py",
     ),
 }
+SOURCES = "(drops=False)", "X is no workload; ask() answers single queries"  # that somebody writes in Python
 SEEDED = "use SecureRandomSource()"  # no command draws seeded noise on a ledger
 ARRAYS = "say Codes(domain, array) or Table(domain, array)"
 
 
-def messages(file: Path) -> Iterator[str]:
-    """Texts of errors, with a letter for whatever they are filled with."""
-    for call in ast.walk(ast.parse(file.read_text())):
-        if not isinstance(call, ast.Call) or getattr(call.func, "id", "") not in ERRORS:
-            continue
-        for node in ast.walk(call):
-            if isinstance(node, ast.JoinedStr):
-                yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
-
-
 def test_the_shell_is_not_told_python():
     """All messages of the package that a command can print, as it prints them."""
-    root, found = Path(leastnoise.__file__).parent, []
-    for file in sorted(root.rglob("*.py")):
-        if file.relative_to(root).as_posix() in ONLY_PYTHON:
-            continue
-        for text in messages(file):
+    found = []
+    for refusal in all_refusals():
+        for text in () if refusal.file in ONLY_PYTHON else refusal.texts:
             shown = in_shell_words(text)
-            for known in (*ALSO_SHELL, SEEDED, ARRAYS):
+            for known in (*ALSO_SHELL, *SOURCES, SEEDED, ARRAYS):
                 shown = shown.replace(known, "")
             if PYTHON.search(shown):
-                found.append(f"{file.relative_to(root)}: {text}")
+                found.append(f"{refusal.file}:{refusal.line}: {text}")
+    assert not found, "\n".join(found)
+
+
+def test_python_is_not_told_options_alone():
+    """A message that Python prints names a whole command, or what Python has beside an option."""
+    option = re.compile(r"(?<![\w-])--[a-z]")
+    texts = [text for refusal in all_refusals() if not refusal.file.startswith("cli/") for text in refusal.texts]
+    found = [t for t in texts if option.search(t) and "leastnoise " not in t and "(in Python: " not in t]
     assert not found, "\n".join(found)
 
 
@@ -89,8 +80,6 @@ def test_refusals_name_what_the_shell_has(tmp_path, monkeypatch, capsys, argumen
 
 
 def last_line(capsys, arguments) -> str:
-    from tests.shell import call
-
     code, _, err = call(capsys, *arguments)
     assert code in (2, 3)
     return err.splitlines()[-1]

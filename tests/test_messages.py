@@ -127,14 +127,8 @@ def workbook(path: str, names: list[str]) -> None:
 
 def test_files_that_do_not_fit_together(capsys):
     Path("s.yaml").write_text(SPEC.replace("ATTRIBUTE", "size: 3"))
-    for folder in ("texts", "signs", "books", "broken", "charts"):
+    for folder in ("texts", "books", "broken"):
         Path(folder).mkdir()
-    Path("signs/a.csv").write_text("place;sex\n1;F\n")
-    Path("signs/b.csv").write_text("place,sex\n1,F\n")
-    charts = openpyxl.Workbook()
-    charts.create_chartsheet("only")
-    charts.remove(charts.worksheets[0])
-    charts.save("charts/a.xlsx")
     Path("texts/a.csv").write_text("place\n1\n")
     Path("texts/b.csv").write_text("place\n1\n")
     workbook("books/a.xlsx", ["place"])

@@ -10,6 +10,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.cli.options import renamed
+from leastnoise.domain.amounts import Amount
 from leastnoise.domain.attributes import Attribute, Domain, bins, or_unknown
 from leastnoise.domain.csv_files import read_csv
 from leastnoise.domain.forms import read_values
@@ -17,7 +18,10 @@ from leastnoise.domain.numeric import Integers
 from leastnoise.domain.periods import dates
 from leastnoise.domain.restrictions import Restrictions
 from leastnoise.errors import DataError, LeastnoiseError
+from leastnoise.local.planner import local_plan
 from leastnoise.mechanisms.side_counts import with_side_counts
+from leastnoise.mechanisms.tree.covariance import covariance_cost
+from leastnoise.noise import SeededRandomSource
 from leastnoise.privacy.cost import Cost, read_positive_fraction
 from leastnoise.release.files import releases
 from leastnoise.release.files.releases import _integers
@@ -26,9 +30,14 @@ from leastnoise.release.queries.questions import linear_query
 from leastnoise.release.sql import query as sql_query
 from leastnoise.release.statistics.top import Top
 from leastnoise.sources import spark as spark_module
+from leastnoise.sources.codes import Codes
 from leastnoise.sources.draft import draft
 from leastnoise.sources.postgres import PostgreSQL
+from leastnoise.strategies.toeplitz import Toeplitz
+from leastnoise.theory.learning import examples_needed
+from leastnoise.theory.symmetric import checked_ways, marginal_queries
 from leastnoise.workload.spec import parse_spec
+from leastnoise.workload.sums import Sum, check_sums
 from tests.shell import SMALL, fail
 
 DOMAIN = Domain.of(age=range(5), sex=["F", "M"])
@@ -42,9 +51,15 @@ def release():
 
 
 VALUES = {
-    "edges have labels alone": (lambda: bins(0, 9, count=3, labels=["a"]), "only bins with edges have labels; write"),
-    "width and count": (lambda: bins(0, 9, count=3, width=3), "bins need exactly one of width=... and count=..."),
-    "neither": (lambda: bins(0, 9), "bins need exactly one of width=... and count=..."),
+    "edges have labels alone": (
+        lambda: bins(0, 9, count=3, labels=["a"]),
+        "only bins with edges have labels; give edges, such as",
+    ),
+    "width and count": (
+        lambda: bins(0, 9, count=3, width=3),
+        "bins need exactly one of width and count; give one of them",
+    ),
+    "neither": (lambda: bins(0, 9), "bins need exactly one of width and count; give one of them"),
     "negative width": (lambda: bins(0, 9, width=-1), "bins need a positive width, got -1"),
     "infinite": (lambda: bins(0, float("inf"), count=2), "bins need finite ends, got inf"),
     "narrow": (lambda: bins(1e15, 1e15 + 1, count=1000), "are too narrow for floats"),
@@ -70,6 +85,60 @@ VALUES = {
     "impossible without cells": (
         lambda: parse_spec(SMALL + "impossible: {rows: drop}\n"),
         "impossible needs 'cells', or 'allowed' beside it; write",
+    ),
+    "one edge": (lambda: bins(edges=[1]), "1 edges make no bins; give 2 or more, such as [0, 18, 65, 120]"),
+    "labels of bins": (lambda: bins(edges=[0, 1, 2], labels=["a"]), "2 bins need 2 labels, got 1"),
+    "sum of values": (lambda: Sum(0, 1, 1).rows(3), "a sum is of an amount, not of 3 values; declare the attribute"),
+    "sum of another amount": (
+        lambda: check_sums(Domain.of(pay=Amount(0, 9)), 0, Sum(0, 5, 1)),
+        "the sum of 'pay' has other bounds than the amount; make it anew",
+    ),
+    "no product": (
+        lambda: ln.Workload(Domain.of(a=range(3), b=range(3))).abs_diff().blocks[0].family(0),
+        "abs_diff is not a product block; it has no family per attribute",
+    ),
+    "large entries": (
+        lambda: ln.matrix_plan(np.eye(2) * 1e200, ln.Budget(mu=1)),
+        "the queries have entries beyond 1e+100, too large for floats; divide them",
+    ),
+    "no bias": (
+        lambda: ln.matrix_plan(np.eye(2), ln.Budget(mu=1), bias=-1),
+        "bias -1 is not a share of the rows; use a number above 0, such as 0.01",
+    ),
+    "no probability": (
+        lambda: ln.discover("url", ln.Budget(mu=1, rows_per_person=1)).people_for(2),
+        "a probability lies between 0 and 1, got 2; usual ones are 0.5 or 0.99",
+    ),
+    "keys without a budget": (
+        lambda: ln.discover("url", ln.Budget(mu=1e-17, rows_per_person=1)).run(pd.DataFrame({"url": ["a"]})),
+        "keys of 'url' would need noise beyond 1e16; use a larger budget",
+    ),
+    "rules of codes": (
+        lambda: Codes(DOMAIN, np.array([[1, 0]])).side_counts(True, []),
+        "codes have no rules and no people; give a file, a table or a data frame",
+    ),
+    "too few words": (lambda: SeededRandomSource(1).words(-1), "cannot draw -1 words; ask for 0 or more"),
+    "too many leaves": (
+        lambda: covariance_cost(np.broadcast_to(1.0, (8_193, 8_193))),
+        "a covariance of 8,193 leaves is too large; up to 8,192 are possible",
+    ),
+    "rising totals": (lambda: Toeplitz(np.array([1, 2])), "needs whole numbers that never rise, from 1 on"),
+    "no attributes": (
+        lambda: checked_ways(0, 2, 1),
+        "0 attributes of 2 values; give at least 1 attribute and 2 values",
+    ),
+    "no ways": (lambda: checked_ways(3, 2, [4]), "ways is [4]; give different whole numbers from 0 to 3, at least one"),
+    "many queries": (
+        lambda: marginal_queries(40, 2, 3).rows(),
+        "cells are too many to write out; use at most",
+    ),
+    "no excess": (
+        lambda: examples_needed(None, 2),  # type: ignore[arg-type]
+        "excess 2 and failure 0.05 must lie between 0 and 1, as in 0.05 and 0.05",
+    ),
+    "large tables of devices": (
+        lambda: local_plan(ln.Workload(Domain.of(a=200, b=200)).marginals(ways=1), epsilon=1, layout="whole"),
+        "a table of 40,000 cells is too large for devices to report on at once; use coarser values, fewer ways",
     ),
     "no file": (lambda: read_csv(Path("a\0b"), "labels"), "is no name of a file; name the CSV file of the labels"),
 }
@@ -101,6 +170,7 @@ def test_shares_of_side_counts():
             "quality": 0.5,
             "people": 0.5,
         },
+        "quality is 2, not a share of the budget between 0 and 1; 0.02 is usual": {"quality": 2},
         "'by' is for people; give their share of the budget too": {"by": ["sex"]},
     }.items():
         with pytest.raises(LeastnoiseError, match=words):
@@ -136,6 +206,35 @@ def test_questions():
         LeastnoiseError, match=r"'mean\(age\)' is no count or sum, which this needs; ask_all\(\) answers"
     ):
         linear_query(DOMAIN, "mean(age)")
+
+
+def test_methods_of_tables_alone():
+    """Each refusal names the method that was called."""
+    other = ln.matrix_plan(np.tri(3), ln.Budget(mu=1)).run(np.arange(3))
+    for name in ("fit", "adjust", "sum", "regression"):
+        with pytest.raises(LeastnoiseError, match=rf"a matrix release has no {name}\(\); it is for releases of tables"):
+            getattr(other, name)
+
+
+def test_sums_and_samples_of_tables():
+    domain = Domain.of(a=3, pay=Amount(0, 9))
+    frame = pd.DataFrame({"a": [0, 1, 2] * 4, "pay": [3] * 12})
+    paid = ln.plan(ln.Workload(domain).sums("pay", by="a"), ln.Budget(mu=1)).run(frame)
+    with pytest.raises(LeastnoiseError, match=r"a sum needs an amount; name it, as in sum\('income'\)"):
+        paid.sum()
+    assert paid.sum("pay").std_error > 0
+    bounded = Domain.of(a=3).restricted(bounds=[{"where": f"a = {k}", "at_least": 1} for k in range(3)])
+    estimate = ln.plan(ln.Workload(bounded).marginals(ways=1), ln.Budget(mu=9)).run(frame[["a"]]).fit()
+    with pytest.raises(LeastnoiseError, match="no 1 rows keep the public bounds; draw about") as refusal:
+        estimate.sample(1)
+    assert len(estimate.sample(int(str(refusal.value).split()[-1]))) > 0
+
+
+def test_baselines(release):
+    for shares in ([1, 2], [-1, 1, 1, 1, 1], [0, 0, 0, 0, 0]):
+        with pytest.raises(LeastnoiseError, match="the baseline of 'age' must be 5 numbers from 0 on, not all of them"):
+            release.complete(baseline={"age": shares})
+    release.complete(baseline={"age": [1, 2, 3, 2, 1]})
 
 
 def test_a_top_of_none():

@@ -102,7 +102,7 @@ def test_bad_top_level(text, line):
         ("{bins: {low: 0, width: 1}}", "bins needs 'high'; write for example {low: 0, high: 200000, width: 4000}"),
         (
             "{bins: {low: 0, high: 10, width: 3}}",
-            "attribute 'a': width 3 does not divide 0 to 10 evenly; use high=12 or count=...",
+            "attribute 'a': width 3 does not divide 0 to 10 evenly; use 12 as high, or a count",
         ),
         ("{bins: {edges: [0]}}", "edges needs 2 entries, not 1; write for example [0, 18, 65, 120]"),
         ("{bins: {edges: [0, 2, 1]}}", "attribute 'a': the edge 1 does not lie above 2; put edges in ascending order"),

@@ -42,7 +42,9 @@ class Amount(Encoding):
             number = plain(getattr(self, name))
             object.__setattr__(self, name, number)
             if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-                raise LeastnoiseError(f"an amount needs a finite number as its {name}, got {number!r}")
+                raise LeastnoiseError(
+                    f"an amount needs a finite number as its {name}, got {number!r}; use one such as 100"
+                )
         if not isinstance(self.squares, bool):
             raise LeastnoiseError(f"squares of an amount are true or false, not {self.squares!r}")
         if not self.low < self.high:

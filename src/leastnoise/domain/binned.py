@@ -247,9 +247,9 @@ def bins(
     if low is None or high is None:
         raise LeastnoiseError("bins need low, high and a width or count; or edges, such as [0, 18, 65, 120]")
     if labels:
-        raise LeastnoiseError("only bins with edges have labels; write edges=[...]")
+        raise LeastnoiseError("only bins with edges have labels; give edges, such as [0, 18, 65, 120]")
     if (width is None) == (count is None):
-        raise LeastnoiseError("bins need exactly one of width=... and count=...")
+        raise LeastnoiseError("bins need exactly one of width and count; give one of them")
     if count is not None:
         return Bins(low, high, count, bool(open_ended))
     if not isinstance(width, int | float | np.number) or not math.isfinite(width) or width <= 0:
@@ -261,6 +261,6 @@ def bins(
     if many.denominator != 1:
         high_hint = short_text(float(exact(ends.low) + math.ceil(many) * exact(width)))
         raise LeastnoiseError(
-            f"width {width} does not divide {low} to {high} evenly; use high={high_hint} or count=..."
+            f"width {width} does not divide {low} to {high} evenly; use {high_hint} as high, or a count"
         )
     return Bins(low, high, int(many), bool(open_ended))

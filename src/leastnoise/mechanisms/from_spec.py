@@ -160,7 +160,8 @@ def matrix_spec(spec: Spec) -> MatrixPlan:
 
     attribute, budget = _single(spec), Budget(**spec.budget_fields)
     if not isinstance(spec.objective, str):
-        raise LeastnoiseError(f"objective {spec.objective} is for plans; a matrix has 'sum' or 'max'")
+        stated = ", ".join(f"{name}: {power:g}" for name, power in spec.objective.items())
+        raise LeastnoiseError(f"objective {{{stated}}} is for plans; a matrix has 'sum' or 'max'")
     options: dict[str, Any] = {"objective": spec.objective, "items": attribute, "bias": spec.bias}
     blocks = spec.workload.blocks
     if len(blocks) == 1 and type(blocks[0].family(0)) is Prefix:  # and no suffix, which is a kind of prefix

@@ -370,7 +370,7 @@ class Ledger:
             raise BudgetError(
                 f"this release brings the deltas that are added to {float(added):.3g}, but the ledger {kept} for "
                 "finding keys, which is decided before the first release; find keys first, or make a ledger with "
-                f"--keys-delta {float(added):.3g}"
+                f"keys_delta {float(added):.3g}"
             )
 
     def _check_counting(self, fingerprint: str, connection: sqlite3.Connection) -> None:

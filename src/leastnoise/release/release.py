@@ -306,8 +306,8 @@ class Release(ABC):
         return plot_table(self, *names, confidence=confidence)
 
     if not TYPE_CHECKING:
-        fit = complete = best_estimate = adjust = to_mbi = baselines = OnlyTables()
-        sum = variance = correlation = regression = OnlyTables()
+        fit, complete, best_estimate, adjust, to_mbi, baselines = (OnlyTables() for _ in range(6))
+        sum, variance, correlation, regression = (OnlyTables() for _ in range(4))
 
     # --- provenance ---------------------------------------------------------------------------------------------------
 

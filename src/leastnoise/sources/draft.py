@@ -89,7 +89,9 @@ def draft(data: str | Path, *, look: bool = False, sample: int | None = None, ta
             return _closing(engine, _opened)
         if engine.dialect != "duckdb":
             engine.close()
-            raise LeastnoiseError("only files and DuckDB databases can be looked at; leave out --look, and fill it in")
+            raise LeastnoiseError(
+                "only files and DuckDB databases can be looked at; leave out --look (in Python: look), and fill it in"
+            )
         looked, files = partial(_drafted, sample=sample), getattr(engine, "files", None)
         if files is not None and (format := guessed(files)) is not None:
             engine.close()

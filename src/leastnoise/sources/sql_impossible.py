@@ -27,7 +27,7 @@ class ImpossibleCells:
             if len(_changes(together)) > MOST_CHANGES:
                 raise LeastnoiseError(
                     f"the impossible cells have more than {MOST_CHANGES:,} edges, too many for a query; use clauses "
-                    "on fewer values, or count in memory"
+                    "on fewer values (in Python: or give the rows as a data frame)"
                 )
 
     @property

@@ -89,8 +89,6 @@ def _compose(text: str, name: str) -> yaml.Node:
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise LeastnoiseError(f"{name} line {line}: the character {chr(error.character)!r} is not allowed") from None
-    except RecursionError:
-        raise LeastnoiseError(f"{name}: nested too deeply; write it out flat") from None
     if root is None:
         raise LeastnoiseError(f"{name} is empty; begin with attributes:")
     return root

@@ -354,8 +354,9 @@ class Random(RandomRows[int], Family):
 class ArrayFamily(Family):
     """Families given by an array: the key is the content."""
 
+    @abstractmethod
     def _array(self) -> Array:
-        raise LeastnoiseError(f"{self.name} has no array")
+        """The array that gives the rows."""
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -378,7 +378,7 @@ class AllowedPart(Part):
     """The only combinations of some attributes that exist: inline, or the columns of a CSV file beside the spec."""
 
     called = "allowed"
-    example = EXAMPLES["of"]
+    example = EXAMPLES["allowed"]
     of: Annotated[list[NonEmpty], Field(min_length=1)]
     file: NonEmpty | None = None
     rows: Annotated[list[list[Value]], Field(min_length=1)] | None = None

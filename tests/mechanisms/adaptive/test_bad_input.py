@@ -125,12 +125,12 @@ REFUSED = {
     "differences": (
         WORKLOADS["contrasts"],
         {},
-        "adaptive estimates need a smaller table that the workload lacks; add .total()",
+        "adaptive estimates need a smaller table that the workload lacks; add the total",
     ),
     "pairs of differences": (
         WORKLOADS["two contrasts"],
         {},
-        "adaptive estimates need a smaller table that the workload lacks; add .marginals('a')",
+        "adaptive estimates need a smaller table that the workload lacks; add marginals of 'a'",
     ),
     "2^40 cells": (
         Workload(CUBE).marginals(ways=[1, 5]),

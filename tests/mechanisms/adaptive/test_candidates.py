@@ -193,9 +193,9 @@ def test_smears_repeat_an_error_along_the_other_axes():
     [
         (
             WORKLOADS["two contrasts"],
-            "adaptive estimates need a smaller table that the workload lacks; add .marginals('a')",
+            "adaptive estimates need a smaller table that the workload lacks; add marginals of 'a'",
         ),
-        (WORKLOADS["contrasts"], "adaptive estimates need a smaller table that the workload lacks; add .total()"),
+        (WORKLOADS["contrasts"], "adaptive estimates need a smaller table that the workload lacks; add the total"),
         (
             Workload(ln.Domain.of({f"x{i}": 2 for i in range(60)})).marginals(ways=5),
             "5,985,198 residuals are too many to choose from; ask for fewer or smaller tables",

@@ -252,7 +252,7 @@ class _Builder:
             for less in combinations(members, max(len(members) - 1, 0)):
                 if less not in number:
                     names = ", ".join(repr(self.workload.domain.names[a]) for a in less)
-                    add = f".marginals({names})" if less else ".total()"
+                    add = f"marginals of {names}" if less else "the total"
                     raise LeastnoiseError(f"adaptive estimates need a smaller table that the workload lacks; add {add}")
 
     def _add(self, b: int, block: Block, members: Members, number: dict[Members, int]) -> None:

@@ -276,10 +276,11 @@ def _too_low(attribute: str, wanted: int, needed: int, keys: int, delta: float) 
     """Why a threshold is refused; the least noise that allows it is about in proportion to it."""
     times = ((needed - LEAST - 0.5) / (wanted - LEAST - 0.5)) ** 2 if wanted > LEAST else inf
     more = f"{1.01 * times:.2g} times the budget for keys, " if times < 100 else ""
+    fix = f"use at_least: {needed}, {more}a larger delta or a smaller max_keys"
     return (
         f"at_least {wanted:,} is too low for keys of {attribute!r}: with this noise, delta {delta:.3g} and {keys:,} "
-        f"{'key' if keys == 1 else 'keys'} per person it takes {needed:,}; use at_least: {needed}, {more}a larger "
-        "delta or a smaller max_keys"
+        f"{'key' if keys == 1 else 'keys'} per person it takes {needed:,}; "
+        f"{fix if needed <= MOST_AT_LEAST else 'use a larger budget'}"
     )
 
 

@@ -401,7 +401,7 @@ def _for_accuracy(
 ) -> TreePlan:
     """Targets of single nodes and of queries."""
     if len(named) > 1 or start.exact is not None or exactly:
-        what = "several trees" if len(named) > 1 else "exact counts" if start.exact is not None else "exactly=True"
+        what = "several trees" if len(named) > 1 else "exact counts" if start.exact is not None else "exactly"
         raise LeastnoiseError(f"targets of single nodes and queries do not go with {what}; give targets per level")
     ((name, tree),) = named.items()
     domain = Domain((Attribute(name, start.encodings[0] or leaf_encoding(tree)),))

@@ -279,12 +279,14 @@ class Domain:
         allowed: Iterable[Mapping[str, Any]] = (),
         rows: str = "drop",
         bounds: Iterable[Mapping[str, Any]] = (),
+        determines: Mapping[str, str | Sequence[str]] | None = None,
     ) -> "Domain":
         """The same domain with cells that cannot occur and with public bounds (docs/spec.md, Impossible cells).
 
         `impossible` are conditions in the language of `ask`; `allowed` are lists of the only combinations that exist,
         {"of": names, "rows": [...]}; `rows` is what becomes of rows in impossible cells: drop, error or keep; `bounds`
-        are {"where": condition, "at_least": ..., "at_most": ...}.
+        are {"where": condition, "at_least": ..., "at_most": ...}; `determines` says that each value of an attribute has
+        one value of another, {"zip": "district"}, without saying which.
 
         >>> domain = Domain.of(age=range(3), married=[False, True]).restricted(["age < 2 and married = true"])
         >>> domain.possible(["age", "married"]).tolist()
@@ -292,7 +294,7 @@ class Domain:
         """
         from leastnoise.domain.restricting import restrictions
 
-        return replace(self, restrictions=restrictions(self, impossible, allowed, rows, bounds))
+        return replace(self, restrictions=restrictions(self, impossible, allowed, rows, bounds, determines or {}))
 
     @property
     def unrestricted(self) -> "Domain":
@@ -353,8 +355,9 @@ class Domain:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
+        known = self.restrictions
         fields: dict[str, Any] = {"attributes": [attribute.to_json() for attribute in self]}
-        return fields | ({"restrictions": self.restrictions.to_json()} if self.restrictions else {})
+        return fields | ({"restrictions": known.to_json()} if known or known.determines else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Domain":

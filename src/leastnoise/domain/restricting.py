@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,16 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.domain.encoding import Scalar
-from leastnoise.domain.restrictions import MOST_CELLS, Bound, CellSet, Restrictions, RowRule, connected, spread
+from leastnoise.domain.restrictions import (
+    MOST_CELLS,
+    Bound,
+    CellSet,
+    Restrictions,
+    RowRule,
+    check_determined,
+    connected,
+    spread,
+)
 from leastnoise.errors import LeastnoiseError
 
 if TYPE_CHECKING:
@@ -28,6 +38,7 @@ def restrictions(
     allowed: Iterable[Mapping[str, Any]],
     rows: str,
     bounds: Iterable[Mapping[str, Any]],
+    determines: Mapping[str, str | Sequence[str]],
 ) -> Restrictions:
     """Checked restrictions: each says something, and together they leave something possible."""
     if isinstance(impossible, str) or isinstance(allowed, Mapping) or isinstance(bounds, Mapping):
@@ -36,10 +47,36 @@ def restrictions(
     for only in (_allowed(domain, each) for each in allowed):
         _check_listed(domain, only, clauses)
         clauses.append(only)
-    found = Restrictions(tuple(clauses), _rule(rows), tuple(_bound(domain, each) for each in bounds))
+    pairs = _determined(domain, determines)
+    found = Restrictions(tuple(clauses), _rule(rows), tuple(_bound(domain, each) for each in bounds), pairs)
     if found.bounds:
         _check_bounds(domain, found)
+    if found:
+        _check_mapped(replace(domain, restrictions=found))
     return found
+
+
+def _determined(domain: Domain, given: Mapping[str, str | Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Pairs of attributes, the determining one first."""
+    if not isinstance(given, Mapping):
+        raise LeastnoiseError("determines is a mapping; write for example {zip: district}")
+    pairs = [(parent, child) for parent, of in given.items() for child in ([of] if isinstance(of, str) else of)]
+    for pair in pairs:
+        for name in pair:
+            domain.index(name)  # which knows how similar names are spelt
+        domain.check_counted("determines", pair)
+    check_determined(pairs, domain.names)
+    return tuple(pairs)
+
+
+def _check_mapped(domain: Domain) -> None:
+    """Refuse a dependency beside impossible cells or bounds that these do not spell out."""
+    for pair in domain.restrictions.determines:
+        if domain.possible(pair).sum(axis=1).max() > 1:
+            raise LeastnoiseError(
+                f"{pair[0]!r} determines {pair[1]!r}, and beside impossible cells or bounds it must be known how; list "
+                f"the pairs in allowed: {{of: [{', '.join(pair)}], file: pairs.csv}}"
+            )
 
 
 def _rule(rows: Any) -> RowRule:

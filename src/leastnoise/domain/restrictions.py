@@ -110,12 +110,14 @@ class Restrictions:
     """Cells that are impossible, what becomes of rows in them, and bounds.
 
     `rows` is drop (they are left out), error (they stop a run) or keep (they are counted: an error of the data that
-    stays in the counts).
+    stays in the counts). `determines` are pairs of attributes: each value of the first has one value of the second, and
+    which one is not stated. That restricts no count, so it is no part of what makes restrictions true.
     """
 
     impossible: tuple[CellSet, ...] = ()
     rows: RowRule = "drop"
     bounds: tuple[Bound, ...] = ()
+    determines: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.rows not in get_args(RowRule):
@@ -144,15 +146,17 @@ class Restrictions:
         known = set(names)
         impossible = tuple(c for c in self.impossible if known.issuperset(c.attributes))
         bounds = tuple(b for b in self.bounds if known.issuperset(b.cells.attributes))
-        return Restrictions(impossible, self.rows, bounds)
+        determines = tuple(pair for pair in self.determines if known.issuperset(pair))
+        return Restrictions(impossible, self.rows, bounds, determines)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
-        return {
+        fields: dict[str, Any] = {
             "impossible": [cells.to_json() for cells in self.impossible],
             "rows": self.rows,
             "bounds": [bound.to_json() for bound in self.bounds],
         }
+        return fields | ({"determines": [list(pair) for pair in self.determines]} if self.determines else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], sizes: Mapping[str, int]) -> Restrictions:
@@ -160,9 +164,32 @@ class Restrictions:
         try:
             impossible = tuple(CellSet.from_json(each, sizes) for each in data["impossible"])
             bounds = tuple(Bound.from_json(each, sizes) for each in data["bounds"])
-            return cls(impossible, data["rows"], bounds)
-        except (KeyError, TypeError, AttributeError) as error:
+            pairs = tuple((str(parent), str(child)) for parent, child in data.get("determines") or ())
+            check_determined(pairs, sizes)
+            return cls(impossible, data["rows"], bounds, pairs)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise LeastnoiseError(f"not restrictions of a domain ({error})") from None
+
+
+def check_determined(pairs: Sequence[tuple[str, str]], names: Iterable[str]) -> None:
+    """Refuse pairs that are not a forest of attributes, each determined by at most one other."""
+    known, parents = set(names), dict[str, str]()
+    for parent, child in pairs:
+        if unknown := [name for name in (parent, child) if name not in known]:
+            raise LeastnoiseError(f"determines names {unknown[0]!r}, which is no attribute; name those of the domain")
+        if child in parents:
+            raise LeastnoiseError(
+                f"{child!r} is determined by {parents[child]!r} and by {parent!r}; state the one that is coarser"
+            )
+        parents[child] = parent
+    for child in parents:
+        path = [child]
+        while path[-1] in parents:
+            path.append(parents[path[-1]])
+            if path[-1] == child:
+                raise LeastnoiseError(f"{child!r} determines itself; list the pairs that exist in 'allowed' instead")
+            if len(path) > len(parents) + 1:  # a circle further up, which its own members report
+                break
 
 
 @dataclass(frozen=True, eq=False)

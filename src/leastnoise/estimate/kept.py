@@ -1,4 +1,4 @@
-"""Whether synthetic rows keep what is public about the data: impossible cells and bounds."""
+"""Whether synthetic rows keep what is public about the data: impossible cells, bounds, dependencies."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.domain.restrictions import CellSet
+from leastnoise.estimate.associations import table_of
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ def _constraints(domain: Domain, codes: IntArray, total: float) -> Iterator[Cons
         most = np.inf if bound.at_most is None else np.ceil(bound.at_most * scale)
         short, more = np.floor(bound.at_least * scale) - rows, rows - most
         yield Constraint("bound", str(bound), int(max(short, more, 0)))
+    for names in domain.restrictions.determines:
+        table = table_of(codes, [domain.index(name) for name in names], domain.shape)
+        against = table.sum() - table.max(axis=1).sum()  # rows without the commonest value of theirs
+        yield Constraint("determines", f"{names[1]} by {names[0]}", int(against))
 
 
 def _inside(domain: Domain, codes: IntArray, cells: CellSet) -> int:

@@ -15,7 +15,7 @@ from leastnoise.estimate.loss import Logits, probabilities, simulated
 from leastnoise.estimate.mixture import Mixture
 from leastnoise.estimate.structure import Pairs, found, kept, trees_of
 from leastnoise.estimate.targets import Targets, targets_of
-from leastnoise.estimate.variables import Variable, forest, variables_of
+from leastnoise.estimate.variables import Variable, determined, forest, variables_of
 from leastnoise.release import TableRelease
 from leastnoise.strategies.threads import one_blas_thread
 
@@ -76,6 +76,8 @@ def _variables(
     """What the factors are about where it is not one attribute each: restricted attributes, or trees that are found."""
     if release.domain.restrictions:
         return variables_of(release.domain)
+    if declared := determined(release):
+        return forest(release.domain.shape, declared)
     if seed is None:
         return None
     state, shape, ones = release.state, release.domain.shape, _one_way(release, rows)

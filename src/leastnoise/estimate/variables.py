@@ -20,6 +20,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.postprocessing.interior import groups_of
+from leastnoise.release.table_release import TableRelease
 
 MOST_CELLS = 20_000  # of one variable
 
@@ -146,6 +147,20 @@ def variables_of(domain: Domain) -> tuple[Variable, ...]:
             )
     alone = set(range(len(domain))) - {a for v in joint for a in v.attributes}
     return tuple(sorted([*joint, *(Variable((a,), (domain.shape[a],)) for a in alone)], key=lambda v: v.attributes))
+
+
+def determined(release: TableRelease) -> list[Attached]:
+    """Attributes that others determine, as the domain declares: each value has the likeliest one of the released table.
+
+    A dependency whose table is out of reach is left out: nothing is known about it.
+    """
+    links = []
+    for names in release.domain.restrictions.determines:
+        parent, child = map(release.domain.index, names)
+        if release.has_table([parent, child]):
+            likeliest = release.counts(*names).argmax(axis=1)
+            links.append(Attached(child, parent, np.eye(release.domain.shape[child])[likeliest]))
+    return links
 
 
 def forest(shape: Sequence[int], links: Sequence[Attached]) -> tuple[Variable, ...]:

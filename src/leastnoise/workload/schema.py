@@ -88,6 +88,7 @@ EXAMPLES = {
     "impossible": "impossible: [\"age < 15 and marital = 'married'\"]",
     "cells": "{cells: [\"age < 15 and marital = 'married'\"], rows: drop}",
     "allowed": "allowed: {of: [district, area], file: pairs.csv}",
+    "determines": "determines: {zip: district}",
     "bounds": "bounds: [{where: \"prison = 'A'\", at_most: 120}]",
     "where": "{where: \"prison = 'A'\", at_most: 120}",
     "at_least": "{where: \"prison = 'A'\", at_least: 1}",
@@ -426,6 +427,7 @@ class SpecPart(Part):
     impossible: _list_or(ImpossiblePart, list[Text]) | None = None  # type: ignore[valid-type]
     allowed: _list_or(AllowedPart, list[AllowedPart]) | None = None  # type: ignore[valid-type]
     bounds: list[BoundPart] | None = None
+    determines: Annotated[dict[str, NonEmpty | list[NonEmpty]], Field(min_length=1)] | None = None
 
 
 def json_schema() -> dict[str, Any]:

@@ -364,19 +364,21 @@ def _domain(
 
 def _restricted(document: Document, part: SpecPart, domain: Domain, files: NamedFiles) -> Domain:
     """The domain with impossible cells and bounds, where the spec has such."""
-    used = [key for key in ("impossible", "allowed", "bounds") if getattr(part, key) is not None]
+    used = [key for key in ("impossible", "allowed", "bounds", "determines") if getattr(part, key) is not None]
     if used and part.method in ("matrix", "stream", "tree"):
         raise document.error((used[0],), f"{used[0]!r} needs tables of several attributes; use 'method: plan'")
     cells = (
         part.impossible if isinstance(part.impossible, ImpossiblePart) else ImpossiblePart(cells=part.impossible or [])
     )
     listed = [part.allowed] if isinstance(part.allowed, AllowedPart) else part.allowed or []
+    bounds = [bound.model_dump() for bound in part.bounds or ()]
     for key in used:  # each by itself first, for the line of the mistake
         with document.at(key):
             alone: dict[str, dict[str, Any]] = {
                 "impossible": {"impossible": cells.cells, "rows": cells.rows},
                 "allowed": {"allowed": [_combinations(each, files) for each in listed if key == "allowed"]},
-                "bounds": {"bounds": [bound.model_dump() for bound in part.bounds or ()]},
+                "bounds": {"bounds": bounds},
+                "determines": {"determines": part.determines},
             }
             domain.restricted(**alone[key])
     if not used:
@@ -384,12 +386,9 @@ def _restricted(document: Document, part: SpecPart, domain: Domain, files: Named
     with document.at(used[0]):
         if "impossible" in used and not cells.cells and not listed:
             raise LeastnoiseError(f"impossible needs 'cells', or 'allowed' beside it; write {EXAMPLES['impossible']}")
-        return domain.restricted(
-            cells.cells,
-            allowed=[_combinations(each, files) for each in listed],
-            rows=cells.rows,
-            bounds=[bound.model_dump() for bound in part.bounds or ()],
-        )
+        pairs = [_combinations(each, files) for each in listed]
+        more: dict[str, Any] = {"rows": cells.rows, "bounds": bounds, "determines": part.determines}
+        return domain.restricted(cells.cells, allowed=pairs, **more)
 
 
 def _combinations(part: AllowedPart, files: NamedFiles) -> dict[str, Any]:

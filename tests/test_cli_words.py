@@ -16,6 +16,7 @@ ONLY_PYTHON = {
     *(
         "domain/attributes.py",
         "estimate/estimate.py",
+        "estimate/evaluation.py",
         "estimate/store.py",
         "planning/factorization.py",
     ),

@@ -198,7 +198,7 @@ BAD = {
     "codes in 4 columns": np.zeros((3, 2), dtype=int),
     "use estimate.sample()": np.zeros((3, 4)),
     "no synthetic rows": np.zeros((0, 4), dtype=int),
-    "outside 'job'": np.array([[0, 4, 0, 0]]),
+    "synthetic rows hold codes that 'job' does not have": np.array([[0, 4, 0, 0]]),
     "'x'": pd.DataFrame({"age": [1], "job": ["x"], "sex": ["F"], "score": [1]}),
 }
 

@@ -150,7 +150,7 @@ def codes_of(domain: Domain, rows: Any) -> IntArray:
     if outside.any():
         name = domain.names[int(np.argmax(outside.any(axis=0)))]
         raise LeastnoiseError(
-            f"the synthetic rows have codes outside {name!r}; codes run from 0 to {domain[name].size - 1}"
+            f"synthetic rows hold codes that {name!r} does not have; use 0 to {domain[name].size - 1}"
         )
     return codes.astype(np.int64, copy=False)
 

@@ -13,7 +13,7 @@ from leastnoise.domain.attributes import Attribute
 from leastnoise.errors import LeastnoiseError
 from leastnoise.workload import TensorFamily
 from leastnoise.workload.families import FAMILIES as NAMED
-from leastnoise.workload.families import Marginal, Prefix, Range
+from leastnoise.workload.families import Marginal, Matrix, Prefix, Range
 from leastnoise.workload.store import tensor_of
 from leastnoise.workload.tensors import AbsDiff, Affine, MatrixTensor, ProductTensor, RandomTensor, WeightedTensor
 from leastnoise.workload.weighted import Weighted
@@ -155,3 +155,21 @@ def test_impossible_arrays_are_refused(family, shape, text):
     with pytest.raises(LeastnoiseError) as error:
         family.rows(shape)
     assert str(error.value) == text
+
+
+def test_families_are_equal_by_their_content():
+    """Of given rows, products and weights; none of one attribute is equal to one of several."""
+    eye, other = np.eye(4), np.eye(4)[::-1].copy()
+    made = {
+        "rows": lambda rows: MatrixTensor(rows),
+        "weights": lambda rows: WeightedTensor(Affine(), rows[0]),
+        "products": lambda rows: ProductTensor((Matrix(rows), Prefix())),
+    }
+    for make in made.values():
+        assert make(eye) == make(eye.copy())
+        assert hash(make(eye)) == hash(make(eye.copy()))
+        assert make(eye) != make(other)
+        assert len({make(eye), make(other), make(eye.copy())}) == 2
+    assert MatrixTensor(eye) != Matrix(eye)
+    assert Matrix(eye) != MatrixTensor(eye)
+    assert Affine() == Affine() != AbsDiff()

@@ -24,11 +24,20 @@ def too_many_rows(name: str, shape: tuple[int, ...], entries: int) -> Leastnoise
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TensorFamily(AnyFamily[tuple[int, ...]]):
-    """Queries over several attributes at once, given as tensors."""
+    """Queries over several attributes at once, given as tensors; equal where their keys are.
+
+    Guarantees: families_are_equal_by_their_content.
+    """
 
     symmetric: ClassVar[bool] = False  # swapping two attributes of equal size leaves the queries as they are
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorFamily) and self.key == other.key
 
     @property
     def plain(self) -> TensorFamily:

@@ -295,13 +295,13 @@ class Workload:
         """Tables of counts."""
         return self.add("marginal", **_on(on, options))
 
-    def prefix(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
-        """A <= c for every c (products of those on several attributes)."""
-        return self.add("prefix", **_on(on, options))
+    def prefix(self, *on: str, by: str | Sequence[str] = (), **options: Unpack[QueryOptions]) -> Workload:
+        """A <= c for every c (products of those on several attributes), for each value of the attributes `by`."""
+        return self._grouped("prefix", "prefix('age', by='sex')", on, by, options)
 
-    def suffix(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
-        """A >= c for every c."""
-        return self.add("suffix", **_on(on, options))
+    def suffix(self, *on: str, by: str | Sequence[str] = (), **options: Unpack[QueryOptions]) -> Workload:
+        """A >= c for every c, for each value of the attributes `by`."""
+        return self._grouped("suffix", "suffix('age', by='sex')", on, by, options)
 
     def ranges(self, *on: str, by: str | Sequence[str] = (), **options: Unpack[QueryOptions]) -> Workload:
         """Every range of the attributes `on`, for each value of the attributes `by`."""
@@ -377,17 +377,17 @@ class Workload:
         self._indices(queries, [*on, *groups])  # no attribute twice
         return self.add({**dict.fromkeys(on, queries), **dict.fromkeys(groups, "marginal")}, **options)
 
-    def circular(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
-        """Ranges that wrap around, as on a clock."""
-        return self.add("circular", **_on(on, options))
+    def circular(self, *on: str, by: str | Sequence[str] = (), **options: Unpack[QueryOptions]) -> Workload:
+        """Ranges that wrap around, as on a clock, for each value of the attributes `by`."""
+        return self._grouped("circular", "circular('age', by='sex')", on, by, options)
 
     def hybrid(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """Prefix on ordered attributes, marginal on the others."""
         return self.add("hybrid", **_on(on, options))
 
-    def thresholds(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
-        """A <= c and A >= c for every c."""
-        return self.add("threshold", **_on(on, options))
+    def thresholds(self, *on: str, by: str | Sequence[str] = (), **options: Unpack[QueryOptions]) -> Workload:
+        """A <= c and A >= c for every c, for each value of the attributes `by`."""
+        return self._grouped("threshold", "thresholds('age', by='sex')", on, by, options)
 
     def extended(self, *on: str, **options: Unpack[QueryOptions]) -> Workload:
         """WFF's extended marginals: `threshold` on ordered attributes, marginal on the others.

@@ -38,7 +38,7 @@ class TableDistance:
     """How far rows are from an unbiased table of the release, as shares of all rows.
 
     `distance` is the total variation, `noise` what noise alone would make it, `visible` the part that rises above the
-    noise, which is less than all of it; `chi_square` is the mean squared difference in standard errors: 1 for noise.
+    noise, which may be far from all of it; `chi_square` is the mean squared difference in standard errors: 1 for noise.
     """
 
     attributes: tuple[str, ...]

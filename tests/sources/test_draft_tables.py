@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import openpyxl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -321,3 +322,46 @@ def test_samples_leave_room_for_what_they_missed(rng, capsys):
     code, out, _ = call(capsys, "init", "x.csv", "--look", "--sample", "50", "--json")
     spec = parse_spec(json.loads(out)["text"])
     assert (code, check("x.csv", spec.workload.domain, rules=spec.rules).problems) == (0, [])
+
+
+def drafted(tmp_path, **columns) -> dict[str, str]:
+    """What a draft says about each column of a file."""
+    pd.DataFrame(columns).to_csv(tmp_path / "office.csv", index=False)
+    lines = draft(tmp_path / "office.csv", look=True).text.splitlines()
+    return {name: next(line for line in lines if line.strip(" #").startswith(f"{name}:")) for name in columns}
+
+
+def test_none_is_an_answer(tmp_path):
+    """It is listed with the others; where the rest are many numbers it can only be a mark, which the draft shows."""
+    rng = np.random.default_rng(3)
+    said = drafted(
+        tmp_path,
+        school=rng.choice(["None", "Primary", "College"], 300),
+        priors=rng.choice(["None", "1", "2", "3"], 300),
+        place=rng.choice(["None", "NA", "north"], 300),
+        pay=[*map(str, 100 * rng.integers(0, 90, 290)), *["None"] * 10],
+    )
+    assert "values: [College, None, Primary]}" in said["school"]
+    assert "None is a value here: where it marks missing ones, write missing_values: [None]" in said["school"]
+    assert 'values: ["1", "2", "3", None]}' in said["priors"]
+    assert "values: [None, north], missing_values: [NA], missing: unknown}" in said["place"]
+    assert "bins:" in said["pay"]
+    assert "missing_values: [None], missing: unknown}" in said["pay"]
+
+
+def test_numbers_of_things_are_no_amounts(tmp_path):
+    """Left out by their names and by how many there are; amounts, ages and weights of surveys are kept."""
+    rng = np.random.default_rng(4)
+    said = drafted(
+        tmp_path,
+        id=np.arange(150) + 1,
+        case_id=rng.permutation(150) + 100,
+        intnum=rng.integers(0, 120, 150) + 88_000,
+        fnlwgt=rng.integers(11, 110, 150) * 7_919,
+        paid=rng.integers(0, 90, 150) * 10,
+        age=rng.integers(0, 99, 150),
+    )
+    for name in ("id", "case_id", "intnum"):
+        assert "left out, " in said[name], name
+    for name in ("fnlwgt", "paid", "age"):
+        assert "from the data: keep only if public" in said[name], name

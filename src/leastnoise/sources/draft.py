@@ -49,13 +49,17 @@ TAIL = """
 privacy: {{epsilon: 1, delta: 1e-9}}
 """
 MARKS = frozenset("NA N/A n/a na NULL null None none NaN nan ? - -- . #N/A".split())  # of missing values
+NONE = frozenset(("None", "none"))  # marks that may as well be an answer, such as no earlier offence
+NONE_REMARK = "; None is a value here: where it marks missing ones, write missing_values: [None]"
 PLACE = "; zone: the place whose calendar counts, such as Europe/Berlin"
 PERSON = "where a person may have several rows: the column with their id"
 FOUND = "its values repeat, as those of people with several rows do; if so, say so here"
 ID = re.compile(
     r"(.*[^a-z])?(id|ids|nr|no|num|number|serial|key|code|uid|guid|person|user|customer|patient|client)", re.IGNORECASE
 )
-
+GLUED = re.compile(  # names such as caseid and intnum, which need more evidence
+    r"(?!.*(paid|bid|aid|void|grid|covid)$).*(id|num|nr|number|serial|key)", re.IGNORECASE
+)
 NAMED = re.compile(  # columns with names of people, or how to reach them
     r"((.*[^a-z])?(first|last|full|given|family|middle|maiden|birth|person|patient|customer|client|user|officer|employee|"
     r"subject|victim|suspect|member|student|owner|contact)[^a-z]*)?(name|names|surname|forename|firstname|lastname|"
@@ -134,6 +138,8 @@ def _drafted(engine: Engine, sample: int | None) -> Draft:
     entries |= dict.fromkeys(named, (None, "names of people, or how to reach them, must never stand in a spec"))
     ids = [name for name, profile in found.items() if _repeats(name, profile)]
     entries |= dict.fromkeys(ids, (None, "its values repeat; is it the id of people with several rows?"))
+    single = [name for name, profile in found.items() if _is_id(name, profile)]
+    entries |= dict.fromkeys(single, (None, "nearly every row has another number; is it an id?"))
     return _written(entries, True, engine, ids, ["decimal"] if any(f.decimal == "," for f in fields.values()) else [])
 
 
@@ -146,7 +152,16 @@ def _repeats(name: str, profile: Profile) -> bool:
     """Whether a column may hold the ids of people with several rows; without a name it needs some such as 00017."""
     many = profile.different > MOST_VALUES and not profile.unique
     called = bool(ID.fullmatch(name)) or (name.startswith("column_") and profile.codes > 0)
-    return many and called and (profile.whole or not profile.numeric)
+    mostly = bool(GLUED.fullmatch(name)) and 2 * profile.different >= profile.count
+    return many and (called or mostly) and (profile.whole or not profile.numeric)
+
+
+def _is_id(name: str, profile: Profile) -> bool:
+    """Whether a column of whole numbers is called as ids are and has another one in nearly every row, in small files,
+    too. Amounts and weights are not called so: theirs become bins.
+    """
+    called = ID.fullmatch(name) or GLUED.fullmatch(name)
+    return bool(called) and profile.numeric and profile.whole and profile.unique and profile.different > FEW
 
 
 def _written(
@@ -242,7 +257,13 @@ def _without_marks(profile: Profile) -> Profile:
     """A column with few numbers, and otherwise marks such as NA, as one of numbers alone."""
     texts = [value for value in profile.values or () if value.strip() in MARKS]
     numbers = len(profile.values or ()) - len(texts)
-    if not texts or numbers < 2 or not profile.written or profile.codes or profile.count > 2 * profile.numbers:
+    if (
+        {text.strip() for text in texts} <= NONE
+        or numbers < 2
+        or not profile.written
+        or profile.codes
+        or profile.count > 2 * profile.numbers
+    ):
         return profile
     if any(not is_number(value) for value in profile.values or () if value not in texts):
         return profile
@@ -277,7 +298,7 @@ def _texts(profile: Profile, sampled: bool) -> tuple[str | None, str]:
 def _listed(profile: Profile, values: Sequence[str], sampled: bool) -> tuple[str | None, str]:
     """A list of values. Those that a sample may have missed count as other."""
     clean = profile.written and not profile.numeric
-    marks = [value for value in values if clean and value.strip() in MARKS]
+    marks = [value for value in values if clean and value.strip() in MARKS - NONE]
     known = [value for value in values if value not in marks]
     trim = clean and bool(profile.padded)
     known = sorted({value.strip() for value in known}) if trim else known
@@ -289,7 +310,8 @@ def _listed(profile: Profile, values: Sequence[str], sampled: bool) -> tuple[str
     listed = ", ".join([*(known if profile.numeric else map(_scalar, known)), *more])
     rules = ["trim: true"] * trim + ["fold: true"] * fold
     rules += ["outside: other"] * sampled
-    return _ruled(f"values: [{listed}]", profile, ", ".join(rules), marks), FROM_DATA
+    remark = FROM_DATA + (NONE_REMARK if clean and not NONE.isdisjoint(known) else "")
+    return _ruled(f"values: [{listed}]", profile, ", ".join(rules), marks), remark
 
 
 def _ruled(values: str | None, profile: Profile, rules: str, marks: Sequence[str] = ()) -> str | None:

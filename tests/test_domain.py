@@ -310,7 +310,7 @@ def test_bad_input_is_refused_in_one_line(build):
 
 
 def test_uneven_width_names_the_fix():
-    with pytest.raises(LeastnoiseError, match="use high=12 or count"):
+    with pytest.raises(LeastnoiseError, match="use 12 as high, or a count"):
         bins(0, 10, width=3)
 
 

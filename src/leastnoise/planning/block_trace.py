@@ -80,6 +80,7 @@ class BlockTrace(ABC):
     """tr (S^1/2 G S^1/2)^1/2 for a question, under product weights s = root^2 per class."""
 
     exact = True  # up to rounding
+    random = False  # whether a trace was bounded with random probes, which fail with a probability of at most 1e-9
 
     def __init__(self, question: Question, roots: list[Array], heads: dict[int, Arrowhead] | None = None):
         """`heads`: arrowheads of slots that are known."""

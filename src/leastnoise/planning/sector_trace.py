@@ -178,6 +178,7 @@ class SectorTrace(BlockTrace):
         total = self.constant * (1 - self.blur)
         for k, (count, part) in enumerate(self.parts):
             total += count * part.trace(step, progress if len(self.parts) == 1 else no_progress)
+            self.random = self.random or part.random
             progress(k + 1, len(self.parts), "computing the floor")
         return total
 

@@ -22,6 +22,7 @@ FINAL_STEP = 1.5  # of the rule for the trace
 CLOSE_STEP = 2.0  # where the trace is bounded: loses 3e-5, less than the bound does
 KIND = "exact trace norm under product weights (docs/theory.md)"
 CLOSE = "trace norm under product weights, bounded closely (docs/theory.md)"
+PROBED = "trace norm under product weights, bounded closely but for a probability of 1e-9 (docs/theory.md)"
 
 
 def exact_trace_floor(
@@ -49,7 +50,9 @@ def _exact_trace_floor(design: Design, work: float, progress: Progress, once: fl
     if first is None or first.work > once:
         return None
     if not first.exact:
-        return _climbed(question, roots, first, work, progress).trace(CLOSE_STEP, progress) ** 2, CLOSE
+        model = _climbed(question, roots, first, work, progress)
+        trace = model.trace(CLOSE_STEP, progress)
+        return trace**2, PROBED if model.random else CLOSE
     steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
     trace = first.trace(FINAL_STEP, progress)
     if steps >= LEAST_STEPS:

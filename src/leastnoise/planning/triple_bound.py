@@ -5,11 +5,12 @@ is too large for one matrix. But tables couple directions of an attribute only t
 few directions have a large share in that. Order all directions of all attributes by their share. Those with the largest
 ones, and all that lies between them, form a core. Every other direction has a block of its own: itself, and its pairs
 with directions of a larger share. Between blocks little is left, and log det(A + B) >= log det A - c |B|^2 in the norm
-that A defines bounds what it can do (docs/theory.md).
+that A defines bounds what it can do (docs/theory.md); random probes tell how large |B| is (triple_probes.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log1p
@@ -21,11 +22,15 @@ from leastnoise.planning.block_trace import NODES, ROUND, Block, BlockTrace, Slo
 from leastnoise.planning.design import Question
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.planning.triple_entries import Axes, Entries, Products
+from leastnoise.planning.triple_links import Block as PairBlock
 from leastnoise.planning.triple_links import Layout, Numbers, between_blocks
 from leastnoise.planning.triple_low import LowLevel, Sector
+from leastnoise.planning.triple_probes import probed
 
 CORE = 1_600  # rows of the core, at most
+LITTLE = 1e-4  # of log det: what the bound on 0 and single attributes may lose where that saves time
 FAR = 1e250  # a t at which nothing is eliminated
+CLEAR = 0.3  # a norm of what links blocks up to which no better bound is sought
 ROUNDS = 12  # products with |B| at one t that sharpen the bound on its norm; the next t starts from there
 
 
@@ -94,27 +99,34 @@ class TripleBound(BlockTrace):
         value = entries.top
         for pair, diagonal in entries.two.items():
             value += self.products.copies(pair) * float(np.log(diagonal / t).sum())
-        room, inverses = ROUND * abs(value), []
+        room, inverses = ROUND * abs(value), list[tuple[PairBlock, Array]]()
         above = {pair: np.ones_like(v) for pair, v in entries.two.items()}
         for block in self.layout.blocks(entries):
             found = _Bounds.of(block.matrix())
             value, room = value + block.count * found.log_det, room + block.count * found.room
             block.place(above, found.rows)
             inverses.append((block, found.inverse))
-        loss, share = self._loss(entries, above)
-        low = [LowLevel(entries, self.layout, x).measured(inverses, share) for x in Sector.all(self.layout)]
+        loss, share = self._loss(entries, above, inverses)
+        little = LITTLE * value
+        low = [LowLevel(entries, self.layout, x).measured(inverses, share, little) for x in Sector.all(self.layout)]
         return value - loss + sum(v for v, _ in low), room + sum(r for _, r in low)
 
-    def _loss(self, entries: Entries, above: Numbers) -> tuple[float, float]:
+    def _loss(
+        self, entries: Entries, above: Numbers, inverses: Sequence[tuple[PairBlock, Array]]
+    ) -> tuple[float, float]:
         """What links between blocks can take away at most, A^-1 being at most `above`; and a share of A that is left.
 
-        It is c times the square of B in the norm of A. N = A + B is at least t, and at least 1 - rho times A.
+        It is c times the square of B in the norm of A. N = A + B is at least t, and at least 1 - rho times A. Where
+        `above` says too little about rho, random probes say more.
         """
         squares = between_blocks(entries, self.layout, 2, above)
         total = sum(self.products.copies(pair) * float((v * squares[pair]).sum()) for pair, v in above.items())
         if total <= 0:
             return 0.0, 1.0
         rho = self._norm(entries, above)
+        if rho > CLEAR:
+            self.random, found = True, probed(entries, self.layout, inverses)
+            rho, total = min(rho, found.norm), min(total, found.square)
         left = max(1 - rho * (1 + ROUND), entries.t / ((entries.t + entries.largest) * self.layout.most_rows))
         return expansion_factor(1 - left) * total * (1 + ROUND), left
 

@@ -14,7 +14,7 @@ from leastnoise.planning.triple_entries import Entries
 from leastnoise.planning.triple_links import Block, Columns, Layout, linked_columns
 
 STEPS = 6  # of the iteration for Z, at most
-LITTLE = 0.2  # of log det: what the last term may take
+LITTLE = 0.2  # what the last term may take from log det in any case
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,12 @@ class LowLevel:
             rows += layout.work.sizes[c]
         self.rows = rows
 
-    def measured(self, inverses: Sequence[tuple[Block, Array]], share: float) -> tuple[float, float]:
+    def measured(
+        self, inverses: Sequence[tuple[Block, Array]], share: float, little: float = LITTLE
+    ) -> tuple[float, float]:
         """A lower bound on log det of it over t, and room for rounding; 0 where nothing is left for certain.
+
+        About `little` may be lost.
 
         M without rows and columns has a smaller trace, so that leaving them out is right in any case.
         """
@@ -73,7 +77,7 @@ class LowLevel:
             except np.linalg.LinAlgError:
                 continue
             inverse = inverted(left)
-            if float((inverse * taken).sum()) < LITTLE:
+            if self.sector.count * float((inverse * taken).sum()) < max(little, LITTLE):
                 break
         else:
             return 0.0, 0.0

@@ -26,7 +26,7 @@ POWERS = 6  # products with E
 SEED = 20_001
 FAILURE = 1e-9  # probability that a floor is wrong, for all bounds in it
 BOUNDS = 10_000  # of them, at most: two at each t
-ROUNDING = 1e-6  # added to the norm, for products in floating point
+ROUNDING = 1e-6  # added to the norm at least, for products in floating point
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,12 @@ def least_chi_squared(degrees: int, failure: float) -> float:
 def probed(entries: Entries, layout: Layout, inverses: Sequence[tuple[Block, Array]]) -> Links:
     """Bounds for one t; `inverses` are those of the blocks of A.
 
+    Every attribute has pairs of its own, like ones too, so that traces count them all.
+
     Guarantees: probes_bound_what_links_blocks.
     """
     failure = FAILURE / BOUNDS
+    rounding = max(ROUNDING, *(_rounding(block.matrix(), inverse) for block, inverse in inverses))
     x = _start(layout)
     for block, _ in inverses:
         factor: Array = np.asarray(np.linalg.cholesky(block.matrix()), dtype=np.float64)
@@ -62,9 +65,15 @@ def probed(entries: Entries, layout: Layout, inverses: Sequence[tuple[Block, Arr
         x = moved
         if step in (0, POWERS - 1):
             sizes.append(_size(inverses, x))
-    norm = (sizes[-1] / least_chi_squared(PROBES, failure)) ** (0.5 / POWERS) + ROUNDING
+    norm = (sizes[-1] / least_chi_squared(PROBES, failure)) ** (0.5 / POWERS) + rounding
     spread = norm * sqrt(-log(failure))
-    return Links(norm, (spread + sqrt(spread**2 + sizes[0])) ** 2 / PROBES * (1 + ROUNDING))
+    return Links(norm, (spread + sqrt(spread**2 + sizes[0])) ** 2 / PROBES * (1 + rounding))
+
+
+def _rounding(block: Array, inverse: Array) -> float:
+    """How far products with the inverse may be off, as a share: units in the last place times rows and condition."""
+    condition = float(np.linalg.norm(block, 1) * np.linalg.norm(inverse, 1))
+    return 8 * len(block) * 2.0**-52 * condition
 
 
 def _start(layout: Layout) -> Columns:

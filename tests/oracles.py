@@ -146,12 +146,18 @@ def extended(
     return out
 
 
-def extended_max(sizes: tuple[int, ...], numerical: set[int], sets: list[tuple[int, ...]]) -> float:
-    """WFF Theorem 4.8 for the largest error: its closed form at the best weights of the sets, by a convex solver."""
-    terms = []
+def extended_max(
+    sizes: tuple[int, ...], numerical: set[int], sets: list[tuple[int, ...]], *, lower: bool = False
+) -> float:
+    """WFF Theorem 4.8 or 5.15 for the largest error: the closed form at the best weights of the sets, by a solver."""
+    sines, terms = even_sines if lower else odd_sines, []
     for part in downward(sets):
-        factor = prod(odd_sines(sizes[j]) if j in numerical else sizes[j] - 1 for j in part)
+        factor = prod(sines(sizes[j]) if j in numerical else sizes[j] - 1 for j in part)
         squares = [float(set(part) <= set(S)) / prod(4 if j in numerical else sizes[j] ** 2 for j in S) for S in sets]
+        if lower:
+            outside = [[j for j in S if j in numerical and j not in part] for S in sets]
+            tilts = [prod((1 + 1 / sizes[j]) ** 2 for j in numbers) for numbers in outside]
+            squares = [x * tilt for x, tilt in zip(squares, tilts, strict=True)]
         terms.append((factor, squares))
     return _largest_root(terms)
 

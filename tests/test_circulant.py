@@ -18,7 +18,7 @@ from leastnoise.noise import SeededRandomSource
 from leastnoise.planning.integer_plan import IntegerPlan, NoisyQuery
 from leastnoise.release.files import releases
 from leastnoise.sources import Codes, Table
-from leastnoise.strategies import CirculantStrategy, convolution
+from leastnoise.strategies import CirculantStrategy, convolution, fixed
 from leastnoise.strategies.circulant import DIGITS, GUARD, LISTED, Circulant
 from leastnoise.strategies.combined import CirculantSum
 from leastnoise.strategies.convolution import cyclic_convolution
@@ -441,6 +441,34 @@ def test_advice_leads_to_a_plan_that_runs(name, solver):
     release = plan.run(Codes(WIDE[name].domain, rows), random_source=SeededRandomSource(1))
     total = release.total()
     assert abs(total.value - 50) <= 6 * total.std_error  # a chance of 2e-9
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["prefix x marginal", "ranges", "random rows"])
+@pytest.mark.parametrize("solver", ["subtraction", "identity"])
+def test_even_noise_on_many_values_runs(name, solver):
+    """The centred table, without rows of the size of the attribute squared."""
+    plan = ln.plan(WIDE[name], BUDGET, solver=solver)
+    rows = np.zeros((50, len(plan.domain.shape)), dtype=np.int64)
+    total = plan.run(Codes(plan.domain, rows), random_source=SeededRandomSource(1)).total()
+    assert abs(total.value - 50) <= 6 * total.std_error  # a chance of 2e-9
+
+
+@pytest.mark.parametrize("solver", ["basis", "hierarchical", "wavelet"])
+def test_rows_that_would_not_fit_are_refused(solver):
+    """Before they are built; what is advised instead runs."""
+    text = f"solver '{solver}' on 20,000 values needs a dense 20,000 x 20,000 array (3 GB); use solver 'fourier' with"
+    with pytest.raises(LeastnoiseError, match=re.escape(text)):
+        ln.plan(WIDE["prefix x marginal"], BUDGET, solver=solver)
+
+
+@pytest.mark.parametrize("family", ["prefix", "marginal", "range"])
+def test_even_noise_is_the_same_by_rows_and_by_a_cycle(family, monkeypatch):
+    work, baseline = Workload(ln.Domain.of(a=range(12), b=range(5))).add(family, on=["a", "b"]), "uniform"
+    rows = [ln.plan(work, BUDGET, solver=s, baseline=baseline).rmse for s in ("subtraction", "identity")]
+    monkeypatch.setattr(fixed, "MOST_VALUES", 4)
+    cycles = [ln.plan(work, BUDGET, solver=s, baseline=baseline).rmse for s in ("subtraction", "identity")]
+    assert_allclose(cycles, rows, rtol=1e-9)
 
 
 def test_weighted_prefixes_on_many_values_are_refused_without_a_detour():

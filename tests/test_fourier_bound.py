@@ -24,7 +24,7 @@ from leastnoise.workload import Workload
 from leastnoise.workload.families import Circular, Cyclic, Family, Marginal, Prefix, Random, Range, Suffix, Total
 from leastnoise.workload.weighted import Weighted
 from tests.catalogue import WORKLOADS, generator, ordered
-from tests.oracles import SDP, extended, least_norm, least_sum, marginal_max, row_weights
+from tests.oracles import SDP, extended, extended_max, least_norm, least_sum, marginal_max, row_weights
 
 BUDGET = ln.Budget(mu=1)
 NORMS = {"sum": 1.0, "max": inf, "lr 2": 2.0, "lr 5": 5.0}
@@ -181,6 +181,28 @@ def test_best_weights_give_the_least_norm(name, r):
     assert floor <= best * (1 + SDP)
     if "circular" not in name:  # arcs of different lengths have different variances: a table needs more than one weight
         assert floor == pytest.approx(best, rel=1e-5)
+
+
+SETS = {  # sizes, attributes with prefixes, and sets of attributes
+    "prefix and total": ((23,), {0}, [(), (0,)]),
+    "one-way": ((10, 5, 2), {0, 1, 2}, [(0,), (1,), (2,)]),
+    "prefix and table": ((7, 7, 7), {0}, [(0,), (0, 1, 2)]),
+    "prefixes and pairs": ((9, 4, 6), {0, 2}, [(), (0,), (1,), (0, 1), (1, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_theorem_5_15_at_its_best_weights(name):
+    """The largest error of prefixes on several sets: the bound of the paper at its best p, by a convex solver."""
+    sizes, numerical, sets = SETS[name]
+    work = Workload(ordered(*sizes))
+    for S in sets:
+        families = {work.domain.names[j]: "prefix" if j in numerical else "marginal" for j in S}
+        work = work.add(families) if S else work.total()
+    best = extended_max(sizes, numerical, sets, lower=True)
+    assert sqrt(norm_floor(question_of(work), Objective(inf)).value) == pytest.approx(best, rel=1e-5)
+    plan = ln.plan(work, BUDGET, objective="max", solver="fourier")
+    assert best * (1 - 1e-5) <= plan.floor_value <= plan.value
 
 
 def test_floor_of_the_largest_error_uses_the_best_weights():

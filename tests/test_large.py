@@ -13,6 +13,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.noise import SeededRandomSource
 from leastnoise.planning import variance
 from leastnoise.planning.factorization import workload_matrix
+from leastnoise.planning.request import clear_cache
 from leastnoise.planning.variance import interval_variances, largest_sum_of_products, pareto
 from leastnoise.strategies import CirculantStrategy
 from leastnoise.workload import Workload
@@ -87,6 +88,19 @@ def test_lengths_stand_for_all_queries(family, monkeypatch):
     assert fresh.table_maximum(table) == pytest.approx(top**2, rel=1e-9)
     assert rows is not fresh
     assert sums == pytest.approx(np.sqrt(by_rows.mean()), rel=1e-9)
+
+
+@pytest.mark.parametrize("family", ["prefix", "suffix", "threshold"])
+@pytest.mark.parametrize("objective", ["max", {"lr": 2}], ids=str)
+def test_lengths_are_weighed_as_their_rows(family, objective, monkeypatch):
+    """Every query has a multiplier of its own under these objectives: large attributes end where small ones do."""
+    work = one(12, family).marginals("a", weight=3)
+    listed = ln.plan(work, BUDGET, solver="fourier", objective=objective)
+    clear_cache()
+    monkeypatch.setattr(variance, "DENSE_LIMIT", 8)
+    short = ln.plan(work, BUDGET, solver="fourier", objective=objective)
+    assert short is not listed
+    assert (short.value, short.class_floor) == pytest.approx((listed.value, listed.class_floor), rel=1e-6)
 
 
 @given(n=st.integers(1, 30), seed=st.integers(0, 99))

@@ -166,7 +166,7 @@ def test_plans_of_earlier_versions_are_read(saved, tmp_path):
 
 def test_newer_formats_are_refused(saved, tmp_path):
     path = rewritten(saved, tmp_path / "plan.npz", leastnoise_plan=99)
-    assert refused(path) == f"{path} has plan format 99, this version reads 2; update leastnoise"
+    assert refused(path) == f"{path} has plan format 99, this version reads 3; update leastnoise"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Predictors: the algebra against dense projections, the search, integers, and all that a release does with them."""
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -87,7 +88,8 @@ def test_gradient_of_the_search_is_a_difference(name, plans):
     solver = Solver("optimal", 1e-11)
     start = solve_design(start.question, tuple(start.baselines), solver)
     orbits = [o for o in start.structure.orbits if o in predictors_of(plans[name].design.baselines)]
-    search = PredictorSearch(start.question, solver, start, PredictorSpace.of_all(start.question, orbits))
+    spaces = PredictorSpace.of_all(start.question, orbits)
+    search = PredictorSearch(partial(solve_design, start.question), solver, start, spaces)
     search.settle()
     size = int(search.cuts[-1])
     z, step = (scale * rng.normal(size=size) / size**0.5 for scale in (0.02, 1.0))

@@ -310,6 +310,16 @@ def test_epsilon_alone_has_central_bounds(kind):
             lambda: sample_complexity(np.ones((1, 3000)), 0.1, epsilon=1),
             "a 1 x 3,000 matrix is too large for bounds; use at most 2,048 values and 16,777,216 entries",
         ),
+        (
+            lambda: sample_complexity(ln.Workload(ln.Domain.of(a=range(10_000))).prefix("a"), 0.1, epsilon=1),
+            "a 10,000 x 10,000 matrix is too large for bounds; use at most 2,048 values and 16,777,216 entries",
+        ),
+        (
+            lambda: sample_complexity(
+                ln.Workload(ln.Domain.of(a=range(2_000), b=2)).add({"a": "range", "b": "marginal"}), 0.1, epsilon=1
+            ),
+            "a 2,001,000 x 2,000 matrix is too large for bounds; use at most 2,048 values and 16,777,216 entries",
+        ),
     ],
 )
 def test_bad_input_is_told(call, message):

@@ -11,6 +11,7 @@ from leastnoise.theory import (
     conjunctions,
     examples_needed,
     learn,
+    learning,
     learning_plan,
     parities,
     stumps,
@@ -85,6 +86,32 @@ def test_planned_sample_size_suffices(values, runs):
         learned = learn(collector)
         good += losses[learned.concept] <= losses.min() + (0.1 if values < 100 else 0.05)
     assert good >= 0.95 * runs
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("name", CLASSES)
+def test_fewer_examples_than_by_bernstein(name, epsilon, monkeypatch):
+    """ENU Lemma 9 (3): the moments of a report say more than its variance and its range; and both ways agree."""
+    plan = learning_plan(CLASSES[name], epsilon)
+    chernoff = {e: examples_needed(plan, e) for e in (0.02, 0.3)}
+    excesses = {e: learning._deviation(plan, n, 0.05) for e, n in chernoff.items()}
+    monkeypatch.setattr(learning, "_reports", lambda _: None)
+    for e, n in chernoff.items():
+        assert n < examples_needed(plan, e)
+        assert e * (1 - 1e-2) < excesses[e] <= e * (1 + 1e-4)
+        assert excesses[e] < learning._deviation(plan, n, 0.05)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_moments_of_examples_are_within_the_stated_ones(name):
+    """ln E e^(t (report - mean)) of examples from any population, by their mixture over the labelled values."""
+    plan, rng = learning_plan(CLASSES[name], 1.5), np.random.default_rng(2)
+    rows, randomizer, reports = plan.queries[0].effective_rows, plan.parts[0].randomizer, learning._reports(plan)
+    for _ in range(20):
+        s, t = rng.dirichlet(np.full(rows.shape[1], 0.1)), rng.normal(size=len(rows))
+        given = randomizer.log_moments(rows, t) + t[:, None] * (rows - (rows @ s)[:, None])
+        assert (np.log(np.exp(given) @ s) <= reports.log_moments(t).max(axis=1) + 1e-9).all()
 
 
 def test_more_excess_needs_fewer_examples():

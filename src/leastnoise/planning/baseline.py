@@ -15,7 +15,7 @@ import numpy as np
 from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Kron
 from leastnoise.algebra.residual import join, split_gradient
-from leastnoise.planning.design import Design, Question, no_progress, solve_design
+from leastnoise.planning.design import Design, Solved, no_progress
 from leastnoise.planning.residual_workload import Baseline, predictors_of
 from leastnoise.planning.structure import Orbit
 from leastnoise.strategies import Cache, CirculantStrategy, Solver, Strategy
@@ -162,25 +162,25 @@ class _Gradient:
 
 
 def search_baselines(
-    question: Question, first: tuple[Baseline, ...], solver: Solver, progress: Progress = no_progress
+    solve: Solved, first: tuple[Baseline, ...], solver: Solver, progress: Progress = no_progress
 ) -> tuple[Baseline, ...]:
     """The best baselines found; exactly those of the start (uniform, or along a tree) where nothing is gained.
 
     Guarantees: search_is_never_worse_than_uniform.
     """
-    structure = question.structure
     # a cache of its own, as the search's problems never come back; its first ones may be solved already
     solver = Solver(solver.name, solver.gap, Cache(), known=solver.cache)
-    start = solve_design(question, first, solver)
+    start = solve(first, solver)
     if solver.work * LEAST_ROUNDS > SEARCH_WORK:
         return start.baselines
+    structure = start.structure
     free = [c for c, g in enumerate(total_gradient(start)) if not _flat(g, start.root_total)]
     if not free:
         return start.baselines
-    best = _descend(question, solver, start, free, progress)
+    best = _descend(solve, solver, start, free, progress)
     smooth = [c for c in free if structure.classes[c].size > 2]  # two values: uniform is a kink, where descent stalls
     if smooth and len(smooth) < len(free):
-        best = min(best, _descend(question, solver, start, smooth, progress), key=lambda d: d.root_total)
+        best = min(best, _descend(solve, solver, start, smooth, progress), key=lambda d: d.root_total)
     return best.baselines if best.root_total < start.root_total * (1 - WORTH) else start.baselines
 
 
@@ -188,8 +188,9 @@ def _flat(gradient: Array, total: float) -> bool:
     return bool(np.abs(gradient - gradient.mean()).max() <= FLAT * len(gradient) * total)
 
 
-def _descend(question: Question, solver: Solver, start: Design, free: list[int], progress: Progress) -> Design:
-    classes = question.structure.classes
+def _descend(solve: Solved, solver: Solver, start: Design, free: list[int], progress: Progress) -> Design:
+    classes = start.structure.classes
+    origin = [np.ones(p.size) if p.vector is None else p.size * p.values for p in start.baselines]
     sizes = [classes[c].size for c in free]
     cuts = np.cumsum(sizes)[:-1]
     best, rounds = start, 0
@@ -197,7 +198,7 @@ def _descend(question: Question, solver: Solver, start: Design, free: list[int],
     def baselines_at(y: Array) -> tuple[Baseline, ...]:
         moved = dict(zip(free, np.split(y, cuts), strict=True))
         return tuple(
-            Baseline(c.size, (1 + moved[i] - moved[i].mean()) / c.size) if i in moved else start.baselines[i]
+            Baseline(c.size, (origin[i] + moved[i] - moved[i].mean()) / c.size) if i in moved else start.baselines[i]
             for i, c in enumerate(classes)
         )
 
@@ -208,7 +209,7 @@ def _descend(question: Question, solver: Solver, start: Design, free: list[int],
         progress(min(done, 1.0), 1.0, "searching the baseline")
         if done >= 1:
             raise Stop
-        design = solve_design(question, baselines_at(y), solver)
+        design = solve(baselines_at(y), solver)
         if design.root_total < best.root_total:
             best = design
         gradient = total_gradient(design)

@@ -23,6 +23,7 @@ from leastnoise.workload.tensors import TensorFamily
 
 NODES = 40  # of the rule, about
 EIGEN = 10  # multiplications of an eigendecomposition, times the cube of the size
+SINGULAR = 2  # those of a singular value decomposition, in the time that large products take them
 ROUND = 2.0**-46  # relative error of sums of positive numbers, generously
 
 
@@ -62,8 +63,10 @@ class Block:
 
 
 def building_work(question: Question) -> float:
-    """Multiplications, about, before anything is traced: for the rows of tables that are no products."""
-    structure, seen, total = question.structure, set(), 0.0
+    """Multiplications, about, before anything is traced: for the rows of tables that are no products, and for pairs of
+    attributes with several tables, which are decomposed together.
+    """
+    structure, seen, total = question.structure, set(), _decomposing_work(question)
     for table, weight, family in zip(structure.tables, question.table_weights, question.requested.tensors, strict=True):
         if weight == 0 or table.slots is not None or family is None or len(table.axes) < 2:
             continue
@@ -76,11 +79,22 @@ def building_work(question: Question) -> float:
     return total
 
 
+def _decomposing_work(question: Question) -> float:
+    """That of the singular value decompositions of pairs that are no single product."""
+    structure, total = question.structure, 0.0
+    known = [t for t, weight in zip(structure.tables, question.table_weights, strict=True) if weight > 0]
+    for axes in {table.axes for table in known if len(table.axes) == 2}:
+        if len({table.slots for table in known if table.axes == axes}) > 1:
+            total += SINGULAR * float(prod(structure.shape(axes))) ** 3
+    return total
+
+
 class BlockTrace(ABC):
     """tr (S^1/2 G S^1/2)^1/2 for a question, under product weights s = root^2 per class."""
 
     exact = True  # up to rounding
     random = False  # whether a trace was bounded with random probes, which fail with a probability of at most 1e-9
+    lost = 0.0  # how far a trace may be above its bound, but for the error of the rule
 
     def __init__(self, question: Question, roots: list[Array], heads: dict[int, Arrowhead] | None = None):
         """`heads`: arrowheads of slots that are known."""
@@ -180,8 +194,8 @@ class BlockTrace(ABC):
             return value
 
         nodes = determinants(noted, self.scale, step)
-        room = float(np.abs(nodes.weights) @ [lost[t] for t in sorted(lost)])
-        return max(nodes.trace - room, 0.0) * (1 - self.blur) ** self.ways
+        room = np.array([lost[t] for t in sorted(lost)])
+        return max(nodes.least_trace(room), 0.0) * (1 - self.blur) ** self.ways
 
     @property
     def blur(self) -> float:

@@ -35,6 +35,7 @@ TIGHT = 1 - 1e-9  # share of a design's error at which a bound proves it optimal
 CERTIFY_WORK = 1e12  # multiplications on request, while weights are searched: some minutes
 EVALUATE_WORK = 2e13  # and for one evaluation that takes longer than that
 QUICK_WORK = 4e9  # multiplications for an exact trace norm beside the plan: about a second
+OPTIMUM = "optimum over all factorization mechanisms, computed on the full domain"
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 
 
@@ -113,7 +114,7 @@ def exact_floor(question: Question) -> Floor | None:
         return None
     gram = full_gram(question)
     solved = solve_optimal(Dense((domain.size,), None, lambda: gram), gap=1e-5)
-    return Floor(solved.floor, "optimum over all factorization mechanisms, computed on the full domain")
+    return Floor(solved.floor, OPTIMUM)
 
 
 def full_gram(question: Question) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -140,6 +141,13 @@ class Design:
         roots = np.sqrt(self.losses)
         shares = cost * roots / (self.coefficients * self.exposures)
         return np.divide(self.root_total, shares, out=np.full(len(roots), np.inf), where=roots > 0)
+
+
+class Solved(Protocol):
+    """A way to the design for given residual spaces, such as `solve_design` for one question."""
+
+    def __call__(self, baselines: tuple[Baseline, ...], solver: Solver) -> Design:
+        """Solve every residual."""
 
 
 def no_progress(done: float, total: float, what: str) -> None:

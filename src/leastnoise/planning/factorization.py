@@ -86,7 +86,7 @@ def factorization(plan: Plan) -> Factorization:
                 if where is not None:
                     strategy = plan.variances.strategy(tuple(structure.class_of[order[p]] for p in kept))
                     assert strategy is not None
-                    L[row : row + len(rows), where] = strategy[1].half(piece)
+                    L[row : row + len(rows), where] = strategy[1].decoder(piece)
             row += len(rows)
     if plan.embedded is not None:
         cells = _original_cells(plan.workload.domain.shape, workload.domain.shape)

@@ -296,8 +296,8 @@ def _separate_parts(
     roots = np.array([_root(*each, budget) for each in zip(design.unit_losses, strategies, people, strict=True)])
     total = float(design.members @ roots) or 1.0  # nothing to share out where nobody changes the answers
     whole = budget.exact_cost / (1 + Fraction(1, 10**12))  # float sums err by less than 1e-12
-    entries = zip(strategies, people, roots / total, strict=True)
-    return [_parts(s, person, budget, share, whole) for s, person, share in entries]
+    entries = zip(strategies, people, roots / total, design.solutions, strict=True)
+    return [_parts(s, person, budget, share, whole, _second(x)) for s, person, share, x in entries]
 
 
 def _joint_parts(plan: Plan, strategies: Sequence[Sequence[IntegerStrategy]]) -> Parts:
@@ -338,17 +338,28 @@ def _root(loss: float, strategies: Sequence[IntegerStrategy], person: Contributi
     return sqrt(loss * sensitivity(strategies[0], budget, person) / strategies[0].whole_square)
 
 
+def _second(solution: Solution | None) -> float:
+    """The share of a residual's budget for the second of two noisy queries."""
+    planned = None if solution is None else solution.strategy
+    return planned.weight * float(planned.base.cost().max()) if isinstance(planned, Combined) else GUARD
+
+
 def _parts(
-    strategies: Sequence[IntegerStrategy], person: Contributions | None, budget: Budget, share: float, whole: Fraction
+    strategies: Sequence[IntegerStrategy],
+    person: Contributions | None,
+    budget: Budget,
+    share: float,
+    whole: Fraction,
+    second: float = GUARD,
 ) -> list[tuple[IntegerStrategy, Fraction]]:
-    """A share of the budget for one residual; a second strategy, which only guards the first, gets little of it."""
+    """A share of the budget for one residual; a second strategy that only guards the first gets little of it."""
     if not strategies:
         return []
     if not sensitivity(
         strategies[0], budget, person
     ):  # nobody changes these answers: the total, where one row replaces another
         return [(strategies[0], Fraction(0))]
-    shares = (share,) if len(strategies) == 1 else (share * (1 - GUARD), share * GUARD)
+    shares = (share,) if len(strategies) == 1 else (share * (1 - second), share * second)
     if not min(shares) > 0:
         raise LeastnoiseError("weights that differ so much leave nothing for some answers; use weights closer together")
     return [(s, whole * Fraction(part)) for s, part in zip(strategies, shares, strict=True)]

@@ -15,7 +15,7 @@ from leastnoise.algebra.residual import split
 from leastnoise.errors import LeastnoiseError
 from leastnoise.planning.design import Design
 from leastnoise.planning.residual_workload import Baseline, Baselines, predictors_of
-from leastnoise.strategies import CirculantStrategy, ScaledKron, Strategy, TreeStrategy
+from leastnoise.strategies import CirculantStrategy, Combined, ScaledKron, Strategy, TreeStrategy
 from leastnoise.strategies.circulant import Circulant
 from leastnoise.strategies.complement import complement_rows
 from leastnoise.strategies.contrasts import Contrasts
@@ -106,20 +106,25 @@ class Rounding:
 
     # --- digits -------------------------------------------------------------------------------------------------------
 
-    def _norm(self, orbit: int) -> float:
-        """Column norm for each rounded matrix of a residual, so that its noise can be drawn fast."""
-        planned = self._planned(orbit)
+    def _norm(self, orbit: int, whole: Strategy | None = None) -> float:
+        """Column norm for each rounded matrix of a residual, so that its noise can be drawn fast.
+
+        `whole` is what is rounded, where that is a part of what is planned.
+        """
+        planned = self._planned(orbit) if whole is None else whole
         scaled = isinstance(planned, ScaledKron)
         share = sqrt(self.design.losses[orbit]) / self.design.root_total
         answers = self.design.structure.members[orbit] * planned.cells
         deviation = min(FAST_DEVIATION * max(SLOW_ANSWERS / answers, 1.0), SLOW_DEVIATION)
         scale = self.design.structure.scale(self.design.structure.orbits[orbit])
         room = deviation * self.mu * sqrt(share) / (LEVELS if scaled else 1) / scale
+        if isinstance(both := self._planned(orbit), Combined):  # which share the budget
+            room *= sqrt(1 - both.weight if whole is None else both.weight)
         if axis_parts(planned) is None:
             return min(JOINT_PRECISION, max(room, PRECISION))
         rounded = 0
-        for c, s in self._axes(orbit):
-            if s is not None and not scaled and self._centring(c, s):
+        for c, s in zip(self.design.structure.orbits[orbit], axis_parts(planned) or (), strict=True):
+            if not scaled and self._centring(c, s):
                 room /= sqrt(Centring(self.design.baselines[c].size).largest_square)
             else:
                 rounded += 1
@@ -196,6 +201,8 @@ class Rounding:
         scale = self.design.structure.scale(classes)
         if classes in predictors_of(self.design.baselines):
             return (IntegerStrategy((self._complement(orbit),), scale, None, scale),)
+        if isinstance(planned, Combined):
+            return self._beside(orbit, planned)
         parts = tuple(self._part(orbit, c, s) for c, s in self._axes(orbit) if s is not None)
         if isinstance(planned, ScaledKron):
             main = IntegerStrategy(parts, scale, integer_levels(planned.theta, LEVELS), scale)
@@ -208,14 +215,26 @@ class Rounding:
             return (main,)
         return main, IntegerStrategy(tuple(self._whole(c) for c in classes), scale, None, scale)
 
-    def _part(self, orbit: int, c: int, planned: Strategy) -> Part:
+    def _beside(self, orbit: int, planned: Combined) -> tuple[IntegerStrategy, ...]:
+        """Product measurements, which come last because they reach every query, and further rows."""
+        classes, base = self.design.structure.orbits[orbit], planned.base
+        scale, levels = self.design.structure.scale(classes), None
+        if isinstance(base, ScaledKron):
+            levels = integer_levels(base.theta, LEVELS)
+        pairs = zip(classes, axis_parts(base) or (), strict=True)
+        products = IntegerStrategy(tuple(self._part(orbit, c, s, base) for c, s in pairs), scale, levels, scale)
+        rows = joint_rows(planned.rows, planned.shape, *self._lattices_of(classes), self._norm(orbit))
+        return IntegerStrategy((rows,), scale, None, scale), products
+
+    def _part(self, orbit: int, c: int, planned: Strategy, whole: Strategy | None = None) -> Part:
         if c in self._free:
             return self._free[c][0]
-        levels = isinstance(self._planned(orbit), ScaledKron)
-        key = (c, id(planned), self._norm(orbit), levels)
+        levels = isinstance(self._planned(orbit) if whole is None else whole, ScaledKron)
+        norm = self._norm(orbit, whole)
+        key = (c, id(planned), norm, levels)
         if key not in self._parts:
             make = self._independent if levels else self._reaching
-            self._parts[key] = make(c, planned, self._norm(orbit))
+            self._parts[key] = make(c, planned, norm)
         return self._parts[key]
 
     def _reaching(self, c: int, planned: Strategy, norm: float) -> Part:
@@ -251,8 +270,11 @@ class Rounding:
         classes = self.design.structure.orbits[orbit]
         if self._on_cycles(planned, classes):
             return Circulant.rounded(planned, self._norm(orbit))
-        baselines, bases = [self._integer_baselines[c] for c in classes], [self._basis(c) for c in classes]
-        return joint_rows(planned.matrix(), planned.shape, baselines, bases, self._norm(orbit))
+        return joint_rows(planned.matrix(), planned.shape, *self._lattices_of(classes), self._norm(orbit))
+
+    def _lattices_of(self, classes: Sequence[int]) -> tuple[list[IntArray], list[IntArray]]:
+        """The integer baselines of classes, and short rows that vanish on them."""
+        return [self._integer_baselines[c] for c in classes], [self._basis(c) for c in classes]
 
     def _on_cycles(self, planned: Strategy, classes: Sequence[int]) -> TypeGuard[CirculantStrategy]:
         """Whether a strategy is one of Fourier coefficients that vanish on the baselines, so that shifts measure it."""

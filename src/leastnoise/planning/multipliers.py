@@ -22,7 +22,7 @@ from leastnoise.workload.tensors import WeightedTensor
 from leastnoise.workload.weighted import Weighted, WeightedArcs
 
 REACH = 1e-8  # share of weight for tables that have no say: far above the rank threshold of the solvers
-EVEN = ("marginal", "total", "phi", "shifts")  # families whose rows all have the same variance
+EVEN = ("marginal", "total", "phi", "shifts")  # families whose rows all have the same variance by themselves
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,11 @@ class Multipliers:
     Without `rows` there is one multiplier per table, as in WFF, whose weights p(S) are spread evenly over the table.
     """
 
-    def __init__(self, question: Question, r: float, scale: Array, rows: bool = True):
-        self.question, self.structure, self.scale = question, question.structure, scale
+    def __init__(self, question: Question, r: float, scale: Array, even: bool | None = None, rows: bool = True):
+        """`even`: queries count alike, as for the largest variance, which some r may stand for."""
+        self.question, self.structure, self.scale, self.r = question, question.structure, scale, r
         self.conjugate = 1.0 if r == inf else r / (r - 1)
-        self.even_weights = r == inf
+        self.even_weights = r == inf if even is None else even
         self.requested = question.requested.plain if self.even_weights else question.requested
         self.tables = [i for i, w in enumerate(scale) if w > 0]
         self.norm_weights = np.ones(len(self.tables)) if self.even_weights else scale[self.tables]
@@ -69,14 +70,22 @@ class Multipliers:
 
     def _slot_levers(self) -> list[Lever]:
         used = {s for t in self.tables for s in (self.structure.tables[t].slots or ())}
+        uneven = self._uneven_classes()
         out = []
         for s in sorted(used):
-            family, n = self.requested.families[s], self.structure.classes[self.structure.slots[s].cls].size
+            family, cls = self.requested.families[s], self.structure.slots[s].cls
+            n = self.structure.classes[cls].size
             if isinstance(family, Circular):
                 out.append(Lever(s, None, np.full(n, float(n)), by_length=True))
-            elif family.plain.name not in EVEN:
+            elif family.plain.name not in EVEN or (cls in uneven and family.plain.name != "total"):
                 out.append(Lever(s, None, family.weights(n)))
         return out
+
+    def _uneven_classes(self) -> set[int]:
+        """Classes whose values differ for some query; there all rows of all families may differ in variance."""
+        slots = zip(self.requested.families, self.structure.slots, strict=True)
+        found = {slot.cls for f, slot in slots if f.plain.name not in (*EVEN, Circular.name)}
+        return found | {c for t in self.structure.tables if t.slots is None for c in t.axes}
 
     def _table_levers(self) -> list[Lever]:
         return [

@@ -9,6 +9,7 @@ baseline.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -122,22 +123,52 @@ def optimize(
     solver: Solver,
     objective: Objective,
     progress: Progress = no_progress,
+    start: Array | None = None,
 ) -> Outcome:
-    """The best design found for an objective under given baselines, with the proven floor for the same spaces."""
+    """The best design found for an objective under given baselines, with the proven floor for the same spaces.
+
+    `start` has multipliers to begin with, equal ones where there are none.
+    """
     structure = question.structure
     if objective.r == 1:
         design = solve_design(question, baselines, solver, progress)
         return Outcome(design, design.root_total**2, design.root_floor**2)
     multipliers = Multipliers(question, objective.r, query_weights(structure, objective))
-    return _DualSearch(multipliers, baselines, solver, objective, progress).run()
+    return _DualSearch(multipliers, baselines, solver, objective, progress).run(start)
 
 
-class _DualSearch:
+class Climb:
     """Multiplicative climb of the dual: every multiplier grows with the mean variance behind it.
 
     The step x += eta log(share of error / share of norm) lifts a query that is too noisy however small its
     multiplier is, where a gradient step would not; eta grows while the dual bound does.
     """
+
+    def __init__(self, multipliers: Multipliers, start: Array, solve: Callable[[Array], Design]):
+        self.multipliers, self.x, self.solve = multipliers, start, solve
+        self.design = solve(start)
+        self.eta = min(1.5, multipliers.r - 1)
+
+    def step(self) -> float | None:
+        """Try one step: the relative gain of the total, None where it was one down and is not taken."""
+        error, norm = self.multipliers.shares(self.x, self.design)
+        tried = self.x + self.eta * np.log(np.maximum(error, TINY) / np.maximum(norm, TINY))
+        after = self.solve(tried)
+        gain = after.root_total / self.design.root_total - 1
+        if gain < -NOISE:
+            self.eta /= 2
+            return None
+        self.x, self.design, self.eta = tried, after, min(self.eta * 1.15, MOST_STEP)
+        return gain
+
+    @property
+    def stuck(self) -> bool:
+        """Whether steps have become too short to matter."""
+        return self.eta < LEAST_STEP
+
+
+class _DualSearch:
+    """The climb with both bounds: the best design for the norm itself, and the best multipliers."""
 
     def __init__(
         self, m: Multipliers, baselines: tuple[Baseline, ...], solver: Solver, objective: Objective, progress: Progress
@@ -166,22 +197,14 @@ class _DualSearch:
         if self.dual is None or bound > (self.floor, self.dual.root_total):
             self.floor, self.dual = design.root_floor**2, design
 
-    def run(self) -> Outcome:
-        eta = min(1.5, self.norm.r - 1)
-        x = self.m.start()
-        design = self.evaluate(x)
+    def run(self, start: Array | None = None) -> Outcome:
+        climb = Climb(self.m, self.m.start() if start is None else start, self.evaluate)
         for step in range(STEPS):
             self.progress(step, STEPS, "balancing errors")
             if self.m.leaves_out and step % 10 == 0:
-                self._bound(solve_design(self.m.question_at(x, reach=False), self.baselines, self.solver))
-            if self.value <= self.floor * (1 + GAP) or eta < LEAST_STEP:
+                self._bound(solve_design(self.m.question_at(climb.x, reach=False), self.baselines, self.solver))
+            if self.value <= self.floor * (1 + GAP) or climb.stuck:
                 break
-            error, norm = self.m.shares(x, design)
-            tried = x + eta * np.log(np.maximum(error, TINY) / np.maximum(norm, TINY))
-            after = self.evaluate(tried)
-            if after.root_total >= design.root_total * (1 - NOISE):
-                x, design, eta = tried, after, min(eta * 1.15, MOST_STEP)
-            else:
-                eta /= 2
+            climb.step()
         assert self.best is not None
         return Outcome(self.best, self.value, min(self.floor, self.value), self.dual)

@@ -19,9 +19,9 @@ from leastnoise._types import Array, Progress
 from leastnoise.algebra.predictor import Predictor, smaller_functions
 from leastnoise.algebra.residual import split, split_gradient, subsets, uniform_baselines
 from leastnoise.planning.baseline import LEAST_ROUNDS, predicted_gradient
-from leastnoise.planning.design import Design, Question, no_progress, solve_design
+from leastnoise.planning.design import Design, Question, Solved, no_progress
 from leastnoise.planning.residual_workload import Baseline, Baselines, predictable, predictors_of
-from leastnoise.planning.structure import Orbit
+from leastnoise.planning.structure import Orbit, Structure
 from leastnoise.strategies import Cache, Solver
 from leastnoise.strategies.descent import Stop, descend
 
@@ -167,20 +167,20 @@ def _below(design: Design, space: PredictorSpace) -> Array:
 
 
 def search_predictors(
-    question: Question, first: tuple[Baseline, ...], solver: Solver, progress: Progress = no_progress
+    solve: Solved, structure: Structure, first: tuple[Baseline, ...], solver: Solver, progress: Progress = no_progress
 ) -> Baselines | None:
     """The best baselines with predictors that are found from these baselines on; None where there are none to search.
 
     Guarantees: predictors_are_never_worse.
     """
-    if not any(predictable(question.structure, orbit) for orbit in question.structure.orbits):
+    if not any(predictable(structure, orbit) for orbit in structure.orbits):
         return None
     solver = Solver(solver.name, solver.gap, Cache())
-    start = solve_design(question, first, solver)
+    start = solve(first, solver)
     if solver.work * LEAST_ROUNDS > MOST_WORK:
         return None
-    spaces = PredictorSpace.of_all(question, _orbits(start))
-    return PredictorSearch(question, solver, start, spaces, progress).run() if spaces else None
+    spaces = PredictorSpace.of_all(start.question, _orbits(start))
+    return PredictorSearch(solve, solver, start, spaces, progress).run() if spaces else None
 
 
 def _orbits(design: Design) -> list[Orbit]:
@@ -202,14 +202,14 @@ class PredictorSearch:
 
     def __init__(
         self,
-        question: Question,
+        solve: Solved,
         solver: Solver,
         start: Design,
         spaces: list[PredictorSpace],
         progress: Progress = no_progress,
     ):
-        self.question, self.solver, self.spaces, self.progress = question, solver, spaces, progress
-        self.classes = question.structure.classes
+        self.solve, self.solver, self.spaces, self.progress = solve, solver, spaces, progress
+        self.classes = start.structure.classes
         self.free = [c for c, p in enumerate(start.baselines) if p.tree is None and self.classes[c].size > 1]
         self.cuts = np.cumsum([self.classes[c].size - 1 for c in self.free] + [space.size for space in spaces])
         self.best, self.rounds = start, 0
@@ -262,7 +262,7 @@ class PredictorSearch:
         self.progress(min(done, 1.0), 1.0, "searching predictors")
         if done >= 1 or self._stalled():
             raise Stop
-        design = solve_design(self.question, self.at(z), self.solver)
+        design = self.solve(self.at(z), self.solver)
         if design.root_total < self.best.root_total and all(p.values.min() >= 0 for p in design.baselines):
             self.best = design
         # the floor is exact to second order in what the solver leaves open, and its slope is this one

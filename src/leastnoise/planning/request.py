@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from leastnoise._types import Progress
+from leastnoise._types import Array, Progress
 from leastnoise.algebra.gram import Kron, LowRank
 from leastnoise.errors import LeastnoiseError
+from leastnoise.planning.balanced import solved_by, start_of
 from leastnoise.planning.baseline import search_baselines
-from leastnoise.planning.certificate import POLAR_VALUES, Floor, best_floor, certified_floor, norm_floor
-from leastnoise.planning.design import Design, Question, class_load, solve_design, start_baselines
+from leastnoise.planning.certificate import POLAR_VALUES, TIGHT, Floor, best_floor, certified_floor, norm_floor
+from leastnoise.planning.design import Design, Question, Solved, class_load, solve_design, start_baselines
+from leastnoise.planning.exact_norm import exact_norm_floor
 from leastnoise.planning.joint_noise import replaced
 from leastnoise.planning.objective import Objective, Outcome, optimize, query_weights
 from leastnoise.planning.possible_floor import possible_floor
@@ -33,8 +35,7 @@ from leastnoise.workload.hierarchy import Load
 BASELINES = ("search", "product", "uniform")
 SEARCHING = ("optimal", "kronecker", "tree")  # solvers whose error has a slope in the baseline
 PREDICTED = 1e-3  # relative gain in error from which predictors are taken: they make for more rows to measure
-ROUNDS = 4  # of baseline and multipliers in turn, for objectives other than the sum
-WORTH = 1e-7  # relative gain below which a round ends
+WORTH = 1e-7  # relative gain below which baselines are kept
 UNEVEN = 1e-6  # from the floor: up to here even shares between siblings do
 TREE_DISTANCE = 1.15  # from the floor: up to here a tree is followed where a search is possible, if slow
 TREE_LEAVES = 400  # of a hierarchy: beyond, strategies follow the tree, as searching them takes minutes
@@ -107,7 +108,9 @@ class Request:
             return self._run(Solver(self.solver, self.gap, construct=self.construct), progress)
         key = self.key()
         if key not in _outcomes:
-            _outcomes[key] = self._run(Solver(self.solver, self.gap, _solutions), progress)
+            once = self.objective.r == 1  # other objectives solve every residual again and again
+            solver = Solver(self.solver, self.gap, _solutions, loosen=once, beside=once and self._plain)
+            _outcomes[key] = self._run(solver, progress)
         _outcomes.move_to_end(key)
         while len(_outcomes) > KEEP:
             _outcomes.popitem(last=False)
@@ -135,7 +138,12 @@ class Request:
         floor = best_floor(outcome.dual or outcome.design)
         if self.objective.r == 1 or self.hides is not None:
             return floor
-        return max(with_multipliers(floor), norm_floor(question, self.objective), key=lambda f: f.value)
+        found = [with_multipliers(floor), norm_floor(question, self.objective)]
+        if max(f.value for f in found) < TIGHT * outcome.value and (
+            exact := exact_norm_floor(self.workload, self.objective)
+        ):
+            found.append(exact)
+        return max(found, key=lambda f: f.value)
 
     def _with_class_floor(self, outcome: Outcome) -> Outcome:
         """Solvers that prove nothing borrow the dual bound of the optimal one where that is within reach."""
@@ -177,19 +185,17 @@ class Request:
             outcome = self._optimize(question, shared, solver, progress)
             if outcome.value < best.value * (1 - WORTH):
                 best, uniform = outcome, shared
-        result = question
-        for _ in range(1 if self.objective.r == 1 else ROUNDS):
-            # Baselines that follow impossible cells gain little and have many digits, which joint rows round badly.
-            # Searched for single rows, whose cost has a slope; what is found is taken if it is better for people, too
-            baselines = search_baselines(replace(result.everywhere, hides=None), uniform, scout, progress)
-            if baselines == uniform:
-                break
-            outcome = self._optimize(question, baselines, solver, progress)
-            if outcome.value >= best.value * (1 - WORTH):
-                break
-            # other objectives: the baseline is searched again for the multipliers found so far
-            best, result = outcome, outcome.design.question
-        return self._predicted(question, best, scout, solver, progress)
+        # Baselines that follow impossible cells gain little and have many digits, which joint rows round badly.
+        # Searched for single rows, whose cost has a slope; what is found is taken if it is better for people, too
+        ways = solved_by(replace(question.everywhere, hides=None), self.objective)
+        for solve in ways:
+            found = search_baselines(solve, uniform, scout, progress)
+            if found == uniform:
+                continue
+            outcome = self._optimize(question, found, solver, progress, start_of(solve))
+            best = outcome if outcome.value < best.value * (1 - WORTH) else best
+            uniform = found
+        return self._predicted(question, best, ways[-1], scout, solver, progress)
 
     @property
     def _plain(self) -> bool:
@@ -206,23 +212,27 @@ class Request:
         return tuple(found) if tuple(found) != even else None
 
     def _predicted(
-        self, question: Question, best: Outcome, scout: Solver, solver: Solver, progress: Progress
+        self, question: Question, best: Outcome, solve: Solved, scout: Solver, solver: Solver, progress: Progress
     ) -> Outcome:
         """The same with predictors, where those are worth it."""
         # The value of replaced rows is a bound where strategies are no products: less of it need not be less error.
         if self.baseline != "search" or scout.name != "optimal" or not self._plain:
             return best
-        # other objectives: predictors are searched for the multipliers found so far, as baselines are
-        spaces = search_predictors(best.design.question, best.design.baselines, scout, progress)
+        spaces = search_predictors(solve, question.structure, best.design.baselines, scout, progress)
         if spaces is None or not spaces.predictors:
             return best
-        outcome = self._optimize(question, spaces, solver, progress)
+        outcome = self._optimize(question, spaces, solver, progress, start_of(solve))
         return outcome if outcome.value < best.value * (1 - PREDICTED) ** 2 else best
 
     def _optimize(
-        self, question: Question, baselines: tuple[Baseline, ...], solver: Solver, progress: Progress
+        self,
+        question: Question,
+        baselines: tuple[Baseline, ...],
+        solver: Solver,
+        progress: Progress,
+        start: Array | None = None,
     ) -> Outcome:
-        outcome = optimize(question, baselines, solver, self.objective, progress)
+        outcome = optimize(question, baselines, solver, self.objective, progress, start)
         return outcome if self.neighbours is None else replaced(outcome, self.objective, self.neighbours)
 
     def _follows(self, load: Load) -> bool:

@@ -175,10 +175,10 @@ class SectorTrace(BlockTrace):
 
     def trace(self, step: float, progress: Progress = no_progress) -> float:
         """The sum; what has no attributes left is exact."""
-        total = self.constant * (1 - self.blur)
+        total, self.lost = self.constant * (1 - self.blur), 0.0
         for k, (count, part) in enumerate(self.parts):
             total += count * part.trace(step, progress if len(self.parts) == 1 else no_progress)
-            self.random = self.random or part.random
+            self.random, self.lost = self.random or part.random, self.lost + count * part.lost
             progress(k + 1, len(self.parts), "computing the floor")
         return total
 

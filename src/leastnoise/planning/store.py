@@ -39,6 +39,7 @@ from leastnoise.storage.archive import Archive, Arrays
 from leastnoise.storage.formats import Format
 from leastnoise.strategies import (
     CirculantStrategy,
+    Combined,
     KronStrategy,
     MatrixStrategy,
     ScaledKron,
@@ -54,7 +55,7 @@ from leastnoise.workload.weighted import Weighted
 if TYPE_CHECKING:
     from leastnoise.mechanisms.tables.plan import Plan
 
-FORMAT = Format("leastnoise_plan", "plan", "save the plan again", "save one with plan.save(path)", version=2)
+FORMAT = Format("leastnoise_plan", "plan", "save the plan again", "save one with plan.save(path)", version=3)
 
 
 class _Pool:
@@ -78,6 +79,9 @@ class _Pool:
                 shared_tree_key(strategy.tree, strategy.shares),
                 self._array(strategy.scales),
             )
+        elif isinstance(strategy, Combined):
+            record["base"], record["weight"] = self.add(strategy.base), strategy.weight
+            record["rows"] = self._array(strategy.rows)
         elif isinstance(strategy, CirculantStrategy):
             record["theta"] = self._array(strategy.theta)
         elif isinstance(strategy, MatrixStrategy):
@@ -109,6 +113,9 @@ def _read_strategies(records: list[dict[str, Any]], arrays: Any, baselines: tupl
             rows = entries(arrays, r["rows"])
             if rows.ndim != 2 or rows.shape[1] != cells:
                 raise LeastnoiseError(f"a strategy of shape {tuple(shape)} has rows of another length")
+            if "base" in r:
+                out.append(_beside(out[r["base"]], r, rows))
+                continue
             inverse = entries(arrays, r["inverse"], (cells, len(rows)))
             out.append(MatrixStrategy(rows, tuple(shape), inverse))
     return out
@@ -120,6 +127,14 @@ def _product(parts: list[Strategy], record: dict[str, Any], arrays: Any) -> Stra
         return KronStrategy(tuple(parts))
     levels = entries(arrays, record["levels"], tuple(len(p.matrix()) for p in parts), least=0.0)
     return ScaledKron(tuple(parts), levels)
+
+
+def _beside(base: Strategy, record: dict[str, Any], rows: Array) -> Strategy:
+    """Further rows beside product measurements."""
+    weight = number(record["weight"], "the weight of a strategy")
+    if not 0 < weight <= 1 or list(base.shape) != record["shape"] or isinstance(base, Combined):
+        raise LeastnoiseError("a strategy beside another one does not fit it")
+    return Combined(base, weight, rows)
 
 
 def save(plan: Plan, path: Path) -> None:
@@ -165,7 +180,9 @@ def save(plan: Plan, path: Path) -> None:
     if is_joint(plan.budget.neighbours, plan.domain):
         header["joint"] = True
     uneven = any(p.shares is not None for p in design.baselines)
-    Archive(header, arrays).save(path, FORMAT if predictors or uneven else replace(FORMAT, version=1))
+    beside = any("base" in record for record in pool.records)
+    version = FORMAT.version if beside else 2 if predictors or uneven else 1
+    Archive(header, arrays).save(path, replace(FORMAT, version=version))
 
 
 def read(path: Path) -> dict[str, Any]:

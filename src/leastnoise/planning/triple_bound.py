@@ -17,15 +17,16 @@ from math import inf, log1p
 
 import numpy as np
 
-from leastnoise._types import Array
+from leastnoise._types import Array, Progress
 from leastnoise.planning.block_trace import NODES, ROUND, Block, BlockTrace, Slopes, inverted
-from leastnoise.planning.design import Question
+from leastnoise.planning.design import Question, no_progress
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.planning.triple_entries import Axes, Entries, Products
 from leastnoise.planning.triple_links import Block as PairBlock
 from leastnoise.planning.triple_links import Layout, Numbers, between_blocks
 from leastnoise.planning.triple_low import LowLevel, Sector
 from leastnoise.planning.triple_probes import probed
+from leastnoise.strategies.quadrature import Nodes
 
 CORE = 1_600  # rows of the core, at most
 LITTLE = 1e-4  # of log det: what the bound on 0 and single attributes may lose where that saves time
@@ -69,6 +70,7 @@ class TripleBound(BlockTrace):
         self.products = self._products()
         self.layout = Layout.of(self.products, core)
         self.test: Numbers | None = None
+        self.over: dict[float, float] = {}  # per t: how far log det may be above the bound
 
     @staticmethod
     def covers(question: Question) -> bool:
@@ -109,7 +111,17 @@ class TripleBound(BlockTrace):
         loss, share = self._loss(entries, above, inverses)
         little = LITTLE * value
         low = [LowLevel(entries, self.layout, x).measured(inverses, share, little) for x in Sector.all(self.layout)]
-        return value - loss + sum(v for v, _ in low), room + sum(r for _, r in low)
+        self.over[t] = loss + sum(x.over for x in low)
+        return value - loss + sum(x.value for x in low), room + sum(x.room for x in low)
+
+    def trace(self, step: float, progress: Progress = no_progress) -> float:
+        """The bound on the trace; `lost` says how far the trace may be above it, by determinants."""
+        self.over.clear()
+        value = super().trace(step, progress)
+        t = sorted(self.over)
+        over = np.array([self.over[x] for x in t])
+        self.lost = float(Nodes(np.array(t), over, step).weights @ over)
+        return value
 
     def _loss(
         self, entries: Entries, above: Numbers, inverses: Sequence[tuple[PairBlock, Array]]

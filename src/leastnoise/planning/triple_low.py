@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,14 @@ class Sector:
                 yield Sector(members[c] - 1, (c,), x, False)
 
 
+class LowBound(NamedTuple):
+    """A lower bound on log det, room for rounding in it, and how far log det is above it at most."""
+
+    value: float
+    room: float
+    over: float
+
+
 class LowLevel:
     """L - X^T N^-1 X, with N = A + B on pairs and N >= share * A, on one sector.
 
@@ -57,21 +66,23 @@ class LowLevel:
             rows += layout.work.sizes[c]
         self.rows = rows
 
-    def measured(
-        self, inverses: Sequence[tuple[Block, Array]], share: float, little: float = LITTLE
-    ) -> tuple[float, float]:
-        """A lower bound on log det of it over t, and room for rounding; 0 where nothing is left for certain.
+    def measured(self, inverses: Sequence[tuple[Block, Array]], share: float, little: float = LITTLE) -> LowBound:
+        """A lower bound on log det of it over t; 0 where nothing is left for certain.
 
         About `little` may be lost.
 
         M without rows and columns has a smaller trace, so that leaving them out is right in any case.
+
+        Guarantees: what_a_bound_may_lose_covers_the_trace.
         """
         whole, links = self._whole(), self._links()
         scale = 1 / np.sqrt(np.diagonal(whole))
+        diagonal = most = float(np.log(np.diagonal(whole) / self.entries.t).sum())
         rows = sum(v.shape[0] * v.shape[1] for v in links.two.values())
         for left, taken in self._eliminated(whole, links, inverses, share):
             left = (left + left.T) / 2 * np.multiply.outer(scale, scale)
             taken = taken * np.multiply.outer(scale, scale)
+            most = min(most, diagonal + float(np.linalg.slogdet(left + taken)[1]))  # without R^T N^-1 R more is left
             try:
                 factor = np.linalg.cholesky(left)
             except np.linalg.LinAlgError:
@@ -80,10 +91,11 @@ class LowLevel:
             if self.sector.count * float((inverse * taken).sum()) < max(little, LITTLE):
                 break
         else:
-            return 0.0, 0.0
+            return LowBound(0.0, 0.0, self.sector.count * most)
         room = (ROUND + 8 * rows * 2.0**-52) * float(np.abs(inverse).sum())
-        value = 2 * float(np.log(np.diagonal(factor)).sum()) + float(np.log(np.diagonal(whole) / self.entries.t).sum())
-        return (self.sector.count * value, self.sector.count * room) if value > room else (0.0, 0.0)
+        value = 2 * float(np.log(np.diagonal(factor)).sum()) + diagonal
+        value, room = (value, room) if value > room else (0.0, 0.0)
+        return LowBound(*(self.sector.count * x for x in (value, room, most - value)))
 
     def _eliminated(
         self, whole: Array, links: Columns, inverses: Sequence[tuple[Block, Array]], share: float

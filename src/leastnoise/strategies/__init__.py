@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from leastnoise._lazy import export_lazily
 
 if TYPE_CHECKING:
+    from leastnoise.strategies.combined import Combined
     from leastnoise.strategies.custom import ResidualProblem, StrategyConstructor
     from leastnoise.strategies.solvers import SOLVERS, Axis, Cache, Solver
     from leastnoise.strategies.strategy import (
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from leastnoise.strategies.tree import TreeStrategy
 
 __all__ = [
-    "SOLVERS", "Axis", "Cache", "CirculantStrategy", "KronStrategy", "MatrixStrategy", "ResidualProblem", "ScaledKron",
-    "Solution", "Solver", "Strategy", "StrategyConstructor", "TreeStrategy",
+    "SOLVERS", "Axis", "Cache", "CirculantStrategy", "Combined", "KronStrategy", "MatrixStrategy", "ResidualProblem",
+    "ScaledKron", "Solution", "Solver", "Strategy", "StrategyConstructor", "TreeStrategy",
 ]  # fmt: skip
 
 export_lazily(__name__)

@@ -11,6 +11,8 @@ from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram, Kron, outer_all
 from leastnoise.strategies.strategy import CirculantStrategy, KronStrategy, Strategy, along
 
+CHUNK = 2**23  # entries of directions on all queries at a time
+
 
 class Combined(Strategy):
     """V = w V_base + R^T R: a base that reaches every query of the residual, and further rows with unit noise.
@@ -46,6 +48,13 @@ class Combined(Strategy):
     def back(self, half: Array) -> Array:
         return self.base.back(self._shrink(half)) / np.sqrt(self.weight)
 
+    def decoder(self, queries: Array) -> Array:
+        return self.back(self.half(queries)) @ self.matrix().T
+
+    def seen(self, half: Array) -> Array:
+        B = self.matrix()
+        return (self.back(half[None]) @ B.T @ B)[0]
+
     def cost(self) -> Array:
         return self.weight * self.base.cost() + np.einsum("kx,kx->x", self.rows, self.rows).reshape(self.shape)
 
@@ -62,10 +71,13 @@ class Combined(Strategy):
 
     def product_variances(self, rows: list[Array]) -> Array:
         values = self._base_variances(rows) / self.weight
-        T = self._directions
-        for axis, r in enumerate(rows):
-            T = along(r.T, T, axis + 1)
-        return np.maximum(values - np.einsum("k...,k...->...", T, T), 0.0)
+        step = max(1, CHUNK // max(values.size, 1))
+        for low in range(0, len(self._directions), step):
+            T = self._directions[low : low + step]
+            for axis, r in enumerate(rows):
+                T = along(r.T, T, axis + 1)
+            values -= np.einsum("k...,k...->...", T, T)
+        return np.maximum(values, 0.0)
 
     def _base_variances(self, rows: list[Array]) -> Array:
         factors = self.base.factors

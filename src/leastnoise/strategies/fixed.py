@@ -11,7 +11,8 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram
 from leastnoise.errors import LeastnoiseError
-from leastnoise.strategies.strategy import MatrixStrategy, Solution, Strategy, product_of
+from leastnoise.strategies.strategy import CirculantStrategy, MatrixStrategy, Solution, Strategy, product_of
+from leastnoise.workload.families import dense_guard
 
 MOST_VALUES = 4_096  # of one attribute, for dense trees of any shape
 
@@ -78,6 +79,22 @@ def from_rows(make: Callable[[int], Array]) -> Callable[[Array], Strategy]:
     return build
 
 
+def evenly(n: int) -> Strategy:
+    """Equal noise on all cells, less their mean: `subtraction` and `identity` where the baseline is uniform."""
+    theta = np.ones(n)
+    theta[0] = 0.0
+    return CirculantStrategy(theta)
+
+
+def fixed_strategy(name: str, baseline: Array) -> Strategy:
+    """The strategy of this name, by rows; for many values, where rows would not fit, without them or not at all."""
+    n = len(baseline)
+    if n > MOST_VALUES and name in ("subtraction", "identity") and np.ptp(baseline) == 0:
+        return evenly(n)
+    dense_guard(f"solver {name!r}", n, "use solver 'fourier' with baseline 'uniform', or coarser values")
+    return BUILDERS[name](baseline)
+
+
 BUILDERS: dict[str, Callable[[Array], Strategy]] = {
     "subtraction": subtraction_strategy,
     "identity": from_rows(identity_rows),
@@ -89,6 +106,7 @@ BUILDERS: dict[str, Callable[[Array], Strategy]] = {
 def basis_strategy(baseline: Array, basis: Array | None) -> Strategy:
     """RP+: a user's basis for the attribute (one measurement per value where none is given)."""
     n = len(baseline)
+    dense_guard("solver 'basis'", n, "use solver 'fourier' with baseline 'uniform', or coarser values")
     rows = np.eye(n) if basis is None else np.asarray(basis, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != n:
         raise LeastnoiseError(f"basis for an attribute of {n} values has shape {rows.shape}; give rows of length {n}")

@@ -190,6 +190,10 @@ class Rows:
 
     def strategy(self) -> Strategy:
         """The same V with largest column norm 1, in floating point."""
+        return self._strategy
+
+    @cached_property
+    def _strategy(self) -> Strategy:  # made once: every residual with the attribute asks for its pseudo-inverse
         return MatrixStrategy(self.rows.astype(np.float64), self.shape)
 
 

@@ -19,8 +19,9 @@ import numpy as np
 
 from leastnoise._types import Array
 
-NEGLIGIBLE = 1e-10  # share of the sum below which terms are left to the tails
-LEAST, MOST = 30.0, 40.0  # how far below and above the scale nodes may lie, as logarithms
+NEGLIGIBLE = 1e-10  # share of the sum below which terms above the scale are left to the tail
+LITTLE = 1e-7  # the same below the scale, where f is nearly the line that the tail is taken for
+LEAST, MOST = 100.0, 40.0  # how far below and above the scale nodes may lie, as logarithms
 
 
 def step_error(h: float) -> float:
@@ -51,6 +52,21 @@ class Nodes:
         """A lower bound on tr M^1/2."""
         return float(self.weights @ self.f) / (1 + step_error(self.step))
 
+    def least_trace(self, room: Array) -> float:
+        """The same if f at each node may be off by `room`.
+
+        Nodes far from the eigenvalues may cost more room than they gain: above them f falls while weights grow, below
+        them a singular matrix is rounding alone. So any node may be the last one, and then any the first one.
+        """
+        k = len(self.t)
+        _, last = max((self._least(room, 0, b), b) for b in range(2, k + 1))
+        return max(self._least(room, a, last) for a in range(last - 1))
+
+    def _least(self, room: Array, first: int, last: int) -> float:
+        """The same for the nodes from `first` on and before `last`."""
+        part = Nodes(self.t[first:last], self.f[first:last], self.step)
+        return part.trace - float(np.abs(part.weights) @ room[first:last])
+
 
 def determinants(f: Callable[[float], float], scale: float, step: float) -> Nodes:
     """f = log det(I + M / t) at as many nodes as matter; `scale` is about the largest eigenvalue."""
@@ -61,13 +77,21 @@ def determinants(f: Callable[[float], float], scale: float, step: float) -> Node
 
 
 def _extend(values: dict[int, float], f: Callable[[int], float], step: float, scale: float) -> None:
-    """Downwards until terms are negligible, upwards until e^y f is constant."""
+    """Downwards until terms are little, upwards until e^y f grows no more, or no more than matters.
+
+    Many small eigenvalues may have most of the trace, however far below the scale they are. Where M + t is singular to
+    rounding there is nothing more to be had. Above, e^y f is short of its limit by the share f / 2 at most, as
+    log(1 + x) >= x - x^2 / 2.
+    """
     total, k = values[0], 0
-    while -k * step < LEAST and (k > -4 or values[k] * exp(k * step / 2) > NEGLIGIBLE * total):
+    while -k * step < LEAST and (k > -4 or values[k] * exp(k * step / 2) > LITTLE * total):
+        try:
+            values[k - 1] = f(k - 1)
+        except np.linalg.LinAlgError:
+            break
         k -= 1
-        values[k] = f(k)
         total += values[k] * exp(k * step / 2)
     k = 0
-    while k * step < MOST and (k < 2 or values[k] * exp(step) - values[k - 1] > 1e-6 * values[k - 1]):
+    while k * step < MOST and (k < 2 or values[k] ** 2 * exp(k * step / 2) > 2 * NEGLIGIBLE * total):
         k += 1
         values[k] = f(k)

@@ -13,14 +13,16 @@ from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram, Kron, LowRank, Sum
 from leastnoise.domain.restrictions import Mask
 from leastnoise.errors import LeastnoiseError
+from leastnoise.strategies.beside import solve_beside
 from leastnoise.strategies.custom import StrategyConstructor, solve_custom
 from leastnoise.strategies.eigen import solve_eigen
-from leastnoise.strategies.fixed import BUILDERS, basis_strategy, solve_branching
+from leastnoise.strategies.fixed import BUILDERS, basis_strategy, fixed_strategy, solve_branching
 from leastnoise.strategies.fourier import solve_fourier
 from leastnoise.strategies.kronecker import follows_trees, rescaled, solve_along_trees, solve_kronecker
+from leastnoise.strategies.loosened import loosened
 from leastnoise.strategies.optimal import GAP, solve_optimal
 from leastnoise.strategies.restricted import solve_restricted
-from leastnoise.strategies.strategy import Solution, Strategy, product_of
+from leastnoise.strategies.strategy import KronStrategy, ScaledKron, Solution, Strategy, product_of
 from leastnoise.strategies.tree import solve_tree
 
 DENSE_CELLS = 4_096  # cells up to which a Gram without structure is solved densely
@@ -101,6 +103,8 @@ class Solver:
     work: float = 0.0  # floating-point operations spent so far, roughly
     construct: StrategyConstructor | None = None  # a user's own way, in place of a named one
     known: Cache | None = None  # solutions of others, taken as if solved here
+    loosen: bool = False  # search the rows of large sums, too, which takes seconds
+    beside: bool = False  # measure queries of low rank beside products, where rows are added or removed one by one
 
     def __post_init__(self) -> None:
         if self.construct is None and self.name not in SOLVERS:
@@ -144,7 +148,7 @@ class Solver:
                 result = (
                     basis_strategy(axis.baseline, axis.basis)
                     if self.name == "basis"
-                    else BUILDERS[self.name](axis.baseline)
+                    else fixed_strategy(self.name, axis.baseline)
                 )
                 solution = self.cache.put(key, Solution(result, 0.0, 0.0))
             parts.append(solution.strategy)
@@ -152,7 +156,7 @@ class Solver:
         return Solution(strategy, strategy.error(gram), 0.0)
 
     def _cached(self, gram: Gram, axes: tuple[Axis, ...], hint: Hashable) -> Solution:
-        key = (self.name, self.gap, gram.key)
+        key = (self.name, self.gap, gram.key, gram.cells > DENSE_CELLS and (self.loosen, self.beside))
         result = self.cache.get(key)
         if result is not None:
             return result
@@ -191,7 +195,13 @@ class Solver:
             if start is None and gram.cells > LOOSE_CELLS:  # a product dual is a cheap and close start
                 start = solve_kronecker(gram, baselines, 1e-3).dual
             return solve_optimal(gram, max(self.gap, DEAR_GAP) if gram.cells > DEAR_CELLS else self.gap, start)
-        return best_structured(gram, baselines, self.gap)
+        plain = best_structured(gram, baselines, self.gap, self.loosen)
+        more = (
+            solve_beside(gram, lambda g: self.solve(g, axes, ("beside", gram.key)), plain.floor)
+            if self.beside
+            else None
+        )
+        return plain if more is None or more.error >= plain.error else more
 
     def _need_uniform(self, gram: Gram, axes: tuple[Axis, ...]) -> None:
         """Coefficients that do not vanish on the baseline are measured by dense rows."""
@@ -227,10 +237,19 @@ def thin(gram: Gram) -> bool:
     return isinstance(gram, LowRank) and len(gram.rows) <= DENSE_CELLS
 
 
-def best_structured(gram: Gram, baselines: tuple[Array, ...], gap: float) -> Solution:
+def best_structured(gram: Gram, baselines: tuple[Array, ...], gap: float, loosen: bool = True) -> Solution:
     """For sums too large to be dense: the better of a rescaled product and a Fourier strategy, with an honest floor."""
     product = rescaled(gram, solve_kronecker(gram, baselines, gap), gap)
+    product = _loosened(gram, product) if loosen else product
     if not all(np.allclose(p, 1 / len(p)) for p in baselines):
         return product  # the Fourier basis is orthogonal to the uniform baseline only
     waves = solve_fourier(gram)
     return product if product.error <= waves.error else Solution(waves.strategy, waves.error, product.floor)
+
+
+def _loosened(gram: Gram, product: Solution) -> Solution:
+    """The better of product measurements and those that a descent from them finds."""
+    start = product.strategy
+    found = loosened(gram, start) if isinstance(start, ScaledKron | KronStrategy) else None
+    error = np.inf if found is None else found.error(gram)
+    return product if found is None or error >= product.error else Solution(found, error, min(product.floor, error))

@@ -51,6 +51,10 @@ class Strategy(ABC):
     def back(self, half: Array) -> Array:
         """The transpose of `half`: (batch, measurements) to (batch, cells), so that back(half(q)) = q V^+."""
 
+    def decoder(self, queries: Array) -> Array:
+        """q B^+ for the rows of `matrix`, whose answers it takes; `half` may have coordinates of its own."""
+        return self.half(queries)
+
     def seen(self, half: Array) -> Array:
         """half B for one query: the part of it that the measurements determine, a vector over the cells."""
         return half @ self.matrix()

@@ -35,12 +35,16 @@ def factors_of(queries: QueriesLike) -> list[Array]:
     several = isinstance(queries, list | tuple) and queries and np.ndim(queries[0]) == 2
     results = checked_matrices(cast("list[npt.ArrayLike]", queries if several else [queries]))
     for W in results:
-        if W.shape[1] > MOST_CELLS or W.size > MOST_ENTRIES:
-            raise LeastnoiseError(
-                f"a {W.shape[0]:,} x {W.shape[1]:,} matrix is too large for bounds; use at most {MOST_CELLS:,} values "
-                f"and {MOST_ENTRIES:,} entries"
-            )
+        _check_size(*W.shape)
     return results
+
+
+def _check_size(rows: int, cells: int) -> None:
+    if cells > MOST_CELLS or rows * cells > MOST_ENTRIES:
+        raise LeastnoiseError(
+            f"a {rows:,} x {cells:,} matrix is too large for bounds; use at most {MOST_CELLS:,} values "
+            f"and {MOST_ENTRIES:,} entries"
+        )
 
 
 def symmetric_of(queries: QueriesLike) -> SymmetricQueries | None:
@@ -105,6 +109,8 @@ def _workload(workload: Workload) -> list[Array]:
 def _product(block: Block, subset: tuple[int, ...], sizes: tuple[int, ...]) -> list[Array]:
     """One matrix per attribute; the weight of the block is on the first."""
     families = [(block.family(a), sizes[a]) for a in subset]
+    for family, n in families:
+        _check_size(family.count(n), n)
     first, *others = [f.rows(n) * np.sqrt(f.weights(n))[:, None] for f, n in families]
     return [first * np.sqrt(block.weight), *others]
 

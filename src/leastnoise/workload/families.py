@@ -138,7 +138,10 @@ class Family(AnyFamily[int]):
         return np.maximum(s, 0.0)
 
     def intervals(self, n: int) -> tuple[IntArray, IntArray] | None:
-        """(lengths, counts) when every query is an interval or arc, so that variances depend on lengths alone."""
+        """(lengths, counts) when every query is an interval or arc, so that variances depend on lengths alone.
+
+        In the order of the rows where each count is 1.
+        """
         return None
 
     def spans(self, n: int) -> tuple[IntArray, IntArray, IntArray] | None:
@@ -247,6 +250,9 @@ class Suffix(Prefix):
         x = np.arange(n)
         return (np.minimum(x[:, None], x) + 1).astype(np.float64)
 
+    def intervals(self, n: int) -> tuple[IntArray, IntArray]:
+        return np.arange(n, 0, -1), np.ones(n, dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class Threshold(Family):
@@ -269,7 +275,9 @@ class Threshold(Family):
         return 2 * Prefix().wrapped_diagonal(n)
 
     def intervals(self, n: int) -> tuple[IntArray, IntArray]:
-        return np.arange(1, n + 1), np.full(n, 2)
+        """One by one: each may have a weight of its own."""
+        (up, one), (down, _) = Prefix().intervals(n), Suffix().intervals(n)
+        return np.concatenate([up, down]), np.concatenate([one, one])
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,18 @@ def test_files_of_labels_are_checked(tmp_path, content, line):
     assert str(error.value) == f"spec.yaml line 5: attribute 'region': {line}"
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "encoding", "name"),
+    [(";", "windows-1252", "code"), (";", "utf-8-sig", "Code"), ("\t", "utf-16", "CODE"), ("|", "utf-8", " code ")],
+)
+def test_files_of_labels_are_read_as_offices_write_them(tmp_path, delimiter, encoding, name):
+    lines = [f"{name}{delimiter}label", f"N1{delimiter}Süd, Küste", f"S1{delimiter}Übriges"]
+    (tmp_path / "codes.csv").write_bytes("\r\n".join(lines).encode(encoding))
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    region = load_spec(tmp_path / "spec.yaml").workload.domain["region"]
+    assert [region.values.label(k) for k in range(2)] == ["Süd, Küste", "Übriges"]
+
+
 def test_keys_of_values_are_numbers_unless_quoted():
     text = (
         "attributes: {a: {values: {1: x, '2': y, 2.5: z}}}\nworkload: [{queries: marginal, ways: 1}]\nprivacy: {mu: 1}"

@@ -215,7 +215,7 @@ def test_mistakes_in_files_are_one_line(tmp_path, text, message):
     ("text", "message"),
     [
         ("x,y\n", "geo.csv needs a header and at least one row below it"),
-        ("x,y\na\n", "geo.csv row 2 has 1 cells, the header has 2"),
+        ("x,y\na\n", "geo.csv row 2 has 1 cell, the header has 2"),
     ],
 )
 def test_files_that_are_no_tables(tmp_path, text, message):

@@ -203,7 +203,7 @@ def test_all_problems_are_listed_at_once(holder, tmp_path):
     typed = "the column 'job' holds text, but the values of 'job' are numbers; cast the column"
     untyped = "the column 'job' holds 2 values outside the domain of 'job'"  # a list has no type of its own
     assert result.problems == [
-        "the column 'age' is missing; every attribute of the domain needs one",
+        "the column 'age' is missing; give the name it has in the data, as column or as id of the unit",
         "the column 'sex' holds 1 value outside the domain of 'sex'",
         untyped if holder == "lists" else typed,
         "the column 'flag' lacks 1 value",
@@ -228,6 +228,20 @@ def test_data_without_columns_is_refused(data):
         LeastnoiseError, match=r"^a check needs columns of values; give a file, a table or a data frame$"
     ):
         check(data, Domain.of(a=2, b=2))
+
+
+def test_dates_that_are_all_written_otherwise_are_told_to_need_a_format():
+    """Where rules that drop them would leave no row; not where some are dates, or the format is right."""
+    domain = Domain.of(day=ln.domain.dates("2020-01-01", "2020-12-31", "month"))
+    line = "no value of the column 'day' is written as {}; say how they are, as in format: \"%d.%m.%Y\""
+    german = {"day": ["31.01.2020", "01.02.2020", None]}
+    found = check(german, domain, rules={"day": Rules(missing="drop")})
+    assert found.problems[-1] == line.format("2015-01-31")
+    other = {"day": Rules(missing="drop", format="%m/%d/%Y")}
+    assert check(german, domain, rules=other).problems[-1] == line.format("'%m/%d/%Y'")
+    assert check(german, domain, rules={"day": Rules(missing="drop", format="%d.%m.%Y")}).ok
+    some = check({"day": ["2020-01-31", "01.02.2020"]}, domain)
+    assert some.problems == ["the column 'day' holds 1 value outside the domain of 'day'"]
 
 
 def test_it_is_in_the_package():

@@ -182,7 +182,10 @@ class Frame:
             np.ma.masked_array([[0, 1]], [[True, False]]),
             "the codes: a masked array; fill what is masked with .filled(...), or drop those rows",
         ),
-        ({"age": [0]}, "the column 'sex' is missing; every attribute of the domain needs one"),
+        (
+            {"age": [0]},
+            "the column 'sex' is missing; give the name it has in the data, as column or as id of the unit",
+        ),
         ({"age": [0], "sex": [0, 1]}, "the columns 'age' and 'sex' differ in length; fill the shorter one"),
         ({"age": [[0]], "sex": [0]}, "the column 'age' must have one axis, the rows"),
         ({"age": 0, "sex": 0}, "the column 'age' must have one axis, the rows"),
@@ -221,7 +224,7 @@ def test_bad_values_are_refused(age, message):
 
 
 def test_missing_columns_of_values_are_refused():
-    with refused("the column 'age' is missing; every attribute of the domain needs one"):
+    with refused("the column 'age' is missing; give the name it has in the data, as column or as id of the unit"):
         Codes.of_values(DOMAIN, {"sex": ["F"]})
     with refused("columns of a domain without attributes hold no rows; give an array of shape (rows, 0)"):
         Codes.of_values(Domain.of(), {})

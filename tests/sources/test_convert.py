@@ -94,7 +94,10 @@ def test_ambiguity_does_not_depend_on_the_rows(rows):
             "the table of (age, sex, job) must have the shape (3, 2, 4), one axis per attribute",
         ),
         ([[1, 2, 3], [1]], "the data cannot be read as an array; give rows of equal length"),
-        ({"age": [18], "sex": ["F"]}, "the column 'job' is missing; every attribute of the domain needs one"),
+        (
+            {"age": [18], "sex": ["F"]},
+            "the column 'job' is missing; give the name it has in the data, as column or as id of the unit",
+        ),
     ],
 )
 def test_other_data_is_refused(data, message):

@@ -46,10 +46,12 @@ def test_texts_come_back_from_the_spec(place, columns):
     table = pa.table({name: [values[k % len(values)] for k in range(rows)] for name, values in columns.items()})
     parquet.write_table(table, place / "x.parquet")
     result = draft(place / "x.parquet", look=True)
-    domain = parse_spec(result.text).workload.domain
-    assert (domain.names, result.left_out) == (tuple(columns), [])
+    spec = parse_spec(result.text)
+    domain, found = spec.workload.domain, {name: rules.column or name for name, rules in spec.rules.items()}
+    assert ([found.get(name, name) for name in domain.names], result.left_out) == ([*columns], [])
     for attribute in domain:
-        assert {attribute.value(k) for k in range(attribute.size)} == set(columns[attribute.name])
+        values = columns[found.get(attribute.name, attribute.name)]
+        assert {attribute.value(k) for k in range(attribute.size)} == set(values)
     with pytest.raises(LeastnoiseError, match="values is empty"):
         parse_spec(draft(place / "x.parquet").text)
 
@@ -120,3 +122,18 @@ def test_few_numbers_beside_marks_stay_numbers(place):
     line = _written(place, "educ", ["1", "2", "10", "NA", "?"] * 5)
     assert line.startswith('  educ:  {values: [1, 2, 10], missing_values: ["?", NA], missing: unknown}')
     assert "NA/DF" in _written(place, "educ", ["1", "2", "10", "NA/DF"] * 5)
+
+
+def test_numbers_beside_marks_in_most_rows_stay_numbers(place):
+    few = _written(place, "speed", ["90", "105", "432", "NA", *["NA"] * 30] * 4)
+    assert few.startswith("  speed: {values: [90, 105, 432], missing_values: [NA], missing: unknown}")
+    many = _written(place, "share", [*(f"{k / 7:.2f}" for k in range(100)), *["n/a"] * 300])
+    assert many.startswith('  share: {bins: {low: 0, high: 15, count: 15}, missing_values: ["n/a"], missing: unknown}')
+
+
+def test_a_rare_mark_far_below_numbers_that_are_not_negative_is_none_of_them(place):
+    ages = [str(18 + k % 70) for k in range(2000)]
+    line = _written(place, "age", [*ages, "-99"])
+    assert line.startswith("  age:   {range: [18, 87], missing_values: [-99], missing: unknown}")
+    assert "range: [-9, 87]" in _written(place, "age", [*ages, "-9"])
+    assert "missing" not in _written(place, "heat", [*ages, "-3", "-99"])

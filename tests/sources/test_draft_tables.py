@@ -11,10 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
+from leastnoise.release.frames import COLUMNS
+from leastnoise.release.postprocessing.postprocess import UNBIASED
 from leastnoise.sources.check import check
-from leastnoise.sources.draft import draft
+from leastnoise.sources.convert import source_of
+from leastnoise.sources.draft import TAKEN, draft
 from leastnoise.sources.duck import DuckDB
+from leastnoise.sources.summary import Summaries
+from leastnoise.workload.file_format import FileFormat
 from leastnoise.workload.spec import parse_spec
 from tests.every import for_every
 from tests.shell import call
@@ -220,19 +226,97 @@ def test_moments_get_a_zone_and_the_remark_that_it_is_to_be_chosen():
 
 
 def test_a_title_above_the_names_of_a_sheet_is_named_as_what_is_wrong():
+    """Where it cannot be told from names, as one of these is empty."""
     book = openpyxl.Workbook()
     book.create_sheet("staff").append(["Staff of 2023"])
-    for row in (["site", "hours"], ["Graz", 20]):
+    for row in (["site", None, "hours"], ["Graz", 1, 20]):
         book["staff"].append(row)
     book.save("x.xlsx")
-    problem = "line 2 has cells beyond the names; if a title stands above these, settled by file: {skip: 1}"
+    problem = r"line 2 has cells beyond the names; if these are the names, settled by file: \{skip: 1\} in a spec"
     with pytest.raises(LeastnoiseError, match=problem):
         draft("x.xlsx?sheet=staff", look=True)
+
+
+def test_names_below_cells_that_span_columns_are_found(capsys):
+    """Two lines of title, an empty one, and a line of names that groups those below it."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (["Visits"], ["Office of X"], [], ["Person", None, "Visit"], ["age", "sex", "cost"]):
+        sheet.append(row)
+    sheet.merge_cells("A1:C1")
+    sheet.merge_cells("A4:B4")
+    for k in range(60):
+        sheet.append([k % 40, "fm"[k % 2], k / 4])
+    book.save("x.xlsx")
+    text = draft("x.xlsx", look=True).text
+    assert "file: {skip: 4, sheet: Sheet}" in text
+    spec = parse_spec(text)
+    assert check("x.xlsx", spec.workload.domain, rules=spec.rules, file=spec.file).rows == 60
+
+
+def test_a_file_without_rows_says_so():
+    Path("x.csv").write_text("age,sex\n")
+    with pytest.raises(LeastnoiseError, match=r"^the data has no rows to look at; leave out --look"):
+        draft("x.csv", look=True)
+    assert draft("x.csv").attributes == ["age", "sex"]
+
+
+def test_attributes_called_as_columns_of_tables_are_renamed_or_refused(capsys):
+    write("x.csv", [("count", [1, 2, 3] * 50), ("note", ["a", "b", "c"] * 50), ("sex", ["F", "M"] * 75)])
+    assert call(capsys, "init", "x.csv", "--look", "--out", "x.yaml")[0] == 0
+    text = Path("x.yaml").read_text()
+    assert "count_: {column: count, values: [1, 2, 3]}" in text
+    assert "note_:  {column: note, values: [a, b, c]}" in text
+    for command in (("release", "--data", "x.csv", "--out", "out"), ("ask", "count_ = 1"), ("export", "--out", "e")):
+        first = "x.yaml" if command[0] == "release" else "out"
+        assert call(capsys, command[0], first, *command[1:])[0] == 0
+    Path("y.yaml").write_text(text.replace("count_: {column: count, ", "count:  {"))
+    for command in (("check", "--data", "x.csv"), ("plan",), ("release", "--data", "x.csv", "--out", "no")):
+        code, _, err = call(capsys, command[0], "y.yaml", *command[1:])
+        assert code == 2
+        assert "the attribute 'count' has the name of a column of every table" in err
+        assert "as in 'count_: {column: count, ...}'" in err
+
+
+@pytest.mark.parametrize("name", ["userId", "CustomerNo", "visitID"])
+def test_names_of_ids_may_have_capitals_between_words(name):
+    write("x.csv", [(name, [*range(100)] * 3), ("a", [1, 2, 3] * 100)])
+    assert f"# unit: {{id: {name}, max_rows: 3}}" in draft("x.csv", look=True).text
+    write("y.csv", [("isPaid", [*range(100)] * 3), ("a", [1, 2, 3] * 100)])
+    assert "# unit: {id: person" in draft("y.csv", look=True).text
 
 
 def test_the_unit_is_rather_a_person_than_a_thing():
     write("x.csv", [(name, [*range(100)] * 3) for name in ("incident_num", "subject_id")] + [("a", [1, 2, 3] * 100)])
     assert "# unit: {id: subject_id, max_rows: 3}" in draft("x.csv", look=True).text
+
+
+def test_only_columns_with_signs_are_looked_at_again(monkeypatch):
+    """Dates and texts are not read a second time where numbers turn out to have decimal commas."""
+    looked, of = [], Summaries.of
+
+    def watched(self, column, field, *more):
+        looked.append(field.identifier)
+        return of(self, column, field, *more)
+
+    monkeypatch.setattr(Summaries, "of", watched)
+    days = [f"{1 + k % 28}.{1 + k % 12}.2020" for k in range(300)]
+    pay, place = [f"{k},5" for k in range(300)], ["north", "south", "east"] * 100
+    write("x.csv", [("day", days), ("pay", pay), ("place", place), ("count", [*range(300)])], delimiter=";")
+    text = draft("x.csv", look=True).text
+    assert sorted(looked) == ["f0", "f1", "f1", "f2", "f3", "f3"]
+    for drafted in ('format: "%d.%m.%Y"', "{bins: {low: 0, high: 300, count: 15}}", "{values: [east, north, south]}"):
+        assert drafted in text
+    assert 'decimal: ","' in text
+
+
+def test_a_unit_whose_ids_are_not_all_there_leaves_the_other_rows_out():
+    """So that the draft passes the check when the line is taken as it stands."""
+    write("x.csv", [("patient", [None, *range(99)] * 3), ("a", [1, 2, 3] * 100)])
+    text = draft("x.csv", look=True).text
+    assert "# unit: {id: patient, max_rows: 3, missing: drop}" in text
+    spec = parse_spec(text.replace("# unit:", "unit:"))
+    assert check("x.csv", spec.workload.domain, rules=spec.rules, unit=spec.unit_fields).ok
 
 
 def test_a_file_that_is_read_as_one_column_of_no_use_says_how_to_go_on(capsys):
@@ -257,6 +341,23 @@ def test_white_space_and_a_missing_line_of_names_are_found_out(named, rng):
     spec = parse_spec(text)
     assert check(place, spec.workload.domain, rules=spec.rules, file=spec.file).problems == []
     assert "19" not in spec.workload.domain.names
+
+
+def test_texts_in_quotes_between_white_space_are_one_value():
+    """As R writes tables; a quote within a text, as in 5", is a letter."""
+    for names in ('"person" "place of birth" "size"', "person place size"):
+        rows = [f'{k} "{("New York", "Bonn")[k % 2]}" {(1, "NA")[k % 3 == 0]}' for k in range(60)]
+        Path("r.txt").write_text("\n".join([names, *rows]) + "\n")
+        text = draft("r.txt", look=True).text
+        assert '{values: [Bonn, "New York"]}' in text
+        assert "delimiter: whitespace" in text
+        spec = parse_spec(text)
+        assert check("r.txt", spec.workload.domain, rules=spec.rules, file=spec.file).problems == []
+    Path("r.txt").write_text('place size\n"a b" 5"\n"c ""d""" 6"\n"open 7\n')
+    names = ["a b", 'c "d"', '"open']
+    domain = Domain.of(place=names, size=['5"', '6"', "7"])
+    (counts,) = source_of(Path("r.txt"), domain, file=FileFormat(delimiter=" ")).count([(0, 1)])
+    np.testing.assert_array_equal(np.reshape(counts, (3, 3)), np.eye(3))
 
 
 def test_values_in_place_of_names_are_no_names(rng):
@@ -365,3 +466,8 @@ def test_numbers_of_things_are_no_amounts(tmp_path):
         assert "left out, " in said[name], name
     for name in ("fnlwgt", "paid", "age"):
         assert "from the data: keep only if public" in said[name], name
+
+
+def test_drafts_know_the_names_of_columns_that_are_refused():
+    """Drafts come before releases in the layers, so that they have a list of their own."""
+    assert {*COLUMNS, UNBIASED} <= TAKEN

@@ -103,7 +103,10 @@ class TestPostgreSQL:
                 {"age": ["18", "19"]},
                 "the column 'age' holds text, but the values of 'age' are numbers; cast the column",
             ),
-            ({"aeg": [18, 19], "age": None}, "the column 'age' is missing; every attribute of the domain needs one"),
+            (
+                {"aeg": [18, 19], "age": None},
+                "the column 'age' is missing; give the name it has in the data, as column or as id of the unit",
+            ),
         ],
     )
     def test_bad_columns(self, columns, message):
@@ -152,7 +155,7 @@ class TestSpark:
 
     def test_bad_columns(self):
         session = spark.session()
-        with refused("the column 'job' is missing; every attribute of the domain needs one"):
+        with refused("the column 'job' is missing; give the name it has in the data, as column or as id of the unit"):
             counts(session.createDataFrame(TABLE), Domain.of(job=3))
         with refused("the column 'sex' holds text, but the values of 'sex' are numbers; cast the column"):
             counts(session.createDataFrame(TABLE), Domain.of(sex=3))

@@ -1,5 +1,6 @@
 """CSV and Parquet files and DuckDB databases: what is read, and one line for everything that can be wrong."""
 
+import gzip
 import os
 import re
 from pathlib import Path
@@ -15,10 +16,14 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.sources import Database, Rules, source_of
 from leastnoise.sources import database as database_module
 from leastnoise.sources.duck import DuckDB
-from leastnoise.sources.files import LISTED
+from leastnoise.sources.files import LISTED, find_files
 
 DOMAIN = Domain.of(age=range(18, 21), sex=["F", "M"])
 NO_CSV = "the file 'x.csv' cannot be read as text with a line of names; it may be damaged or of another kind"
+NO_NAMES = (
+    "the first line of 'x.csv' has no names of columns; where they stand below a title, say how many lines are above "
+    "them, such as file: {skip: 2} in a spec, or FILE?skip=2"
+)
 NO_PARQUET = "the file 'x.parquet' cannot be read as Parquet; it may be damaged or of another kind"
 BROKEN = (
     "the file is not in UTF-8, its quotes do not match, or its rows differ in length; "
@@ -84,15 +89,21 @@ def test_csv_without_rows():
     ("content", "message"),
     [
         (b"", "the file 'x.csv' is empty; it needs at least the names of its columns"),
-        (b"\n18,F\n", NO_CSV),
+        (b"\n18,F\n", NO_NAMES),
         (b"age,sex,\x81\n18,F,1\n", NO_CSV),
         (b"age,sex\n18,F\n19,\xe9\n", BROKEN),
         (b"age,sex\n" + b"18,F\n" * 100_000 + b"19,\xe9\n", BROKEN),
         (b"age,sex\n18,F\n19\n", BROKEN),
         (b"age,sex\n" + b"18,F\n" * 100_000 + b"19,M,3\n", BROKEN),
         (b'age,sex\n18,"F\n19,M\n', BROKEN),
-        (b"age:sex\n18:F\n", "the column 'age' is missing; every attribute of the domain needs one"),
-        (b"sex\nF\n", "the column 'age' is missing; every attribute of the domain needs one"),
+        (
+            b"age:sex\n18:F\n",
+            "the column 'age' is missing; give the name it has in the data, as column or as id of the unit",
+        ),
+        (
+            b"sex\nF\n",
+            "the column 'age' is missing; give the name it has in the data, as column or as id of the unit",
+        ),
         (b"age,sex\n21,F\n", OUTSIDE),
         (b"age,sex\n1_8,F\n", OUTSIDE),
         (b"age,sex\n0x12,F\n", OUTSIDE),
@@ -127,8 +138,27 @@ def test_several_files():
     for k in range(3):
         Path(f"part-{k}.csv").write_text(f"age,sex\n{18 + k},F\n")
     assert counts("part-*.csv") == [[1, 1, 1], [3, 0]]
-    Path("part-3.csv").write_text("sex,age\nF,18\n")
-    check_refused("the files 'part-*.csv' differ in their columns; give them the same, in the same order", "part-*.csv")
+    Path("part-3.csv").write_text("sex,year\nF,18\n")
+    line = "the files 'part-*.csv' differ in their columns; give them the same ones, each with its own name"
+    check_refused(line, "part-*.csv")
+
+
+def test_several_files_with_their_columns_in_several_orders():
+    """Columns are told apart by name, packed and in other encodings as well; where names do not, they are refused."""
+    line = "the files {!r} differ in their columns; give them the same ones, each with its own name"
+    Path("part-0.csv").write_text("age,sex\n18,F\n19,M\n")
+    with gzip.open("part-1.csv.gz", "wt") as file:
+        file.write("sex,age\nF,20\n")
+    Path("part-2.csv").write_text("age,sex\n18,M\n")
+    assert counts("part-*") == [[2, 1, 1], [2, 2]]
+    assert "columns in several orders, told apart by their names" in str(find_files("part-*"))
+    Path("part-3.csv").write_bytes('sex,age,"\xfc"\nF,19,0\n'.encode("cp1252"))
+    check_refused(line.format("part-*"), "part-*")
+    Path("part-3.csv").write_bytes("\ufeffsex,age\nF,19\n".encode("utf-16-le"))
+    assert counts("part-*") == [[2, 2, 1], [3, 2]]
+    for k in (4, 5):
+        Path(f"twin-{k}.csv").write_text("age,sex,sex\n18,F,M\n" if k == 4 else "sex,age,sex\nF,18,M\n")
+    check_refused(line.format("twin-*.csv"), "twin-*.csv")
 
 
 @pytest.mark.parametrize("name", ["a[1].csv", "it's.csv", 'a"b.csv', "100%.csv", "a b;c.csv", "é.csv"])

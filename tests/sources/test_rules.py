@@ -90,7 +90,10 @@ def test_bad_rules(rules, message):
             {"id": "p", "max_rows": 2, "missing": "other"},
             "rows without an id can be an error or be dropped, not 'other'",
         ),
-        ({"id": "p", "max_rows": 2}, "the column 'p' is missing; every attribute of the domain needs one"),
+        (
+            {"id": "p", "max_rows": 2},
+            "the column 'p' is missing; give the name it has in the data, as column or as id of the unit",
+        ),
         (
             {"id": "p", "max_rows": 2, "secret": "hunter2"},
             "the secret of a unit is file:PATH, env:NAME or bytes; leave it out for a fresh one",

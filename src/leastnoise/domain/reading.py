@@ -143,6 +143,11 @@ class Reading:
         return re.compile(self.pattern(_KEPT)), [letter for letter, _ in self._pieces if letter and letter in _KEPT]
 
     @property
+    def has_dates(self) -> bool:
+        """Whether the texts name a month at least; otherwise they are times alone, such as 13:45."""
+        return self.has_days or any(_SAME.get(letter, letter) == "m" for letter, _ in self._pieces)
+
+    @property
     def has_days(self) -> bool:
         """Whether the texts name a day; otherwise they name a month, and its first day stands for it."""
         return any(letter == "d" for letter, _ in self._pieces)
@@ -185,6 +190,8 @@ class Reading:
             parts["Y"] = parts["y"] + (1900 if parts["y"] >= LAST_CENTURY else 2000)
         if "I" in parts:  # 12 AM is the first hour
             parts["H"] = parts["I"] % 12 + 12 * (half[0] in "Pp")
+        if not self.has_dates:
+            return 0, parts["H"]
         try:
             return days(date(parts["Y"], parts["m"], parts.get("d", 1))), parts.get("H")
         except ValueError:  # no such day
@@ -232,12 +239,13 @@ def _directives(text: str) -> Iterable[tuple[str, str]]:
     if odd := [part for part in parts if part[0] != "%" and not _LITERALS.fullmatch(part)]:
         raise LeastnoiseError(f"{odd[0]!r} in a format is not read; use letters, spaces and / . , : _ - between parts")
     needed = [_SAME.get(letter, letter) for letter in letters if letter in "YymbBd"]
-    if sorted(needed) not in (["Y", "d", "m"], ["Y", "m"]) or len(set(letters)) < len(letters):
+    clock = not needed and not {"H", "I"}.isdisjoint(letters)
+    if (not clock and sorted(needed) not in (["Y", "d", "m"], ["Y", "m"])) or len(set(letters)) < len(letters):
         raise LeastnoiseError(
             f"the format {text!r} needs %Y (or %y), %m (or %b, %B) and, where days are written, %d, each once; write "
-            "for example '%d/%m/%Y', or '%b-%Y' for months"
+            "for example '%d/%m/%Y', '%b-%Y' for months, or '%H:%M' for times alone"
         )
-    if "d" not in letters and len(letters) > 2:
+    if not clock and "d" not in letters and len(letters) > 2:
         raise LeastnoiseError(f"the format {text!r} has a time but no day; add %d, or leave the time out")
     if ("I" in letters) != ("p" in letters) or {"H", "I"} <= set(letters):
         raise LeastnoiseError(

@@ -1,12 +1,13 @@
 """The lines of a file that cannot be read, for whoever has the data: exact, and without anything that is in them."""
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator
 from contextlib import suppress
 
 from leastnoise.sources.files import Files
-from leastnoise.sources.text_files import opened
+from leastnoise.sources.text_files import fields_of, opened
 
 _MOST = 10  # lines that are listed
 _ESCAPED = frozenset(map(chr, range(0xDC80, 0xDD00)))  # what stands for bytes that are not valid
@@ -30,8 +31,10 @@ def _in_file(files: Files, path: str) -> Iterator[tuple[int, str]]:
     if files.kind == "Excel":
         from leastnoise.sources.excel import wide_rows
 
-        for line in wide_rows(path, files.format.sheet or "", len(files.names), files.format.skip):
-            yield line, "has cells beyond the names; if a title stands above these, settled by file: {skip: 1}"
+        lines = wide_rows(path, files.format.sheet or "", len(files.names), files.format.skip)
+        for k, line in enumerate(lines):
+            hint = f"; if these are the names, settled by file: {{skip: {line - 1}}} in a spec, or FILE?skip={line - 1}"
+            yield line, f"has cells beyond the names{'' if k else hint}"
         return
     encoding, width = files.encodings[files.paths.index(path)], len(files.names)
     for line, fields in _records(path, encoding, files.format.delimiter or ",", files.format.skip):
@@ -45,7 +48,7 @@ def _in_file(files: Files, path: str) -> Iterator[tuple[int, str]]:
         elif any(_invalid(field) for field in fields):
             yield line, f"has bytes that are not {encoding.upper()}{_hint(path, encoding)}"
         elif fields and (len(fields) < width or any(fields[width:])):
-            yield line, f"has {len(fields)} fields, the file has {width} columns"
+            yield line, f"has {_many(len(fields), 'field')}, the file has {_many(width, 'column')}"
 
 
 def _records(path: str, encoding: str, delimiter: str, skip: int) -> Iterator[tuple[int, list[str] | None]]:
@@ -56,7 +59,7 @@ def _records(path: str, encoding: str, delimiter: str, skip: int) -> Iterator[tu
         for _ in range(skip):
             text.readline()
         if delimiter == " ":
-            yield from ((k, one.split()) for k, one in enumerate(text, line))
+            yield from ((k, fields_of(one, delimiter)) for k, one in enumerate(text, line))
             return
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         try:
@@ -65,6 +68,10 @@ def _records(path: str, encoding: str, delimiter: str, skip: int) -> Iterator[tu
                 line = reader.line_num + 1 + skip
         except csv.Error:
             yield line, None
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _invalid(field: str) -> bool:
@@ -78,12 +85,16 @@ def _hint(path: str, encoding: str) -> str:
 
 def is_windows_1252(files: Files) -> bool:
     """Whether files that are not valid UTF-8 could be in Windows-1252."""
-    return set(files.encodings) == {"utf-8"} and all(map(_decodes, files.paths))
+    if set(files.encodings) != {"utf-8"} or all(_decodes(path, "utf-8") for path in files.paths):
+        return False
+    return all(map(_decodes, files.paths))
 
 
-def _decodes(path: str) -> bool:
+def _decodes(path: str, encoding: str = "windows-1252") -> bool:
+    decoder = codecs.getincrementaldecoder(encoding)()
     with suppress(UnicodeDecodeError, OSError, EOFError), opened(path) as content:
         for block in iter(lambda: content.read(1 << 20), b""):
-            block.decode("windows-1252")
+            decoder.decode(block)
+        decoder.decode(b"", final=True)
         return True
     return False

@@ -2,7 +2,7 @@
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from leastnoise._types import IntArray
 from leastnoise.domain.attributes import Domain
+from leastnoise.domain.periods import Timed
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
 from leastnoise.sources.broken_rows import broken_rows
@@ -19,6 +20,7 @@ from leastnoise.sources.contribution_bounding import left_out, numbered_people
 from leastnoise.sources.convert import columns_of, engine_of
 from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import AnyFormat, Files
+from leastnoise.sources.number_signs import Signs, possible_signs
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.side_counts import impossible_rows
 from leastnoise.sources.sql import Query
@@ -160,9 +162,9 @@ class _Held(ABC):
         """What is wrong with lines of a file."""
         return []
 
-    def with_comma(self, how: Sequence[Coding]) -> dict[str, tuple[int, int, int]]:
-        """The numbers of a file as they were if its decimal sign were a comma, where it may be."""
-        return {}
+    def with_signs(self, how: Sequence[Coding]) -> Iterator[tuple[Signs, dict[str, tuple[int, int, int]]]]:
+        """The numbers of a file as they were if it had other decimal signs, or some between thousands."""
+        return iter(())
 
     @abstractmethod
     def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None, domain: Domain) -> _Tally:
@@ -183,12 +185,13 @@ class _Table(_Held):
     def lines(self) -> list[str]:
         return [] if (files := _files(self.engine)) is None else broken_rows(files)
 
-    def with_comma(self, how: Sequence[Coding]) -> dict[str, tuple[int, int, int]]:
+    def with_signs(self, how: Sequence[Coding]) -> Iterator[tuple[Signs, dict[str, tuple[int, int, int]]]]:
         files = _files(self.engine)
-        if files is None or files.kind == "Parquet" or files.format.decimal == "," or not how:
-            return {}
-        fields = {name: replace(field, decimal=",") for name, field in self.engine.fields.items()}
-        return self._tally(Query(self.engine.dialect, self.engine.table, fields, tuple(how)), how).columns
+        if files is None or files.kind == "Parquet" or not how:
+            return
+        for signs in possible_signs(files.format):
+            fields = {name: replace(field, signs=signs) for name, field in self.engine.fields.items()}
+            yield signs, self._tally(Query(self.engine.dialect, self.engine.table, fields, tuple(how)), how).columns
 
     def tally(self, how: Sequence[Coding], unit: PrivacyUnit | None, domain: Domain) -> _Tally:
         query = self._query(how, unit, domain)
@@ -277,14 +280,16 @@ def _checked(
         tally, whole, counted_by = _Tally(), [], None
         problems += data.lines() or [str(error)]
     unsettled = [c for c in whole if _unsettled(rules[c.attribute.name], tally.columns[c.attribute.name])]
-    comma = data.with_comma([c for c in unsettled if c.clampable])
+    signs = _signs(data, rules, [c for c in unsettled if c.clampable])
     columns: dict[str, ColumnCheck] = {}
     for coding in how:
         name = coding.attribute.name
         columns[name], results = _column(coding, rules[name], tally.columns.get(name), broken[name], data.names)
-        if name in comma and not _unsettled(rules[name], comma[name]):
-            columns[name].fixes.append('file: {decimal: ","}')
+        if name in signs:
+            columns[name].fixes.append(f"file: {{{signs[name]}}}")
         problems += results
+        if isinstance(coding.values, Timed) and any(coding is one for one in unsettled):
+            problems += _format_hint(coding, tally.columns[name], tally.rows)
     people = None
     if unit is not None:
         people, results = _unit(unit, tally if counted_by is not None else None, no_ids, data.names)
@@ -335,6 +340,25 @@ def _column(
         fixes += ["missing: drop", *(["missing: other"] if coding.code(OTHER) >= 0 else [])]
         problems.append(f"the column {column!r} lacks {_many(missing, 'value')}")
     return ColumnCheck(column, missing, outside, rule, bool(problems), fixes), problems
+
+
+def _format_hint(coding: Coding, numbers: tuple[int, int, int], rows: int) -> list[str]:
+    """What to try where no text is a date as they are read: dropping them all would leave nothing to count."""
+    missing, outside, _ = numbers
+    if not outside or missing + outside < rows:
+        return []
+    read = "as 2015-01-31" if coding.reading.format is None else f"as {coding.reading.format!r}"
+    return [f'no value of the column {coding.column!r} is written {read}; say how they are, as in format: "%d.%m.%Y"']
+
+
+def _signs(data: _Held, rules: Mapping[str, Rules], how: Sequence[Coding]) -> dict[str, Signs]:
+    """By attribute the first signs with which all numbers of its column are read."""
+    found: dict[str, Signs] = {}
+    for signs, columns in data.with_signs(how):
+        found |= {n: signs for n, counts in columns.items() if n not in found and not _unsettled(rules[n], counts)}
+        if len(found) == len(how):
+            break
+    return found
 
 
 def _unsettled(rules: Rules, numbers: tuple[int, int, int]) -> int:
@@ -388,7 +412,13 @@ def _many(number: int, what: str) -> str:
 def _lines(result: Check) -> list[str]:
     head = ("attribute", "column", "missing", "outside", "rules", "a release")
     table = [head, *(_cells(name, column) for name, column in result.columns.items())]
-    lines = [NOTICE, *_read_as(result.file), f"{result.rows:,} rows, {result.counted:,} counted", "", *_aligned(table)]
+    lines = [
+        NOTICE,
+        *_read_as(result.file),
+        f"{_many(result.rows, 'row')}, {result.counted:,} counted",
+        "",
+        *_aligned(table),
+    ]
     if result.unit is not None:
         lines += ["", *_unit_lines(result.unit)]
     if result.impossible is not None:

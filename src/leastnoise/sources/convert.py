@@ -222,6 +222,11 @@ def _located(text: str, table: str | None, memory: str | None, file: AnyFormat) 
     from leastnoise.sources.duck import DuckDB
 
     if is_file(text):
+        if table is not None:
+            raise LeastnoiseError(
+                f"table={table!r} names a table of a database, but the data is a file; leave it out (a sheet of a "
+                "workbook is named behind the path, as in FILE.xlsx?sheet=NAME)"
+            )
         return DuckDB.of_file(text, memory, file)
     parts = urlsplit(text)
     if parts.scheme not in SCHEMES:

@@ -2,10 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from leastnoise.errors import DataError, LeastnoiseError
 from leastnoise.sources.barrier import barrier, title_of
@@ -14,11 +17,12 @@ from leastnoise.sources.convert import engine_of
 from leastnoise.sources.duck import DuckDB
 from leastnoise.sources.engine import BrokenRowsError, Engine
 from leastnoise.sources.files import Files, word_of
-from leastnoise.sources.guessing import guessed
+from leastnoise.sources.guessing import MARKS, guessed, guessed_signs
 from leastnoise.sources.kinds import TIMES, Kind
-from leastnoise.sources.profile import FEW, Profile, Rows, is_number, number_of, profiles
+from leastnoise.sources.number_signs import Signs
+from leastnoise.sources.profile import FEW, Profile, Rows, profiles
 from leastnoise.sources.sql import Field
-from leastnoise.sources.summary import MOST_VALUES
+from leastnoise.sources.summary import MOST_VALUES, MOST_WORDS
 from leastnoise.workload.file_format import FileFormat
 
 MOST_YEARS = 20  # of dates by month
@@ -45,10 +49,12 @@ HEAD = {
 """,
 }
 TAIL = """
-{file}# unit: {{id: {id}, max_rows: 3}}  # {whose}
+{file}# unit: {{id: {id}, max_rows: 3{rest}}}  # {whose}
 privacy: {{epsilon: 1, delta: 1e-9}}
 """
-MARKS = frozenset("NA N/A n/a na NULL null None none NaN nan ? - -- . #N/A".split())  # of missing values
+TAKEN = frozenset(  # names of columns in tables and answers
+    "count sum std_error low high unbiased question rank term value confidence note error".split()
+)
 NONE = frozenset(("None", "none"))  # marks that may as well be an answer, such as no earlier offence
 NONE_REMARK = "; None is a value here: where it marks missing ones, write missing_values: [None]"
 PLACE = "; zone: the place whose calendar counts, such as Europe/Berlin"
@@ -57,6 +63,7 @@ FOUND = "its values repeat, as those of people with several rows do; if so, say 
 ID = re.compile(
     r"(.*[^a-z])?(id|ids|nr|no|num|number|serial|key|code|uid|guid|person|user|customer|patient|client)", re.IGNORECASE
 )
+WITH_UNIT = re.compile(r"[^\w\s]?\s?[+-]?\d[\d.,' \u00a0\u202f]*\s?(%|[^\w\s]|[A-Za-z]{1,3}\.?)?")
 GLUED = re.compile(  # names such as caseid and intnum, which need more evidence
     r"(?!.*(paid|bid|aid|void|grid|covid)$).*(id|num|nr|number|serial|key)", re.IGNORECASE
 )
@@ -104,9 +111,12 @@ def draft(data: str | Path, *, look: bool = False, sample: int | None = None, ta
             return _closing(engine, looked)
         except BrokenRowsError as error:
             refusal, files = error, getattr(engine, "files", None)
-        if files is None or not is_windows_1252(files):
-            raise DataError("; ".join(broken_rows(files)[:3]) if files is not None else str(refusal))
-        return _closing(_as_written(data, table, replace(files.format, encoding="windows-1252")), looked)
+        if files is not None and is_windows_1252(files):
+            engine = _as_written(data, table, replace(files.format, encoding="windows-1252"))
+            with suppress(BrokenRowsError):
+                return _closing(engine, looked)
+            files = getattr(engine, "files", None)
+        raise DataError("; ".join(broken_rows(files)[:3]) if files is not None else str(refusal))
 
 
 def _as_written(data: str | Path, table: str | None, format: FileFormat) -> Engine:
@@ -130,37 +140,59 @@ def _drafted(engine: Engine, sample: int | None) -> Draft:
     assert isinstance(engine, DuckDB), "others are refused before"
     rows, fields = Rows(engine, _limited(engine, sample)), dict(engine.fields)
     found = profiles(rows, fields)
-    if any(profile.commas and profile.commas >= profile.count - profile.numbers for profile in found.values()):
-        fields = {name: replace(field, decimal=",") for name, field in fields.items()}
-        found = profiles(rows, fields)
+    if not any(profile.count or profile.missing for profile in found.values()):
+        raise LeastnoiseError("the data has no rows to look at; leave out --look (in Python: look), and fill it in")
+    signs = _signs(found.values(), getattr(engine, "files", None))
+    if signs is not None:
+        fields = {name: replace(field, signs=signs) for name, field in fields.items()}
+        found |= profiles(rows, fields, but=[name for name, profile in found.items() if profile.without_signs])
     entries = {name: _looked(field, found[name], sample is not None) for name, field in fields.items()}
     named = [name for name, field in fields.items() if _names_people(name, field, found[name])]
     entries |= dict.fromkeys(named, (None, "names of people, or how to reach them, must never stand in a spec"))
-    ids = [name for name, profile in found.items() if _repeats(name, profile)]
+    ids = {name: profile.missing > 0 for name, profile in found.items() if _repeats(name, profile)}
     entries |= dict.fromkeys(ids, (None, "its values repeat; is it the id of people with several rows?"))
     single = [name for name, profile in found.items() if _is_id(name, profile)]
     entries |= dict.fromkeys(single, (None, "nearly every row has another number; is it an id?"))
-    return _written(entries, True, engine, ids, ["decimal"] if any(f.decimal == "," for f in fields.values()) else [])
+    return _written(entries, True, engine, ids, signs)
+
+
+def _signs(columns: Collection[Profile], files: Files | None) -> Signs | None:
+    """Decimal signs and those between thousands, where the usual ones leave numbers unread."""
+    if files is None:
+        return None
+    commas = any(column.commas and column.commas >= column.count - column.numbers for column in columns)
+    points = any(column.numeric and not column.whole for column in columns)
+    return guessed_signs([column.texts for column in columns], commas, points, files.format)
 
 
 def _names_people(name: str, field: Field, profile: Profile) -> bool:
     """Whether a column with texts is called as if it had names of people."""
-    return field.kind in ("written", "text") and not profile.numeric and bool(NAMED.fullmatch(name.strip()))
+    texts = field.kind in ("written", "text") and not profile.numeric and profile.count > 0
+    return texts and bool(NAMED.fullmatch(name.strip()))
 
 
 def _repeats(name: str, profile: Profile) -> bool:
     """Whether a column may hold the ids of people with several rows; without a name it needs some such as 00017."""
     many = profile.different > MOST_VALUES and not profile.unique
-    called = bool(ID.fullmatch(name)) or (name.startswith("column_") and profile.codes > 0)
+    called = bool(ID.fullmatch(_in_words(name))) or (name.startswith("column_") and profile.codes > 0)
     mostly = bool(GLUED.fullmatch(name)) and 2 * profile.different >= profile.count
     return many and (called or mostly) and (profile.whole or not profile.numeric)
+
+
+def _in_words(name: str) -> str:
+    """A name such as userId with its words apart.
+
+    >>> _in_words("userId"), _in_words("CASE_ID"), _in_words("paid")
+    ('user_Id', 'CASE_ID', 'paid')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
 
 
 def _is_id(name: str, profile: Profile) -> bool:
     """Whether a column of whole numbers is called as ids are and has another one in nearly every row, in small files,
     too. Amounts and weights are not called so: theirs become bins.
     """
-    called = ID.fullmatch(name) or GLUED.fullmatch(name)
+    called = ID.fullmatch(_in_words(name)) or GLUED.fullmatch(name)
     return bool(called) and profile.numeric and profile.whole and profile.unique and profile.different > FEW
 
 
@@ -168,24 +200,43 @@ def _written(
     entries: dict[str, tuple[str | None, str]],
     look: bool,
     engine: Engine,
-    ids: Sequence[str] = (),
-    comma: Sequence[str] = (),
+    ids: Mapping[str, bool] = MappingProxyType({}),
+    signs: Signs | None = None,
 ) -> Draft:
     """The spec; `entries` has what to write for each column, or None, and a remark."""
     kept = [name for name, (values, _) in entries.items() if values is not None]
     if not kept:
-        raise LeastnoiseError(_nothing(len(entries)))
-    width = max((len(_scalar(name)) for name in kept), default=0) + 1
+        raise LeastnoiseError(_nothing(list(entries)))
+    called = _better_names(list(entries))
+    width = max((len(_scalar(called.get(name, name))) for name in kept), default=0) + 1
     lines = [HEAD[look] + "attributes:"]
     for name, (values, remark) in entries.items():
-        key = f"{_scalar(name)}:"
+        key = f"{_scalar(called.get(name, name))}:"
+        values = f"column: {_scalar(name)}, {values}" if values and name in called else values
         lines.append(f"  # {key} left out, {remark}" if values is None else f"  {key:{width}} {{{values}}}  {remark}")
     ways, up_to = ("[1, 2]", "up to two attributes") if len(kept) > 1 else ("1", "one attribute")
     lines += ["", "workload:", f"  - {{queries: hybrid, ways: {ways}}}  # every table of {up_to}"]
-    person = {"id": _scalar(min(ids, key=_is_thing)), "whose": FOUND} if ids else {"id": "person", "whose": PERSON}
-    tail = TAIL.format(file=_file(getattr(engine, "files", None), bool(comma)), **person)
+    person = {"id": "person", "whose": PERSON, "rest": ""}
+    if ids:  # with whether some rows have none
+        one = min(ids, key=_is_thing)
+        person = {"id": _scalar(one), "whose": FOUND, "rest": ", missing: drop" * ids[one]}
+    tail = TAIL.format(file=_file(getattr(engine, "files", None), signs), **person)
     text = "\n".join(line.rstrip() for line in lines) + "\n" + tail
-    return Draft(text, kept, [name for name in entries if name not in kept])
+    attributes = [called.get(name, name) for name in kept]
+    return Draft(text, attributes, [name for name in entries if name not in kept])
+
+
+def _better_names(names: Sequence[str]) -> dict[str, str]:
+    """Names for columns whose own have line ends or blanks at their ends or several in a row, which nobody can type, or
+    are those of columns that tables have.
+
+    >>> _better_names(["Income  (EUR) ", "sex", " sex", "count"])
+    {'Income  (EUR) ': 'Income (EUR)', 'count': 'count_'}
+    """
+    better = {name: " ".join(name.split()) for name in names}
+    better = {name: f"{other}_" if other in TAKEN else other for name, other in better.items()}
+    counts = Counter(better.values())
+    return {name: other for name, other in better.items() if other and other != name and counts[other] == 1}
 
 
 def _is_thing(name: str) -> bool:
@@ -193,14 +244,16 @@ def _is_thing(name: str) -> bool:
     return not PEOPLE.search(name)
 
 
-def _nothing(columns: int) -> str:
+def _nothing(columns: Sequence[str]) -> str:
     """Why no column can become an attribute; their names may be data, where a file has no line of names."""
-    if columns == 1:
+    if len(columns) == 1 and any(sign in columns[0] for sign in ",;\t|"):
+        return "each line is one text in quotes that has several fields in it; save the file without the outer quotes"
+    if len(columns) == 1:
         return (
             "the data has one column, which is no attribute; where the file has more, say how it is written, such as "
             "FILE?delimiter=whitespace&names=person,day,amount"
         )
-    return f"none of the {columns:,} columns can be an attribute as they are; write the spec by hand"
+    return f"none of the {len(columns):,} columns can be an attribute as they are; write the spec by hand"
 
 
 def _open(field: Field) -> tuple[str | None, str]:
@@ -220,15 +273,16 @@ def _open(field: Field) -> tuple[str | None, str]:
     return forms.get(field.kind, "values: []"), FILL_IN
 
 
-def _file(files: Files | None, comma: bool) -> str:
+def _file(files: Files | None, signs: Signs | None) -> str:
     """The section on how the file is written, where something has to be said."""
-    if files is None or (files.plain and not comma):
+    if files is None or (files.plain and signs is None):
         return ""
     form = files.format
     keys = {
         "delimiter": None if form.delimiter in (None, ",") else _scalar(word_of(form.delimiter)),
         "encoding": None if set(files.encodings) <= {"utf-8"} or len(set(files.encodings)) > 1 else files.encodings[0],
-        "decimal": '","' if comma or form.decimal == "," else None,
+        "decimal": '","' if (signs or form).decimal == "," else None,
+        "thousands": _scalar(sign) if (sign := (signs or form).thousands) else None,
         "skip": str(form.skip) if form.skip else None,
         "sheet": None if form.sheet is None else _scalar(form.sheet),
         "names": None if files.header else f"[{', '.join(map(_scalar, files.names))}]",
@@ -247,6 +301,9 @@ def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, 
         return None, "it is empty"
     if profile.dates is not None:
         return _dated(profile, sampled, field.kind == "instant")
+    if profile.clock is not None:
+        hours = f'dates: {{by: hour of day}}, format: "{profile.clock}"'
+        return _ruled(hours, profile, ""), FROM_DATA if profile.others else ""
     if field.kind in TIMES:
         return _open(field)
     profile = _without_marks(profile)
@@ -254,21 +311,30 @@ def _looked(field: Field, profile: Profile, sampled: bool) -> tuple[str | None, 
 
 
 def _without_marks(profile: Profile) -> Profile:
-    """A column with few numbers, and otherwise marks such as NA, as one of numbers alone."""
+    """A column with few numbers, and otherwise marks such as NA or words such as Unknown, as one of numbers alone."""
     texts = [value for value in profile.values or () if value.strip() in MARKS]
+    marked = len(texts) == len(profile.texts)  # which may well stand in most rows
+    if _few_words(profile) and profile.different > len(profile.texts) + FEW:
+        texts = list(profile.texts)
     numbers = len(profile.values or ()) - len(texts)
     if (
         {text.strip() for text in texts} <= NONE
         or numbers < 2
         or not profile.written
         or profile.codes
-        or profile.count > 2 * profile.numbers
+        or (profile.count > 2 * profile.numbers and not marked)
     ):
         return profile
-    if any(not is_number(value) for value in profile.values or () if value not in texts):
+    if len(_numbers_of(profile)) < numbers:
         return profile
     known = [value for value in profile.values or () if value not in texts]
     return replace(profile, values=known, others=texts, count=profile.numbers, different=numbers)
+
+
+def _few_words(profile: Profile) -> bool:
+    """Whether nearly all values are numbers, and the others a few words, such as Unknown or refused."""
+    words = 0 < len(profile.texts) <= MOST_WORDS and not any(re.search("[0-9]", text) for text in profile.texts)
+    return words and profile.written and not profile.codes and 10 * profile.numbers >= 9 * profile.count
 
 
 def _dated(profile: Profile, sampled: bool, moments: bool) -> tuple[str | None, str]:
@@ -286,8 +352,12 @@ def _dated(profile: Profile, sampled: bool, moments: bool) -> tuple[str | None, 
 def _texts(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     if profile.values is not None and (len(profile.values) <= FEW or profile.count >= 3 * len(profile.values)):
         return _listed(profile, profile.values, sampled)
-    if profile.others and set(profile.others) <= MARKS:
+    if profile.others and (set(profile.others) <= MARKS or _few_words(profile)):
         return _numbers(profile, sampled)
+    if 2 * profile.numbers > profile.count and not profile.codes:
+        return None, "it has numbers and other texts; declare the numbers, and write missing_values for the texts"
+    if profile.texts and all(map(WITH_UNIT.fullmatch, profile.texts)):
+        return None, "its numbers have units or other signs, such as $ or %; write them as plain numbers"
     if profile.unique:
         return None, "nearly every row has another value; is it a name or an id?"
     if profile.values is not None:
@@ -329,7 +399,7 @@ def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     low, high, outside = profile.low, profile.high, "outside: clamp" if sampled else ""
     large = max(-low, high) >= LARGEST
     if profile.whole and profile.numeric and _like_codes(profile) and not large:
-        whole = sorted({int(number_of(value)) for value in profile.values or ()})
+        whole = sorted({int(number) for number in _numbers_of(profile)})
         return _listed(profile, [str(value) for value in whole], sampled)
     if profile.whole and high - low >= MOST_WHOLE and profile.unique:
         return None, "nearly every row has another number; is it an id?"
@@ -343,6 +413,11 @@ def _numbers(profile: Profile, sampled: bool) -> tuple[str | None, str]:
     if results is None:
         return None, "its numbers are very large or very close to each other; write bins for it"
     return _ruled(_bins(*results), profile, outside), FROM_DATA
+
+
+def _numbers_of(profile: Profile) -> list[float]:
+    """The values, of a column of numbers."""
+    return [number for value in profile.values or () if (number := profile.number_of(value)) is not None]
 
 
 def _digits_of_each(profile: Profile) -> int:
@@ -359,7 +434,7 @@ def _like_codes(profile: Profile) -> bool:
     listed = len(profile.values or ())
     if profile.values is None or profile.count < 3 * listed:
         return False
-    numbers = sorted(map(number_of, profile.values))
+    numbers = sorted(_numbers_of(profile))
     some = max(listed * 4 // 5, 2)
     return listed <= FEW or numbers[some - 1] - numbers[0] >= SPARSE * some
 

@@ -8,7 +8,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from leastnoise.sources.engine import BrokenRowsError, Columns, failed, mapped, 
 from leastnoise.sources.files import TEXTS, AnyFormat, Files, find_files, unreadable
 from leastnoise.sources.interruptible import stoppable
 from leastnoise.sources.kinds import Kind
+from leastnoise.sources.number_signs import Signs
 from leastnoise.sources.sql import Field
 from leastnoise.sources.text_files import utf8_blocks
 
@@ -185,15 +186,23 @@ class DuckDB:
             "auto_detect": False,
             "hive_partitioning": False,  # a folder called f0=x would take the place of a column
         }
-        columns = dict.fromkeys(map(_identifier, range(len(files.names))), "VARCHAR")
-        self._connection.read_csv(cast(Any, paths), columns=columns, **settings).create_view(_VIEW, replace=True)
+        usual = tuple(range(len(files.names)))
+        groups: dict[tuple[int, ...], list[str]] = {}  # of files that have their columns in the same order
+        for path, order in zip(paths, files.orders or [usual] * len(paths), strict=True):
+            groups.setdefault(order, []).append(path)
+        parts = []
+        for order, alike in groups.items():
+            columns = dict.fromkeys(map(_identifier, order), "VARCHAR")
+            part = self._connection.read_csv(cast(Any, alike), columns=columns, **settings)
+            parts.append(part if order == usual else part.project(", ".join(map(_identifier, usual))))
+        reduce(lambda some, more: some.union(more), parts).create_view(_VIEW, replace=True)
 
     @cached_property
     def fields(self) -> Mapping[str, Field]:
         """The columns."""
         if self.files is not None and self.files.names:
-            decimal = self.files.format.decimal
-            return {name: Field(_identifier(k), "written", decimal) for k, name in enumerate(self.files.names)}
+            signs = Signs(self.files.format.decimal, self.files.format.thousands)
+            return {name: Field(_identifier(k), "written", signs) for k, name in enumerate(self.files.names)}
         kinds = [(name, _KINDS.get(kind.split("(")[0], "unknown")) for name, kind in self._describe() or []]
         names = [name for name, _ in kinds] if self._names is None else self._names
         return {name: Field(place, kind) for name, (place, kind) in zip(names, kinds, strict=True)}

@@ -72,6 +72,13 @@ def sheet_blocks(path: str, sheet: str, decimal: str = ".", skip: int = 0) -> It
         yield _written(lines)
 
 
+def first_rows(path: str, sheet: str, most: int) -> list[list[str]]:
+    """The first rows as texts, as wide as the widest of them."""
+    with _workbook(path) as book:
+        rows = [_trimmed(_texts(row)) for row in islice(book[sheet].iter_rows(values_only=True), most)]
+    return [_padded(row, max(map(len, rows))) for row in rows]
+
+
 def wide_rows(path: str, sheet: str, width: int, skip: int = 0) -> Iterator[int]:
     """The rows, from 1, with cells beyond this many columns."""
     with _workbook(path) as book:

@@ -50,11 +50,13 @@ class Files:
     by_position: tuple[int, ...] = ()
     encodings: tuple[str, ...] = ()  # by file
     header: bool = True
+    orders: tuple[tuple[int, ...], ...] = ()  # by file, which of the columns each of its own is; empty: all alike
 
     @property
     def plain(self) -> bool:
         """Whether nothing needs to be said: commas, UTF-8, points, names that differ."""
-        usual = self.format.delimiter in (None, ",") and self.format.decimal == "." and set(self.encodings) <= {"utf-8"}
+        usual = self.format.delimiter in (None, ",") and set(self.encodings) <= {"utf-8"}
+        usual = usual and self.format.decimal == "." and self.format.thousands is None
         usual = usual and not self.by_position and not self.format.skip
         return usual and self.kind != "Excel" and self.header and len(self.paths) == 1
 
@@ -64,7 +66,8 @@ class Files:
         Names that were given to a file without any are those of whoever gave them, so that places take their place.
         """
         usual = self.format == FileFormat(delimiter=self.format.delimiter)
-        how = "" if usual else sha256(repr(self.format).encode(errors="surrogatepass")).hexdigest()
+        written = repr(self.format) + (self.format.thousands or "")
+        how = "" if usual else sha256(written.encode(errors="surrogatepass")).hexdigest()
         places = {} if self.header else {name: f"column {k}" for k, name in enumerate(self.names, 1)}
         return tuple((places.get(name, name), digest + how) for name, digest in columns)
 
@@ -78,6 +81,7 @@ class Files:
         if self.format.skip:
             fields |= {"skip": self.format.skip}
         if self.kind != "Parquet":
+            fields |= {"thousands": self.format.thousands} if self.format.thousands else {}
             fields |= {"decimal": self.format.decimal, "columns_named_by_position": list(self.by_position)}
         return fields
 
@@ -88,9 +92,14 @@ class Files:
         if self.kind == "Excel":
             parts.append(f"sheet {self.format.sheet!r}")
         if self.format.skip:
-            parts.append(f"{self.format.skip} lines above the names left out")
+            lines = "1 line" if self.format.skip == 1 else f"{self.format.skip:,} lines"
+            parts.append(f"{lines} above the names left out")
         if self.kind != "Parquet":
             parts.append(f"decimal sign {self.format.decimal!r}")
+        if self.format.thousands is not None:
+            parts.append(f"{self.format.thousands!r} between thousands")
+        if self.orders:
+            parts.append("columns in several orders, told apart by their names")
         if self.by_position:
             places = ", ".join(map(str, self.by_position[:10])) + (", ..." if len(self.by_position) > 10 else "")
             parts.append(f"named by position because the name is empty or taken: column {places}")
@@ -139,27 +148,39 @@ def _text(found: Files) -> Files:
     if any(head is None for head in heads):
         raise DataError(unreadable(found))
     known = [head for head in heads if head is not None]
-    _check_alike(found.place, known)
+    orders = _orders(found.place, known)
     found = replace(
         found,
         encodings=tuple(head.encoding for head in known),
-        format=replace(found.format, delimiter=known[0].delimiter),  # which refuses a comma that is used twice
+        format=replace(found.format, delimiter=known[0].delimiter),
         header=found.format.names is None,
+        orders=orders,
     )
     return _named(found, known[0].names)
 
 
-def _check_alike(place: str, heads: Sequence[Head]) -> None:
-    if any(head.names != heads[0].names for head in heads):
-        raise DataError(f"the files {place!r} differ in their columns; give them the same, in the same order")
+def _orders(place: str, heads: Sequence[Head]) -> tuple[tuple[int, ...], ...]:
+    """Which of the columns of the first file those of each file are, in its order; nothing where all have the same.
+
+    Columns are the same by their names; where two have one, or none, only their places tell them apart.
+    """
     if any(head.delimiter != heads[0].delimiter for head in heads):
         raise DataError(f"the files {place!r} differ in their delimiters; give them the same")
+    names = heads[0].names
+    if all(head.names == names for head in heads):
+        return ()
+    if not all(names) or len(set(names)) < len(names) or any(sorted(h.names) != sorted(names) for h in heads):
+        raise DataError(f"the files {place!r} differ in their columns; give them the same ones, each with its own name")
+    return tuple(tuple(map(names.index, head.names)) for head in heads)
 
 
 def _named(found: Files, names: Sequence[str]) -> Files:
     """With a name for every column that no other has."""
     if not any(names):
-        raise DataError(unreadable(found))
+        raise DataError(
+            f"the first line of {found.place!r} has no names of columns; where they stand below a title, say how many "
+            "lines are above them, such as file: {skip: 2} in a spec, or FILE?skip=2"
+        )
     different, moved = _different(names)
     return replace(found, names=tuple(different), by_position=tuple(moved))
 
@@ -192,7 +213,7 @@ def _split(place: str) -> tuple[str, dict[str, Any]]:
     path, mark, query = place.rpartition("?")
     if not mark or "=" not in query or Path(place).exists():
         return place, {}
-    known = ("delimiter", "encoding", "decimal", "sheet", "names", "skip")
+    known = ("delimiter", "encoding", "decimal", "thousands", "sheet", "names", "skip")
     asked: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True, separator="&"))
     for key in asked:
         if key not in known:

@@ -82,4 +82,6 @@ def truth(coding: Coding, value: bool) -> int:
 
 def missing_column(name: str) -> LeastnoiseError:
     """One message for all sources."""
-    return LeastnoiseError(f"the column {name!r} is missing; every attribute of the domain needs one")
+    return LeastnoiseError(
+        f"the column {name!r} is missing; give the name it has in the data, as column or as id of the unit"
+    )

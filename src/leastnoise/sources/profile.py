@@ -1,7 +1,8 @@
 """What is in the columns of a table, all of them in one pass: for drafts, never for releases."""
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import local
@@ -10,14 +11,19 @@ import pyarrow as pa
 from sqlglot import exp
 
 from leastnoise.sources.duck import DuckDB
+from leastnoise.sources.guessing import MARKS
 from leastnoise.sources.kinds import NUMBERS
+from leastnoise.sources.number_signs import Signs
 from leastnoise.sources.sql import Field
-from leastnoise.sources.summary import FORMS, NEGATIVE, POSITIVE, TIMED, Summaries, Summary, Years, added
+from leastnoise.sources.summary import CLOCKS, FORMS, NEGATIVE, POSITIVE, TIMED, Summaries, Summary, added
+from leastnoise.workload.file_format import THOUSANDS
 
 FEW = 12  # different whole numbers that are rather codes than a range
 _APART_YEARS = 10  # between marks of missing dates and all others
 _APART = 3.0  # times as large as the largest number is far above
-_OFTEN = 0.005  # of all rows have a mark, or it is none
+_OFTEN = 0.005  # of all rows have a mark, or it is none, unless it is far below
+_FAR_BELOW = -77
+SIGNS = re.compile(rf"[0-9][{''.join(THOUSANDS.values())}][0-9]|[.,][0-9]|[0-9][.,]")  # as numbers have them
 _THREADS = 2  # columns that are looked at side by side
 
 
@@ -25,6 +31,7 @@ _THREADS = 2  # columns that are looked at side by side
 class Profile:
     """What a column holds. `different` is about how many values; `values` are all of them, where they are few."""
 
+    signs: Signs = field(default_factory=Signs)
     written: bool = False  # a text that may need cleaning, rather than a column with a type
     rows: int = 0
     count: int = 0
@@ -38,9 +45,11 @@ class Profile:
     different: int = 0
     values: list[str] | None = None
     ends: tuple[float, float] | None = None  # of all but the outermost hundredth of the numbers
+    texts: list[str] = field(default_factory=list)  # some values that are no numbers
     others: list[str] | None = None  # values that are no numbers, or dates far from all others, where most are
     dates: str | None = None  # how dates are written, "" for the usual way
     years: tuple[int, int] = (0, 0)  # the first and the last
+    clock: str | None = None  # how times alone are written
     marks: list[float] = field(default_factory=list)  # numbers such as -9 and 999 that rather stand for missing values
 
     @property
@@ -57,6 +66,20 @@ class Profile:
     def unique(self) -> bool:
         """Whether nearly every row has another value."""
         return self.different >= 0.9 * self.count
+
+    @property
+    def without_signs(self) -> bool:
+        """Whether it reads alike with other decimal signs and signs between thousands: dates, or texts without any."""
+        dates = (self.dates or self.clock) is not None and not self.numbers
+        return dates or (self.values is not None and not any(map(SIGNS.search, self.values)))
+
+    def number_of(self, text: str) -> float | None:
+        """The number that a text stands for; None where it is none, or a mark such as NaN."""
+        try:
+            number = self.signs.number(text)
+        except ValueError:
+            return None
+        return number if math.isfinite(number) else None
 
 
 class Rows:
@@ -90,8 +113,10 @@ def _form(field: Field) -> str:
     return raw if field.kind == "written" else f"CAST({raw} AS VARCHAR)"
 
 
-def profiles(rows: Rows, fields: Mapping[str, Field]) -> dict[str, Profile]:
-    """What each of the columns holds."""
+def profiles(rows: Rows, fields: Mapping[str, Field], but: Collection[str] = ()) -> dict[str, Profile]:
+    """What each of the columns holds, but for some."""
+    places = [k for k, name in enumerate(fields) if name not in but]
+    fields = {name: field for name, field in fields.items() if name not in but}
     summaries: list[list[Summary]] = [[] for _ in fields]
     own, every = local(), []
 
@@ -104,7 +129,7 @@ def profiles(rows: Rows, fields: Mapping[str, Field]) -> dict[str, Profile]:
 
     with ThreadPoolExecutor(_THREADS) as pool:
         for table, several in rows.parts():
-            found = pool.map(summary, table.columns, fields.values(), [several] * len(fields))
+            found = pool.map(summary, map(table.column, places), fields.values(), [several] * len(fields))
             for parts, part in zip(summaries, found, strict=True):
                 parts[:] = [added([*parts, part])]
     for one in every:
@@ -114,6 +139,7 @@ def profiles(rows: Rows, fields: Mapping[str, Field]) -> dict[str, Profile]:
 
 def _profile(found: Summary, field: Field) -> Profile:
     profile = Profile(
+        field.signs,
         field.kind == "written",
         found.rows,
         found.count,
@@ -122,6 +148,7 @@ def _profile(found: Summary, field: Field) -> Profile:
         codes=found.codes,
         commas=found.commas,
         different=found.different,
+        texts=sorted(found.others),
     )
     if found.count and found.values is not None:
         profile.values = sorted(found.values)
@@ -129,14 +156,17 @@ def _profile(found: Summary, field: Field) -> Profile:
     if found.numbers and found.different > FEW:
         profile.ends = found.ends(marked=True)
     if profile.values is None and _mostly_numbers(profile):
-        profile.others = sorted(found.others)
+        profile.others = profile.texts
     _keep_marks(profile, found)
-    _keep_dates(profile, found.dates or {})
+    _keep_dates(profile, found)
     return profile
 
 
 def _mostly_numbers(profile: Profile) -> bool:
-    return profile.count > profile.numbers >= 0.5 * profile.count and not profile.codes
+    """Whether there are numbers, and other texts in fewer rows, or none but marks of missing values."""
+    if not profile.count > profile.numbers > 0 or profile.codes:
+        return False
+    return 2 * profile.numbers >= profile.count or {text.strip() for text in profile.texts} <= MARKS
 
 
 def _keep_marks(profile: Profile, found: Summary) -> None:
@@ -147,31 +177,30 @@ def _keep_marks(profile: Profile, found: Summary) -> None:
     low, high = float(numbers.min()), float(numbers.max())
     below = sorted(mark for mark in found.marks if mark < 0 <= low)
     above = sorted(mark for mark in found.marks if mark > _APART * max(high, 1.0))
-    if sum(found.marks.values()) >= _OFTEN * profile.numbers and (below or above):
+    if (
+        sum(found.marks.values()) < _OFTEN * profile.numbers
+    ):  # one far below numbers of which none is negative is enough
+        below, above = [mark for mark in below if mark <= _FAR_BELOW and low >= 0], []
+    if below or above:
         profile.marks = below + above
         profile.low = low if below else profile.low
         profile.high = max([high, *(mark for mark in found.marks if mark not in above)])
         profile.ends = found.ends(marked=False) if profile.ends else None
         if profile.values is not None:
-            marked = (is_number(value) and number_of(value) in profile.marks for value in profile.values)
+            marked = (profile.number_of(value) in profile.marks for value in profile.values)
             profile.values = [value for value, mark in zip(profile.values, marked, strict=True) if not mark]
 
 
-def is_number(text: str) -> bool:
-    """Whether a text stands for a number, and is no mark such as NaN."""
-    try:
-        return math.isfinite(number_of(text))
-    except ValueError:
-        return False
-
-
-def number_of(text: str) -> float:
-    """The number that a text stands for, perhaps with a decimal comma."""
-    return float(text.replace(",", "."))
-
-
-def _keep_dates(profile: Profile, forms: Mapping[str, Years]) -> None:
-    """Take the first form in which all values are dates; single dates far from all others mark missing ones."""
+def _keep_dates(profile: Profile, found: Summary) -> None:
+    """Take the first form in which all values are dates; single dates far from all others mark missing ones, as do a
+    few words in less than half of the rows.
+    """
+    forms, words = found.dates or {}, sorted(found.words or ())
+    if 2 * found.worded > found.count:
+        return
+    profile.clock = next((form for form in CLOCKS if form in forms), None)
+    if profile.clock is not None:
+        profile.others = words
     for form in (*FORMS, *TIMED):
         if form not in forms:
             continue
@@ -182,5 +211,5 @@ def _keep_dates(profile: Profile, forms: Mapping[str, Years]) -> None:
         first, last = (years.low if early else years.first), (years.high if late else years.last)
         if 1000 <= first <= last <= 9999:
             profile.dates, profile.years = form, (first, last)
-            profile.others = [text for text in (early, late) if text] or None
+            profile.others = [*words, *(text for text in (early, late) if text)] or None
             return

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from leastnoise.domain.attributes import Amount, Bins, Scalar, Timed, Values
 from leastnoise.errors import LeastnoiseError
 from leastnoise.sources.bounding_sql import COUNT, KEPT, PERSON, bounded, each_person
 from leastnoise.sources.kinds import TIMES, Kind, check_id, check_kind, missing_column, texts, truth
+from leastnoise.sources.number_signs import Signs, plain_number
 from leastnoise.sources.rules import PrivacyUnit
 from leastnoise.sources.side_counts import several_drop, touching
 from leastnoise.sources.source import Axes
@@ -54,13 +55,11 @@ class Field:
 
     identifier: str
     kind: Kind
-    decimal: str = "."  # the decimal sign of written numbers
+    signs: Signs = field(default_factory=Signs)  # of written numbers
 
     def number(self, raw: "Expression") -> "Expression":
-        """What a number is read from. Points and commas change places, so that a point is no decimal sign any more."""
-        if self.decimal == ".":
-            return raw
-        return exp.Anonymous(this="TRANSLATE", expressions=[raw, exp.Literal.string(",."), exp.Literal.string(".,")])
+        """What a number is read from."""
+        return plain_number(raw, self.signs)
 
 
 @dataclass(frozen=True)
@@ -254,9 +253,9 @@ class Query:
     def _computed(self, k: int, forms: Mapping[str, Expression]) -> list[Expression]:
         """What follows from the forms of a column."""
         values = self.codings[k].values
-        if not isinstance(values, Timed) or "y" not in forms:
-            return []
         parts = {name: quoted(f"{name}{k}") for name in PARTS.values() if name in forms}
+        if not isinstance(values, Timed) or not parts:
+            return []
         return [named(number_of_parts(self.dialect, values, parts), f"x{k}")]
 
     def _coded(self, items: Sequence[int]) -> Expression:
@@ -385,7 +384,8 @@ class Query:
         return self.fields[column]
 
     def _sql(self, query: exp.Select) -> str:
-        return query.sql(dialect=self.dialect, copy=False)
+        """The text of a query; SQLGlot would warn of what engines do alike here, as seconds since 1970 of a moment."""
+        return query.sql(dialect=self.dialect, copy=False, unsupported_level=ErrorLevel.IGNORE)
 
 
 def _select(columns: Sequence[Expression]) -> exp.Select:

@@ -33,9 +33,11 @@ def date_parts(dialect: str, reading: Reading, text: Expression) -> dict[str, Ex
     """Year, month, day and hour of a text as whole numbers, NULL where it is no date or has none."""
     letters = ["d"] * reading.has_days + ["H"] * (reading.has_hours and not reading.has_halves)
     parts = {PARTS[k]: _cast(_part(dialect, reading.pattern(k), text.copy()), "int") for k in letters}
+    parts |= {"h": _hour(dialect, reading, text)} if reading.has_halves else {}
+    if not reading.has_dates:
+        return parts
     parts |= {} if reading.has_days else {"d": _cast(_whole(1), "int")}
-    parts |= {"y": _year(dialect, reading, text), "m": _month(dialect, reading, text)}
-    return parts | ({"h": _hour(dialect, reading, text)} if reading.has_halves else {})
+    return parts | {"y": _year(dialect, reading, text), "m": _month(dialect, reading, text)}
 
 
 def _year(dialect: str, reading: Reading, text: Expression) -> Expression:
@@ -76,7 +78,9 @@ def _part(dialect: str, pattern: str, text: Expression) -> Expression:
 
 
 def number_of_parts(dialect: str, values: Timed, parts: dict[str, Expression]) -> Expression:
-    """The number that a date in parts is looked up by."""
+    """The number that a date in parts, or a time alone, is looked up by."""
+    if "y" not in parts:
+        return parts["h"].copy()
     y, m, d = (parts[name] for name in "ymd")
     zero = exp.Literal.number(0)
     leap = exp.or_(

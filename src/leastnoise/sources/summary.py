@@ -10,10 +10,12 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from leastnoise._types import Array, IntArray
 from leastnoise.domain.reading import LAST_CENTURY, Reading
 from leastnoise.sources.kinds import NUMBERS, TIMES
+from leastnoise.sources.number_signs import Signs, plain_number
 from leastnoise.sources.sql import Field
 
 MOST_VALUES = 60  # of a text that may be listed; with more it is rather a name or an id
@@ -36,6 +38,8 @@ TIMED = _NAMED + tuple(
     for time in (" %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", "T%H:%M:%S.%f")
     for day in ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%Y-%m-%d")
 )
+MOST_WORDS = 5  # texts without a digit, such as Unknown, that may stand among numbers and dates
+CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p")  # times alone
 _TRIED = 1000  # values, spread evenly over all, that are tried before the others
 _POINTS = 2000  # numbers that stand for all others of a part, each for as many rows
 _HASHES = 4096  # the smallest, which tell how many different values there are to 2%
@@ -84,6 +88,8 @@ class Summary:
     hashes: Hashes | None = None  # the smallest of the values, where there are several parts
     values: frozenset[str] | None = frozenset()  # all, where they are few
     others: frozenset[str] = frozenset()  # texts that are no numbers, the first of them
+    words: frozenset[str] | None = frozenset()  # texts without a digit, such as NULL, if they are few
+    worded: int = 0  # rows with such texts
     marks: dict[float, int] = field(default_factory=dict)  # numbers such as -9 and 999, and their rows
     points: tuple[Array, Array] = (np.empty(0), np.empty(0))
     dates: dict[str, Years] | None = None  # by form, where all values have it; None where there are no values
@@ -92,6 +98,7 @@ class Summary:
         hashes = np.unique(np.concatenate([_hashes(self), _hashes(other)]))[:_HASHES]
         listed = None if self.values is None or other.values is None else self.values | other.values
         values = listed if listed is not None and len(listed) <= MOST_VALUES else None
+        words = None if self.words is None or other.words is None else self.words | other.words
         marks = {m: self.marks.get(m, 0) + other.marks.get(m, 0) for m in self.marks | other.marks}
         a, b = self.points, other.points
         return Summary(
@@ -107,6 +114,8 @@ class Summary:
             hashes=hashes,
             values=values,
             others=frozenset(sorted(self.others | other.others)[:_MOST_OTHERS]),
+            words=words if words is not None and len(words) <= MOST_WORDS else None,
+            worded=self.worded + other.worded,
             marks=marks,
             points=(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])),
             dates=_both(self.dates, other.dates),
@@ -159,7 +168,7 @@ class Summaries:
             finite = np.isfinite(numbers)
             values, counts, numbers = values.filter(pa.array(finite)), counts[finite], numbers[finite]
         else:
-            numbers = self._numbers(values, field.decimal) if field.kind == "written" else np.full(len(values), np.nan)
+            numbers = self._numbers(values, field.signs) if field.kind == "written" else np.full(len(values), np.nan)
         result = replace(_of_numbers(numbers, counts), rows=rows, count=int(counts.sum()), different=len(values))
         result = replace(result, **_of_texts(values, numbers, counts, field.kind == "written"))
         if field.kind == "written" and result.values is None and result.numbers < result.count:
@@ -167,32 +176,37 @@ class Summaries:
         if several:
             hashes = pd.util.hash_array(values.to_numpy(zero_copy_only=False), categorize=False)
             result = replace(result, hashes=np.sort(hashes)[:_HASHES])
-        return replace(result, dates=self._dates(values, field, result)) if len(values) else result
+        if not len(values):
+            return result
+        if field.kind == "written" and result.numbers < result.count:
+            values, words, worded = _without_words(values, counts)
+            result = replace(result, words=words, worded=worded)
+        return replace(result, dates=self._dates(values, field, result) if len(values) else None)
 
-    def _numbers(self, texts: pa.Array, decimal: str) -> Array:
+    def _numbers(self, texts: pa.Array, signs: Signs) -> Array:
         """The numbers that texts stand for, NaN where they are none. Where none of many is one, no other is tried."""
-        if len(texts) > _TRIED and np.isnan(self._cast(_spread(texts), decimal)).all():
+        if len(texts) > _TRIED and np.isnan(self._cast(_spread(texts), signs)).all():
             return np.full(len(texts), np.nan)
-        if decimal != ",":
+        if signs == Signs():
             try:  # many times as fast, where it succeeds
                 return _finite(pc.cast(texts, pa.float64()))
             except pa.ArrowInvalid:
                 pass
-        return self._cast(texts, decimal)
+        return self._cast(texts, signs)
 
-    def _cast(self, texts: pa.Array, decimal: str) -> Array:
-        signs = "TRANSLATE(v, ',.', '.,')" if decimal == "," else "TRIM(v)"
-        return _finite(self._each(f"TRY_CAST({signs} AS DOUBLE)", texts))
+    def _cast(self, texts: pa.Array, signs: Signs) -> Array:
+        number = plain_number(exp.column("v"), signs).sql(dialect="duckdb")
+        return _finite(self._each(f"TRY_CAST(TRIM({number}) AS DOUBLE)", texts))
 
     def _commas(self, texts: pa.Array, counts: IntArray) -> int:
         """How many rows have a number with a decimal comma."""
         places = pc.match_substring(texts, ",")
-        numbers = self._cast(texts.filter(places), ",")
+        numbers = self._cast(texts.filter(places), Signs(","))
         return int(counts[np.asarray(places)][~np.isnan(numbers)].sum())
 
     def _dates(self, values: pa.Array, field: Field, found: Summary) -> dict[str, Years]:
         """The forms in which all values are dates."""
-        if field.kind in NUMBERS or field.kind not in ("written", "text", *TIMES):
+        if field.kind in NUMBERS or field.kind not in ("written", "text", *TIMES) or found.words is None:
             return {}
         result: dict[str, Years] = {}
         for form in _possible(values, field, found):
@@ -207,6 +221,9 @@ class Summaries:
         """The years of dates in this form; None where a text is none, which a few of many mostly tell."""
         if len(texts) > _TRIED and self._years(_spread(texts), form) is None:
             return None
+        if form in CLOCKS:
+            pattern = Reading(format=form).pattern("")
+            return Years(0, 0) if pc.all(self._each(f"REGEXP_FULL_MATCH(v, '{pattern}')", texts)).as_py() else None
         years = self._each(f"CAST({_year(form)} AS INTEGER)", texts)
         # Databases also take 2015 and 2015-01 for days.
         if years.null_count or (form == USUAL and not pc.all(pc.greater(pc.utf8_length(texts), 7)).as_py()):
@@ -279,15 +296,23 @@ def _of_texts(values: pa.Array, numbers: Array, counts: IntArray, written: bool)
     return result
 
 
+def _without_words(texts: pa.Array, counts: IntArray) -> tuple[pa.Array, frozenset[str] | None, int]:
+    """Texts with a digit; the others, if they are few, and how many rows have them."""
+    digit = pc.match_substring_regex(texts, "[0-9]")
+    words, rows = texts.filter(pc.invert(digit)), int(counts[~np.asarray(digit)].sum())
+    few = frozenset(words.to_pylist()) if len(words) <= MOST_WORDS else None
+    return texts.filter(digit), few, rows
+
+
 def _possible(values: pa.Array, field: Field, found: Summary) -> list[str]:
     """The forms that are worth a look: of texts by the first of them, or of numbers such as 20240131."""
     if field.kind in TIMES:
         return [USUAL]
     if found.numbers:
-        digits = found.numbers == found.count and found.whole and not found.codes
+        digits = found.numbers == found.count - found.worded and found.whole and not found.codes
         return ["%Y%m%d"] * (digits and 1e7 <= found.low <= found.high < 1e8)
     first = pc.min(values).as_py()
-    forms = [form for form in (*FORMS, *TIMED) if form != "%Y%m%d"]
+    forms = [form for form in (*FORMS, *TIMED, *CLOCKS) if form != "%Y%m%d"]
     return [form for form in forms if first and Reading(format=form or None).moment(first) is not None]
 
 

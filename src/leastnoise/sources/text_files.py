@@ -15,15 +15,17 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from leastnoise.domain.csv_files import delimiter_of
 from leastnoise.errors import DataError
 from leastnoise.workload.file_format import FileFormat
 
 _BLOCK = 1 << 20
 _HEAD = 1 << 16  # bytes in which the line of names is looked for first
 _LONGEST_HEAD = 1 << 24  # bytes of a line of names
-_CANDIDATES = ",;\t|"  # the first wins where they are as frequent
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+_PART = re.compile(rb'("(?:[^"]|"")*"(?!\S))|\S+')
+_QUOTED_NAMES = re.compile(r'"[^"]*"( +"[^"]*")+')  # as R writes them, which no other delimiter separates
 _RETURN, _LINE, _QUOTE = b'\r\n"'
 
 
@@ -43,7 +45,7 @@ def read_head(path: str, file: FileFormat) -> Head | None:
     with suppress(OSError, EOFError, UnicodeDecodeError, csv.Error, ValueError):
         with opened(path) as content:
             encoding, line = _line_of_names(content, file.encoding, file.skip)
-        delimiter = file.delimiter or _delimiter(line)
+        delimiter = file.delimiter or (" " if _QUOTED_NAMES.fullmatch(line.strip()) else delimiter_of(line))
         names = tuple(fields_of(line, delimiter)) if file.names is None else tuple(file.names)
         return Head(encoding, delimiter, names)
     return None
@@ -80,7 +82,7 @@ def _only_member(path: str) -> IO[bytes]:
 def fields_of(line: str, delimiter: str) -> list[str]:
     """The fields of one line, which may hold line ends between quotes."""
     if delimiter == " ":
-        return line.split()
+        return [part.decode("utf-8", "surrogatepass") for part in _parts(line.encode("utf-8", "surrogatepass"))]
     return next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter, strict=True), [])
 
 
@@ -121,12 +123,6 @@ def _first_line(text: str, skip: int) -> tuple[str, bool]:
         if result.count('"') % 2 == 0 and line[-1:] in "\r\n":
             return result, True
     return result, False
-
-
-def _delimiter(line: str) -> str:
-    """The most frequent candidate outside of quotes in the line of names; where there is none, commas."""
-    outside = "".join(line.split('"')[::2])
-    return max(_CANDIDATES, key=lambda sign: (outside.count(sign), -_CANDIDATES.index(sign)))
 
 
 def utf8_blocks(
@@ -171,8 +167,19 @@ def _separated(blocks: Iterable[bytes]) -> Iterator[bytes]:
     rest = b""
     for block in blocks:
         *lines, rest = (rest + block).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        yield b"".join(b"\t".join(line.split()) + b"\n" for line in lines)
-    yield b"\t".join(rest.split())
+        yield b"".join(b"\t".join(_parts(line)) + b"\n" for line in lines)
+    yield b"\t".join(_parts(rest))
+
+
+def _parts(line: bytes) -> list[bytes]:
+    """What stands between white space; that between quotes, as R writes texts, is one part without them."""
+    if b'"' not in line:
+        return line.split()
+    return [_unquoted(match.group()) if match[1] is not None else match.group() for match in _PART.finditer(line)]
+
+
+def _unquoted(part: bytes) -> bytes:
+    return part[1:-1].replace(b'""', b'"').replace(b"\t", b" ")
 
 
 def _equal_line_ends(blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -2,11 +2,12 @@
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leastnoise.errors import LeastnoiseError
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "whitespace": " "}
+THOUSANDS = {",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}  # and the letters that each stands for
 MOST_SKIPPED = 1_000  # lines above the names
 ENCODINGS = (
     "utf-8 utf-16 utf-16-le utf-16-be windows-1252 windows-1250 windows-1251 windows-1253 windows-1254 iso-8859-1 "
@@ -18,6 +19,7 @@ ENCODINGS = (
 class FileFormat:
     """How a file of rows is written. What is None is found from the file's name and its line of names.
 
+    `thousands` is the sign between groups of three digits, such as the comma of 1,234.50, or None where there is none.
     `names` are those of the columns of a file that has no line of names; `sheet` is that of a workbook; `skip` is the
     number of lines, such as a title, that stand above the line of names.
 
@@ -31,6 +33,7 @@ class FileFormat:
     sheet: str | None = None
     names: Sequence[str] | None = None
     skip: int = 0
+    thousands: str | None = field(default=None, repr=False)  # digests in ledgers are of the text of all others
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
@@ -39,12 +42,25 @@ class FileFormat:
             object.__setattr__(self, "encoding", _encoding(self.encoding))
         if self.decimal not in (".", ","):
             raise LeastnoiseError(f"decimal {self.decimal!r} is no decimal sign; use '.' or ','")
-        if self.delimiter == self.decimal == ",":
-            raise LeastnoiseError("a comma cannot both separate columns and be the decimal sign; change one of them")
+        self._check_thousands()
         if not isinstance(self.skip, int) or isinstance(self.skip, bool) or not 0 <= self.skip <= MOST_SKIPPED:
             raise LeastnoiseError(f"skip is {self.skip!r}; give the number of lines above the names, such as skip: 2")
         if self.names is not None:
             object.__setattr__(self, "names", _names(self.names))
+
+    def _check_thousands(self) -> None:
+        if self.thousands == "space":
+            object.__setattr__(self, "thousands", " ")
+        if self.thousands is None:
+            return
+        if self.thousands not in THOUSANDS:
+            raise LeastnoiseError(
+                f"thousands {self.thousands!r} is no sign between thousands; use ',', '.', \"'\" or 'space'"
+            )
+        if self.thousands == self.decimal:
+            raise LeastnoiseError(
+                f"{self.decimal!r} cannot both be the decimal sign and stand between thousands; change one of them"
+            )
 
 
 def _delimiter(text: str) -> str:

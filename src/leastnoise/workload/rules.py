@@ -231,7 +231,13 @@ def _reading(attribute: Attribute, rules: Rules) -> Reading:
         result = Reading(rules.trim, rules.fold, tuple(rules.missing_values), rules.format, rules.zone)
     except LeastnoiseError as error:
         raise LeastnoiseError(f"attribute {name!r}: {error}") from None
-    if not result.has_days and not (isinstance(values, Dates) and values.by in ("month", "quarter", "year")):
+    if not result.has_dates and not (isinstance(values, Timed) and values.unit == "hour"):
+        raise LeastnoiseError(
+            f"attribute {name!r}: the format {rules.format!r} has times without days; count by: hour of day, or add "
+            "%Y, %m and %d"
+        )
+    by_month = isinstance(values, Dates) and values.by in ("month", "quarter", "year")
+    if result.has_dates and not result.has_days and not by_month:
         raise LeastnoiseError(
             f"attribute {name!r}: the format {rules.format!r} names no day; count by month, quarter or year"
         )

@@ -277,6 +277,7 @@ class FilePart(Part):
     delimiter: Text | None = None
     encoding: Text | None = None
     decimal: Text = "."
+    thousands: Text | None = None
     sheet: NonEmpty | None = None
     skip: Annotated[int, Field(ge=0, le=1000)] = 0
     names: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
@@ -308,12 +309,16 @@ Count = RowsPerPerson  # a whole number from 1 to a billion
 
 
 class AdaptivePart(Part):
-    """How an adaptive release finds what to measure, and with `aim` how many rounds are meant at first."""
+    """How an adaptive release finds what to measure, and with `aim` how many rounds are meant at first.
+
+    With `for_fit` it is chosen for tables that are read from `best_estimate()`.
+    """
 
     called = "adaptive"
     example = "{select: aim, rounds: 40}"
     select: Select = "survey"
     rounds: Count | None = None
+    for_fit: bool = False
 
 
 PerLevel = Annotated[list[AboveZero], Field(min_length=1)]

@@ -48,11 +48,11 @@ class Spec:
 
     They are empty where the spec states accuracy targets and leaves the privacy to be found. `rules` (by attribute) and
     `unit_fields` are for `source_of`: where the attributes are in the data, and whose privacy is protected; so is
-    `file`, how a file is written. `method` says how the release is made; `select` and `rounds` are for adaptive ones,
-    `rows_about` helps "auto" to decide; `tree` has the options of trees, `bias` is for matrices; `publication` is what
-    readers are told, with the questions that are answered for them. `quality` and `people` are shares of the budget for
-    what is measured beside the tables, the latter also by the attributes `people_by`. `discover` has the attributes
-    whose keys are to be found, `unknown` those of them whose keys were not given yet.
+    `file`, how a file is written. `method` says how the release is made; `select`, `rounds` and `for_fit` are for
+    adaptive ones, `rows_about` helps "auto" to decide; `tree` has the options of trees, `bias` is for matrices;
+    `publication` is what readers are told, with the questions that are answered for them. `quality` and `people` are
+    shares of the budget for what is measured beside the tables, the latter also by the attributes `people_by`.
+    `discover` has the attributes whose keys are to be found, `unknown` those of them whose keys were not given yet.
 
     >>> spec = parse_spec('''
     ... attributes: {age: {range: [0, 9]}, sex: {values: [F, M]}}
@@ -73,6 +73,7 @@ class Spec:
     method: MethodName = "plan"
     select: SelectName = "survey"
     rounds: int | None = None
+    for_fit: bool = False
     rows_about: int | None = None
     tree: dict[str, Any] = field(default_factory=dict)
     bias: float = 0.0
@@ -150,12 +151,10 @@ def parse_spec(
     rules = _rules(document, domain, part.attributes, copies)
     with document.at("privacy"):
         budget_fields = _protect_size(budget_fields, rules, domain)
-    adaptive = _adaptive(document, part)
     tree = {} if part.tree is None else part.tree.model_dump(exclude_unset=True)
     how = (
         part.method,
-        adaptive.select,
-        adaptive.rounds,
+        *_adaptive(document, part),
         part.rows_about,
         tree,
         part.bias or 0.0,
@@ -265,12 +264,14 @@ def _check_method(document: Document, part: SpecPart) -> None:
             )
 
 
-def _adaptive(document: Document, part: SpecPart) -> AdaptivePart:
-    """How to be adaptive."""
+def _adaptive(document: Document, part: SpecPart) -> tuple[SelectName, int | None, bool]:
+    """How to be adaptive: `select`, `rounds` and `for_fit`."""
     options = part.adaptive or AdaptivePart()
     if options.rounds is not None and options.select == "survey":
         raise document.error(("adaptive", "rounds"), "rounds need 'select: aim'; surveys have their own")
-    return options
+    if options.for_fit and options.select != "survey":
+        raise document.error(("adaptive", "for_fit"), "for_fit needs 'select: survey'; leave one of them out")
+    return options.select, options.rounds, options.for_fit
 
 
 def _budget_fields(part: SpecPart) -> dict[str, Any]:

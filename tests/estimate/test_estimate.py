@@ -130,6 +130,13 @@ def test_refuses_questions(estimate, act, message):
     assert str(refusal.value) == message
 
 
+def test_refuses_more_replicates_than_memory_holds(release):
+    with pytest.raises(ln.LeastnoiseError) as refusal:
+        release.fit(replicates=10**9)
+    rows = f"{release.total().value:,.0f}"
+    assert str(refusal.value) == f"1000000000 replicates of {rows} rows are too many to keep; use fewer replicates"
+
+
 def test_a_release_without_a_total_is_refused():
     domain = ln.Domain.of(a=3, b=2)
     release = released(ln.Workload(domain).matrix([[1, -1, 0]], "a"), np.ones((3, 2)))

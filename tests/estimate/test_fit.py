@@ -153,6 +153,20 @@ def test_slope_of_the_prior_is_that_of_finite_differences():
     assert change == pytest.approx(2 * np.vdot(slope, step), rel=1e-6)
 
 
+def test_a_step_is_that_of_its_formulas():
+    """Three steps of a number: mean slopes as they will be after one more like the last, by root mean squares."""
+    x, slopes, rate, (a, b) = np.array([0.5]), [2.0, -1.0, 3.0], 0.1, (descent.MOMENTUM, descent.MEMORY)
+    adam, expected = descent.Adam([x]), 0.5
+    for t in range(1, 4):
+        seen = np.array(slopes[:t])
+        weights = [(1 - a) * a**k for k in range(t + 1)][::-1]
+        mean = np.dot(weights, [*seen, seen[-1]]) / (1 - a ** (t + 1))
+        square = np.dot([(1 - b) * b**k for k in range(t)][::-1], seen**2) / (1 - b**t)
+        expected -= rate * mean / np.sqrt(square)
+        adam.step([seen[-1:]], rate)
+        assert x[0] == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.long
 def test_releases_in_rounds_are_fitted():
     """Twelve unlike attributes, pairs with noise of their own, some twice: misfit below 1 + 4 deviations (1e-4)."""

@@ -13,8 +13,8 @@ import pytest
 import leastnoise as ln
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import Estimate
-from leastnoise.estimate.estimate import Replicate
 from leastnoise.estimate.mixture import Mixture
+from leastnoise.estimate.replicates import Inflation, Replicate
 from leastnoise.estimate.variables import Attached, forest
 from leastnoise.storage.records import checksum
 from tests.estimate.models import dense, random_mixture, released
@@ -61,6 +61,9 @@ def same(one: Estimate, other: Estimate) -> None:
         assert a.total == b.total
         for x, y in zip((a.mixture.weights, *a.mixture.factors), (b.mixture.weights, *b.mixture.factors), strict=True):
             assert np.array_equal(x, y)
+    assert one.inflation == other.inflation
+    for a, b in zip(one.replicates, other.replicates, strict=True):
+        assert np.array_equal(a.rows, b.rows)
 
 
 @pytest.mark.long
@@ -137,8 +140,8 @@ def test_refuses_other_files(file, tmp_path):
     for foreign in (b"", b"a,b\n1,2\n", b'{"leastnoise_plan": 1}', np.random.default_rng(1).bytes(3_000)):
         file.write_bytes(foreign)
         assert refused(file) == " is no estimate; write one with estimate.save(path)"
-    sealed(file, header | {"leastnoise_estimate": 3, "more": "fields"}, numbers)
-    assert refused(file) == " has estimate format 3, this version reads 2; update leastnoise"
+    sealed(file, header | {"leastnoise_estimate": 4, "more": "fields"}, numbers)
+    assert refused(file) == " has estimate format 4, this version reads 3; update leastnoise"
 
 
 @pytest.mark.long
@@ -173,8 +176,8 @@ def test_refuses_forged_headers(estimate, file):
             except LeastnoiseError as error:
                 assert str(error).startswith(str(file))  # noqa: PT017
                 assert "\n" not in str(error)  # noqa: PT017
-    # the names of the software and the data set may be any text, there may be no misfits, and nothing attached
-    assert 0 < read < 13
+    # the software and the data set may have any names, misfits, links and inflation be left out, the format be older
+    assert 0 < read < 15
 
 
 @pytest.mark.parametrize(
@@ -195,13 +198,29 @@ def test_says_what_contradicts(file, change, reason):
     assert refused(file) == f" is damaged ({reason}); restore it from a copy or fit and save it again"
 
 
+def test_refuses_rows_outside_the_domain(file):
+    header, numbers = parts(file)
+    sealed(file, header, numbers[:-1] + b"\7")
+    assert refused(file).startswith(" is damaged (its rows have values outside the domain)")
+
+
+def test_replicates_of_earlier_formats_are_left_out(estimate, file):
+    """They had no rows of their own."""
+    header, numbers = parts(file)
+    older = {k: v for k, v in header.items() if k != "inflation"} | {"leastnoise_estimate": 2}
+    older["fits"] = [{k: v for k, v in fit.items() if k != "rows"} for fit in header["fits"]]
+    sealed(file, older, numbers[: -sum(r.rows.nbytes for r in estimate.replicates)])
+    same(Estimate.load(file), replace(estimate, replicates=(), inflation=Inflation()))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -0.1, 1.5])
 def test_refuses_numbers_that_are_no_probabilities(file, value):
     header, numbers = parts(file)
-    for place in (0, 4, -1):
-        values = np.frombuffer(numbers, "<f8").copy()
+    end = sum(fit["components"] for fit in header["fits"]) * 11  # a weight and 4 + 2 + 3 + 1 probabilities
+    for place in (0, 4, end - 1):
+        values = np.frombuffer(numbers[: 8 * end], "<f8").copy()
         values[place] = value
-        sealed(file, header, values.tobytes())
+        sealed(file, header, values.tobytes() + numbers[8 * end :])
         assert "its numbers are no probabilities" in refused(file)
 
 
@@ -211,7 +230,9 @@ def attached(estimate, tmp_path) -> Path:
     rng = np.random.default_rng(1)
     variables = forest(DOMAIN.shape, [Attached(1, 0, rng.dirichlet(np.ones(2), 4))])
     mixture = Mixture(np.array([0.25, 0.75]), tuple(rng.dirichlet(np.ones(v.size), 2) for v in variables), variables)
-    replace(estimate, mixture=mixture, replicates=(Replicate(mixture, 5.0),)).save(tmp_path / "tree.estimate")
+    replace(estimate, mixture=mixture, replicates=(Replicate(mixture, 5.0, np.zeros((3, 4), dtype=np.uint8)),)).save(
+        tmp_path / "tree.estimate"
+    )
     return tmp_path / "tree.estimate"
 
 

@@ -28,6 +28,20 @@ def test_the_truth_has_no_loss():
     assert value == pytest.approx(0, abs=1e-12)
 
 
+def test_loss_within_a_tree_is_dense_weighted_least_squares():
+    """With every pair and attribute summed from the distribution written out cell by cell."""
+    pairs, rng = within(0.02), np.random.default_rng(4)
+    tables = {c: chances(SHAPE[p], SHAPE[c], rng) for c, p in PARENTS.items()}
+    dense = np.einsum("d,db,ba,de->abde", pairs.root, tables[1], tables[0], tables[4])
+    expected = 0.0
+    for members, shares in pairs.shares.items():
+        rest = dense.sum(axis=tuple(k for k, a in enumerate(TREE) if a not in members)) - shares
+        for axis in range(rest.ndim):
+            rest = rest - rest.mean(axis=axis, keepdims=True)
+        expected += pairs.precision[members] * (rest**2).sum()
+    assert pairs.loss(tables)[0] == pytest.approx(expected, rel=1e-10)
+
+
 def test_slopes_of_trees_are_those_of_finite_differences():
     pairs, rng = within(0.02), np.random.default_rng(2)
     tables = {c: chances(SHAPE[p], SHAPE[c], rng) for c, p in PARENTS.items()}

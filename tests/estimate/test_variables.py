@@ -1,5 +1,6 @@
 """Variables of a mixture: trees of attached attributes against the distribution written out cell by cell."""
 
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
@@ -46,6 +47,19 @@ def test_maps_of_trees_are_those_of_the_dense_distribution():
             if some and 2 not in some:
                 mapped = tree.onto(some) @ (mixture.weights @ mixture.factors[0])
                 assert_allclose(mapped, table.ravel(), atol=1e-14)
+
+
+def test_pairs_within_a_tree_take_little_memory():
+    """Two attributes of 200 values below a third: at most eight such tables, and not the 200 of all three."""
+    rng = np.random.default_rng(1)
+    tree = forest((200, 200, 200), [Attached(c, 0, chances(200, 200, rng)) for c in (1, 2)])[0]
+    tracemalloc.start()
+    table = tree.tables(np.full((1, 200), 1 / 200), [1, 2])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    first, second = (link.chances for link in tree.attached)
+    assert_allclose(table.reshape(200, 200), first.T @ second / 200, rtol=1e-12)
+    assert peak < 8 * table.nbytes
 
 
 def test_rows_follow_the_tree():

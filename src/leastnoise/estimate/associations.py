@@ -46,6 +46,8 @@ def table_of(codes: IntArray, attributes: Sequence[int], shape: Sequence[int]) -
     [[0.0, 0.0, 0.0], [1.0, 0.0, 2.0]]
     """
     sizes = [shape[a] for a in attributes]
+    if not sizes:
+        return np.array(float(len(codes)))
     cells = np.ravel_multi_index([codes[:, a] for a in attributes], sizes)
     return np.bincount(cells, minlength=int(np.prod(sizes))).astype(np.float64).reshape(sizes)
 

@@ -10,6 +10,7 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.estimate.combined import closer
 from leastnoise.estimate.estimate import Estimate
+from leastnoise.estimate.replicates import Replicate
 from leastnoise.release.table_release import TableRelease
 
 
@@ -29,11 +30,11 @@ class Closest(Estimate):
     def of(cls, estimate: Estimate, release: TableRelease) -> Closest:
         """The same estimate with the release that it was fitted to."""
         known = (estimate.source, estimate.domain, estimate.mixture, estimate.total, estimate.misfits)
-        return cls(*known, estimate.replicates, release)
+        return cls(*known, estimate.replicates, estimate.inflation, release)
 
-    def _counts(self, attributes: Sequence[int]) -> Array:
-        fitted = super()._counts(attributes)
-        release = self.release
+    def _counts_of(self, fit: Estimate | Replicate, attributes: Sequence[int]) -> Array:
+        fitted = super()._counts_of(fit, attributes)
+        release = fit.release if isinstance(fit, Closest | Replicate) else None
         if release is None or len(attributes) < 2 or not release.reach.has_table(attributes):
             return fitted
         order = np.argsort(attributes)  # so that tables are the same in any order

@@ -19,17 +19,18 @@ from leastnoise.strategies.threads import across_cores
 
 FIRST = 8  # components to start with
 RATE = 0.2  # of Adam, in logits
+MOMENTUM, MEMORY = 0.9, 0.8  # of Adam, for slopes and their squares: slopes change quickly where components part
+TINY = 1e-12  # beside the root of a squared slope
 SPREAD = 1.0  # deviation of the first logits, which distinguishes components
-LOOK = 20  # steps between looks at the loss
-LEAST_GAIN = 2e-3  # of the loss, between looks: below this a stage has converged
-MOST_STEPS = 400  # of one stage
-SLOW = 1e-2  # of the loss, between looks: below this a stage that is far from its aim has gained enough
+LOOK = 15  # steps between looks at the loss
+LEAST_GAIN = 1.5e-3  # of the loss, between looks: below this a stage has converged
+MOST_STEPS = 500  # of one stage
+SLOW = 7.5e-3  # of the loss, between looks: below this a stage that is far from its aim has gained enough
 FAR = 1.1  # times the chi-square aimed at, which smaller steps will not reach
 MOST = 128  # components of one mixture
 # Deviation of a component's logits about the mean over all components, a weak penalty: components that few rows speak
 # for stay near the rest instead of following the noise.
 APART = 2.0
-REFIT_STEPS = 60
 # Multiplications of a matrix product, on average, from which on threads pay: they hand Python's lock to each other
 # between any two products, which takes as long as a small one.
 LEAST_PRODUCT = 2_000_000
@@ -46,7 +47,11 @@ class Fitted:
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015), in place."""
+    """Adam with Nesterov's momentum (Dozat 2016), in place: the mean slope is taken as it will be if the next slope is
+    like this one.
+
+    Guarantees: a_step_is_that_of_its_formulas.
+    """
 
     def __init__(self, logits: Sequence[Floats]):
         self.logits, self.count = logits, 0
@@ -56,12 +61,15 @@ class Adam:
     def step(self, slopes: Sequence[Floats], rate: float) -> None:
         """One step."""
         self.count += 1
-        a, b = 0.9, 0.99
-        root = np.sqrt(1 - b**self.count) / (1 - a**self.count)
+        a, b = MOMENTUM, MEMORY
+        scale = rate * sqrt(1 - b**self.count) / (1 - a ** (self.count + 1))
         for x, m, v, g in zip(self.logits, self.mean, self.square, slopes, strict=True):
-            m += x.dtype.type(1 - a) * (g - m)
-            v += x.dtype.type(1 - b) * (g * g - v)
-            x -= x.dtype.type(rate * root) * m / (np.sqrt(v) + x.dtype.type(1e-12))
+            m += (1 - a) * (g - m)
+            v += (1 - b) * (g * g - v)
+            move = a * m
+            move += (1 - a) * g
+            move /= np.sqrt(v) + TINY
+            x -= scale * move
 
 
 class Course:
@@ -153,13 +161,14 @@ def fitted(
     rngs: Sequence[np.random.Generator],
     progress: Progress | None = None,
     most: int = MOST,
+    least: int = 0,
 ) -> Fitted:
     """One mixture per generator, of so many components each, or of as many as it takes to meet the measurements to
-    their noise, up to `most`. `ones` are the one-way distributions to start from.
+    their noise, from `least` up to `most`. `ones` are the one-way distributions to start from.
     """
     centre = np.log(np.concatenate([ones[a] for a in targets.layout.order])).astype(targets.dtype)
     courses = [Course.new(targets, centre, components or FIRST, rng) for rng in rngs]
-    return _finished(targets, courses, components or most, progress)
+    return _finished(targets, courses, components or most, progress, least)
 
 
 def continued(
@@ -174,10 +183,12 @@ def continued(
     return _finished(targets, courses, components or MOST, progress)
 
 
-def _finished(targets: Targets, courses: Sequence[Course], most: int, progress: Progress | None) -> Fitted:
-    """More components for all mixtures, until chi-square per degree of freedom is 1, give or take its own deviation of
-    sqrt(2 / degrees); a stage that lowers it by less than that is the last one, too. Stages that end far above it are
-    short.
+def _finished(
+    targets: Targets, courses: Sequence[Course], most: int, progress: Progress | None, least: int = 0
+) -> Fitted:
+    """More components for all mixtures, until there are `least` and chi-square per degree of freedom is 1, give or take
+    its own deviation of sqrt(2 / degrees); a stage that lowers it by less than that is the last one, too. Stages that
+    end far above it are short.
 
     Guarantees: stops_when_chi_square_per_degree_of_freedom_reaches_one; any_number_of_threads_gives_the_same.
     """
@@ -196,7 +207,7 @@ def _finished(targets: Targets, courses: Sequence[Course], most: int, progress: 
             each(targets, count, Course.finish, courses)
             misfits[-1] = _misfit(targets, courses)
         idle = len(misfits) > 1 and misfits[-2] - misfits[-1] < slack
-        if idle or last or misfits[-1] <= 1 + slack:
+        if last or (count >= least and (idle or misfits[-1] <= 1 + slack)):
             return Fitted([c.logits for c in courses], tuple(misfits))
         for course in courses:
             course.grow()
@@ -215,10 +226,3 @@ def each(targets: Targets, components: int, work: Callable[[T], object], items: 
         return
     for item in items:
         work(item)
-
-
-def refitted(targets: Targets, logits: Logits) -> Logits:
-    """The same mixture, moved to other measurements of nearly the same truth."""
-    weights, factors = (x.copy() for x in logits)
-    descend(Loss(targets), (weights, factors), REFIT_STEPS, RATE / 3)
-    return weights, factors

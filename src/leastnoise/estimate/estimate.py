@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate import store
 from leastnoise.estimate.bounded import draw
 from leastnoise.estimate.mixture import Mixture
+from leastnoise.estimate.replicates import Inflation, Replicate
 from leastnoise.release.answers import quantile
 from leastnoise.release.frames import noted, table_frame
 from leastnoise.release.queries.language import query_of
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BIASED = "biased; a model fitted to the release"
-APPROXIMATE = f"{BIASED}, with an approximate error from refits to simulated measurements"
+APPROXIMATE = (
+    f"{BIASED}, with an approximate error from refits to simulated releases; intervals aim to cover on average over "
+    "answers of about this size, not each of them"
+)
 MOST_ROWS = 10**8
 
 
@@ -55,14 +60,6 @@ class Guess:
         return f"{self.value:,.1f} (s.e. about {self.std_error:,.1f}; {interval}; {self.note})"
 
 
-@dataclass(frozen=True, eq=False)
-class Replicate:
-    """A fit to measurements that were simulated from the estimate."""
-
-    mixture: Mixture
-    total: float
-
-
 @dataclass(frozen=True)
 class Source:
     """The release that an estimate was fitted to: its privacy, which is that of the estimate as well."""
@@ -85,7 +82,8 @@ class Source:
 class Estimate:
     """A distribution fitted to a release. Any table can be read from it, also those out of the release's reach.
 
-    Guarantees: tables_are_nonnegative_consistent_and_sum_to_the_total; the_saved_release_is_all_that_a_fit_needs.
+    Guarantees: tables_are_nonnegative_consistent_and_sum_to_the_total; the_saved_release_is_all_that_a_fit_needs;
+    intervals_hold_most_true_counts_of_each_size.
     """
 
     source: Source
@@ -94,6 +92,7 @@ class Estimate:
     total: float  # rows
     misfits: tuple[float, ...]  # chi-square per degree of freedom after each number of components tried
     replicates: tuple[Replicate, ...] = ()
+    inflation: Inflation = field(default_factory=Inflation)  # of squared errors of replicates
 
     @property
     def misfit(self) -> float:
@@ -105,17 +104,22 @@ class Estimate:
         return self._counts(self._attributes(names))
 
     def _counts(self, attributes: Sequence[int]) -> Array:
-        return self.total * self.mixture.marginal(attributes)
+        return self._counts_of(self, attributes)
+
+    def _counts_of(self, fit: Estimate | Replicate, attributes: Sequence[int]) -> Array:
+        """The counts by this estimate or by one of its replicates."""
+        return fit.total * fit.mixture.marginal(attributes)
 
     def std_errors(self, *names: str) -> Array:
-        """Approximate root mean squared errors of a table, cell by cell, from the replicates."""
+        """Approximate root mean squared errors of a table, cell by cell, from the replicates (docs/estimate.md)."""
         self._check_replicates()
         attributes = self._attributes(names)
         here = self.counts(*names)
         squares = np.zeros_like(here)
         for other in self.replicates:
-            squares += (other.total * other.mixture.marginal(attributes) - here) ** 2
-        return np.sqrt(squares / len(self.replicates))
+            truth = other.truth(attributes, self.domain.shape)
+            squares += (self._counts_of(other, attributes) - truth) ** 2
+        return np.sqrt(self.inflation.of_sizes(here) * squares / len(self.replicates))
 
     def table(self, *names: str, confidence: float = 0.95) -> pd.DataFrame:
         """One row per cell with its count; with replicates also std_error, low and high, which are approximate."""
@@ -134,14 +138,16 @@ class Estimate:
         terms = query_of(self.domain, query).terms
         quantile(confidence)  # refuses what is no confidence
 
-        def value(mixture: Mixture, total: float) -> float:
-            return total * sum(float(np.vdot(t.weights, mixture.marginal(t.attributes))) for t in terms)
+        def value(counts: Callable[[Sequence[int]], Array]) -> float:
+            return sum(float(np.vdot(t.weights, counts(t.attributes))) for t in terms)
 
-        here = sum(float(np.vdot(t.weights, self._counts(t.attributes))) for t in terms)
+        here = value(self._counts)
         if not self.replicates:
             return Guess(here, confidence=confidence)
-        others = np.array([value(r.mixture, r.total) for r in self.replicates])
-        error = float(np.sqrt(np.mean((others - here) ** 2)))
+        shape = self.domain.shape
+        away = [value(partial(self._counts_of, r)) - value(partial(r.truth, shape=shape)) for r in self.replicates]
+        factor = self.inflation.of_sizes(np.array(here))
+        error = float(np.sqrt(factor * np.mean(np.square(away))))
         spread = self._width(confidence) * error
         return Guess(here, error, here - spread, here + spread, confidence, APPROXIMATE)
 
@@ -157,10 +163,13 @@ class Estimate:
         import pandas as pd
 
         codes = self.sample(rows, seed)
-        columns = {
-            attribute.name: pd.Series([attribute.value(c) for c in range(attribute.size)]).take(codes[:, a]).to_numpy()
-            for a, attribute in enumerate(self.domain)
-        }
+        columns = {}
+        for a, attribute in enumerate(self.domain):
+            written = [attribute.value(c) for c in range(attribute.size)]
+            whole = None in written and all(isinstance(value, int) for value in written if value is not None)
+            # which has room for missing values, so that a year stays 1977 and does not become 1977.0
+            values = pd.Series(written, dtype="Int64" if whole else None)
+            columns[attribute.name] = values.array.take(codes[:, a])
         frame = pd.DataFrame(columns)
         fields: dict[Any, Any] = self.source.to_json()
         frame.attrs = fields | {"synthetic": True}
@@ -173,11 +182,12 @@ class Estimate:
     @staticmethod
     def load(path: str | Path) -> Estimate:
         """Read an estimate back, without the release; a damaged, newer or foreign file is refused."""
-        header, domain, (mixture, *others) = store.load(Path(path))
+        header, domain, (mixture, *others), rows = store.load(Path(path))
         source = Source(header.privacy, header.insecure, header.dataset)
         first, *rest = (fit.total for fit in header.fits)
-        replicates = tuple(Replicate(m, total) for m, total in zip(others, rest, strict=True))
-        return Estimate(source, domain, mixture, first, tuple(header.misfits), replicates)
+        replicates = tuple(Replicate(m, total, r) for m, total, r in zip(others, rest, rows, strict=True))
+        inflation = Inflation(tuple(header.inflation))
+        return Estimate(source, domain, mixture, first, tuple(header.misfits), replicates, inflation)
 
     def _attributes(self, names: tuple[str, ...]) -> list[int]:
         attributes = [self.domain.index(n) for n in names]

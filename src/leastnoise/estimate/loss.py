@@ -7,7 +7,7 @@ product that sums over the components. The slope walks the same chain back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,12 +53,6 @@ class Loss:
         dw = w * (dw - np.vdot(w, dw))
         return value, (dw, self.targets.layout.segments.unsoftmax(theta, dtheta))
 
-    def expected(self, logits: Logits) -> list[Floats]:
-        """What the model says to each target."""
-        w, theta = probabilities(self.targets.layout, logits)
-        mapped = self._mapped(theta)
-        return [_model_answers(t, _chain(t, w, mapped)[-1], mapped[:, t.right]) for t in self.targets.targets]
-
     def _mapped(self, theta: Floats) -> Floats:
         values = np.empty((len(theta), self.targets.width), theta.dtype)
         for view in self.targets.views:
@@ -98,14 +92,3 @@ def _add(target: Target, w: Floats, mapped: Floats, dw: Floats, slopes: Floats) 
         back = np.matmul(back, mapped[:, columns, None])[..., 0]
     dw += back[:, 0]
     return value
-
-
-def simulated(targets: Targets, logits: list[Logits], rng: np.random.Generator) -> Targets:
-    """The measurements that the mean of some mixtures would have given, with fresh noise."""
-    items = [np.mean(each, axis=0) for each in zip(*(Loss(targets).expected(x) for x in logits), strict=True)]
-    drawn = []
-    for target, clean in zip(targets.targets, items, strict=True):
-        known = np.where(target.precision > 0, target.precision, np.inf)
-        noise = rng.standard_normal(clean.shape).astype(clean.dtype) / np.sqrt(known)
-        drawn.append(replace(target, answers=clean + noise))
-    return replace(targets, targets=tuple(drawn))

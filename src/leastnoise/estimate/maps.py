@@ -17,6 +17,7 @@ from leastnoise.strategies.combined import Combined
 from leastnoise.strategies.strategy import KronStrategy, ScaledKron
 from leastnoise.workload.families import DENSE_LIMIT
 
+SINGLE = 1e5  # rows, relative to the least deviation of the noise, above which single precision would show
 Floats = npt.NDArray[Any]  # float32, or float64 where counts are large compared with their noise
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from leastnoise._types import Array, Progress
 from leastnoise.errors import LeastnoiseError
-from leastnoise.estimate.bounded import within_bounds
-from leastnoise.estimate.descent import continued, each, fitted, quiet, refitted
-from leastnoise.estimate.estimate import Estimate, Replicate, Source, checked_seed
-from leastnoise.estimate.loss import Logits, probabilities, simulated
+from leastnoise.estimate.bounded import draw, within_bounds
+from leastnoise.estimate.descent import continued, fitted, quiet
+from leastnoise.estimate.estimate import Estimate, Source, checked_seed
+from leastnoise.estimate.loss import Logits, probabilities
 from leastnoise.estimate.mixture import Mixture
+from leastnoise.estimate.replicates import Inflation, Replicate, simulated
 from leastnoise.estimate.structure import Pairs, found, kept, trees_of
 from leastnoise.estimate.targets import Targets, targets_of
 from leastnoise.estimate.variables import Variable, determined, forest, variables_of
@@ -21,6 +23,7 @@ from leastnoise.strategies.threads import one_blas_thread
 
 PILOT = 32  # components of the mixture by which structure is judged
 LEAST_CHANCE = 1e-9  # of a value in a component, where an earlier estimate is taken up
+MOST_CODES = 2**31  # of the rows of all replicates
 LEAST_SHARE = 0.01  # of a value, relative to the even one, where fits start
 
 
@@ -39,7 +42,8 @@ def fit(
 
     Mixtures get more components until they meet the measurements to their noise, unless `components` says how many.
     Attributes that nearly follow from others are found and attached to them, unless `structure` is False.
-    `replicates` are refits to simulated measurements, which give approximate errors; 10 is a usual number.
+    `replicates` are fits to simulated releases of rows drawn from the estimate, which give approximate errors and
+    intervals; 10 is a usual number, and each takes about as long as the fit itself.
     `start` is an earlier estimate of the same attributes, whose structure is kept and whose mixtures are moved to this
     release: quicker than a new fit.
 
@@ -48,26 +52,63 @@ def fit(
     _check_counts(mixtures, components, replicates)
     if start is not None:
         _check_start(start, release, mixtures, components)
+    rows = max(release.total().value, 1.0)
+    if replicates * rows * len(release.domain) > MOST_CODES:
+        raise LeastnoiseError(f"{replicates} replicates of {rows:,.0f} rows are too many to keep; use fewer replicates")
     seeds = np.random.SeedSequence(checked_seed(seed)).spawn(mixtures + replicates)
     rngs = [np.random.default_rng(s) for s in seeds]
-    answer = release.total()
-    rows = max(answer.value, 1.0)
     with one_blas_thread(), quiet():
         if start is not None:
             variables = start.mixture.variables
         else:
             variables = _variables(release, rows, checked_seed(seed) if structure else None, progress)
-        targets = targets_of(release.state, rows, answer.std_error, variables=variables)
+        targets = targets_of(release.state, rows, variables=variables)
         if start is not None:
             result = continued(targets, _logits(targets, start.mixture, mixtures), components, progress)
         else:
             result = fitted(targets, _starts(release, targets.total, variables), components, rngs[:mixtures], progress)
-        others = _replicates(targets, result.logits, rngs[mixtures:], variables)
         mixture = _mixture(targets, result.logits, variables)
-    bounded = [within_bounds(release.domain, r.mixture, r.total) for r in (Replicate(mixture, targets.total), *others)]
-    (first, total), *rest = bounded
-    refits = tuple(Replicate(*each) for each in rest)
-    return Estimate(Source.of(release), release.domain, first, total, result.misfits, refits)
+        first, total = within_bounds(release.domain, mixture, targets.total)
+        each = _Each(release, mixture, targets.total, variables, mixtures, components)
+        others = []
+        for k, rng in enumerate(rngs[mixtures:]):
+            if progress is not None:
+                progress(k, replicates, f"fitting replicate {k + 1} of {replicates}")
+            others.append(each.replicate(k, rng))
+    inflation = Inflation.of(release, lambda s: total * first.marginal(s), others)
+    return Estimate(Source.of(release), release.domain, first, total, result.misfits, tuple(others), inflation)
+
+
+@dataclass(frozen=True, eq=False)
+class _Each:
+    """What replicates start from."""
+
+    release: TableRelease
+    mixture: Mixture
+    total: float
+    variables: tuple[Variable, ...] | None
+    mixtures: int
+    components: int | None  # as they were asked for
+
+    def replicate(self, k: int, rng: np.random.Generator) -> Replicate:
+        """A fit of the same kind to a simulated release of rows from one of the mixtures, each in its turn."""
+        domain = self.release.domain
+        truth, total = within_bounds(domain, self._one(k % self.mixtures), self.total)
+        small = np.min_scalar_type(max(domain.shape) - 1)
+        rows = draw(domain, truth, total, max(round(total), 1), rng).astype(small)
+        release = simulated(self.release, rows, rng)
+        targets = targets_of(release.state, max(release.total().value, 1.0), variables=self.variables)
+        starts, count = _starts(release, targets.total, self.variables), len(self.mixture.weights) // self.mixtures
+        result = fitted(targets, starts, self.components, rng.spawn(self.mixtures), most=count, least=count)
+        found = within_bounds(domain, _mixture(targets, result.logits, self.variables), targets.total)
+        return Replicate(*found, rows, release)
+
+    def _one(self, k: int) -> Mixture:
+        """One of the mixtures that the estimate is the mean of."""
+        count = len(self.mixture.weights) // self.mixtures
+        part = slice(k * count, (k + 1) * count)
+        factors = tuple(f[part] for f in self.mixture.factors)
+        return Mixture(self.mixture.weights[part] * self.mixtures, factors, self.variables)
 
 
 def _variables(
@@ -82,18 +123,18 @@ def _variables(
         return None
     state, shape, ones = release.state, release.domain.shape, _one_way(release, rows)
 
-    def pilot(variables: tuple[Variable, ...] | None, components: int | None = None) -> Pairs:
-        targets, rng = targets_of(state, rows, 0.0, variables=variables), np.random.default_rng([seed, PILOT])
+    def pilot(variables: tuple[Variable, ...] | None, components: int | None = None) -> tuple[Pairs, int]:
+        targets, rng = targets_of(state, rows, variables=variables), np.random.default_rng([seed, PILOT])
         logits = fitted(targets, _starts(release, rows, variables), components, [rng], progress, most=PILOT).logits
-        return Pairs.of(state, rows, _mixture(targets, logits, variables), len(shape))
+        return Pairs.of(state, rows, _mixture(targets, logits, variables), len(shape)), len(logits[0][0])
 
-    first = pilot(None)
-    if first.unexplained():  # where few components sufficed for all pairs together, more may explain these
-        first = pilot(None, PILOT)
+    first, reached = pilot(None)
+    if reached < PILOT and first.unexplained():  # few sufficed for all pairs together; more may explain these
+        first, _ = pilot(None, PILOT)
     links = found(first, len(shape))
     if links:
         trees = trees_of(first, shape, ones, links)
-        links = kept(first, pilot(trees), trees)
+        links = kept(first, pilot(trees)[0], trees)
     return forest(shape, links) if links else None
 
 
@@ -143,21 +184,3 @@ def _logits(targets: Targets, mixture: Mixture, mixtures: int) -> list[Logits]:
     logs = [np.log(np.maximum(x, LEAST_CHANCE)).astype(targets.dtype) for x in (mixture.weights, theta)]
     weights, factors = (np.split(x, mixtures) for x in logs)
     return list(zip(weights, factors, strict=True))
-
-
-def _replicates(
-    targets: Targets,
-    logits: list[Logits],
-    rngs: Sequence[np.random.Generator],
-    variables: tuple[Variable, ...] | None,
-) -> tuple[Replicate, ...]:
-    """Fits to what would have been measured if the estimate were the truth, started from the estimate."""
-    result: list[Replicate | None] = [None] * len(rngs)
-
-    def work(k: int) -> None:
-        total = max(targets.total + targets.total_error * rngs[k].standard_normal(), 1.0)
-        drawn = simulated(targets, logits, rngs[k])
-        result[k] = Replicate(_mixture(targets, [refitted(drawn, x) for x in logits], variables), total)
-
-    each(targets, len(logits[0][0]), work, range(len(rngs)))
-    return tuple(r for r in result if r is not None)

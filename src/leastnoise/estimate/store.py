@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from leastnoise._types import Array
+from leastnoise._types import Array, IntArray
 from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.mixture import Mixture
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 MARK = b'{"leastnoise_estimate": '  # how such a file starts
 NUMBERS = np.dtype("<f8")
 LONGEST_HEADER = 2**26  # bytes
-FORMAT = Format("leastnoise_estimate", "estimate", "restore it from a copy or fit and save it again", version=2)
+FORMAT = Format("leastnoise_estimate", "estimate", "restore it from a copy or fit and save it again", version=3)
 SAME = 1e-6  # what sums of probabilities may be off by
 
 
 class Fit(Record):
-    """A mixture in the file, and the rows it stands for."""
+    """A mixture in the file, and the rows it stands for; `rows` that it was simulated from, where it is a replicate."""
 
     components: Annotated[int, Field(gt=0)]
     total: Annotated[float, Field(ge=1)]
+    rows: Annotated[int, Field(ge=0, default=0)]  # since format 3
 
 
 class Link(Record):
@@ -47,7 +48,7 @@ class Link(Record):
 
 
 class Header(Private):
-    """The first line. `numbers` is the checksum of what follows: conditional tables of `attached`, and the mixtures."""
+    """The first line. `numbers` is the checksum of what follows: conditional tables of `attached`, mixtures, codes."""
 
     format = FORMAT
 
@@ -56,6 +57,7 @@ class Header(Private):
     fits: Annotated[list[Fit], Field(min_length=1)]  # the estimate, then its replicates
     numbers: Text
     attached: Annotated[list[Link], Field(default_factory=list)]  # since format 2
+    inflation: Annotated[list[Annotated[float, Field(ge=1)]], Field(default=[1.0], min_length=1)]  # since format 3
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -79,20 +81,30 @@ def _marked(path: Path) -> bool:
 
 
 def _content(estimate: Estimate) -> Iterator[bytes]:
-    mixtures = [(estimate.mixture, estimate.total), *((r.mixture, r.total) for r in estimate.replicates)]
+    others = estimate.replicates
+    mixtures = [(estimate.mixture, estimate.total), *((r.mixture, r.total) for r in others)]
+    counts, codes = [0, *(len(r.rows) for r in others)], _codes(estimate.domain)
     links = [link for variable in estimate.mixture.variables or () for link in variable.attached]
     arrays = [*(link.chances for link in links), *(a for mixture, _ in mixtures for a in _arrays(mixture))]
-    numbers = b"".join(a.astype(NUMBERS).tobytes() for a in arrays)
+    numbers = b"".join(
+        [*(a.astype(NUMBERS).tobytes() for a in arrays), *(r.rows.astype(codes).tobytes() for r in others)]
+    )
     header = Header(
         **shared_fields(estimate.source),
         domain=estimate.domain.to_json(),
         misfits=list(estimate.misfits),
-        fits=[Fit(components=len(mixture.weights), total=total) for mixture, total in mixtures],
+        fits=[Fit(components=len(m.weights), total=t, rows=n) for (m, t), n in zip(mixtures, counts, strict=True)],
         numbers=hashlib.sha256(numbers).hexdigest(),
         attached=[Link(child=link.child, parent=link.parent) for link in links],
+        inflation=list(estimate.inflation.factors),
     )
     yield json.dumps(sealed(header)).encode() + b"\n"
     yield numbers
+
+
+def _codes(domain: Domain) -> np.dtype[Any]:
+    """What holds the codes of all attributes."""
+    return np.min_scalar_type(max(domain.shape, default=1) - 1).newbyteorder("<")
 
 
 def _arrays(mixture: Mixture) -> tuple[Array, ...]:
@@ -102,8 +114,10 @@ def _arrays(mixture: Mixture) -> tuple[Array, ...]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> tuple[Header, Domain, list[Mixture]]:
-    """What is in a saved estimate.
+def load(path: Path) -> tuple[Header, Domain, list[Mixture], list[IntArray]]:
+    """What is in a saved estimate: mixtures, and the rows behind all but the first one.
+
+    Replicates of earlier formats are left out: they had no rows of their own, and their errors were too small.
 
     Guarantees: refuses_whatever_was_changed; fails_only_with_a_message_in_one_line.
     """
@@ -124,7 +138,22 @@ def load(path: Path) -> tuple[Header, Domain, list[Mixture]]:
         if domain.to_json() != header.domain:
             raise LeastnoiseError("its domain has fields that do not belong there")
         Cost.from_json(header.privacy.model_dump())
-        return header, domain, _mixtures(header, domain, numbers)
+        end = len(numbers) - sum(fit.rows for fit in header.fits) * len(domain) * _codes(domain).itemsize
+        mixtures, rows = (
+            _mixtures(header, domain, numbers[: max(end, 0)]),
+            _rows(header, domain, numbers[max(end, 0) :]),
+        )
+        kept = [k for k, fit in enumerate(header.fits) if fit.rows or not k]
+        header = header.model_copy(update={"fits": [header.fits[k] for k in kept]})
+        return header, domain, [mixtures[k] for k in kept], [rows[k] for k in kept[1:]]
+
+
+def _rows(header: Header, domain: Domain, numbers: bytes) -> list[IntArray]:
+    """The codes behind each fit, which are last in the file."""
+    every = np.frombuffer(numbers, _codes(domain)).reshape(-1, len(domain))
+    if (every >= np.array(domain.shape)).any():
+        raise LeastnoiseError("its rows have values outside the domain")
+    return np.split(every, np.cumsum([fit.rows for fit in header.fits])[:-1])
 
 
 def _mixtures(header: Header, domain: Domain, numbers: bytes) -> list[Mixture]:

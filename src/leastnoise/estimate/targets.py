@@ -21,6 +21,7 @@ from leastnoise._types import Array, IntArray
 from leastnoise.algebra.gram import kron_all
 from leastnoise.estimate.layout import Layout, Segments
 from leastnoise.estimate.maps import (
+    SINGLE,
     Floats,
     centred_precision,
     centring,
@@ -93,7 +94,6 @@ class Targets:
     targets: tuple[Target, ...]
     freedom: int  # independent numbers among the measurements
     total: float  # rows
-    total_error: float  # its standard error
     dtype: Any  # what the model's factors are kept in
     fixed: float = 0.0  # chi-square of measurements that no factor says anything about
 
@@ -111,18 +111,16 @@ class Targets:
         return values
 
 
-def targets_of(
-    state: State, total: float, total_error: float, dtype: Any = None, variables: Sequence[Variable] | None = None
-) -> Targets:
+def targets_of(state: State, total: float, dtype: Any = None, variables: Sequence[Variable] | None = None) -> Targets:
     """The measured residuals of a release but the total, which a distribution does not tell."""
     finest = min((sqrt(k.noise) for k in state.known if k is not None and k.noise), default=1.0)
-    exact = total > 1e5 * finest  # where single precision would show in the answers
+    exact = total > SINGLE * finest
     collect = _Collector(state, total, np.dtype(dtype or (np.float64 if exact else np.float32)), variables)
     for orbit, known in zip(state.structure.orbits, state.known, strict=True):
         if known is not None and orbit:
             collect.add(orbit, known)
     views, targets = collect.placed()
-    return Targets(collect.layout, views, targets, collect.freedom, total, total_error, collect.dtype, collect.fixed)
+    return Targets(collect.layout, views, targets, collect.freedom, total, collect.dtype, collect.fixed)
 
 
 Key = tuple[object, int]  # a kind of map, and the size of the attributes it is for

@@ -15,11 +15,11 @@ import numpy as np
 from leastnoise._types import Array
 from leastnoise.estimate.descent import Adam
 from leastnoise.estimate.loss import softmax
-from leastnoise.estimate.maps import residual
+from leastnoise.estimate.maps import SINGLE, Floats, residual, sums
 from leastnoise.estimate.variables import Variable, ancestors
 
 Members = tuple[int, ...]
-STEPS, RATE = 150, 0.1  # of Adam, in logits
+STEPS, RATE = 75, 0.1  # of Adam, in logits
 MOVED = 1.0  # deviation of how far logits move, a weak penalty
 LEAST_CHANCE = 1e-4  # of a value, relative to the even one, where fits start
 
@@ -45,7 +45,7 @@ class Within:
             here = paths.alone[a] if len(members) == 1 else paths.joint(a, b)
             rest = residual(here - shares)
             value += self.precision[members] * float(np.vdot(rest, rest))
-            slope = 2 * self.precision[members] * rest
+            slope = 2 * float(self.precision[members]) * rest
             if len(members) == 1:
                 paths.lift(a, slope, slopes)
             else:
@@ -54,18 +54,21 @@ class Within:
 
     def refined(self) -> Variable:
         """The tree with conditional tables that meet the pairs better."""
-        logits = [np.log(_positive(link.chances)) for link in self.tree.attached]
+        dtype = np.float64 if max(self.precision.values(), default=0.0) > SINGLE**2 else np.float32
+        pairs = replace(self, root=self.root.astype(dtype), shares={p: x.astype(dtype) for p, x in self.shares.items()})
+        logits: list[Floats] = [np.log(_positive(link.chances)).astype(dtype) for link in self.tree.attached]
         first, adam = [x.copy() for x in logits], Adam(logits)
         for step in range(STEPS):
             tables = [softmax(x) for x in logits]
-            _, slopes = self.loss({x.child: t for x, t in zip(self.tree.attached, tables, strict=True)})
+            _, slopes = pairs.loss({x.child: t for x, t in zip(self.tree.attached, tables, strict=True)})
             gradient = []
             for link, table, x, start in zip(self.tree.attached, tables, logits, first, strict=True):
                 weighted = table * slopes[link.child]
-                weighted -= table * weighted.sum(axis=1, keepdims=True)
-                gradient.append(weighted + 2 * (x - start) / MOVED**2)
+                weighted -= table * sums(weighted)
+                gradient.append(weighted + 2 / MOVED**2 * (x - start))
             adam.step(gradient, RATE * (1 - step / STEPS))
-        links = [replace(link, chances=softmax(x)) for link, x in zip(self.tree.attached, logits, strict=True)]
+        chances = [softmax(x.astype(np.float64)) for x in logits]
+        links = [replace(link, chances=x) for link, x in zip(self.tree.attached, chances, strict=True)]
         return replace(self.tree, attached=tuple(links))
 
 
@@ -76,16 +79,18 @@ class _Paths:
         self.chances = chances
         self.parents = {link.child: link.parent for link in tree.attached}
         self.alone = {tree.root: root}
+        self.known: dict[tuple[int, int], Array] = {}  # chances of attributes by the values of others above them
         for link in tree.attached:
             self.alone[link.child] = self.alone[link.parent] @ chances[link.child]
 
     def down(self, top: int, bottom: int) -> Array | None:
         """Chances of an attribute by the values of one above it; None where they are the same."""
-        values: Array | None = None
-        while bottom != top:
-            step = self.chances[bottom]
-            values, bottom = step if values is None else step @ values, self.parents[bottom]
-        return values
+        if top == bottom:
+            return None
+        if (top, bottom) not in self.known:
+            step, above = self.chances[bottom], self.down(top, self.parents[bottom])
+            self.known[top, bottom] = step if above is None else above @ step
+        return self.known[top, bottom]
 
     def meet(self, a: int, b: int) -> int:
         """The nearest common ancestor."""
@@ -102,14 +107,15 @@ class _Paths:
     def add(self, a: int, b: int, slope: Array, slopes: dict[int, Array]) -> None:
         """Add the slopes that follow from that of the joint distribution of two attributes."""
         top = self.meet(a, b)
-        for low, other, g in ((a, b, slope), (b, a, slope.T)):
+        for low, other, g in ((b, a, slope.T), (a, b, slope)):
             while low != top:  # joint(low, other) = chances(low).T @ joint(parent, other)
                 parent = self.parents[low]
                 slopes[low] += self.joint(parent, other) @ g.T
-                g, low = self.chances[low] @ g, parent
-        left, right = self.down(top, a), self.down(top, b)
-        by_value = slope if left is None else left @ slope
-        own = np.diagonal(by_value) if right is None else (by_value * right).sum(axis=1)
+                if parent != top or other == b:  # the others are not needed
+                    g = self.chances[low] @ g
+                low = parent
+        right = self.down(top, b)
+        own = np.diagonal(g) if right is None else (g * right).sum(axis=1)
         self.lift(top, own, slopes)
 
     def lift(self, top: int, own: Array, slopes: dict[int, Array]) -> None:

@@ -9,7 +9,7 @@ those of the root, and every other attribute follows from its parent by a condit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -72,27 +72,46 @@ class Variable:
             return factor
         if not self.attached:
             return factor @ self.onto(inside).T
-        below, order = self._below(self.root, inside)
-        own = self.root in inside
-        joint = factor[:, :, None] * below if own else factor @ below
+        joint, order = self._joint(factor, inside)
         sizes = [self.shape[self.attributes.index(a)] for a in order]
         axes = [0, *(1 + order.index(a) for a in inside)]
         return joint.reshape(len(factor), *sizes).transpose(axes).reshape(len(factor), -1)
 
-    def _below(self, node: int, inside: Sequence[int]) -> tuple[Array, list[int]]:
-        """Chances of attributes below a node by its values, (values, cells), and these attributes; itself first."""
-        size = self.shape[self.attributes.index(node)]
-        values, order = np.ones((size, 1)), [node] if node in inside else []
-        for link in self.attached:
-            if link.parent == node:
-                below, names = self._below(link.child, inside)
-                if not names:
-                    continue
-                own = link.child in inside
-                part = link.chances[:, :, None] * below if own else link.chances @ below
-                values = (values[:, :, None] * part.reshape(size, 1, -1)).reshape(size, -1)
-                order += names
-        return values, order
+    def _joint(self, factor: Array, inside: Sequence[int]) -> tuple[Array, list[int]]:
+        """Distributions of attributes of a tree, (components, cells), and these attributes.
+
+        For two of them and one component, no array is larger than a conditional table along a path, or the result.
+
+        Guarantees: pairs_within_a_tree_take_little_memory.
+        """
+        node, needed = self.root, {x for a in inside for x in ancestors(a, self._parents)}
+        while node not in inside and len(ways := self._ways(node, needed)) == 1:
+            node, factor = ways[0].child, factor @ ways[0].chances
+        branches = [self._branch(link, inside, needed) for link in self._ways(node, needed)]
+        order = [a for _, names in branches for a in names]
+        if node in inside:
+            return (factor[:, :, None] * _side_by_side(factor.shape[1], [x for x, _ in branches])), [node, *order]
+        first, rest = (_side_by_side(factor.shape[1], [x for x, _ in some]) for some in (branches[:1], branches[1:]))
+        return (factor[:, None, :] * first.T).reshape(-1, len(rest)) @ rest, order
+
+    @cached_property
+    def _parents(self) -> dict[int, int]:
+        return {link.child: link.parent for link in self.attached}
+
+    def _ways(self, node: int, needed: Collection[int]) -> list[Attached]:
+        """The links from a node to attributes that are needed."""
+        return [link for link in self.attached if link.parent == node and link.child in needed]
+
+    def _branch(self, link: Attached, inside: Sequence[int], needed: Collection[int]) -> tuple[Array, list[int]]:
+        """Chances of attributes from a link down, by the parent's values, (values, cells), and these attributes."""
+        node, below = link.child, [self._branch(x, inside, needed) for x in self._ways(link.child, needed)]
+        names = [a for _, some in below for a in some]
+        if not below:
+            return link.chances, [node]
+        values = _side_by_side(link.chances.shape[1], [x for x, _ in below])
+        if node not in inside:
+            return link.chances @ values, names
+        return (link.chances[:, :, None] * values).reshape(len(link.chances), -1), [node, *names]
 
     def decoded(self, values: IntArray, rng: np.random.Generator) -> Iterator[tuple[int, IntArray]]:
         """Attributes and their codes, from values of the variable; attached ones are drawn."""
@@ -188,6 +207,14 @@ def ancestors(attribute: int, parents: Mapping[int, int]) -> list[int]:
         if len(path) > len(parents) + 1:
             raise LeastnoiseError("attributes are attached to each other in a circle")
     return path
+
+
+def _side_by_side(values: int, tables: Sequence[Array]) -> Array:
+    """Chances of all attributes together, which are independent given a value: (values, cells)."""
+    together = np.ones((values, 1))
+    for table in tables:
+        together = (together[:, :, None] * table[:, None, :]).reshape(values, -1)
+    return together
 
 
 def _drawn(given: IntArray, chances: Array, rng: np.random.Generator) -> IntArray:

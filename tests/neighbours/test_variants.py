@@ -141,6 +141,7 @@ WEIGHTED = THREE.marginals("b", "c", weight=5)
 BASELINE = {"baseline": {"a": [0.9, 0.1]}}
 ADAPTIVE: dict[str, Callable[[], Mechanism]] = {
     "survey of three": lambda: kinds.adaptive("survey of three", THREE, (3,), **BASELINE),
+    "survey for a fit": lambda: kinds.adaptive("survey for a fit", THREE, (3,), for_fit=True),
     "aim of three": lambda: kinds.adaptive("aim of three", THREE, (4,), select="aim", rounds=8),
     "aim with weights": lambda: kinds.adaptive("aim with weights", WEIGHTED, (4,), select="aim", rounds=8),
     "prefixes": lambda: kinds.adaptive("prefixes", WORK.add({"a": "prefix", "b": "marginal"}), (5,)),

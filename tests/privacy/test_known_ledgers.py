@@ -91,6 +91,22 @@ def test_the_shell_says_it_in_one_line(capsys):
     assert shell_call(capsys, *release, "c.ledger", "--out", "three")[0] == 0
 
 
+def test_a_release_without_a_ledger_is_told_the_one_of_its_data(capsys):
+    release = ("release", "small.yaml", "--data", "people.parquet", "--out")
+    assert "spent from the ledger" not in shell_call(capsys, *release, "none")[2]
+    book = ledger("a.ledger")
+    run(book, "people.parquet")
+    code, _, err = shell_call(capsys, *release, "out")
+    assert code == 0
+    assert (
+        f"this data spent from the ledger {book.path.absolute()} before, which will not know of this; add --ledger"
+        in err
+    )
+    assert book.path.name not in Path("out", "release.json").read_text()  # said to the owner, not published
+    book.path.unlink()
+    assert "spent from the ledger" not in shell_call(capsys, *release, "gone")[2]
+
+
 def test_addresses_have_no_passwords_and_one_form():
     written = "postgresql://me:hunter2@DB:5432/office?table=public.people", "postgresql://you@db/office?table=people"
     assert len({places_of(text, None, None) for text in written}) == 1

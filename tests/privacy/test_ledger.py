@@ -207,7 +207,8 @@ def test_refusals(ledger, arguments, text):
 def test_a_ledger_of_people_asks_whose_rows_they_are(path):
     ledger = Ledger.create(path, Budget(epsilon=1, delta=1e-9, rows_per_person=3), "people")
     text = refused(BudgetError, ledger.debit, SMALL, "f")
-    assert text.endswith("say whose rows they are, in a spec by unit: {id: COLUMN, max_rows: 1}")
+    assert "the ledger for adding or removing one person with all their rows; say" in text
+    assert text.endswith("say whose rows they are, in a spec by unit: {id: COLUMN, max_rows: 3}")
 
 
 @pytest.mark.parametrize("bad", ["", " ", "two\nlines", "x" * 1001, "\ud800", None, 7])

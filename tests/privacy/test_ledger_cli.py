@@ -170,7 +170,7 @@ def test_show_prints_a_table(ledger, path):
         "spent epsilon 0.7177 (53.1%), left epsilon 0.6738 (46.9%) (at delta 1e-09); "
         "shares are of mu^2, which adds up\n"
         "another release like the last (epsilon 0.5) would leave epsilon 0.4372; 1 of them fit\n"
-        "2 releases; 0 runs stopped after a look at the data, 0 further codings could (the limit for both is 10)\n"
+        "2 releases; 0 of at most 10 runs stopped after a look at the data\n"
     )
     assert row(result.stdout, "time") == ["", "time (UTC)", "plan", "status", "cost", "left", "note", "by"]
     first, second = (row(result.stdout, word) for word in ("finished", "debited"))
@@ -183,7 +183,7 @@ def test_show_without_entries_has_no_table(path):
     assert shown(Ledger.create(path, Budget(rho=0.5), "people")) == (
         "dataset people: rho 0.5 (mu 1) for adding or removing one row\n"
         "spent rho 0 (0%), left rho 0.5 (100%); shares are of mu^2, which adds up\n"
-        "0 releases; 0 runs stopped after a look at the data, 0 further codings could (the limit for both is 10)\n"
+        "0 releases; 0 of at most 10 runs stopped after a look at the data\n"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leastnoise._types import IntArray
-from leastnoise.domain.attributes import Domain
+from leastnoise.domain.attributes import UNKNOWN, Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.estimate.evaluation import codes_of
 from leastnoise.estimate.truth import TruthEvaluation, beside_truth
@@ -49,7 +49,8 @@ def evaluate_on_data(
 
 def synthetic_rows(path: str, domain: Domain) -> IntArray:
     """Rows of a file of synthetic rows, also those in impossible cells."""
-    some = [*records(path, domain.unrestricted)]
+    unknown = {attribute.name: {"missing": UNKNOWN} for attribute in domain if attribute.known < attribute.size}
+    some = [*records(path, domain.unrestricted, unknown)]
     if not some:
         raise LeastnoiseError(f"{path} has no rows to compare; name a file of synthetic rows")
     return np.concatenate(some)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from leastnoise.mechanisms.tree.plan import TreePlan
 
 ENOUGH = 0.1  # of the rows: a plan whose errors add up to no more in a table is close enough (docs/decisions/010)
+ENOUGH_FOR_FIT = 3.0  # the same where tables are read from a fit, which leaves out most of the noise
 ASSUMED_ROWS = 1_000_000  # where the spec does not say: in doubt a plan, which measures everything
 
 
@@ -142,14 +143,17 @@ def method_of(spec: Spec, *, progress: Progress | None = None) -> tuple[str, str
         return "plan", "only a plan can promise the accuracy that 'within' asks for"
     if spec.budget_fields.get("one_per"):
         return "plan", "only a plan makes use of 'one_per'"
-    return choose_method(spec.workload, Budget(**spec.budget_fields), spec.rows_about, progress=progress)
+    budget = Budget(**spec.budget_fields)
+    return choose_method(spec.workload, budget, spec.rows_about, for_fit=spec.for_fit, progress=progress)
 
 
 def adaptive_plan_spec(spec: Spec) -> AdaptivePlan:
     """The adaptive release of a spec."""
     from leastnoise.mechanisms.adaptive.plan import adaptive_plan
 
-    mechanism = adaptive_plan(spec.workload, Budget(**spec.budget_fields), select=spec.select, rounds=spec.rounds)
+    mechanism = adaptive_plan(
+        spec.workload, Budget(**spec.budget_fields), select=spec.select, rounds=spec.rounds, for_fit=spec.for_fit
+    )
     mechanism.check()
     return mechanism
 
@@ -219,9 +223,16 @@ PLANNERS: Mapping[str, Callable[[Spec], Mechanism[Release]]] = {
 
 
 def choose_method(
-    workload: Workload, budget: Budget, rows_about: int | None = None, *, progress: Progress | None = None
+    workload: Workload,
+    budget: Budget,
+    rows_about: int | None = None,
+    *,
+    for_fit: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[str, str]:
     """Plan or adaptive, and why in words, from public knowledge alone.
+
+    A fit takes out most of the noise of a plan: `for_fit`, a plan is left for an adaptive release at larger errors.
 
     >>> from leastnoise.domain.attributes import Domain
     >>> work = Workload(Domain.of(a=10, b=10)).marginals(ways=2)
@@ -238,16 +249,17 @@ def choose_method(
         return "plan", "one-way tables leave nothing to choose from"
     error = plan_error(plan(workload, budget, baseline="uniform", progress=progress))
     rows = rows_about or ASSUMED_ROWS
-    method = "plan" if error <= ENOUGH * rows else "adaptive"
+    enough = ENOUGH_FOR_FIT if for_fit else ENOUGH
+    method = "plan" if error <= enough * rows else "adaptive"
     compared = f"is {'more' if method == 'adaptive' else 'no more'} than"
     if rows_about is None:
         return method, (
-            f"a plan is close to the data from about {error / ENOUGH:,.0f} rows on, which {compared} "
+            f"a plan is close to the data from about {error / enough:,.0f} rows on, which {compared} "
             f"the {rows:,} that are assumed where the spec has no 'rows_about'"
         )
     return method, (
         f"the errors of a plan would add up to {_percent(error / rows)} of the rows (about {rows:,}) "
-        f"in a table on average, which {compared} {ENOUGH:.0%}"
+        f"in a table on average, which {compared} {enough:.0%}"
     )
 
 

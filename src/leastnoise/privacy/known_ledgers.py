@@ -8,7 +8,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -51,6 +51,20 @@ def claim(places: Sequence[str], token: str, path: Path, *, another: bool) -> st
                 return _refusal(Path(next(iter(known.values()))), path)
         rows = [(digest, token, str(path)) for digest in digests]
         connection.executemany("INSERT OR REPLACE INTO used (place, token, path) VALUES (?, ?, ?)", rows)
+    return None
+
+
+def spent_from(places: Sequence[str]) -> Path | None:
+    """The last ledger that data at one of these places spent from and that is still there, as far as is known here."""
+    digests = [sha256(place.encode(errors="surrogatepass")).hexdigest() for place in places]
+    with suppress(OSError, sqlite3.Error, RuntimeError):
+        if digests and (state_folder() / _FILE).exists():
+            with closing(sqlite3.connect(state_folder() / _FILE, timeout=_WAIT)) as connection:
+                marks = ", ".join("?" * len(digests))
+                rows = connection.execute(
+                    f"SELECT path FROM used WHERE place IN ({marks}) ORDER BY rowid DESC", digests
+                )
+                return next((path for (text,) in rows.fetchall() if (path := Path(text)).exists()), None)
     return None
 
 

@@ -414,10 +414,11 @@ class Ledger:
             raise BudgetError(
                 f"this ledger is for the dataset {self.dataset!r}, not for {dataset!r}; use its own ledger"
             )
-        if not cost.neighbours.shares_ledger(self.total_cost.neighbours):
+        kept = self.total_cost.neighbours
+        if not cost.neighbours.shares_ledger(kept):
             raise BudgetError(
-                f"this release is planned for {cost.change}, the ledger for {self.total_cost.change}; "
-                f"{_fix(cost.neighbours, self.total_cost.neighbours)}"
+                f"this release is planned for {cost.change}, the ledger for {kept.of_ledger}; "
+                f"{_fix(cost.neighbours, kept)}"
             )
         if not cost.mu_squared:
             raise BudgetError("a release of cost 0 cannot be spent; every release that reads data costs something")
@@ -456,7 +457,7 @@ def _fix(planned: Neighbours, kept: Neighbours) -> str:
     if planned.rows_per_person and not kept.rows_per_person:
         return "make a ledger with `leastnoise ledger init --protects people`, or plan without a unit"
     if kept.rows_per_person and not planned.rows_per_person:
-        return "say whose rows they are, in a spec by unit: {id: COLUMN, max_rows: 1}"
+        return "say whose rows they are, in a spec by unit: {id: COLUMN, max_rows: 3}"
     options = ", ".join(f"{name} {value!r}" for name, value in planned.arguments.items())
     return f"plan with the ledger's, or make a ledger for {options}"
 

@@ -151,6 +151,14 @@ class Neighbours:
         return text
 
     @property
+    def of_ledger(self) -> str:
+        """The change in words where several releases are meant, each with its own bound on the rows of a person."""
+        rows, text = self.rows_per_person, str(self)
+        if rows is None or self.exact is not None:
+            return text
+        return text.removesuffix(f" with at most {rows} row{'s' * (rows > 1)}") + " with all their rows"
+
+    @property
     def vouched(self) -> str:
         """What nobody has, where that is taken on trust."""
         most = "one row" if self.rows == 1 else f"{self.rows:,} rows"

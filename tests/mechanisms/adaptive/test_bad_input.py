@@ -117,6 +117,7 @@ REFUSED = {
         "rounds 3 are too few: 3 one-way tables come first; use at least 4",
     ),
     "fitting": (WORK, {"select": "aim", "fitting": True}, "fitting goes with select 'survey' only; leave it out"),
+    "for a fit": (WORK, {"select": "aim", "for_fit": True}, "for_fit goes with select 'survey' only; leave it out"),
     "baseline": (
         WORK,
         {"select": "aim", "baseline": {"c": [1, 2]}},

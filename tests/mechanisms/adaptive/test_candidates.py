@@ -87,6 +87,13 @@ def test_weights_are_roots_and_per_table():
     assert candidates.weights.tolist() == [1, 1, 3]
 
 
+def test_weights_of_queries_count_by_their_mean_root():
+    work = Workload(ordered(3, 2)).marginals(ways=1).add("prefix", on=["a"], weights=[1, 4, 36])
+    work = work.add({"matrix": np.eye(6)[:2]}, on=["a", "b"], weights=[9, 25])
+    candidates = Candidates.of(work.marginals("a", "b"), BUDGETS["add-remove"])
+    assert candidates.weights.tolist() == [1, 1, 3, 4, 1]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_probes_cost_exactly_what_they_should(name):
     for budget in BUDGETS.values():
@@ -207,3 +214,16 @@ def test_refuses(work, message):
     with pytest.raises(LeastnoiseError) as error:
         Candidates.of(work, BUDGETS["add-remove"])
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fits_keep_the_noise_of_their_free_numbers(name):
+    """Pair by pair: a share of the noise in what several attributes hold together, and all of it in one-way tables."""
+    candidates = Candidates.of(WORKLOADS[name], BUDGETS["add-remove"])
+    fitted, shape = candidates.for_fit, candidates.workload.domain.shape
+    for k, (t, r) in enumerate(zip(candidates.table.tolist(), candidates.residual.tolist(), strict=True)):
+        sizes = [shape[a] for a in candidates.tables[t]]
+        share = min(1, module.FIT_NUMBERS * sum(sizes) / prod(sizes)) if len(candidates.residuals[r]) > 1 else 1
+        assert fitted.errors[k] == pytest.approx(share * candidates.errors[k], rel=1e-12)
+    assert fitted.residuals == candidates.residuals
+    assert_allclose(fitted.weights, candidates.weights)

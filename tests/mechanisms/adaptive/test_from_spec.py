@@ -10,6 +10,7 @@ import leastnoise as ln
 from leastnoise.mechanisms.from_spec import (
     ASSUMED_ROWS,
     ENOUGH,
+    ENOUGH_FOR_FIT,
     adaptive_plan_spec,
     choose_method,
     method_of,
@@ -93,6 +94,10 @@ def test_methods_are_read(more, result):
             "method: adaptive\nobjective: max",
             "spec line 5: 'objective' is for plans; leave it out with 'method: adaptive'",
         ),
+        (
+            "method: adaptive\nadaptive: {select: aim, for_fit: true}",
+            "spec line 5: for_fit needs 'select: survey'; leave one of them out",
+        ),
         ("rows_about: few", "spec line 4: rows_about is 'few', not a whole number"),
     ],
 )
@@ -156,6 +161,24 @@ def test_more_rows_never_lead_away_from_a_plan():
     least = int(error / ENOUGH) + 1
     results = [choose_method(PAIRS, BUDGET, n)[0] for n in (1, least // 2, least - 1, least, 2 * least, 10**9)]
     assert results == ["adaptive"] * 3 + ["plan"] * 3
+
+
+def test_a_fit_makes_do_with_noisier_plans():
+    error = plan_error(ln.plan(PAIRS, BUDGET, baseline="uniform"))
+    least = int(error / ENOUGH_FOR_FIT) + 1
+    results = [choose_method(PAIRS, BUDGET, n, for_fit=True) for n in (1, least - 1, least, 10**9)]
+    assert [method for method, _ in results] == ["adaptive"] * 2 + ["plan"] * 2
+    assert results[0][1].endswith("which is more than 300%")
+    assert choose_method(PAIRS, BUDGET, least)[0] == "adaptive"
+
+
+@pytest.mark.parametrize("more", ["", ", for_fit: true", ", for_fit: false"])
+def test_a_spec_says_whether_tables_are_read_from_a_fit(more):
+    spec = parse_spec(HEAD + "method: auto\nrows_about: 50\nadaptive: {select: survey" + more + "}")
+    wanted = more == ", for_fit: true"
+    assert spec.for_fit is wanted
+    assert adaptive_plan_spec(spec).for_fit is wanted
+    assert method_of(spec)[1].endswith("more than 300%" if wanted else "more than 10%")
 
 
 def test_reasons_are_told_in_words():

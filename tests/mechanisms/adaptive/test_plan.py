@@ -223,9 +223,10 @@ def test_same_seed_same_release_and_other_questions_other_fingerprints():
         AdaptivePlan(WORK, BUDGET, "aim").fingerprint,
         AdaptivePlan(WORK, BUDGET, "aim", 50).fingerprint,
         AdaptivePlan(WORK.total(), BUDGET).fingerprint,
+        AdaptivePlan(WORK, BUDGET, for_fit=True).fingerprint,
         AdaptivePlan(WORK, ln.Budget(mu=1)).fingerprint,
     }
-    assert len(prints) == 5
+    assert len(prints) == 6
 
 
 # --- merges -----------------------------------------------------------------------------------------------------------

@@ -34,12 +34,13 @@ BUDGETS = [
 ]
 
 
-def surveyed(work, budget, seed=1, source=None):
+def surveyed(work, budget, seed=1, source=None, **options):
     result = SurveyRounds(
         Candidates.of(work, budget),
         Counts(source or Table(work.domain, COUNTS)),
         SeededRandomSource(seed),
         lambda _: None,
+        **options,
     )
     result.run()
     return result
@@ -155,3 +156,43 @@ def test_the_budget_is_checked_before_anything_is_drawn():
         surveyed.run()
     assert str(error.value) == "a round would exceed the budget; please report this error, nothing more was measured"
     assert surveyed.rounds == []
+
+
+def chained(attributes=8, size=8, rows=4000):
+    """Rows in which each attribute is the one before, or anything."""
+    rng = np.random.default_rng(5)
+    columns = [rng.integers(0, size, rows)]
+    for _ in range(attributes - 1):
+        columns.append(np.where(rng.random(rows) < 0.6, columns[-1], rng.integers(0, size, rows)))
+    return ln.Domain.of({f"x{k}": size for k in range(attributes)}), np.array(columns).T
+
+
+@pytest.mark.parametrize("budget", [ln.Budget(mu=0.1), ln.Budget(mu=0.3, neighbours="replace")], ids=str)
+def test_for_a_fit_more_is_worth_measuring_at_the_same_cost(budget):
+    """Beyond pairs nothing is asked for, so that all of the budget is spent after two looks at most."""
+    domain, rows = chained()
+    work = Workload(domain).marginals(ways=2)
+    source = Codes(domain, {n: rows[:, k] for k, n in enumerate(domain.names)})
+    usual, wide = (surveyed(work, budget, source=source, for_fit=f) for f in (False, True))
+    pairs = [int(((r.known.precision > 0) & (r.candidates.ways == 2)).sum()) for r in (usual, wide)]
+    assert pairs[0] < pairs[1]
+    for result in (usual, wide):
+        assert budget.exact_cost * (1 - Fraction(1, 10**6)) <= result.known.spent <= budget.exact_cost
+
+
+@pytest.mark.long
+def test_where_noise_is_large_the_best_estimate_is_closer_than_of_all_pairs():
+    """A chain of 20 attributes, whose 190 pairs have noise of several times the rows: mean of three draws of noise."""
+    domain, rows = chained(20, size=6, rows=2000)
+    work, budget = Workload(domain).marginals(ways=2), ln.Budget(mu=0.1)
+    source = Codes(domain, {n: rows[:, k] for k, n in enumerate(domain.names)})
+    pairs = list(combinations(domain.names, 2))
+    truths = [next(source.count([[domain.index(a) for a in p]])) for p in pairs]
+
+    def away(mechanism, seed):
+        best = mechanism.run(source, random_source=SeededRandomSource(seed)).best_estimate()
+        return np.mean([np.abs(best.counts(*p) - t).sum() for p, t in zip(pairs, truths, strict=True)])
+
+    mechanisms = ln.adaptive_plan(work, budget, for_fit=True), ln.plan(work, budget)
+    chosen, everything = (np.mean([away(m, seed) for seed in (1, 2, 3)]) for m in mechanisms)
+    assert chosen < 0.9 * everything

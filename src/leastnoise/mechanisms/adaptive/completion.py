@@ -180,7 +180,9 @@ def check_distinct(names: Sequence[str]) -> None:
         raise LeastnoiseError(f"{' x '.join(names)} has an attribute twice; name each once")
 
 
-def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
+def best_estimate(
+    release: TableRelease, *, replicates: int = 0, seed: int = 0, progress: Progress | None = None
+) -> Estimate | Completion:
     """The closest answers that a release has: a fitted distribution, or completed tables. Costs no privacy.
 
     Tables of the distribution that were measured are combined with what was measured by their errors. A distribution
@@ -189,7 +191,7 @@ def best_estimate(release: TableRelease, *, seed: int = 0, progress: Progress | 
 
     Guarantees: fits_unless_it_only_follows_the_noise.
     """
-    estimate: Estimate = release.fit(mixtures=MIXTURES, seed=seed, progress=progress)
+    estimate: Estimate = release.fit(mixtures=MIXTURES, replicates=replicates, seed=seed, progress=progress)
     if release.domain.restrictions:  # which the distribution alone keeps
         return estimate
     return complete(release) if follows_noise(release, estimate) else Closest.of(estimate, release)
@@ -213,5 +215,4 @@ def parameters(estimate: Estimate, mixtures: int) -> int:
 
 def measured_numbers(release: TableRelease) -> int:
     """Independent numbers among the measurements behind a release, without the total."""
-    total = release.total()
-    return targets_of(release.state, max(total.value, 1.0), total.std_error).freedom
+    return targets_of(release.state, max(release.total().value, 1.0)).freedom

@@ -53,6 +53,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
     rounds: int | None = None  # with select "aim": how many the budget is divided into at first
     fitting: bool = False  # with select "survey": compare with a fitted distribution, too
     baseline: Mapping[str, Any] | None = None  # public distributions of some attributes
+    for_fit: bool = False  # with select "survey": for tables that are read from a fitted distribution
 
     @property
     def domain(self) -> Domain:
@@ -119,7 +120,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
 
         if self.select == "survey":
             rounds: SurveyRounds | AimRounds = SurveyRounds(
-                self.candidates, counts, random_source, says, self.fitting, self._given
+                self.candidates, counts, random_source, says, self.fitting, self.for_fit, self._given
             )
         else:
             rounds = AimRounds(self.candidates, counts, random_source, says, self.rounds)
@@ -141,6 +142,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
             "adaptive": self.select,
             "rounds": self.rounds,
             "fitting": self.fitting,
+            **({"for_fit": True} if self.for_fit else {}),  # others keep the fingerprints that they had
             "baseline": {str(a): shares.tolist() for a, shares in self._given.items()},
             "workload": workload_to_json(self.workload),
             "budget": self.budget.to_json(),
@@ -161,6 +163,7 @@ class AdaptivePlan(Mechanism[TableRelease]):
             "method": self.method,
             "select": self.select,
             "rounds": self.rounds,
+            "for_fit": self.for_fit,
             "queries": self.workload.queries,
             "tables": len(self.candidates.tables),
             "candidates": int((self.candidates.ways > 1).sum()),
@@ -205,14 +208,17 @@ def adaptive_plan(
     rounds: int | None = None,
     fitting: bool = False,
     baseline: Mapping[str, Any] | None = None,
+    for_fit: bool = False,
 ) -> AdaptivePlan:
     """An adaptive release: one-way tables first, then what differs most from what they suggest.
 
     `select` is "survey", which compares all tables with their estimates and measures the best set of them, or "aim",
     AIM+GReM as published: one table a round by the exponential mechanism. Tables that were not measured are completed
     from those that were: `release.complete()`; or fit a distribution to all of them: `release.fit()`. For surveys only:
-    with `fitting`, the second compares with such a distribution as well, and trusts whichever is closer to the data,
-    which takes longer and was not seen to gain much. `baseline` has public distributions of some attributes, by name:
+    with `for_fit`, what is measured is chosen for tables that are read from `release.best_estimate()`, in which noise
+    is smaller, so that more tables are worth measuring. With `fitting`, the second survey compares with such a
+    distribution as well, and trusts whichever is closer to the data, which takes longer and was not seen to gain much.
+    `baseline` has public distributions of some attributes, by name:
     what is not measured is completed with them instead of the measured ones (give them to `release.complete` as well).
     """
     if select not in get_args(Select):
@@ -221,10 +227,10 @@ def adaptive_plan(
         raise LeastnoiseError(f"rounds is {rounds!r}; it is a whole number from 1 on, for select 'aim' only")
     if not workload.blocks:
         raise LeastnoiseError("the workload is empty; add statistics, for example .marginals(ways=2)")
-    if select != "survey" and (fitting or baseline):
-        name = "fitting" if fitting else "baseline"
+    if select != "survey" and (fitting or for_fit or baseline):
+        name = "fitting" if fitting else "for_fit" if for_fit else "baseline"
         raise LeastnoiseError(f"{name} goes with select 'survey' only; leave it out")
     workload.domain.check_counted("an adaptive release")
     given_baselines(workload.domain, baseline)  # refuses bad ones
     budget.neighbours.refuse_groups("an adaptive plan")
-    return AdaptivePlan(workload, budget, select, rounds, fitting, baseline)
+    return AdaptivePlan(workload, budget, select, rounds, fitting, baseline, for_fit)

@@ -41,6 +41,7 @@ class SurveyRounds:
     random_source: RandomSource
     says: Says
     fitting: bool = False  # compare with a fitted distribution, too
+    for_fit: bool = False  # tables will be read from a fitted distribution
     given: Mapping[int, Array] = field(default_factory=dict)  # public distributions of some attributes
     known: Knowledge = field(init=False)
     bias: Array = field(init=False)  # L1 error that leaving a residual out causes in its view
@@ -66,8 +67,13 @@ class SurveyRounds:
                 break
 
     @property
+    def _judged(self) -> Candidates:
+        """The tables with the noise in them when they are read in the end."""
+        return self.candidates.for_fit if self.for_fit else self.candidates
+
+    @property
     def _situation(self) -> tuple[Candidates, Array, Array]:
-        return self.candidates, self.known.precision, self.bias
+        return self._judged, self.known.precision, self.bias
 
     def _everything(self, left: float) -> Shares | None:
         """All that is left on all tables at once, where the first survey already shows that this is about as good.
@@ -79,8 +85,8 @@ class SurveyRounds:
             inside = self.candidates.inside[i]
             guess[i] = GUESS * float(np.mean(self.bias[inside[seen[inside]]])) if seen[inside].any() else 0.0
         whole = np.ones(len(guess), dtype=bool)
-        everything = share_among(self.candidates, whole, self.known.precision, guess, left)
-        best = best_shares(self.candidates, self.known.precision, guess, left)
+        everything = share_among(self._judged, whole, self.known.precision, guess, left)
+        best = best_shares(self._judged, self.known.precision, guess, left)
         return everything if everything.error <= CLOSE * best.error else None
 
     @property
@@ -91,7 +97,7 @@ class SurveyRounds:
     def _start(self, part: Fraction) -> None:
         """The total and the one-way tables, which every later estimate stands on."""
         low = self.candidates.ways <= 1
-        shares = share_among(self.candidates, low, self.known.precision, self.bias, float(part))
+        shares = share_among(self._judged, low, self.known.precision, self.bias, float(part))
         self._measure(shares, part, (0, Fraction(0)))
 
     def _look(self, first: bool, mu_squared: Fraction) -> tuple[int, Fraction]:

@@ -22,6 +22,7 @@ from leastnoise.release import LinearQuery, TableRelease
 from leastnoise.release.answers import quantile
 from leastnoise.release.queries.language import parse
 from leastnoise.sources import Codes, Marginals
+from leastnoise.strategies.circulant import Circulant
 from leastnoise.workload import Workload
 from leastnoise.workload.tensors import Affine
 
@@ -202,6 +203,24 @@ def test_other_neighbours_are_calibrated(options):
     if options.get("neighbours") == "replace":
         assert few.scores.shape[1] == 40 + 100 + 8 + 8  # all but the total, which is exact
         assert np.abs(few.differences[:, -1]).max() < 1e-6
+
+
+ON_CYCLES = {"fourier": workload(), "embedding": Workload(DOMAIN).extended(ways=2)}
+
+
+@pytest.mark.parametrize("solver", ON_CYCLES)
+def test_fourier_mechanisms_are_calibrated(solver):
+    """Convolutions in integers, read by FFT. False alarms: 1e-6 for either check, and below 2e-9 for the mean."""
+    plan = ln.plan(ON_CYCLES[solver], ln.Budget(epsilon=1, delta=1e-9), solver=solver)
+    noisy = [q for several in plan.integer_plan.noisy_queries for q in several]
+    assert any(isinstance(part, Circulant) for q in noisy for part in q.strategy.parts)
+    few = Runs(plan, 250, lambda k: SeededRandomSource(70_000 + k))
+    check_normal(few.scores)
+    check_coverage(few.scores)
+    per_run = (few.scores**2).mean(axis=1)
+    error = per_run.std() / np.sqrt(len(per_run))
+    assert error < 0.02
+    assert per_run.mean() == pytest.approx(1, abs=6 * error)
 
 
 def test_secure_noise_is_calibrated():

@@ -7,7 +7,7 @@ import pytest
 import leastnoise as ln
 from leastnoise.noise import SeededRandomSource
 from leastnoise.release import merge
-from leastnoise.release.counting import BY_RULE, NO_BOUND, NOT_MEASURED, Counting, RowRule, counting_text
+from leastnoise.release.counting import BY_RULE, IN_TABLES, NO_BOUND, NOT_MEASURED, Counting, RowRule, counting_text
 from leastnoise.report.pages import write
 from leastnoise.sources import source_of
 from tests.contract.kinds import KINDS
@@ -66,6 +66,22 @@ def test_every_rule_has_its_line():
         (None, "max_rows: 1"): NOT_MEASURED,
         (None, "missing: drop"): NO_BOUND,
     }
+
+
+def test_missing_values_that_count_as_unknown_are_in_the_tables():
+    """No budget is advised for a number that is published anyway."""
+    domain = ln.Domain.of(age=range(5), sex=ln.or_unknown(["F", "M"]))
+    plan = ln.plan(ln.Workload(domain).marginals(ways=1), ln.Budget(mu=1), baseline="uniform")
+    release = plan.run(
+        ROWS | {"age": [0] * 5, "sex": ["F", None, "M", None, "F"]}, rules={"sex": {"missing": "unknown"}}
+    )
+    assert rules_of(release)["sex", "missing: unknown"] == IN_TABLES
+    text = counting_text(release.counting())
+    assert text[1] == f"  sex, missing: unknown (a missing value counts as 'unknown'): {IN_TABLES}"
+    assert not [line for line in text if "quality" in line]
+    assert (
+        "missing values count as 'unknown'. How many rows that touched is in the tables." in release.privacy.statement
+    )
 
 
 def test_where_rules_stop_runs_nothing_was_left_out():

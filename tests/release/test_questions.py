@@ -59,6 +59,7 @@ def test_questions_are_those_of_python():
     same(one("difference(count(age < 12), count(sex = 'F'))"), release.ask("(age < 12) - (sex = 'F')"))
     same(one("age < 12 where sex = 'F'"), release.ask("age < 12 and sex = 'F'"))
     same(one("count(age < 12) - (count() where sex = 'F')"), release.ask("(age < 12) - (sex = 'F')"))
+    same(one("count(age < 12) - count(sex = 'F') + count()"), release.ask("(age < 12) - (sex = 'F') + true"))
     same(release.ask("2 * count(age < 12) + count(sex = 'F')"), release.ask("2 * (age < 12) + (sex = 'F')"))
     same(
         one("(count(age < 12) - count(age = 17)) where sex = 'F'"),
@@ -66,6 +67,21 @@ def test_questions_are_those_of_python():
     )
     with pytest.raises(LeastnoiseError, match="no count or sum"):
         release.ask("mean(age)")
+
+
+def test_each_part_of_a_difference_may_say_of_whom():
+    ask = released().ask
+    same(
+        one("mean(age) where sex = 'F' - mean(age) where sex = 'M'"),
+        one("difference(mean(age) where sex = 'F', mean(age) where sex = 'M')"),
+    )
+    same(one("mean(age) where sex = 'F' - mean(age)"), one("(mean(age) where sex = 'F') - mean(age)"))
+    same(one("count() where sex = 'F' - count() - count()"), ask("(sex = 'F') - 2 * true"))
+    same(one("count() where sex = 'F' - 2 * count() + count(age < 12)"), ask("(sex = 'F') - 2 * true + (age < 12)"))
+    same(
+        one("count(age < 12) where sex = 'F' + count() where grade = 'low'"),
+        ask("(age < 12 and sex = 'F') + (grade = 'low')"),
+    )
 
 
 def test_percent_is_a_hundred_shares():
@@ -157,10 +173,13 @@ REFUSED = {
     "mean(age) - top(1, sex)": "no difference",
     "mean(age) - mean(age) where sex = 'F'": "write (a - b) where c",
     "count(age < 12) - count() where sex = 'F'": "write (a - b) where c",
+    "count() where sex = 'F' - count() - count() where sex = 'M'": "write (a - b) where c",
+    "mean(age) - count() - count()": "one difference at a time",
     "age < 12 and mean(age)": "stands alone",
     "top(0, sex)": "at least 1",
     "top(1.5, sex)": "whole number",
     "top(1)": "an attribute",
+    "quantile(0.9, age)": "position 10: the attribute comes first, as in quantile(age, 0.9)",
     "top(1, geo.planet)": "no level 'planet'",
     "share(sex = 'F') where age > 20": "the denominator counts nobody",
     "mean(age) where age > 20": "nobody can satisfy",
@@ -176,6 +195,22 @@ def test_refusals(question):
     (item,) = released().ask_all(question)
     assert REFUSED[question] in item.error
     assert "\n" not in item.error
+
+
+def test_no_value_lies_outside_of_its_interval():
+    """Also of groups without people, whose noisy size may be negative."""
+    domain = ln.Domain.of(group=range(300), sex=["F", "M", "X"])
+    plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=1))
+    empty = plan.run(np.zeros(domain.shape, dtype=int), random_source=SeededRandomSource(5))
+    questions = ["percent(sex = 'F')", "percent(sex = 'F') - percent(sex = 'M')", "ratio(sex = 'F', sex = 'M')"]
+    for item in empty.ask_all(questions, by="group"):
+        answers = [row.answer for row in item.rows]
+        assert all(answer.low <= answer.value <= answer.high for answer in answers)
+    for row in empty.ask_all(questions[0], by="group").items[0].rows:
+        answer = row.answer
+        assert ("nothing in the range" in answer.note) <= (answer.high - answer.low == 100)
+    steps = empty.cdf("group", where="sex = 'F'")
+    assert ((steps.share_low <= steps.share) & (steps.share <= steps.share_high)).all()
 
 
 def test_refusals_of_the_call():
@@ -251,3 +286,9 @@ def test_statistics_inside_each_other_are_refused_in_one_line(opening):
     with pytest.raises(LeastnoiseError) as caught:
         read_question(domain, opening * 5_000 + "mean(age)")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("question", ["mean(age) by sex", "age < 12 group by sex", "share(age < 12) BY sex"])
+def test_groups_in_a_question_are_told_the_option(question):
+    (item,) = released().ask_all(question)
+    assert "; for an answer for each value, write --by age beside the question (in Python: by=['age'])" in item.error

@@ -344,10 +344,12 @@ def price(call):
         call()
     match = re.fullmatch(
         r"this needs (.+), which was not measured; with a standard error of (\S+), as other answers have, "
-        r"it would have cost a further mu of (up to )?(\S+)",
+        r"it would have cost a further mu of (up to )?(\S+); another release has it with "
+        r"\{queries: (?:marginal, on: \[(.*)\]|total)\} in its workload",
         str(caught.value),
     )
     assert match is not None, str(caught.value)
+    assert (match[5] or "the total").replace(", ", " x ") == match[1]
     return match[1], float(match[2]), float(match[4])
 
 

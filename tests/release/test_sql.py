@@ -136,6 +136,8 @@ REFUSED = {
     "select avg(age) from release": "write sum(age * count)",
     "select sum(age) from release": "write sum(age * count)",
     "select * from release": "name the columns",
+    "with a as (select * from release) select sex from a": "name the columns",
+    "select * from (select sex, sum(count) n from release group by sex) a, release": "name the columns",
     "select foo, sum(count) from release group by foo": "no attribute 'foo'",
     "select sum(count) from release where agee = 3": "did you mean 'age'",
     "select sum(count) from release where sex = 'X'": "'X' is not a value of 'sex'",
@@ -251,3 +253,12 @@ def fail_line(capsys, *arguments) -> str:
     code, _, err = call(capsys, *arguments)
     assert code == 2
     return err.splitlines()[-1].removeprefix("leastnoise: ")
+
+
+def test_all_columns_of_a_query_within_the_query_may_be_asked_for():
+    inner = "select sex, sum(count) as n from release group by sex"
+    expected = released().sql(f"{inner} order by n")
+    for text in (f"with a as ({inner}) select * from a order by n", f"select * from ({inner}) order by n"):
+        found = released().sql(text)
+        assert found["n"].tolist() == expected["n"].tolist()
+        assert found.columns.tolist() == ["sex", "n"]

@@ -261,6 +261,10 @@ NOBODY = "ask for a group that can have members"
     ("call", "message"),
     [
         (lambda r: r.mean("sex"), "'sex' holds values that are no numbers, so it has no mean; use share()"),
+        (
+            lambda r: r.mean("grade"),
+            "'grade' holds values that are no numbers, so it has no mean; use quantile() or share()",
+        ),
         (lambda r: r.cdf("sex"), f"'sex' has no order, so it has no distribution function; {NO_ORDER}"),
         (lambda r: r.quantile("sex", 0.5), f"'sex' has no order, so it has no quantiles; {NO_ORDER}"),
         (lambda r: r.quantile("age", 1.0), "q is 1.0, but a quantile lies between 0 and 1; the median is 0.5"),

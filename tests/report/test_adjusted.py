@@ -72,5 +72,6 @@ def test_left_out_cells_are_signs_with_a_footnote(browser, tmp_path):
     assert notes[1:] == list(adjusted.footnotes)
     assert page.get_by_label("Show ± (95%)").count() == 0
     page.locator("#cells-list summary").click()
+    page.locator("#cells-list td.number").first.wait_for()  # what is folded is made after it opens
     assert "x" in page.locator("#cells-list td.number").all_inner_texts()
     visit.close()

@@ -32,6 +32,7 @@ def choose(page, *names):
     for place in ("#chart", "#cells-list"):
         page.locator(f"{place} > summary").click()
     page.locator("#tables .chart svg").wait_for()
+    page.locator("#cells-list tbody td").first.wait_for()  # what is folded is made after it opens
 
 
 def captioned(names):
@@ -295,6 +296,8 @@ def test_tab_reaches_everything_in_order_and_leaves(visit, make):
     page = review(visit(make()))
     for place in ("#chart", "#cells-list", "#share"):
         page.locator(f"{place} > summary").click()
+    page.locator("#tables .chart svg").wait_for()
+    page.wait_for_load_state("networkidle")
     page.locator(".skip").focus()
     count = page.evaluate(
         "s => { const all = [...document.querySelectorAll(s)].filter((e) => e.checkVisibility());"

@@ -25,8 +25,13 @@ def visit(browser, tmp_path):
 
 def opened(page, file):
     """Follow a link to a table."""
-    page.evaluate("place => { location.hash = place; }", f"#table/{file}")
-    page.locator(".sheet").wait_for()
+    page.evaluate("place => { document.activeElement.blur(); location.hash = place; }", f"#table/{file}")
+    return arrived(page)
+
+
+def arrived(page):
+    """The page when the table that was asked for has taken the place of the one before, and the focus with it."""
+    page.locator("#table-title:focus").wait_for()
     return page
 
 
@@ -284,6 +289,7 @@ def test_phones(visit, make):
     page = visit(make(), 360, 740, has_touch=True, is_mobile=True)
     for k in range(page.locator(".entries a").count()):
         page.locator(".entries a").nth(k).tap()
+        arrived(page)
         page.get_by_label("Show ± (95%)").check()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         box = page.get_by_role("button", name="Download as CSV").bounding_box()

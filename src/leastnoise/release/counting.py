@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from leastnoise.domain.restrictions import RowRule as RowRuleName
+from leastnoise.domain.unknown import UNKNOWN as UNKNOWN_VALUE
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.release.answers import Answer
 from leastnoise.release.side_counts import SideCounts, people_fields
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 NAMED = 6  # attributes that a sentence names
 BY_RULE = "0, by rule"
+UNKNOWN_COUNT = f"missing values count as '{UNKNOWN_VALUE}'"
 NOT_MEASURED = "not measured"
+IN_TABLES = "those of 'unknown' in its tables"
 NO_BOUND = "not measured, as nothing bounds how many such rows one person has"
 ADVICE = "to measure what was not, add 'quality: 0.02' to the spec: the share of the budget that it may cost"
 UNKNOWN = "the rules of this source are not known here: it was made before the run, or by an earlier version"
@@ -146,6 +149,8 @@ class Counting(Record):
         texts += [f"In {_listed(names)}, {text}." for text, names in kept.items()]
         texts += ["Rows in impossible cells are counted."] if self.impossible == "keep" else []
         how = "was not measured" if side is None else "was measured with noise, at a part of the stated cost"
+        if side is None and {_becomes(rule, event) for rule, event in self.touching()} == {UNKNOWN_COUNT}:
+            how = "is in the tables" if self.max_rows is None and self.impossible != "keep" else how
         return [*texts, f"How many {'people' if self.max_rows else 'rows'} that touched {how}."]
 
     @property
@@ -189,7 +194,8 @@ def _drops(rule: RowRule, event: Event | None) -> bool:
 
 
 def _line(attribute: str | None, rule: str, does: str, answer: Answer | str | None, what: str = "") -> dict[str, Any]:
-    touched = f"{answer} {what}" if isinstance(answer, Answer) else answer or NOT_MEASURED
+    missing = IN_TABLES if rule == f"missing: {UNKNOWN_VALUE}" else NOT_MEASURED
+    touched = f"{answer} {what}" if isinstance(answer, Answer) else answer or missing
     number = answer.to_json() if isinstance(answer, Answer) else 0 if answer == BY_RULE else None
     return {"attribute": attribute, "rule": rule, "does": does, "touched": touched, "number": number}
 

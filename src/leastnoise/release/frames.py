@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 IMPOSSIBLE = "impossible"  # the note of a cell that cannot have rows
 TINY = 1e-9  # relative size of a residual piece that is only rounding
+COLUMNS = frozenset({"count", "sum", "std_error", "low", "high"})  # of tables, beside attributes
 MOST_ANSWERS = 10**8  # rows of a frame with all answers
 
 
@@ -126,10 +127,19 @@ def level_family(attribute: Attribute, which: IntArray) -> Family:
     return Nodes(tree, requested)
 
 
+def check_showable(names: Iterable[str], method: str) -> None:
+    """Refuse attributes of a spec that no table could show, before anything is spent."""
+    taken = [name for name in names if name in COLUMNS]
+    if taken and method not in ("matrix", "stream"):
+        raise LeastnoiseError(
+            f"the attribute {taken[0]!r} has the name of a column of every table; call it otherwise and say where it "
+            f"is, as in '{taken[0]}_: {{column: {taken[0]}, ...}}'"
+        )
+
+
 def check_names(names: Iterable[str]) -> None:
     """Refuse attributes that would be taken for the columns beside them."""
-    reserved = {"count", "sum", "std_error", "low", "high"} & set(names)
-    if reserved:
+    if reserved := COLUMNS & set(names):
         raise LeastnoiseError(
             f"the attribute {min(reserved)!r} has the name of a column; use counts() and std_errors()"
         )

@@ -119,8 +119,9 @@ def load(path: str | Path) -> Release:
     folders.check_folder(path)
     if mark_of(path, {ADJUSTED}):
         raise LeastnoiseError(
-            f"{path} holds adjusted tables, not a release; give the release that they were made from, or write them as "
-            "files with leastnoise export (in Python: AdjustedTables.load)"
+            f"{path} holds adjusted tables, not a release; give the release that they were made from (for a page: "
+            f"leastnoise report RELEASE --adjusted {path}), or write them as files with leastnoise export (in Python: "
+            "AdjustedTables.load)"
         )
     files = import_module(BY_MARK[mark_of(path, BY_MARK) or TABLES].files)
     saved: Saved[Head] = read_folder(path, files.Header)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 
 import numpy as np
@@ -96,6 +96,25 @@ class State:
         order = self.order(attributes)
         found = predictors_of(self.baselines).get(self.orbit(order))
         return None if found is None else found.permuted([order.index(a) for a in attributes])
+
+    def simulated(self, count: Callable[[Members], Array], rng: np.random.Generator) -> State:
+        """The state that other data would have led to, with noise of the same covariances, which is not rounded.
+
+        `count` gives the exact table of some attributes, in class order.
+
+        Guarantees: simulated_noise_has_the_covariance_of_the_release.
+        """
+        known = [
+            None if k is None else self._like(o, k, count, rng)
+            for o, k in zip(self.structure.orbits, self.known, strict=True)
+        ]
+        return replace(self, known=tuple(known), _rows={})
+
+    def _like(self, orbit: Orbit, known: Known, count: Callable[[Members], Array], rng: np.random.Generator) -> Known:
+        exact = np.stack([self.residual(tuple(s), count(tuple(s))) for s in self.structure.sets(orbit).tolist()])
+        noise = rng.standard_normal((len(exact), known.strategy.measurements))
+        moved = sqrt(known.noise) * known.strategy.back(noise)  # covariance: noise V^+
+        return Known(exact.reshape(known.tables.shape) + moved.reshape(known.tables.shape), known.noise, known.strategy)
 
     def residual(self, members: Members, table: Array) -> Array:
         """The residual in a table of some attributes (class order)."""

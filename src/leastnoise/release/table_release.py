@@ -278,9 +278,11 @@ class TableRelease(Release):
         options: dict[str, Any] = {"tables": tables, "tolerance": tolerance, "progress": progress}
         return complete(self, nonnegative=nonnegative, baseline=baseline, **options)
 
-    def best_estimate(self, *, seed: int = 0, progress: Progress | None = None) -> Estimate | Completion:
+    def best_estimate(
+        self, *, replicates: int = 0, seed: int = 0, progress: Progress | None = None
+    ) -> Estimate | Completion:
         """The closest answers: `fit()` combined with what was measured, or `complete()` (docs/adaptive.md)."""
         from leastnoise.mechanisms.adaptive.completion import best_estimate
 
         self.need_residuals("best_estimate()")
-        return best_estimate(self, seed=seed, progress=progress)
+        return best_estimate(self, replicates=replicates, seed=seed, progress=progress)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from leastnoise.domain.attributes import Domain
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import TableRelease
 from leastnoise.release.files.publication import file_names
@@ -20,23 +21,26 @@ def check_origin(release: TableRelease, adjusted: AdjustedTables) -> None:
     Guarantees: adjusted_tables_of_another_release_are_refused.
     """
     names = next(adjusted.tables())
-    same = adjusted.domain == release.domain and adjusted.privacy == release.privacy
+    own = adjusted.domain.attributes[: len(release.domain.attributes)]  # behind them are levels
+    same = Domain(own, adjusted.domain.restrictions) == release.domain and adjusted.privacy == release.privacy
     if not same or not np.allclose(adjusted.cells(*names).unbiased, release.counts(*names), atol=1e-6):
         raise LeastnoiseError("the adjusted tables are of another release; adjust this one anew")
 
 
-def adjusted_tables(adjusted: AdjustedTables, cells: int) -> dict[str, Any]:
-    """The tables of a page, without errors; cells that are left out have no number.
+def adjusted_tables(adjusted: AdjustedTables, domain: Domain, cells: int) -> dict[str, Any]:
+    """The tables of a page, without errors and those at levels; cells that are left out have no number.
 
     Guarantees: suppressed_cells_show_no_number; pages_show_the_adjusted_counts.
     """
     listed = [names for names in adjusted.tables() if names]
-    shown = fitting(adjusted.domain, listed, cells)
+    plain = [names for names in listed if set(names) <= set(domain.names)]
+    shown = fitting(domain, plain, cells)
     return {
         "adjusted": {"footnotes": list(adjusted.footnotes), "total": _total(adjusted)},
         "tables": [_table(adjusted, names, file) for names, file in zip(shown, file_names(shown), strict=True)],
         "sums": {},
-        "left_out": len(listed) - len(shown),
+        "left_out": len(plain) - len(shown),
+        "at_levels": len(listed) - len(plain),
         "distributions": [],
         "distributions_left_out": 0,
     }
@@ -71,3 +75,5 @@ def adjusted_notes(fields: Mapping[str, Any]) -> Iterator[str]:
     yield "Intervals and errors on this page are those of the unbiased release, not of the adjusted tables."
     if fields["left_out"]:
         yield f"{fields['left_out']:,} larger adjusted tables are left out of this page."
+    if fields.get("at_levels"):
+        yield f"{fields['at_levels']:,} adjusted tables at levels of hierarchies are in the exported files alone."

@@ -55,7 +55,11 @@ def document(
     """
     head = opening(release, confidence)
     privacy = head["privacy"]
-    shown = tables(release, cells) | distributions(release) if adjusted is None else adjusted_tables(adjusted, cells)
+    shown = (
+        tables(release, cells) | distributions(release)
+        if adjusted is None
+        else adjusted_tables(adjusted, release.domain, cells)
+    )
     rounds = adaptive(release, min(cells, COMPLETED)) if adjusted is None else None
     all_tables = shown["tables"] + (rounds["completed"] if rounds else [])
     named = {a for t in all_tables for a in t["attributes"]} | {d["attribute"] for d in shown["distributions"]}

@@ -11,7 +11,7 @@ checked in integers before anybody sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, prod
@@ -52,10 +52,12 @@ def controlled(
     seconds: float = SECONDS,
     progress: Progress | None = None,
     domain: Domain | None = None,
+    nestings: Sequence[tuple[int, int, IntArray]] = (),
 ) -> Rounded:
     """Round tables (with all their margins, axes in ascending order of attributes) to multiples that add up.
 
-    Impossible cells of a domain stay 0, and its bounds are kept.
+    Impossible cells of a domain stay 0, and its bounds are kept. `nestings` are pairs of attributes of which the first
+    is finer, as months are than years, with the value of the second for each of the first: such tables add up, too.
 
     >>> half = {(): np.array(2.0), (0,): np.ones(2), (1,): np.ones(2), (0, 1): np.full((2, 2), 0.5)}
     >>> controlled(half, 1).tables[0, 1].sum(axis=0).tolist()
@@ -63,7 +65,7 @@ def controlled(
 
     Guarantees: rounded_tables_add_up; rounding_equals_brute_force; no_count_leaves_its_neighbouring_multiples.
     """
-    problem = Problem(dict(tables), base, nonnegative, domain if domain is not None else Domain(()))
+    problem = Problem(dict(tables), base, nonnegative, domain if domain is not None else Domain(()), tuple(nestings))
     for done, wider in enumerate(WIDER):
         if progress is not None:
             progress(done, len(WIDER), "rounding")
@@ -84,6 +86,7 @@ class Problem:
     base: int
     nonnegative: bool
     domain: Domain
+    nestings: tuple[tuple[int, int, IntArray], ...] = ()
 
     def __post_init__(self) -> None:
         if self.size > MOST_CELLS:
@@ -126,13 +129,23 @@ class Problem:
         return sparse.csr_array((parts[0], (parts[1], parts[2])), shape=(count, self.size))
 
     def _nested(self) -> Iterator[tuple[Members, Members, IntArray]]:
-        """Tables, their margins with one attribute less, and the cell of the margin that each cell belongs to."""
+        """Tables, their margins with one attribute less or coarser, and the cell of the margin that each belongs to."""
         for members, table in self.tables.items():
             for axis in range(len(members)):
                 margin = members[:axis] + members[axis + 1 :]
                 shape = np.asarray(table).shape
                 smaller = np.arange(prod(shape[:axis] + shape[axis + 1 :])).reshape(shape[:axis] + shape[axis + 1 :])
                 yield members, margin, np.broadcast_to(np.expand_dims(smaller, axis), shape).ravel()
+            for fine, coarse, groups in self.nestings:
+                margin = tuple(sorted({*members, coarse} - {fine}))
+                if fine in members and coarse not in members and margin in self.tables:
+                    cell = dict(zip(members, np.indices(np.asarray(table).shape), strict=True))
+                    cell[coarse] = groups[cell[fine]]
+                    yield (
+                        members,
+                        margin,
+                        np.ravel_multi_index([cell[a] for a in margin], self.tables[margin].shape).ravel(),
+                    )
 
     def solved(self, wider: int, seconds: float) -> Rounded | None:
         """The closest tables that add up, or None where there are none (or none was found in time)."""
@@ -201,8 +214,9 @@ class Problem:
             * multiples[start : start + self.tables[members].size].reshape(self.tables[members].shape)
             for members, start in self.starts.items()
         }
-        for members, margin, _ in self._nested():
-            (axis,) = (k for k, a in enumerate(members) if a not in margin)
-            if not np.array_equal(tables[members].sum(axis=axis), tables[margin]):
+        for members, margin, into in self._nested():
+            sums = np.zeros(tables[margin].size, dtype=np.int64)
+            np.add.at(sums, into, tables[members].ravel())
+            if not np.array_equal(sums, tables[margin].ravel()):
                 return None
         return Rounded(tables, wider, proven)

@@ -17,10 +17,11 @@ from leastnoise.domain.attributes import Domain
 from leastnoise.domain.restrictions import spread
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.postprocessing.controlled import SECONDS, Rounded, controlled
+from leastnoise.release.postprocessing.levels import Levels
 from leastnoise.release.postprocessing.nonnegative import Certificate, nonnegative
 from leastnoise.release.postprocessing.readers import AdjustedTables, Cells, StepRecord, suppress
 from leastnoise.release.postprocessing.restricted import restrict
-from leastnoise.release.postprocessing.totals import Fact, Totals, conditioned, read_facts
+from leastnoise.release.postprocessing.totals import Fact, Totals, conditioned, contradiction, read_facts
 from leastnoise.release.state import Members, State
 
 if TYPE_CHECKING:
@@ -101,50 +102,64 @@ class Adjusted:
     ) -> AdjustedTables:
         """Tables to print, to save and to export: some (all in reach, unless given) with all their margins.
 
-        `base` rounds them to multiples (1: whole numbers) that add up to each other exactly. Cells with a count below
+        A table may name levels of attributes, such as `place.region`; it is the sum of that of the leaves. `base`
+        rounds them to multiples (1: whole numbers) that add up to each other exactly. Cells with a count below
         `suppress_below`, or with a standard error above `suppress_cv` times their count, are left out.
         """
         for name, value in {"suppress_below": suppress_below, "suppress_cv": suppress_cv, "seconds": seconds}.items():
             if value is not None:
                 check_number(name, value, LEAST_TOLERANCE)
-        contents = self._contents(tables)
+        levels = Levels.of(self.release, tables := None if tables is None else list(tables))
+        contents = self._contents(tables, levels)
         steps = [StepRecord(label=step.label, effect=step.effect) for step in self.steps]
         if base is not None:
-            contents, step = self._rounded_to(base, contents, seconds, progress)
+            contents, step = self._rounded_to(base, contents, levels, seconds, progress)
             steps.append(step)
         suppression = None
         if suppress_below is not None or suppress_cv is not None:
-            contents, suppression = suppress(contents, suppress_below, suppress_cv, self.release.domain)
+            contents, suppression = suppress(contents, suppress_below, suppress_cv, levels.domain)
         source = self.release
-        known = (source.domain, source.privacy, source.insecure, source.dataset)
+        known = (levels.domain, source.privacy, source.insecure, source.dataset)
         return AdjustedTables(*known, contents, tuple(steps), suppression, source.publication)
 
-    def _contents(self, tables: Iterable[str | Sequence[str]] | None) -> dict[tuple[str, ...], Cells]:
+    def _contents(self, tables: Sequence[str | Sequence[str]] | None, levels: Levels) -> dict[tuple[str, ...], Cells]:
         """The chosen tables and all their margins, small ones first."""
-        domain = self.release.domain
-        sets = named_sets(domain, self.release.tables() if tables is None else tables)
+        sets = named_sets(levels.domain, self.release.tables() if tables is None else tables)
         closure = sorted({some for s in sets for some in powerset(s)}, key=lambda s: (len(s), s))
-        contents = {}
-        for members in closure:
-            names = tuple(domain.names[a] for a in members)
-            count = self.counts(*names)
-            contents[names] = Cells(
-                count, self.release.counts(*names), self.release.std_errors(*names), np.ones_like(count)
-            )
-        return contents
+        every = (tuple(levels.domain.names[a] for a in members) for members in closure)
+        return {names: self._cells(names, levels) for names in every}
+
+    def _cells(self, names: tuple[str, ...], levels: Levels) -> Cells:
+        count = self.counts(*levels.plain(names))
+        if set(names).isdisjoint(levels.used):
+            unbiased, error = self.release.counts(*names), self.release.std_errors(*names)
+        else:
+            count, (unbiased, error) = levels.summed(names, count), levels.unbiased(names)
+        return Cells(count, unbiased, error, np.ones_like(count))
 
     def _rounded_to(
-        self, base: int, contents: Mapping[tuple[str, ...], Cells], seconds: float, progress: Progress | None
+        self,
+        base: int,
+        contents: Mapping[tuple[str, ...], Cells],
+        levels: Levels,
+        seconds: float,
+        progress: Progress | None,
     ) -> tuple[dict[tuple[str, ...], Cells], StepRecord]:
         if not isinstance(base, int) or base < 1:
             raise LeastnoiseError(f"base is {base!r}; use a whole number from 1 on")
         if self.rounded:
             raise LeastnoiseError("the tables are rounded one by one already; leave round out to round them together")
-        index = self.release.domain.index
+        index = levels.domain.index
         values = {tuple(index(n) for n in names): cells.count for names, cells in contents.items()}
         positive = all(table.min() >= 0 for table in values.values())
         found = controlled(
-            values, base, nonnegative=positive, seconds=seconds, progress=progress, domain=self.release.domain
+            values,
+            base,
+            nonnegative=positive,
+            seconds=seconds,
+            progress=progress,
+            domain=levels.domain,
+            nestings=levels.nestings,
         )
         rounded_cells = {
             names: replace(cells, count=found.tables[tuple(index(n) for n in names)].astype(np.float64))
@@ -180,7 +195,7 @@ def adjust(
     check_number("tolerance", tolerance, LEAST_TOLERANCE)
     release.need_residuals("adjust()")
     facts = read_facts(release, totals or {})
-    steps = [_totals_step(len(facts))] if facts else []
+    steps = [_totals_step(len(facts), contradiction(release, facts))] if facts else []
     informed = conditioned(release, facts) if facts else release
     estimate, certificate = informed.state, None
     restricted = release.domain.restrictions
@@ -244,7 +259,9 @@ def named_sets(domain: Domain, tables: Iterable[str | Sequence[str]]) -> list[Me
 
 def _chosen(release: TableRelease, tables: Iterable[str | Sequence[str]] | None) -> tuple[Members, ...]:
     """The widest tables among those asked for; their margins follow."""
-    sets = named_sets(release.domain, release.tables() if tables is None else tables)
+    named = None if tables is None else list(tables)
+    plain = Levels.of(release, named).tables(named)
+    sets = named_sets(release.domain, release.tables() if plain is None else plain)
     inside = {some for s in sets for some in powerset(s) if len(some) < len(s)}
     for s in sets:
         release.reach.check_table(s)
@@ -322,12 +339,17 @@ def _restricted_step(domain: Domain, certificate: Certificate) -> Step:
     )
 
 
-def _totals_step(count: int) -> Step:
+def _totals_step(count: int, apart: float) -> Step:
     tables = "1 public table" if count == 1 else f"{count} public tables"
+    wrong = (
+        f"; they are up to {apart:,.0f} standard errors from the released counts, which noise does not explain: they "
+    )
+    wrong += "count other rows, or are written otherwise than here, such as 9.000 for 9000"
+    wrong = wrong if apart else ""
     return Step(
         "known totals",
         f"conditioned on {tables}; counts stay unbiased and consistent, standard errors are exactly those that remain, "
-        "and intervals keep their confidence, provided that the totals are those of the same rows",
+        f"and intervals keep their confidence, provided that the totals are those of the same rows{wrong}",
     )
 
 

@@ -59,9 +59,10 @@ class Suppression(Record):
         rules = [] if self.below is None else [f"counts below {self.below:g}"]
         rules += [] if self.cv is None else [f"relative standard errors above {self.cv:g}"]
         least = LEAST if self.below is None else self.below
+        rows = f"{least:g} row{'s' * (least != 1)}"
         return (
             f"{self.suppressed:,} of {self.cells:,} cells are left out ({' and '.join(rules)}); to be expected: "
-            f"{self.lost:.1%} of all cells have {least:g} rows or more and are left out, {self.spurious:.1%} of those "
+            f"{self.lost:.1%} of all cells have {rows} or more and are left out, {self.spurious:.1%} of those "
             "shown have fewer"
         )
 

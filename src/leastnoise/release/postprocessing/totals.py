@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from leastnoise._types import Array
 from leastnoise.algebra.residual import subsets
@@ -25,6 +26,7 @@ from leastnoise.workload.workload import finite
 if TYPE_CHECKING:
     from leastnoise.release.table_release import TableRelease
 
+FALSE_ALARMS = 1e-9  # of totals that are right and are told to contradict a release
 AGREE = 1e-9  # relative difference up to which two totals are the same
 
 Totals = Mapping[Any, Any]  # a name, several names, or "" for the number of rows, and the table
@@ -72,6 +74,19 @@ def _fact(release: TableRelease, key: Any, value: Any) -> Fact:
         raise LeastnoiseError(f"the totals of {_named(release, attributes)} have a negative entry; give counts")
     order = sorted(range(len(names)), key=lambda axis: attributes[axis])
     return Fact(tuple(sorted(attributes)), table.reshape(shape).transpose(order))
+
+
+def contradiction(release: TableRelease, facts: Sequence[Fact]) -> float:
+    """The most standard errors between a total and the released count, if noise does not explain them; else 0."""
+    worst = 0.0
+    for fact in facts:
+        names = [release.domain.names[a] for a in fact.attributes]
+        errors = release.std_errors(*names)
+        differences = np.abs(fact.table - release.counts(*names))
+        apart = np.divide(differences, errors, out=np.zeros_like(differences), where=errors > 0)
+        if apart.max(initial=0.0) > -ndtri(FALSE_ALARMS / 2 / apart.size):
+            worst = max(worst, float(apart.max()))
+    return worst
 
 
 def _agree(one: Array, other: Array) -> bool:

@@ -136,6 +136,9 @@ class Parser:
         hint = f"; write {quoted_name(same[0])} if the attribute is meant" if same else ""
         if token.text == "*":
             hint = "; a number before it multiplies a whole term, as in 2 * (age < 30)"
+        if token.kind == "word" and token.text.lower() in ("by", "group"):
+            name = self.domain.names[0]
+            hint = f"; for an answer for each value, write --by {name} beside the question (in Python: by=[{name!r}])"
         return error_at(token, f"expected {what}, found {token}{hint}")
 
     def linear(self) -> LinearQuery:

@@ -1,6 +1,7 @@
 """Questions about statistics: the language of conditions, and functions of them.
 
-    question  := side { sign side } [where condition]
+    question  := part { sign part }
+    part      := side [where condition]
     side      := a query of the language of conditions, in which count and sum may stand
                | statistic | "(" question ")"
     statistic := mean(name) | median(name) | quantile(name, number) | share(condition) | percent(condition)
@@ -9,9 +10,9 @@
     count     := count() | count(*) | count(condition)
     sum       := sum(name { * name })
 
-`where` holds for what stands before it, up to the parenthesis or the comma; after several parts with signs in between
-it is refused, as it may mean the last or all of them. avg and average are other words for mean. A
-function is a word before a parenthesis, so attributes may have the same names. docs/ask.md says the same with examples.
+`where` holds for the part before it, as in mean(a) where b - mean(a) where c. After several parts, if the one before
+has none, it is refused, as it may mean the last or all of them: a - b where c. avg and average are words for mean, too.
+A function is a word before a parenthesis, so attributes may have the same names. docs/ask.md has examples.
 """
 
 from __future__ import annotations
@@ -134,20 +135,30 @@ class _Questions(Parser):
         return result
 
     def _question(self) -> Question:
-        """Sides with signs in between, and what holds for all of them."""
-        start, begin = self._ahead(), self.here
-        question, linear = self._side()
+        """Parts with signs in between."""
+        start = self._ahead()
+        question, linear, own = self._part(True, self._query)
         while sign := self._take("+", "-"):
-            second, both = self._side()
-            question, linear = self._joined(question, second, sign, linear and both), False
-        if _is_where(self._ahead()) and self._added_since(begin):
-            raise error_at(self._ahead(), AMBIGUOUS)
-        condition = self._where()
-        if condition is not None:
-            question = _where(question, condition)
+            second, both, own = self._part(own, self._term)  # one term, as a - b - c is (a - b) - c
+            linear = linear and both
+            question = self._joined(question, second, sign, linear)
         with at(start):
             question(Condition(self.domain))  # refuses what no group can answer
         return question
+
+    def _part(self, single: bool, query: Callable[[], Parsed]) -> tuple[Question, bool, bool]:
+        """A side, and of which rows; whether it is a count or a sum, and whether it says of which rows.
+
+        A `where` is that of the part alone if there is none before it, or if the one before it has its own.
+        """
+        begin = self.here
+        question, linear = self._side(query)
+        if not _is_where(self._ahead()):
+            return question, linear, False
+        if not single or self._added_since(begin):
+            raise error_at(self._ahead(), AMBIGUOUS)
+        condition = self._where()
+        return (question if condition is None else _where(question, condition)), linear, True
 
     def _added_since(self, begin: int) -> bool:
         """Whether a sign stands between two parts, outside of parentheses."""
@@ -164,9 +175,9 @@ class _Questions(Parser):
             raise error_at(
                 sign, "only counts and sums are added; statistics can be subtracted, as in mean(a) - mean(b)"
             )
-        return _less(one, other)
+        return _added(one, other) if sign.text == "+" else _less(one, other)
 
-    def _side(self) -> tuple[Question, bool]:
+    def _side(self, query: Callable[[], Parsed]) -> tuple[Question, bool]:
         token = self._ahead()
         if self._called(OTHERS):
             self._deeper(token)
@@ -182,8 +193,7 @@ class _Questions(Parser):
             return question, False
         if self._ahead(1).kind == "end" and self._take("*"):
             return counted(LinearQuery.total(self.domain)), True
-        query = self._linear(self._query(), token)
-        return counted(query, "; ".join(self.notes)), True
+        return counted(self._linear(query(), token), "; ".join(self.notes)), True
 
     def _holds_a_statistic(self) -> bool:
         """Whether one of the functions stands before the parenthesis that is open here closes."""
@@ -274,6 +284,8 @@ class _Questions(Parser):
         return partial(mean_of, self.domain, self._name().attribute.name)
 
     def _quantile(self, function: str) -> Question:
+        if function == "quantile" and self._ahead().kind == "number":
+            raise error_at(self._ahead(), "the attribute comes first, as in quantile(age, 0.9)")
         name, q = self._name().attribute.name, 0.5
         if function == "quantile":
             self._need(",")
@@ -377,6 +389,18 @@ def _largest(k: int, slices: list[Slice], condition: Condition) -> Top:
     if not possible:
         raise EmptyGroupError
     return Top(k, possible)
+
+
+def _added(one: Question, other: Question) -> Question:
+    """The sum of two counts."""
+
+    def total(condition: Condition) -> Reading:
+        a, b = one(condition), other(condition)
+        assert isinstance(a, Count)  # as nothing else is linear
+        assert isinstance(b, Count)
+        return Count(a.query + b.query, a.note or b.note)
+
+    return total
 
 
 def _less(one: Question, other: Question) -> Question:

@@ -65,15 +65,26 @@ class Reach:
         """
         if not missing:
             return
-        needs = f"this needs {self._names(max(missing, key=len))}, which was not measured"
+        largest = max(missing, key=len)
+        needs = f"this needs {self._names(largest)}, which was not measured"
         if not self._typical:
             raise LeastnoiseError(f"{needs}; add it to the workload when planning")
         mu = self.budget.neighbours.moves * sum(missing.values()) / self._typical
         most = "" if self.budget.neighbours.change == "add-remove" else "up to "
         raise LeastnoiseError(
             f"{needs}; with a standard error of {self._typical:.3g}, as other answers have, "
-            f"it would have cost a further mu of {most}{mu:.3g}"
+            f"it would have cost a further mu of {most}{mu:.3g}; another release has it with {self._line(largest)} in "
+            "its workload"
         )
+
+    def _line(self, attributes: Sequence[int]) -> str:
+        """A line of a workload that measures a table, as specs have it."""
+        known = [self.domain.attributes[a] for a in sorted(attributes)]
+        named = ", ".join(attribute.name for attribute in known if attribute.amount is None)
+        summed = ", ".join(attribute.name for attribute in known if attribute.amount is not None)
+        if summed:
+            return f"{{queries: sum, of: [{summed}]{f', by: [{named}]' if named else ''}}}"
+        return f"{{queries: marginal, on: [{named}]}}" if named else "{queries: total}"
 
     @cached_property
     def _typical(self) -> float:

@@ -244,10 +244,19 @@ def _check_amounts(names: Names, tree: exp.Expr) -> None:
 # --- anything else ----------------------------------------------------------------------------------------------------
 
 
+def _all_attributes(select: exp.Expr | None, tree: exp.Expr) -> bool:
+    """Whether a `*` stands for all columns of the release, and not for those of a query within the query."""
+    if not isinstance(select, exp.Select):
+        return False
+    named = {query.alias for query in tree.find_all(exp.CTE)}
+    read = [part.this for part in (select.args.get("from_"), *(select.args.get("joins") or [])) if part is not None]
+    return any(isinstance(table, exp.Table) and table.name not in named for table in read)
+
+
 def _from_noisy(release: Release, names: Names, tree: exp.Expr) -> tuple[pd.DataFrame, list[str]]:
     """Run a SELECT on the table of the attributes that it names."""
     _check_amounts(names, tree)
-    if any(isinstance(star.parent, exp.Select) for star in tree.find_all(exp.Star)):
+    if any(_all_attributes(star.parent, tree) for star in tree.find_all(exp.Star)):
         raise LeastnoiseError("* would be a table of all attributes; name the columns")
     for node in tree.find_all(exp.AggFunc):
         _check_cells(names, node)

@@ -23,7 +23,7 @@ from leastnoise._types import Array
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.answers import Answer, quantile
 from leastnoise.release.queries.linear import LinearQuery
-from leastnoise.release.statistics.ratios import UNBOUNDED, WHOLE_RANGE, Quotient, Ratio, Statistic, hulls
+from leastnoise.release.statistics.ratios import Quotient, Ratio, Statistic, hulls, inside, unsure
 
 STEPS = 64  # of the search for an end of the interval, in each of three passes
 PASSES = 3
@@ -134,9 +134,9 @@ def _of_ratios(one: _Side, other: _Side, confidence: float) -> Statistic:
     value = float(one.shown(np.array(one.ratio.value)) - other.shown(np.array(other.ratio.value)))
     error = float(np.linalg.norm(one.gradient - other.gradient)) if one.ratio.bottom and other.ratio.bottom else inf
     hidden = [side for side in (one, other) if side.ratio.bottom**2 <= width**2 * side.ratio.var_bottom]
-    notes = [(WHOLE_RANGE if isfinite(low) and isfinite(high) else UNBOUNDED)] if hidden else []
+    notes = [unsure((low, high), _possible(one, other))] if hidden else []
     note = "; ".join(dict.fromkeys(filter(None, [*notes, one.note, other.note])))
-    return Statistic(value, error, low, high, confidence, TESTED, note)
+    return Statistic(inside(value, low, high), error, low, high, confidence, TESTED, note)
 
 
 def difference_interval(one: _Side, other: _Side, width: float) -> tuple[float, float]:
@@ -144,13 +144,19 @@ def difference_interval(one: _Side, other: _Side, width: float) -> tuple[float, 
 
     Pairs that are not possible count in the minimum over a line, or it would be larger than its law says.
     """
-    least, most = (one.shown(np.array(one.ratio.within)) - other.shown(np.array(other.ratio.within[::-1]))).tolist()
+    least, most = _possible(one, other)
     ends = replace(other.ratio, within=ANY).interval(width)
     if not all(map(isfinite, ends)):
         return least, most
     low = _least(lambda s: one.shown(_left(one, other, s, width)[0]) - other.shown(s), *ends)
     high = -_least(lambda s: other.shown(s) - one.shown(_left(one, other, s, width)[1]), *ends)
     return float(np.clip(low, least, most)), float(np.clip(high, least, most))
+
+
+def _possible(one: _Side, other: _Side) -> tuple[float, float]:
+    """The least and the largest difference that there can be."""
+    least, most = (one.shown(np.array(one.ratio.within)) - other.shown(np.array(other.ratio.within[::-1]))).tolist()
+    return least, most
 
 
 def _left(one: _Side, other: _Side, s: Array, width: float) -> tuple[Array, Array]:

@@ -95,7 +95,10 @@ def numbers_of(attribute: Attribute) -> tuple[Array, str]:
     if isinstance(encoding, Amount):
         return np.array(encoding.bounds), clamped_note(attribute)
     if isinstance(encoding, Values) and any(isinstance(item, str | bool) for item in encoding.items):
-        raise LeastnoiseError(f"{attribute.name!r} holds values that are no numbers, so it has no mean; use share()")
+        none = f"{attribute.name!r} holds values that are no numbers, so it has no mean"
+        if attribute.ordered:
+            raise LeastnoiseError(f"{none}; use quantile() or share()")
+        raise LeastnoiseError(f"{none}; use share()")
     if isinstance(encoding, Sized) and not encoding.ordered:
         raise LeastnoiseError(f"the codes of {attribute.name!r} are no numbers, so it has no mean; use share()")
     return np.array([float(encoding.shown(code)) for code in range(attribute.known)]), ""

@@ -13,7 +13,8 @@ from leastnoise.domain.attributes import Scalar
 from leastnoise.release.answers import quantile
 from leastnoise.release.queries.linear import LinearQuery
 
-WHOLE_RANGE = "the noise hides the size of the group: nothing in the range of values is ruled out"
+HIDDEN = "the noise hides the size of the group"
+WHOLE_RANGE = f"{HIDDEN}: nothing in the range of values is ruled out"
 SAMPLED = "for the population: rows are independent draws, whose sampling error counts as normal"
 UNBOUNDED = "the noise hides the size of the denominator: no finite interval has this confidence"
 
@@ -124,6 +125,18 @@ def hulls(a: Array, b: Array, c: Array, within: tuple[float, float]) -> tuple[Ar
     return np.where(whole, least, np.clip(low, least, most)), np.where(whole, most, np.clip(high, least, most))
 
 
+def inside(value: float, low: float, high: float) -> float:
+    """The point of an interval closest to a value, which may lie outside where the noise hides the size of a group."""
+    return min(max(value, low), high)
+
+
+def unsure(ends: tuple[float, float], within: tuple[float, float]) -> str:
+    """What is to be said of an interval where the noise hides the size of the group."""
+    if not all(map(isfinite, ends)):
+        return UNBOUNDED
+    return WHOLE_RANGE if ends == within else HIDDEN
+
+
 @dataclass(frozen=True)
 class Quotient:
     """A ratio of two linear queries, shown as scale * (ratio + shift)."""
@@ -153,9 +166,9 @@ class Quotient:
         ratio, width = self.ratio(values, coordinates), quantile(confidence)
         low, high = ratio.interval(width)
         hidden = ratio.bottom**2 <= width**2 * ratio.var_bottom
-        notes = [(UNBOUNDED if low == -inf else WHOLE_RANGE)] if hidden else []
+        notes = [unsure((low, high), self.within)] if hidden else []
         method = f"{self.method}; {SAMPLED}" if self.population else self.method
         text = "; ".join(filter(None, [*notes, self.note]))
-        shown = (self.scale * (x + self.shift) for x in (ratio.value, low, high))
+        shown = (self.scale * (x + self.shift) for x in (inside(ratio.value, low, high), low, high))
         value, low, high = shown
         return Statistic(value, self.scale * ratio.std_error, low, high, confidence, method, text)

@@ -20,7 +20,7 @@ from leastnoise.release.answers import quantile
 from leastnoise.release.frames import values_of, with_errors
 from leastnoise.release.queries.linear import Condition, EmptyGroupError, LinearQuery
 from leastnoise.release.statistics.groups import Group, numbers_of, ordered_group
-from leastnoise.release.statistics.ratios import SAMPLED, Quotient, Ratio, Statistic
+from leastnoise.release.statistics.ratios import SAMPLED, Quotient, Ratio, Statistic, inside
 from leastnoise.release.statistics.simultaneous import Together, half_width
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def cdf(
     ratios = list(_shares(counts, coordinates, drawn(release, population)))
     width = quantile(confidence, len(counts) if simultaneous else 1)
     lows, highs = zip(*(ratio.interval(width) for ratio in ratios), strict=True)
-    return frame.assign(share=[ratio.value for ratio in ratios], share_low=lows, share_high=highs)
+    values = [inside(ratio.value, *ends) for ratio, *ends in zip(ratios, lows, highs, strict=True)]
+    return frame.assign(share=values, share_low=lows, share_high=highs)
 
 
 def _cumulative(values: Array, coordinates: Array) -> tuple[Array, Array]:

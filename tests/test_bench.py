@@ -50,7 +50,9 @@ TINY = {
     "large_sums": "--pairs 8 70 --triple 4 --baseline uniform",
     "rounding": "--only n=10",
     "replaced": "--only [4]^6",
+    "product_weights": "--cubes 3^3 --datasets CPS --values 3 --ways 2 --tilts 1",
     "floors": "--tables 4 --sizes 10 --only prefix --certify",
+    "floor_peers": "--peers --only [2]^5",
 }
 
 OTHERS = {  # no choice of a --baseline
@@ -60,7 +62,9 @@ OTHERS = {  # no choice of a --baseline
     "keys_compared": "--people 3000 --events 10 --bounds 1 3 --seeds 1",
     "grem_figure3": "--ways 2 3 --sizes 2 8 --repeats 2",
     "continual": "--levels 1 4 11",
-    "estimates": "--datasets cases titanic --attributes 4 --rows 3000 --epsilons 1 --mixtures 1 --triples 2",
+    "estimates": "--datasets cases wide titanic --attributes 4 --rows 3000 --epsilons 1 --mixtures 1 --triples 2",
+    "measured_pairs": "--datasets cases titanic --attributes 4 --rows 3000 --epsilons 1",
+    "error_bars": "--datasets titanic --attributes 4 --rows 3000 --epsilons 1 --triples 1 --releases 2 --replicates 3",
     "start": "--repeats 1",
     "real_tables": "--only contacts purchases",
     "wff_figure2": "--sizes 2 5 9 1000 --planned 9",
@@ -77,6 +81,7 @@ OTHERS = {  # no choice of a --baseline
     "cascade_levels": "--bits 5 --grid-bits 3 --runs 40",
     "cascade_designs": "--draws 500",
     "uneven_trees": "--seeds 1 --leaves 60",
+    "largest_error": "--sizes 4 --workloads prefix affine",
 }
 
 

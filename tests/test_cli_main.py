@@ -95,7 +95,8 @@ def test_kinds_of_data(capsys, kind):
         with duckdb.connect(data) as connection:
             connection.execute("CREATE TABLE people AS SELECT * FROM frame")
         data = f"duckdb:///{Path(data).absolute()}"
-    code, _, err = release(capsys, data, "--table", "people", "--memory", "1GB")
+    table = ("--table", "people") if kind == "duckdb" else ()
+    code, _, err = release(capsys, data, *table, "--memory", "1GB")
     assert (code, err) == (0, NO_LEDGER + "\n")
     assert ln.Release.load("out").table("age", "sex")["count"].round().tolist() == counted(frame)
 

@@ -15,7 +15,7 @@ import pytest
 
 import leastnoise as ln
 from leastnoise.cli import without_passwords
-from leastnoise.cli.commands.release import NO_LEDGER
+from leastnoise.cli.commands.release import NO_LEDGER, OTHER_LEDGER
 from tests.engines import postgres, spark
 from tests.shell import COUNT, SECRET, SMALL, ZEBRA, call, counted, ledger, people, release, shell
 from tests.sources.registry import postgres_table
@@ -163,12 +163,15 @@ def test_interrupted_after_the_debit(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     people().to_parquet("people.parquet")
+    people().to_parquet("other.parquet")
     book = ledger()
     monkeypatch.setattr(import_module("leastnoise.mechanisms.tables.plan"), "measure", interrupted)
     text = "leastnoise: stopped after the debit; the ledger keeps its cost (entry 1)\n"
     assert release(capsys, "people.parquet", "--ledger", "people.ledger") == (130, "", text)
     assert ([entry.status for entry in book.entries()], list(Path().glob("*out*"))) == (["debited"], [])
-    assert release(capsys, "people.parquet") == (130, "", f"{NO_LEDGER}\nleastnoise: stopped\n")
+    known = OTHER_LEDGER.format(Path("people.ledger").absolute())
+    assert release(capsys, "people.parquet") == (130, "", f"{known}\nleastnoise: stopped\n")
+    assert release(capsys, "other.parquet") == (130, "", f"{NO_LEDGER}\nleastnoise: stopped\n")
 
 
 def postgres_people(folder: Path) -> tuple[str, str]:

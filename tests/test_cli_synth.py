@@ -143,3 +143,21 @@ def test_bad_files_of_rows_are_refused(capsys):
     given = ("synth", "out", "--evaluate", "--given", "two.csv", "--data", "people.csv")
     assert "has other attributes than the release" in last_line(capsys, *given, "--spec", "other.yaml")
     assert "no attribute 'sexx'" in last_line(capsys, *given, "--target", "sexx")
+
+
+def test_rows_with_unknown_values_are_written_and_read_as_they_are(tmp_path, capsys, monkeypatch):
+    """Years stay whole numbers beside missing ones, and the rows that were written can be compared."""
+    monkeypatch.chdir(tmp_path)
+    domain = ln.Domain.of(year=ln.domain.or_unknown(range(1970, 1974)), sex=ln.domain.or_unknown(["F", "M"]))
+    people = pd.DataFrame({"year": [1970, 1971, None, 1973] * 300, "sex": ["F", None, "M", "M", "F"] * 240})
+    rules = {name: {"missing": "unknown"} for name in domain.names}
+    plan = ln.plan(ln.Workload(domain).marginals(ways=2), ln.Budget(mu=10))
+    plan.run(people, rules=rules, random_source=SeededRandomSource(1)).save("out")
+    code, _, err = call(capsys, "synth", "out", "--out", "rows.csv")
+    assert code == 0, err
+    written = pd.read_csv("rows.csv", dtype=str, keep_default_na=False)
+    assert {"1970", ""} < set(written.year) <= {"1970", "1971", "1972", "1973", ""}
+    assert set(written.sex) == {"F", "M", ""}
+    code, out, err = call(capsys, "synth", "out", "--evaluate", "--given", "rows.csv", "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows"] == len(written)

@@ -120,6 +120,9 @@ def test_tables_by_level(capsys):
     call(capsys, "table", "out", "geo", "--csv", "leaves.csv")
 
     assert pd.read_csv("leaves.csv")["count"].tolist() == release.leaves.tolist()
+    by_option = call(capsys, "table", "out", "geo", "--level", "geo=region")
+    assert call(capsys, "table", "out", "geo.region") == by_option
+    assert "no level 'planet'" in call(capsys, "table", "out", "geo.planet")[2]
     message = json.loads(call(capsys, "table", "out", "geo", "--level", "geo=0", "--json")[1])
     assert message["rows"][0]["count"] == release.leaves.sum()
 

@@ -3,9 +3,13 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from leastnoise import Budget, plan
 from leastnoise.cli.words import in_shell_words
+from leastnoise.sources import Table
+from leastnoise.workload.spec import parse_spec
 from tests.refusal_texts import all_refusals
 from tests.shell import SMALL, call, fail, people
 
@@ -84,3 +88,14 @@ def last_line(capsys, arguments) -> str:
     code, _, err = call(capsys, *arguments)
     assert code in (2, 3)
     return err.splitlines()[-1]
+
+
+def test_errors_of_several_questions_are_in_words_of_the_shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    spec = "attributes: {sex: {values: [F, M]}, size: {values: [S, M, L], ordered: true}}\n"
+    workload = parse_spec(f"{spec}workload: [{{queries: marginal, ways: 1}}]\nprivacy: {{mu: 1}}").workload
+    plan(workload, Budget(mu=1)).run(Table(workload.domain, np.ones((2, 3), dtype=int))).save("out")
+    code, out, _ = call(capsys, "ask", "out", "mean(sex)", "mean(size)")
+    assert code == 2
+    assert "'sex' holds values that are no numbers, so it has no mean; ask for shares\n" in out
+    assert "'size' holds values that are no numbers, so it has no mean; ask for a median, or for shares\n" in out

@@ -106,7 +106,11 @@ def test_the_largest_counts_of_two_releases_have_no_difference():
 @pytest.mark.parametrize(
     ("attribute", "content", "message"),
     [
-        ("labels: codes.csv", b"code,label\n1,\xff\n", "codes.csv is no CSV file in UTF-8"),
+        (
+            "labels: codes.csv",
+            b"code,label\n1,\x81\n",
+            "codes.csv is no CSV file in UTF-8, UTF-16 or Windows-1252; save it",
+        ),
         ('labels: "a\\0b.csv"', b"", "cannot be the name of a file; use one beside the spec"),
         ("labels: codes.csv", b"code,label\n1,x\n1,y\n", "codes.csv row 3 gives '1' a second label; keep one"),
     ],

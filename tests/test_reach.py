@@ -6,7 +6,6 @@ from tests.reach import Module, Package
 
 # Definitions that are used in a way that cannot be seen in the source, each with its reason.
 EXCEPTIONS: dict[str, str] = {
-    "leastnoise.noise.random_source.BoundRandomSource.words": "runs and streams draw from it as a RandomSource",
     "leastnoise.sources.duck.DuckDB.forget": "bounding the rows of people calls it as one of an Embedded engine",
 }
 

@@ -78,6 +78,15 @@ def test_cells_of_a_draft(entry, texts, expected):
     assert counted(pd.Series(texts, dtype=str), entry).cells.tolist() == expected
 
 
+def test_hours_and_signs_between_thousands():
+    hours = {"dates": {"by": "hour of day"}, "format": "%I:%M %p", "missing_values": ["NULL"], "missing": "unknown"}
+    cells = counted(pd.Series(["1:05 PM", "12:00 AM", "NULL"]), hours).cells.tolist()
+    assert [k for k, n in enumerate(cells) if n] == [0, 13, 24]
+    wages = {"bins": {"low": 0, "high": 3000, "count": 3}}
+    found = counted(pd.Series(["1.000,5", "999,99", "2.500"]), wages, {"decimal": ",", "thousands": "."})
+    assert found.cells.tolist() == [1, 1, 1]
+
+
 def test_names_of_columns(tmp_path):
     (tmp_path / "t.csv").write_text(",a,a\n1,2,3\n", encoding="utf-8")
     assert read(tmp_path / "t.csv", {}).columns.tolist() == ["column_1", "a", "a_2"]

@@ -302,3 +302,58 @@ def test_bounds_of_too_many_queries(capsys):
     assert line.startswith("160,800 queries on 160,000 cells are too many for bounds; use at most 2,048 cells and")
     assert line.endswith("16,777,216 entries, or one product of queries")
     works(capsys, "bounds", spec("a: {range: [0, 4]}, b: {size: 2}", workload="{queries: marginal, ways: 2}"))
+
+
+def test_a_table_of_a_file_is_refused(capsys):
+    """It was left unread, as if another sheet had been counted."""
+    line = (
+        "--table visits names a table of a database, but the data is a file; leave it out (a sheet of a workbook is "
+        "named behind the path, as in FILE.xlsx?sheet=NAME)"
+    )
+    assert fail(capsys, "init", "people.csv", "--table", "visits") == line
+    assert fail(capsys, "check", "small.yaml", "--data", "people.csv", "--table", "visits") == line
+    assert last_line(capsys, "release", "small.yaml", "--data", "people.csv", "--table", "visits", "--out", "o") == line
+    assert "300 rows, 300 counted" in works(capsys, "check", "small.yaml", "--data", "people.csv")
+
+
+def test_a_table_is_named_with_commas_as_in_other_commands(out, capsys):
+    assert works(capsys, "table", out, "age,sex") == works(capsys, "table", out, "age", "sex")
+
+
+NUMBERS = {
+    "--suppress-below": ("-1", "--suppress-below is -1.0; use a number from 1e-06 on"),
+    "--suppress-cv": ("0", "--suppress-cv is 0.0; use a number from 1e-06 on"),
+    "--base": ("0", "--base is 0; use a whole number from 1 on"),
+}
+
+
+@pytest.mark.parametrize(("option", "given"), NUMBERS.items(), ids=NUMBERS)
+def test_numbers_of_adjusted_tables_are_named_as_options(out, capsys, option, given):
+    number, line = given
+    assert fail(capsys, "adjust", out, option, number, "--out", "print") == line
+
+
+def test_one_row_is_no_rows(capsys):
+    people().head(1).to_csv("one.csv", index=False)
+    assert "1 row, 1 counted" in works(capsys, "check", "small.yaml", "--data", "one.csv")
+
+
+CALLS = {
+    "no number": (("plan", "small.yaml", "--mu", "abc"), "invalid value for '--mu': 'abc' is no number"),
+    "no whole number": (("synth", "o", "--rows", "1.5"), "invalid value for '--rows': '1.5' is no whole number"),
+    "no question": (("ask", "o"), "missing argument 'QUESTION...'"),
+    "no option": (("plan", "small.yaml", "--epsilin", "1"), "no such option: --epsilin"),
+    "no command": (("plann", "small.yaml"), "no such command 'plann'"),
+    "no choice": (
+        ("export", "out", "--out", "tables", "--format", "sdmx"),
+        "invalid value for '--format': 'sdmx' is not one of 'parquet', 'csv', 'excel', 'sdmx-csv', 'csvw', 'json-stat'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), CALLS.values(), ids=CALLS)
+def test_wrong_calls_are_told_in_one_line_with_the_help_that_says_more(arguments, words, capsys):
+    line = fail(capsys, *arguments)
+    assert line.startswith(words)
+    command = "" if arguments[0] == "plann" else f" {arguments[0]}"
+    assert line.endswith(f" see leastnoise{command} --help")

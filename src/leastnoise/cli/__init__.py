@@ -18,6 +18,7 @@ CODES: dict[type[Exception], int] = {
     DataError: 3,
     StoppedError: STOPPED,
 }  # other errors are mistakes in the call or the spec: 2
+NUMBERS = {"float_parsing": "number", "int_parsing": "whole number", "int_from_float": "whole number"}
 _REFUSAL: Any = typer.BadParameter.__mro__[2]  # of arguments; its name and place differ between versions of Typer
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -48,13 +49,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(args=arguments, standalone_mode=False)
     except _REFUSAL as refusal:
-        refusal.message = without_passwords(refusal.message)
-        refusal.show()
-        code = refusal.exit_code
+        if not refusal.format_message():  # a command without anything shows its help
+            refusal.show()
+            sys.exit(refusal.exit_code)
+        sys.exit(_print(_of_call(refusal), refusal.exit_code))
     except (LeastnoiseError, OSError, MemoryError) as error:
         code = next((code for kind, code in CODES.items() if isinstance(error, kind)), 2)
         sys.exit(_print(_one_line(error), code))
     sys.exit(_print("stopped", code) if code == STOPPED else code)
+
+
+def _of_call(refusal: Any) -> str:
+    """What is wrong with the arguments, and which help says more."""
+    errors = getattr(refusal.__context__, "errors", None)  # of pydantic, which does not name the value
+    error = errors()[0] if callable(errors) else {"type": "", "input": None}
+    if error["type"] in NUMBERS:
+        refusal.message = f"{error['input']!r} is no {NUMBERS[error['type']]}"
+    text = " ".join(refusal.format_message().split()).replace("Value error, ", "").rstrip(".")
+    command, context = "", refusal.ctx
+    while context is not None and context.parent is not None:
+        command, context = f" {context.info_name}{command}", context.parent
+    return f"{text[:1].lower()}{text[1:]}{'' if text.endswith('?') else ';'} see leastnoise{command} --help"
 
 
 def _print(line: str, code: int) -> int:

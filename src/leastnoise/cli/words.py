@@ -18,6 +18,7 @@ _PHRASES = {
     "use counts() and std_errors()": "rename it in the spec",
     "use counts()": "rename it in the spec",
     "; use share()": "; ask for shares",
+    "; use quantile() or share()": "; ask for a median, or for shares",
     "name it, as in sums('income', by='sex')": "name it, as in 'of: income'",
     "name it, as in moments('income', by='sex')": "name it, as in 'of: income'",
     "leave it out and use finish(base=1)": "use leastnoise adjust --base 1",
@@ -27,6 +28,9 @@ _PHRASES = {
     "keys_delta ": "--keys-delta ",
     "declare it with hierarchy(...)": "declare it with 'hierarchy:'",
     "or bins(...)": "or bins",
+    "suppress_below is": "--suppress-below is",
+    "suppress_cv is": "--suppress-cv is",
+    "base is": "--base is",
     "simultaneous=True": "--simultaneous",
     "overwrite=True": "--overwrite",
 }

@@ -12,6 +12,7 @@ from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release.postprocessing.controlled import SECONDS
 from leastnoise.release.postprocessing.readers import AdjustedTables
+from leastnoise.release.postprocessing.totals_file import read_totals
 
 
 def adjust(
@@ -24,6 +25,14 @@ def adjust(
     total: Annotated[
         float | None, typer.Option(help="The number of rows, where it is public.", show_default=False)
     ] = None,
+    totals: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A CSV file of a table that is public, with columns of attributes and count; repeat for more.",
+            show_default=False,
+        ),
+    ] = None,
     suppress_below: Annotated[
         float | None, typer.Option(help="Leave out cells with a lower count.", show_default=False)
     ] = None,
@@ -35,7 +44,7 @@ def adjust(
         list[str] | None,
         typer.Option(
             metavar="ATTRIBUTE,...",
-            help="A table to adjust with its margins, such as age,sex; repeat for more.",
+            help="A table to adjust with its margins, such as age,sex or date.year,sex; repeat for more.",
             show_default="all in reach",
         ),
     ] = None,
@@ -52,10 +61,11 @@ def adjust(
         raise LeastnoiseError("--whole is --base 1; give one of them")
     release = opened_tables(path)
     tables = tables_named(release.domain.names, table)
-    totals = None if total is None else {"": total}
+    known: dict[object, object] = {} if total is None else {"": total}
+    known |= dict(read_totals(file, release.domain) for file in totals or ())
     with ProgressBar(progress) as bar:
         adjusted = release.adjust(
-            nonnegative=not negative, totals=totals, tables=None if negative else tables, progress=bar
+            nonnegative=not negative, totals=known or None, tables=None if negative else tables, progress=bar
         )
         result = adjusted.finish(
             base=1 if whole else base,

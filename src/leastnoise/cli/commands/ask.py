@@ -12,6 +12,7 @@ import typer
 
 from leastnoise.cli.options import Confidence, Json, ReleaseArgument, Simultaneous
 from leastnoise.cli.progress import ProgressBar
+from leastnoise.cli.words import in_shell_words
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.asking import Answered, Answers, question_of
@@ -104,7 +105,8 @@ def _check(answers: Answers) -> None:
 
 
 def _hinted(release: Release, path: Path, item: Answered) -> Answered:
-    """An error of an adaptive release says how to get a completed table."""
+    """An error in the words of the shell; of an adaptive release it says how to get a completed table."""
+    item = replace(item, error=in_shell_words(item.error))
     if not item.error or not any(o.adaptive for o in release.origins):
         return item
     try:

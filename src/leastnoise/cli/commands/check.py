@@ -7,6 +7,7 @@ import typer
 
 from leastnoise.cli.options import DATA, FilesFrom, Json, Memory, SpecArgument, Table
 from leastnoise.mechanisms.questions import read_questions
+from leastnoise.release.frames import check_showable
 from leastnoise.sources.check import NOTICE
 from leastnoise.sources.check import check as check_data
 from leastnoise.workload.spec import load_spec
@@ -26,6 +27,7 @@ def check(
     ledger. Exits with 0 where a release would run, with 1 where it would stop.
     """
     loaded = load_spec(spec, budgeted=False, files_from=files_from)
+    check_showable(loaded.workload.domain.names, loaded.method)
     read_questions(loaded.workload.domain, loaded.method, loaded.publication)
     options: dict[str, Any] = {"rules": loaded.rules or None, "unit": loaded.unit_fields, "file": loaded.file}
     result = check_data(data, loaded.workload.domain, table=table, memory=memory, **options)

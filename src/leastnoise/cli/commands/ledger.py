@@ -188,11 +188,11 @@ def summary(ledger: Ledger, entries: list[Entry]) -> Iterator[str]:
         who = f" by {item.who}" if item.who else ""
         yield f"raised on {item.time[:10]}{who} from {before} to {stated(item.total)}: {item.reason}"
         before = stated(item.total)
-    looks = (
-        f"{ledger.stopped:,} runs stopped after a look at the data, {ledger.repeated_requests:,} further codings could"
-    )
-    releases = "release" if len(entries) == 1 else "releases"
-    yield f"{len(entries):,} {releases}; {looks} (the limit for both is {ledger.attempts:,})"
+    most, releases = f"of at most {ledger.attempts:,}", "release" if len(entries) == 1 else "releases"
+    yield f"{len(entries):,} {releases}; {ledger.stopped:,} {most} runs stopped after a look at the data"
+    if ledger.repeated_requests:
+        times = f"{ledger.repeated_requests:,} {most} times"
+        yield f"columns were read by other rules or values than before, which may stop a run, {times}"
 
 
 def _next(ledger: Ledger, cost: Cost, spent: Cost) -> str:
@@ -228,11 +228,7 @@ def _further(ledger: Ledger, entries: list[Entry]) -> int | None:
 
 def with_people(total: Budget) -> str:
     """A total and what it protects; of people, of whom each release has its own bound on the rows."""
-    text = str(total)
-    rows = total.neighbours.rows_per_person
-    if rows is None or total.neighbours.exact is not None:
-        return text
-    return text.removesuffix(f" with at most {rows} row{'s' * (rows > 1)}") + " with all their rows"
+    return str(total).replace(str(total.neighbours), total.neighbours.of_ledger)
 
 
 def _rows(protects: str | None, rows: int | None) -> int | None:

@@ -17,6 +17,7 @@ from leastnoise.mechanisms.from_spec import method_of, plan_spec, side_share
 from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.tables.plan import Plan
 from leastnoise.privacy import Budget
+from leastnoise.release.frames import check_showable
 from leastnoise.release.release import Release
 from leastnoise.workload.schema import json_schema
 from leastnoise.workload.spec import Objective, Spec, load_spec
@@ -49,6 +50,7 @@ def plan(
     given_budget = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
     budget = {name: value for name, value in given_budget.items() if value is not None}
     stated = _with_budget(load_spec(spec, budgeted=not budget, files_from=files_from, keys=keys_in(keys)), budget)
+    check_showable(stated.workload.domain.names, stated.method)
     goal = None if objective is None else parse_objective(objective)
     with ProgressBar(progress) as bar:
         method, reason = method_of(stated, progress=bar)

@@ -32,12 +32,15 @@ from leastnoise.mechanisms.from_spec import plan_spec
 from leastnoise.mechanisms.mechanism import Mechanism
 from leastnoise.mechanisms.stream.plan import StreamPlan
 from leastnoise.mechanisms.stream.stream import Stream
+from leastnoise.privacy.known_ledgers import spent_from
 from leastnoise.privacy.ledger import BudgetError, Ledger
 from leastnoise.privacy.units import percent, say
 from leastnoise.release import Release, TableRelease
 from leastnoise.release.files.folders import HEADER
+from leastnoise.release.frames import check_showable
 from leastnoise.release.rounds import Adaptivity
 from leastnoise.release.statement import Origin
+from leastnoise.sources.convert import places_of
 from leastnoise.sources.files import files_of
 from leastnoise.workload.publication import Publication
 from leastnoise.workload.spec import Spec, load_spec
@@ -47,6 +50,8 @@ NO_LEDGER = (
     "no ledger: nothing adds up what is spent on this dataset. Start one with: "
     "leastnoise ledger init FILE --dataset NAME --epsilon 2 --delta 1e-9, then use --ledger FILE"
 )
+
+OTHER_LEDGER = "this data spent from the ledger {0} before, which will not know of this; add --ledger {0}"
 
 
 def release(
@@ -77,11 +82,12 @@ def release(
     """
     stated = load_spec(spec, files_from=files_from, keys=keys_in(keys))
     check_known(stated, spec)
+    check_showable(stated.workload.domain.names, stated.method)
     if data is None and stated.method != "stream":
         raise LeastnoiseError("say where the data is, with --data; only 'method: stream' does without")
-    book = ledger_at(ledger)
-    name = dataset or (book.dataset if book else None)
     files = None if data is None else files_of(data, stated.file)
+    book = ledger_at(ledger, None if data is None or ledger else spent_from(places_of(data, table, files)))
+    name = dataset or (book.dataset if book else None)
     if files is not None and not files.plain:
         typer.echo(str(files), err=True)
     with ProgressBar(progress) as bar, stopping(book):
@@ -144,10 +150,10 @@ def _open(
     typer.echo(json.dumps(fields, indent=2) if as_json else lines)
 
 
-def ledger_at(path: Path | None) -> Ledger | None:
-    """The ledger, if there is one; otherwise a note on stderr says how to start one."""
+def ledger_at(path: Path | None, known: Path | None = None) -> Ledger | None:
+    """The ledger, if there is one; otherwise a line on stderr names that of the data, or how to start one."""
     if path is None:
-        typer.echo(NO_LEDGER, err=True)
+        typer.echo(NO_LEDGER if known is None else OTHER_LEDGER.format(known), err=True)
         return None
     return Ledger.open(path)
 

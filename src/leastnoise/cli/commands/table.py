@@ -9,7 +9,7 @@ import typer
 
 from leastnoise._types import Nonnegative
 from leastnoise.cli.commands.ask import completing, opened, opened_tables
-from leastnoise.cli.options import Confidence, Json, ReleaseArgument
+from leastnoise.cli.options import Confidence, Json, ReleaseArgument, tables_named
 from leastnoise.cli.progress import ProgressBar
 from leastnoise.errors import LeastnoiseError
 from leastnoise.release import Release, TableRelease
@@ -22,13 +22,16 @@ COMPLETED = "completed from what was measured: a biased guess, without intervals
 def table(
     path: ReleaseArgument,
     attributes: Annotated[
-        list[str] | None, typer.Argument(metavar="[ATTRIBUTE]...", help="Its attributes.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[ATTRIBUTE]...", help="Its attributes, or levels of them such as geo.state.", show_default=False
+        ),
     ] = None,
     level: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ATTRIBUTE=LEVEL",
-            help="A level of an attribute with a hierarchy, such as geo=state; repeat for more.",
+            help="A level of an attribute with a hierarchy, such as geo=state; the same as geo.state.",
         ),
     ] = None,
     queries: Annotated[
@@ -59,6 +62,7 @@ def table(
         "--nonnegative is for completed tables; name the attributes and add --complete",
     )
     release, note = opened(path), None
+    attributes = [name for part in tables_named(release.domain.names, attributes) or [] for name in part]
     fields: dict[str, Any]
     if queries:
         _check_alone(attributes or level or people, "--queries shows all queries; leave the rest out")
@@ -79,6 +83,8 @@ def table(
         fields = {"attributes": attributes, "completed": True, "note": note}
     else:
         levels = dict(_level(text) for text in level or [])
+        attributes, dotted = _split_levels(release, attributes)
+        levels |= dotted
         with completing(release, path, [attributes]):
             frame = release.table(*attributes, levels=levels, confidence=confidence)
         fields = {"attributes": attributes, **({"levels": levels} if levels else {}), "confidence": confidence}
@@ -88,6 +94,17 @@ def table(
         typer.echo(_json(release.insecure, frame, fields))
     elif not files:
         typer.echo((f"{note}\n" if note else "") + frame.to_string(index=False, float_format="{:,.1f}".format))
+
+
+def _split_levels(release: Release, names: list[str]) -> tuple[list[str], dict[str, object]]:
+    """Attributes, and the levels of those written as in questions: geo.state."""
+    levels: dict[str, object] = {}
+    attributes = list(names)
+    for k, name in enumerate(names):
+        attribute, dot, level = name.rpartition(".")
+        if dot and name not in release.domain and attribute in release.domain:
+            attributes[k], levels[attribute] = attribute, _level(f"{attribute}={level}")[1]
+    return attributes, levels
 
 
 def _level(text: str) -> tuple[str, object]:

@@ -2,7 +2,9 @@
 
 `adult_more` is Adult and five columns made from it: age in tens, groups of education, hours plus a small error, and a
 copy of occupation. `cases` is a register of 30 columns and 305,000 rows: dates of which each is an earlier one plus a
-delay, districts within areas, units within types, and columns that depend on those in looser ways.
+delay, districts within areas, units within types, and columns that depend on those in looser ways. `wide` has 100
+columns of 3 to 14 values and 100,000 rows: columns that depend on a hidden class or on an earlier column, near copies
+and groups of values.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from leastnoise._types import IntArray
 
 Columns = dict[str, IntArray]
-CASES = 305_000
+CASES, WIDE = 305_000, 100_000
 WEEKS = 104  # that dates run over; later ones are put into the last
 AREAS, DISTRICTS, TYPES, UNITS = 12, 70, 9, 60
 
@@ -37,6 +39,22 @@ def cases(rows: int = CASES, seed: int = 0) -> Columns:
     kind = rng.choice(6, rows, p=rng.dirichlet(np.full(6, 2.0)))  # a hidden class that loose dependence comes from
     places, works = _places(kind, rng), _works(kind, rng)
     return _dates(works["type"], kind, rng) | places | works | _loose(kind, places["area"], works["type"], rng)
+
+
+def wide(rows: int = WIDE, seed: int = 0, columns: int = 100) -> Columns:
+    """Many columns of few values."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.choice(8, rows, p=rng.dirichlet(np.full(8, 2.0)))
+    out: Columns = {}
+    for k in range(columns):
+        given = hidden if k < 10 or k % 3 == 0 else out[f"x{rng.integers(max(0, k - 10), k)}"]
+        if k >= 10 and k % 5 == 1:
+            out[f"x{k}"] = np.clip(out[f"x{rng.integers(0, k)}"] + rng.integers(-1, 2, rows), 0, 9)
+        elif k >= 10 and k % 7 == 2:
+            out[f"x{k}"] = out[f"x{rng.integers(0, k)}"] // 2
+        else:
+            out[f"x{k}"] = _drawn(given, int(rng.integers(6, 15)), rng)
+    return out
 
 
 def _drawn(given: IntArray, size: int, rng: np.random.Generator, even: float = 0.5) -> IntArray:

@@ -1,8 +1,8 @@
 """Best estimates beside fits without structure: mean total variation over all two-way tables, and three-way ones.
 
 Plans and measures as in bench/adult_tv.py: all two-way tables, weighted by cells^-1/2. Data as in bench/datasets.py,
-with all columns, and tables with dependent columns as in bench/dependent.py (`adult_more`, `cases`). `before` is the
-fit without structure; `fit` has trees of attached attributes; `best` is `release.best_estimate()`, whose tables are
+with all columns, and those with dependent ones as in bench/dependent.py (`adult_more`, `cases`, `wide`). `before` is
+the fit without structure; `fit` has trees of attached attributes; `best` is `release.best_estimate()`, whose tables are
 combined with what was measured; `cut` is the unbiased table moved to the closest one without negative counts.
 """
 
@@ -23,7 +23,7 @@ import pandas as pd
 from bench.adult_tv import DELTA, distance, pairs_weighted, some_triples, true_share
 from bench.common import Column, Report
 from bench.datasets import ROWS, SIZES
-from bench.dependent import CASES, adult_more, cases
+from bench.dependent import CASES, WIDE, adult_more, cases, wide
 from bench.releases import made_up
 from leastnoise import Budget, Domain, Release, plan, sized
 from leastnoise._types import Array
@@ -62,6 +62,8 @@ def columns_of(name: str, options: Any) -> tuple[Domain, Mapping[str, Any]]:
     """All columns of a data set, and those that are made from them, as codes."""
     if name == "cases":
         sizes, columns = {}, cases(options.rows or CASES)
+    elif name == "wide":
+        sizes, columns = {}, wide(options.rows or WIDE)
     else:
         sizes, columns = _columns("adult" if name == "adult_more" else name, options)
     if name == "adult_more":
@@ -126,7 +128,7 @@ def options_for(about: str | None) -> argparse.ArgumentParser:
     """Which data, budgets and tables."""
     p = argparse.ArgumentParser(description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--data", type=Path, help="folder with NAME.zip and NAME-domain.json; rows are made up without")
-    p.add_argument("--datasets", nargs="+", choices=NAMES, default=NAMES, help="whose columns")
+    p.add_argument("--datasets", nargs="+", choices=(*NAMES, "wide"), default=NAMES, help="whose columns")
     p.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0], help="budgets")
     p.add_argument("--seeds", nargs="+", type=int, default=[1], help="of the noise; one row each")
     p.add_argument("--triples", type=int, default=40, help="how many three-way tables to compare at most")

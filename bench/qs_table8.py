@@ -59,7 +59,7 @@ def _cell(report: Report, row: Row) -> None:
     work = draw(kind, n, options.attributes, options.seed)
     baseline, searching = None, 0.0
     if options.baseline != "uniform" and kind != "random":
-        alike, searching = timed_plan(one_and_two_way(kind, n, options.attributes), gap=options.gap, baseline="search")
+        alike, searching = timed_plan(one_and_two_way(kind, n, options.attributes), gap=options.gap, baseline="product")
         values = alike.design.baselines[0].values
         baseline = dict.fromkeys(work.domain.names, values)
     figure = planned(report, {}, work, row, weighted=True, fourier=True, search=baseline)

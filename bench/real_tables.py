@@ -82,7 +82,7 @@ def questions(domain: Domain) -> list[str]:
     numbers = [a.name for a in domain if isinstance(a.values.base, Bins | Integers)]
     listed = [a for a in domain if type(a.values.base) is Values and a.size > 1]
     listed = listed or [a for a in domain if a.name in numbers]
-    first = listed[0].value(0)
+    first = listed[0].values.shown(0) if isinstance(listed[0].values.base, Bins) else listed[0].value(0)
     value = f"""'{first.replace("'", "''")}'""" if isinstance(first, str) else str(first)
     wanted = [f"mean(`{numbers[0]}`)", f"median(`{numbers[-1]}`)"] if numbers else []
     return [*wanted, f"percent(`{listed[0].name}` = {value})", f"top(1, `{listed[-1].name}`)"][-3:]

@@ -61,7 +61,8 @@ def agreement(place: Path, spec: Path, release: Release, tables: Path) -> Agreem
     if unit := draft.get("unit"):
         kept = float(rows[unit["id"]].value_counts().clip(upper=unit["max_rows"]).sum())
     else:
-        truths = {name: counted(rows[entry.get("column", name)], entry) for name, entry in draft["attributes"].items()}
+        how = draft.get("file", {})
+        truths = {name: counted(rows[e.get("column", name)], e, how) for name, e in draft["attributes"].items()}
     expected, held, queries = [np.array([kept])], [_held(tables / "0-total.csv", np.array([kept]))], []
     for path, name, sums in _files(tables, truths):
         expected.append(sums @ truths[name].cells)
@@ -87,7 +88,13 @@ def _judged(expected: Array, found: Array, coordinates: Array, held: Array) -> A
 def read(place: Path, how: Entry) -> pd.DataFrame:
     """A file as texts; columns without a name and repeated names are called as drafts call them."""
     encoding, separator = how.get("encoding", "utf-8-sig"), DELIMITERS[how.get("delimiter", "comma")]
-    options: dict[str, Any] = {"header": None, "dtype": str, "keep_default_na": False, "skipinitialspace": True}
+    options: dict[str, Any] = {
+        "header": None,
+        "dtype": str,
+        "keep_default_na": False,
+        "skipinitialspace": separator == r"\s+",
+    }
+    options["skiprows"] = how.get("skip", 0)
     table = pd.read_csv(place, sep=separator, encoding=encoding, **options)
     names = how.get("names")
     if names is None:
@@ -107,18 +114,20 @@ class Truth:
     levels: Mapping[str, Array]
 
 
-def counted(column: Any, entry: Entry) -> Truth:
-    """How many rows are in each cell, by the words of a drafted spec."""
+def counted(column: Any, entry: Entry, how: Entry | None = None) -> Truth:
+    """How many rows are in each cell, by the words of a drafted spec, of a file written so."""
     texts = column.str.strip() if entry.get("trim") else column
     counts = (texts.str.casefold() if entry.get("fold") else texts).value_counts()
     gone = counts.index.str.strip().isin({"", *map(str, entry.get("missing_values", ()))})
     unknown = float(counts[gone].sum())
     numbers = counts[~gone].to_numpy()
-    if "dates" in entry:
+    if entry.get("dates", {}).get("by") == "hour of day":
+        places, size, levels = _hours(counts.index[~gone], entry), 24, {}
+    elif "dates" in entry:
         places, levels = _places_of_days(counts.index[~gone], entry)
         size = levels["year"].shape[1]
     else:
-        (places, size), levels = _places(counts.index[~gone], entry), {}
+        (places, size), levels = _places(_plain(counts.index[~gone], entry, how or {}), entry), {}
     if entry.get("outside") == "clamp":
         places = [min(max(p, 0), size - 1) for p in places]
     cells = np.bincount(places, weights=numbers, minlength=size)
@@ -144,9 +153,22 @@ def _places(texts: Any, entry: Entry) -> tuple[list[int], int]:
     return [int(x.to_integral_value("ROUND_FLOOR")) - (x == count) for x in at], int(count)
 
 
+def _plain(texts: Any, entry: Entry, how: Entry) -> Any:
+    """Numbers with a point, and without signs between thousands."""
+    if "values" in entry and not all(isinstance(v, int) for v in entry["values"]):
+        return texts
+    joined = texts.str.replace(how.get("thousands", "_"), "", regex=False)
+    return joined.str.replace(how.get("decimal", "."), ".", regex=False)
+
+
+def _hours(texts: Any, entry: Entry) -> list[int]:
+    hours: list[int] = pd.to_datetime(texts.str.strip(), format=entry.get("format", "ISO8601")).hour.tolist()
+    return hours
+
+
 def _places_of_days(texts: Any, entry: Entry) -> tuple[list[int], dict[str, Array]]:
     """The period of each day, and which of them each longer period has."""
-    days = pd.to_datetime(texts.str.strip(), format=entry.get("format", "ISO8601"))
+    days = pd.to_datetime(texts.str.strip(), format=entry.get("format", "ISO8601")).tz_localize(None)  # as written
     cells = pd.period_range(entry["dates"]["from"], entry["dates"]["to"], freq=PERIODS[entry["dates"]["by"]])
     levels = {}
     for level, code in PERIODS.items():

@@ -1,4 +1,4 @@
-"""Counts of all nodes of trees with unlike siblings: even shares, uneven ones, and the optimum of all mechanisms.
+"""Counts of all nodes of trees with unlike siblings: even shares, uneven ones, and the optimum of all factorizations.
 
 `even` is the best plan in which every node spreads evenly over its children, `ours` the one with uneven shares, both as
 RMSE at privacy cost 1; `optimum` is computed on the full domain. Fails where ours is above even, or more than 1% above

@@ -17,6 +17,7 @@ TOWNS = {
     "North": {"Norland": ["Aby", "Bybo", "Carn"], "Isles": ["Dray", "Egg"]},
     "South": {"Sudland": ["Fels", "Gau", "Horn"], "Marsh": ["Ilm", "Jade"]},
 }
+OPTIONS: dict[str, Any] = {"viewport": {"width": 1280, "height": 1180}, "color_scheme": "light"}
 WORDS = {
     "title": "Income and households, 2026",
     "publisher": "Statistics Office",
@@ -46,27 +47,26 @@ def survey() -> ln.Release:
     return plan.run(Table(domain, counts, "households"), publication=WORDS)
 
 
-def take(page: Page, address: str) -> None:
+def take(page: Page, address: str, folder: Path = DOCS) -> None:
     """The page from above, and a table with levels and errors."""
     page.goto(f"{address}#table/2-age_income")
     page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
-    page.screenshot(path=DOCS / "report.png")
+    page.screenshot(path=folder / "report.png")
     page.goto(f"{address}#table/3-place_sex_age")
     page.get_by_role("button", name="North", exact=True).click()
     page.get_by_role("button", name="Isles", exact=True).click()
     page.get_by_label("Show ± (95%)").check()
     page.evaluate("document.activeElement.blur()")
-    page.locator(".sheet").screenshot(path=DOCS / "report_table.png")
+    page.locator(".sheet").screenshot(path=folder / "report_table.png")
 
 
 def main() -> None:
     """Write the pictures."""
-    options: dict[str, Any] = {"viewport": {"width": 1280, "height": 1180}, "color_scheme": "light"}
     with TemporaryDirectory() as folder, sync_playwright() as tools:
         file = Path(folder) / "report.html"
         write(survey(), file)
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        take(browser.new_page(**options), file.as_uri())
+        take(browser.new_page(**OPTIONS), file.as_uri())
         browser.close()
 
 

@@ -18,6 +18,7 @@ A function is a word before a parenthesis, so attributes may have the same names
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
@@ -42,6 +43,8 @@ Question: TypeAlias = Callable[[Condition], Reading | Several]  # for the rows t
 
 AMBIGUOUS = "where may mean the last part or all of them; write (a - b) where c, or a - (b where c)"
 MIDPOINTS = "bins count as their midpoints"
+SIMILAR = 0.7  # of a word to the name of a function, as percentage to percent (0.82)
+EXAMPLES = "mean(age), percent(age < 35) or top(3, region)"
 LINEAR = ("count", "sum")
 OTHERS = (
     *("mean", "avg", "average", "median", "quantile", "share", "percent", "ratio", "difference", "top"),
@@ -65,8 +68,15 @@ def read_question(domain: Domain, text: str) -> Question:
 def is_plain(text: str) -> bool:
     """Whether a text has no function and no `where`, so that it may be in a language of its own kind of release."""
     words = Parser(Domain(()), text).tokens
-    calls = any(a.kind == "word" and b.text == "(" for a, b in pairwise(words))
+    calls = any(a.kind == "word" and (b.text == "(" or _meant(a, b)) for a, b in pairwise(words))
     return not calls and not any(_is_where(word) for word in words)
+
+
+def _meant(word: Token, after: Token) -> str | None:
+    """The function that a word without parentheses reads like, as in median age or top 3 region."""
+    if after.kind not in ("word", "number"):
+        return None
+    return next(iter(get_close_matches(word.text.lower(), [*LINEAR, *OTHERS], 1, SIMILAR)), None)
 
 
 def restricted(query: LinearQuery, condition: Condition) -> LinearQuery:
@@ -232,10 +242,17 @@ class _Questions(Parser):
             return result
         if self._called(OTHERS):
             raise error_at(token, f"{token} is no count, so it stands alone, or on one side of a difference")
-        if token.kind == "word" and self._ahead(1).text == "(" and token.text not in self.domain:
+        if token.kind == "word" and token.text not in self.domain:
+            self._check_function(token, self._ahead(1))
+        return super()._atom()
+
+    def _check_function(self, token: Token, after: Token) -> None:
+        """Refuse functions that there are not, and words that read like one without its parentheses."""
+        if after.text == "(":
             known = ", ".join([*LINEAR, *OTHERS])
             raise error_at(token, f"there is no function {token}; the functions are {known}")
-        return super()._atom()
+        if meant := _meant(token, after):
+            raise error_at(token, f"write {meant}(...); functions have parentheses, as in {EXAMPLES}")
 
     def _inside(self, token: Token) -> Parsed:
         """A query in parentheses, which may have a `where` of its own."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram, Kron, LowRank, Sum
+from leastnoise.strategies.beside_search import together
 from leastnoise.strategies.combined import Combined
 from leastnoise.strategies.descent import Stop, descend
 from leastnoise.strategies.strategy import KronStrategy, ScaledKron, Solution, Strategy, along
@@ -63,7 +64,7 @@ def solve_beside(gram: Gram, products: Callable[[Gram], Solution], floor: float)
     power, u = np.linalg.eigh(half @ half.T)
     kept = power > SMALL * power[-1]
     T = (u[:, kept].T @ half) / np.sqrt(power[kept])[:, None]
-    found: tuple[float, Strategy] | None = None
+    found: tuple[float, Combined] | None = None
     for _ in range(TURNS):
         climb = _Climb.of(gram, base, T)
         climb.run()
@@ -73,6 +74,10 @@ def solve_beside(gram: Gram, products: Callable[[Gram], Solution], floor: float)
             break
     assert found is not None
     error, strategy = found
+    assert isinstance(gram, Sum)
+    better = together(gram, split[1], strategy)
+    if better is not None and (less := better.error(gram)) < error:
+        error, strategy = less, better
     return Solution(strategy, error, min(floor, error))
 
 
@@ -157,7 +162,7 @@ class _Climb:
         return self.weight / largest, rows / sqrt(largest)
 
     @property
-    def strategy(self) -> Strategy:
+    def strategy(self) -> Combined:
         """Both together, at privacy cost 1 also where each pays for its own largest column."""
         weight, rows = self._both
         return Combined(self.base, weight, rows)

@@ -10,6 +10,7 @@ from leastnoise.planning.request import clear_cache
 from leastnoise.strategies import Axis, Combined, KronStrategy, MatrixStrategy, Solution, Solver, beside, beside_search
 from leastnoise.strategies import solvers as solvers_module
 from leastnoise.strategies.beside import apart, solve_beside
+from leastnoise.strategies.beside_floor import SHARES, candidates, floor_beside
 from leastnoise.strategies.loosened import row_space
 from leastnoise.strategies.optimal import solve_optimal
 from tests.catalogue import factor, generator
@@ -93,6 +94,38 @@ def test_slopes_beside_products_are_the_gradient(sizes, order):
     assert search.value == pytest.approx(strategy.error(gram), rel=1e-8)
     assert strategy.weight * strategy.base.cost().max() + np.sum(strategy.rows**2, axis=0).max() == pytest.approx(1)
     assert value > np.log(search.value) - 1e-9  # norms are no less than maxima
+
+
+@pytest.mark.parametrize("kind", ["sums", "differences"])
+def test_floors_beside_products_are_dual_values(kind):
+    """Of one product and rows to 1e-4 the dense value of the weights; a further product adds what (18) says."""
+    gram = mixed(kind, ("prefix", "range"), 1.0, 6)
+    split, rng = apart(gram), generator(3)
+    assert split is not None
+    weights = [w / w.sum() for w in (rng.random(6) + 0.1, rng.random(6) + 0.1)]
+    s = np.outer(*weights).ravel()
+
+    def dual(g: Gram) -> float:
+        values = np.linalg.eigvalsh(g.dense() * np.sqrt(np.outer(s, s)))
+        return float(np.sqrt(np.maximum(values, 0)).sum()) ** 2
+
+    found = floor_beside(gram, split[1], weights)
+    assert dual(gram) * (1 - 1e-4) <= found <= dual(gram) * (1 + 1e-9)
+    further = Kron((factor("marginal", 6), factor("marginal", 6)))
+    more = Sum((*gram.terms, (0.2, further)))
+    assert found + 0.2 * dual(further) * (1 - 1e-9) <= floor_beside(more, split[1], weights) <= dual(more) * (1 + 1e-9)
+    for share, tried in zip(SHARES, candidates(s, gram), strict=True):
+        np.testing.assert_allclose(tried, [share * w + (1 - share) / 6 for w in weights])
+
+
+@pytest.mark.parametrize("families", [("prefix", "prefix"), ("marginal", "marginal")], ids="-".join)
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 10.0])
+def test_floors_beside_products_are_close_to_the_optimum(families, ratio):
+    """The floors of the terms, added up, are 20% to 50% below it."""
+    gram = mixed("sums", families, ratio)
+    found, best = solve_beside(gram, products, 0.0), solve_optimal(gram, 1e-5)
+    assert found is not None
+    assert best.floor * 0.95 <= found.floor <= best.error
 
 
 def test_rows_and_levels_are_left_where_that_takes_long(monkeypatch):

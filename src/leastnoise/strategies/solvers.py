@@ -201,7 +201,9 @@ class Solver:
             if self.beside
             else None
         )
-        return plain if more is None or more.error >= plain.error else more
+        if more is None or more.error < plain.error:
+            return plain if more is None else more
+        return replace(plain, floor=min(max(plain.floor, more.floor), plain.error))
 
     def _dense(self, gram: Gram, baselines: tuple[Array, ...], start: Array | None) -> Solution:
         starts = [] if start is None else [start]

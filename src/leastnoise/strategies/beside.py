@@ -14,7 +14,7 @@ Y for weights s on the cells are in closed form (docs/theory.md, large sums):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
 
@@ -22,6 +22,8 @@ import numpy as np
 
 from leastnoise._types import Array
 from leastnoise.algebra.gram import Gram, Kron, LowRank, Sum
+from leastnoise.strategies.beside_floor import candidates, floor_beside
+from leastnoise.strategies.beside_search import together
 from leastnoise.strategies.combined import Combined
 from leastnoise.strategies.descent import Stop, descend
 from leastnoise.strategies.strategy import KronStrategy, ScaledKron, Solution, Strategy, along
@@ -63,7 +65,7 @@ def solve_beside(gram: Gram, products: Callable[[Gram], Solution], floor: float)
     power, u = np.linalg.eigh(half @ half.T)
     kept = power > SMALL * power[-1]
     T = (u[:, kept].T @ half) / np.sqrt(power[kept])[:, None]
-    found: tuple[float, Strategy] | None = None
+    found: tuple[float, Combined] | None = None
     for _ in range(TURNS):
         climb = _Climb.of(gram, base, T)
         climb.run()
@@ -73,6 +75,11 @@ def solve_beside(gram: Gram, products: Callable[[Gram], Solution], floor: float)
             break
     assert found is not None
     error, strategy = found
+    assert isinstance(gram, Sum)
+    better = together(gram, split[1], strategy)
+    if better is not None and (less := better.error(gram)) < error:
+        error, strategy = less, better
+    floor = max(floor, *(floor_beside(gram, split[1], s) for s in candidates(climb.dual, gram)))
     return Solution(strategy, error, min(floor, error))
 
 
@@ -90,6 +97,7 @@ class _Climb:
     lower: float = 0.0
     upper: float = np.inf
     steps: int = 0
+    dual: Array = field(default_factory=lambda: np.zeros(0))  # s of the best lower bound
     weight: float = 0.0  # a
     inner: Array | None = None  # (F S F^T)^1/2 in the coordinates of `rows`, inverted
 
@@ -113,7 +121,8 @@ class _Climb:
         a = sqrt(self.rest / max(float(s @ self.left), np.finfo(float).tiny))
         v = np.einsum("kx,kx,k->x", y, y, 1 / d) + a * self.left
         t = float(d.sum()) + self.rest / a
-        self.lower = max(self.lower, t * t)
+        if t * t > self.lower:
+            self.lower, self.dual = t * t, s
         if t * v.max() < self.upper:
             self.upper, self.weight, self.inner = t * float(v.max()), a, (u / d) @ u.T
         return t, v
@@ -157,7 +166,7 @@ class _Climb:
         return self.weight / largest, rows / sqrt(largest)
 
     @property
-    def strategy(self) -> Strategy:
+    def strategy(self) -> Combined:
         """Both together, at privacy cost 1 also where each pays for its own largest column."""
         weight, rows = self._both
         return Combined(self.base, weight, rows)

@@ -126,7 +126,7 @@ def loosened(gram: Gram, start: ScaledKron | KronStrategy) -> ScaledKron | None:
         return None
     levels = start.theta if isinstance(start, ScaledKron) else np.ones([p.measurements for p in start.parts])
     rows = [p.matrix() for p in start.parts]
-    search = Search(products, [_row_space(b) for b in rows])
+    search = Search(products, [row_space(b) for b in rows])
     if any(len(b) != len(r) for b, r in zip(rows, search.spaces, strict=True)):
         return None  # rows that depend on each other have no levels of their own
     z = search.packed([b @ r.T for b, r in zip(rows, search.spaces, strict=True)], levels)
@@ -142,7 +142,7 @@ def loosened(gram: Gram, start: ScaledKron | KronStrategy) -> ScaledKron | None:
     return ScaledKron(found, best_levels(np.maximum(power, SMALL * power.max()), [p.matrix() ** 2 for p in found]))
 
 
-def _row_space(rows: Array) -> Array:
+def row_space(rows: Array) -> Array:
     """Orthonormal rows with the same span."""
     _, d, vt = np.linalg.svd(rows, full_matrices=False)
     return np.asarray(vt[d > 1e-9 * d[0]])

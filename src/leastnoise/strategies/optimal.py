@@ -15,6 +15,7 @@ abs-diff). Every step yields both bounds; the search stops on the gap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -83,7 +84,24 @@ class Search:
         return self.upper <= self.lower * (1 + self.gap)
 
 
-def _climb(search: Search, start: Array, steps: int) -> None:
+class Climb(Protocol):
+    """What a search has to offer to be led up the dual."""
+
+    steps: int
+
+    def evaluate(self, s: Array) -> tuple[float, Array]:
+        """t and v at s, recording the bounds."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether the bounds are close enough."""
+        ...
+
+
+def climb(search: Climb, start: Array, steps: int, scale: float = 1.0) -> None:
+    """L-BFGS on theta, of any `scale`: its first step has length 1, so that it is 1 / scale of s."""
+
     def objective(theta: Array) -> tuple[float, Array]:
         z = float(theta @ theta)
         s = theta * theta / z
@@ -92,10 +110,11 @@ def _climb(search: Search, start: Array, steps: int) -> None:
             raise Stop
         return -np.log(t), -theta / (z * t) * (v - v @ s)
 
-    descend(objective, np.sqrt(start), steps)
+    descend(objective, scale * np.sqrt(start), steps)
 
 
-def _fixed_point(search: Search, start: Array, steps: int) -> None:
+def fixed_point(search: Climb, start: Array, steps: int) -> None:
+    """Plain steps s <- s v / t."""
     s = start
     while not search.done and search.steps < steps:
         t, v = search.evaluate(s)
@@ -130,11 +149,11 @@ def climbed(columns: Array, gap: float) -> Search:
 
 def _finish(search: Search, start: Array, steps: int) -> None:
     if not search.done:
-        _climb(search, start, steps)
+        climb(search, start, steps)
     if (
         not search.done and search.weights is not None
     ):  # the line search stalled at rounding level: plain steps still climb
-        _fixed_point(search, search.weights, search.steps + 200)
+        fixed_point(search, search.weights, search.steps + 200)
 
 
 def _solution(gram: Gram, R: Array, search: Search, sizes: Array, column_of: IntArray) -> Solution:

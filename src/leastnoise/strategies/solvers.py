@@ -19,6 +19,7 @@ from leastnoise.strategies.eigen import solve_eigen
 from leastnoise.strategies.fixed import BUILDERS, basis_strategy, fixed_strategy, solve_branching
 from leastnoise.strategies.fourier import solve_fourier
 from leastnoise.strategies.kronecker import follows_trees, rescaled, solve_along_trees, solve_kronecker
+from leastnoise.strategies.large import solve_large
 from leastnoise.strategies.loosened import loosened
 from leastnoise.strategies.optimal import GAP, solve_optimal
 from leastnoise.strategies.restricted import solve_restricted
@@ -26,8 +27,9 @@ from leastnoise.strategies.strategy import KronStrategy, ScaledKron, Solution, S
 from leastnoise.strategies.tree import solve_tree
 
 DENSE_CELLS = 4_096  # cells up to which a Gram without structure is solved densely
+LARGE_CELLS = 1_000  # cells from which an eigendecomposition takes long enough to look for symmetries first
 LOOSE_CELLS = 500  # cells above which an unstructured solve is expensive enough to prepare
-DEAR_CELLS, DEAR_GAP = 1_500, 1e-4  # above so many cells a step takes seconds: stop at this gap
+DEAR_CELLS, DEAR_GAP = 1_500, 3e-5  # above so many cells a step takes seconds: stop at this gap
 CACHE_BYTES = 512 * 2**20
 
 SOLVERS = (
@@ -189,19 +191,28 @@ class Solver:
             return solve_kronecker(gram, baselines, self.gap)
         if circulant(gram):
             return closed_form(gram)
-        if isinstance(gram, Kron) or thin(gram):
+        if thin(gram):
             return solve_optimal(gram, self.gap, start)
-        if gram.cells <= DENSE_CELLS:
-            if start is None and gram.cells > LOOSE_CELLS:  # a product dual is a cheap and close start
-                start = solve_kronecker(gram, baselines, 1e-3).dual
-            return solve_optimal(gram, max(self.gap, DEAR_GAP) if gram.cells > DEAR_CELLS else self.gap, start)
+        if isinstance(gram, Kron) or gram.cells <= DENSE_CELLS:
+            return self._dense(gram, baselines, start)
         plain = best_structured(gram, baselines, self.gap, self.loosen)
         more = (
             solve_beside(gram, lambda g: self.solve(g, axes, ("beside", gram.key)), plain.floor)
             if self.beside
             else None
         )
-        return plain if more is None or more.error >= plain.error else more
+        if more is None or more.error < plain.error:
+            return plain if more is None else more
+        return replace(plain, floor=min(max(plain.floor, more.floor), plain.error))
+
+    def _dense(self, gram: Gram, baselines: tuple[Array, ...], start: Array | None) -> Solution:
+        starts = [] if start is None else [start]
+        if not isinstance(gram, Kron) and gram.cells > (LOOSE_CELLS if start is None else LARGE_CELLS):
+            product = solve_kronecker(gram, baselines, 1e-3).dual  # cheap, and close
+            starts += [] if product is None else [product]
+        if gram.cells < LARGE_CELLS:
+            return solve_optimal(gram, self.gap, starts[0] if starts else None)
+        return solve_large(gram, max(self.gap, DEAR_GAP) if gram.cells > DEAR_CELLS else self.gap, *starts)
 
     def _need_uniform(self, gram: Gram, axes: tuple[Axis, ...]) -> None:
         """Coefficients that do not vanish on the baseline are measured by dense rows."""

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, eye_array, vstack
 
 from leastnoise._types import Array, IntArray
 
-ROUNDING = 1e-10  # relative to the largest entry: up to here, differences come from sums in another order
+ROUNDING = 1e-12  # relative to the largest entry: up to here, differences come from sums in another order
 CHUNK = 512  # rows of a Gram that are compared at a time
 
 

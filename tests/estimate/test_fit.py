@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 import leastnoise as ln
 from leastnoise.estimate import descent
+from leastnoise.estimate.targets import targets_of
 from leastnoise.release import merge
 from tests.estimate.models import dense, in_rounds, random_mixture, released
 from tests.release.test_merge import CASES, TABLE, releases
@@ -74,6 +75,23 @@ def test_stops_when_chi_square_per_degree_of_freedom_reaches_one(monkeypatch):
     idle = misfits[-2] - misfits[-1] < slack
     assert misfits[-1] <= 1 + slack or idle
     assert list(misfits) == sorted(misfits, reverse=True)
+
+
+def test_where_the_most_components_do_not_do_they_are_fitted_further(monkeypatch):
+    """Two components for a table that needs more: chi-square falls with each further run, and never rises."""
+    monkeypatch.setattr(descent, "FIRST", 1)
+    monkeypatch.setattr(descent, "MOST", 2)
+    release, misfits = released(ln.Workload(WIDE).marginals(ways=2), drawn(3), mu=30), []
+    for runs in (0, 1, 2):
+        monkeypatch.setattr(descent, "FURTHER", runs)
+        targets = targets_of(release.state, release.total().value)
+        ones = [np.full(n, 1 / n) for n in SHAPE]
+        misfits.append(
+            descent.fitted(targets, ones, None, [np.random.default_rng(k) for k in range(2)], most=2).misfits
+        )
+    assert all(len(m) == 2 and m[0] == misfits[0][0] for m in misfits)
+    last = [m[-1] for m in misfits]
+    assert last[0] > last[1] >= last[2] > 1.5, "and there is more to explain"
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ AT_MODEL = 1.0  # cells that are taken to be as fitted beforehand
 RAKINGS = 20
 AWAY = 0.02  # of the cells, where the estimate of the shares starts
 LEAST_WIDTH = 4.0  # squared, of counts from zero on: narrower ones cannot be told from noise, and add up
+LEAST_ERROR = 1e-12  # of what is known exactly
 LOG_2 = float(np.log(2))
 
 
@@ -32,13 +33,19 @@ def combined(fitted: Array, measured: Array, errors: Array) -> Array:
     >>> combined(fitted, measured, np.ones(4)).round(1).tolist()
     [5.0, 6.0, 35.0, 4.0]
     """
+    return weighed(fitted, measured, errors)[0]
+
+
+def weighed(fitted: Array, measured: Array, errors: Array) -> tuple[Array, float]:
+    """The same, and how much larger the logarithm of the likelihood is than that of the fitted counts."""
     x, m = fitted.ravel() / errors.ravel(), measured.ravel() / errors.ravel()  # in units of noise
     squares = _squares(np.concatenate([m - x, m]))
     wide = squares[(squares == 0) | (squares >= LEAST_WIDTH)]
     logs, means = (np.hstack(pair) for pair in zip(_about(x, m, squares), _from_zero(m, wide), strict=True))
-    shares = _posterior(np.exp(logs - logs.max(axis=1, keepdims=True)), len(squares))
+    logs -= logs.max(axis=1, keepdims=True)
+    found, shares = _posterior(np.exp(logs), len(squares))
     values: Array = (shares * means).sum(axis=1).reshape(fitted.shape) * errors
-    return values
+    return values, found - float(logs[:, 0].sum())
 
 
 def visible(differences: Array, errors: Array) -> Array:
@@ -84,11 +91,11 @@ def _from_zero(m: Array, squares: Array) -> tuple[Array, Array]:
     return logs, centre + spread * inside
 
 
-def _posterior(likelihood: Array, zero: int) -> Array:
-    """Chances of each width for each cell, (cells, widths): of the model being right but for a few cells, or of most
-    cells being empty, whichever is likelier.
+def _posterior(likelihood: Array, zero: int) -> tuple[float, Array]:
+    """The log-likelihood and the chances of each width for each cell, (cells, widths): of the model being right but for
+    a few cells, or of most cells being empty, whichever is likelier.
     """
-    return max((_maximized(likelihood, start) for start in (0, zero)), key=lambda found: found[0])[1]
+    return max((_maximized(likelihood, start) for start in (0, zero)), key=lambda found: found[0])
 
 
 def _maximized(likelihood: Array, start: int) -> tuple[float, Array]:
@@ -105,10 +112,13 @@ def _maximized(likelihood: Array, start: int) -> tuple[float, Array]:
     return float(np.log(sizes).sum() + AT_MODEL * np.log(shares[0] + 1e-300)), chances
 
 
-def closer(fitted: Array, measured: Array, errors: Array) -> Array:
-    """A table without negative counts and with the margins of the fitted one, that is closer to what was measured."""
-    moved = np.maximum(combined(fitted, measured, np.maximum(errors, 1e-12)), 0.0)
-    margins = [fitted.sum(axis=tuple(b for b in range(fitted.ndim) if b != a)) for a in range(fitted.ndim)]
+def closer(fitted: Array, measured: Array, errors: Array, margins: Sequence[Array] | None = None) -> Array:
+    """A table without negative counts and with these margins (or those of the fitted one), that is closer to what was
+    measured.
+    """
+    moved = np.maximum(combined(fitted, measured, np.maximum(errors, LEAST_ERROR)), 0.0)
+    if margins is None:
+        margins = [fitted.sum(axis=tuple(b for b in range(fitted.ndim) if b != a)) for a in range(fitted.ndim)]
     return raked(moved, margins)
 
 

@@ -28,6 +28,7 @@ MOST_STEPS = 500  # of one stage
 SLOW = 7.5e-3  # of the loss, between looks: below this a stage that is far from its aim has gained enough
 FAR = 1.1  # times the chi-square aimed at, which smaller steps will not reach
 MOST = 128  # components of one mixture
+FURTHER = 2  # runs where these do not do
 # Deviation of a component's logits about the mean over all components, a weak penalty: components that few rows speak
 # for stay near the rest instead of following the noise.
 APART = 2.0
@@ -106,6 +107,13 @@ class Course:
         """Fit; where chi-square stays above `far`, only until it falls slowly."""
         self.value = descend(self.loss, self.logits, MOST_STEPS, self.rate, far)
         self.short = self.value > far
+
+    def further(self) -> None:
+        """Fit on, from steps of middle length; nothing changes where that does not lower chi-square."""
+        before, self.rate = ((self.logits[0].copy(), self.logits[1].copy()), self.value), RATE / 3
+        self.run()
+        if self.value > before[1]:
+            self.logits, self.value = before
 
     def finish(self) -> None:
         """Fit to the end where that was left out."""
@@ -187,9 +195,7 @@ def _finished(
     targets: Targets, courses: Sequence[Course], most: int, progress: Progress | None, least: int = 0
 ) -> Fitted:
     """More components for all mixtures, until there are `least` and chi-square per degree of freedom is 1, give or take
-    its own deviation of sqrt(2 / degrees); a stage that lowers it by less than that is the last one, too. Stages that
-    end far above it are short.
-
+    its own deviation of sqrt(2 / degrees); a stage that lowers it by less than XX
     Guarantees: stops_when_chi_square_per_degree_of_freedom_reaches_one; any_number_of_threads_gives_the_same.
     """
     freedom = max(targets.freedom, 1)
@@ -208,6 +214,9 @@ def _finished(
             misfits[-1] = _misfit(targets, courses)
         idle = len(misfits) > 1 and misfits[-2] - misfits[-1] < slack
         if last or (count >= least and (idle or misfits[-1] <= 1 + slack)):
+            for _ in range(FURTHER if 2 * count > MOST and misfits[-1] > 1 + slack else 0):
+                each(targets, count, Course.further, courses)
+                misfits[-1] = _misfit(targets, courses)
             return Fitted([c.logits for c in courses], tuple(misfits))
         for course in courses:
             course.grow()

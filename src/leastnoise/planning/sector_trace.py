@@ -22,11 +22,12 @@ from leastnoise.planning.design import Question, no_progress
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.planning.pair_trace import PairTrace
 from leastnoise.planning.structure import Table
+from leastnoise.planning.symmetric_trace import SymmetricTrace
 from leastnoise.planning.triple_bound import TripleBound
-from leastnoise.planning.triple_trace import TripleTrace
 
 UNCOUPLED = 1e-12  # of the trace: entries beside the corner up to this are rounding
 MOST_SECTORS = 300  # Adult up to three-way has 101
+WORTH = 3  # how much more work an exact trace may be than a bound
 EQUAL = 1e-9  # relative difference of directions that are counted together, at the smaller of them
 
 
@@ -203,9 +204,12 @@ def trace_of(question: Question, roots: list[Array]) -> BlockTrace | None:
 
 
 def _whole(question: Question, roots: list[Array], heads: dict[int, Arrowhead]) -> BlockTrace | None:
-    """The same without sectors: the quickest of all that can."""
+    """The same without sectors: the quickest of all that can, and an exact one where it is not much slower."""
     tables = zip(question.structure.tables, question.table_weights, strict=True)
     if max((len(t.axes) for t, w in tables if w > 0), default=0) <= 2:
         return PairTrace(question, roots, heads)
-    able = [m(question, roots, heads) for m in (TripleTrace, TripleBound) if m.covers(question)]
-    return min(able, key=lambda m: m.work, default=None)
+    able: list[BlockTrace] = [SymmetricTrace(question, roots, heads)]
+    if TripleBound.covers(question):
+        able.append(TripleBound(question, roots, heads))
+    best = min(able, key=lambda m: m.work / (WORTH if m.exact else 1))
+    return best if best.work < float("inf") else None

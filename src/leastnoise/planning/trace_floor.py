@@ -1,10 +1,10 @@
 """Floors from exact trace norms under product weights, and the ascent that finds the weights.
 
 For every distribution s on the cells, (tr (S^1/2 G S^1/2)^1/2)^2 is a floor for all factorization mechanisms
-(equation 6 of docs/theory.md). With product s the trace is computed exactly (pair_trace.py, triple_trace.py) or bounded
-closely (triple_bound.py), after attributes that do not couple are split off (sector_trace.py). The derivative in s_i is
-a diagonal of the root, so that s is found by ascent (weight_ascent.py). It starts at the dual weights of the residuals
-of one attribute, which are close to the best. Any s gives a floor.
+(equation 6 of docs/theory.md). With product s the trace is computed exactly (pair_trace.py, symmetric_trace.py) or
+bounded closely (triple_bound.py), after attributes that do not couple are split off (sector_trace.py). The derivative
+in s_i is a diagonal of the root, so that s is found by ascent (weight_ascent.py). It starts at the dual weights of the
+residuals of one attribute, which are close to the best. Any s gives a floor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from leastnoise.planning.sector_trace import SectorTrace, trace_of
 from leastnoise.planning.weight_ascent import LEAST_STEPS, SEARCH_STEP, STEPS, Ascent, weight_root
 
 FINAL_STEP = 1.5  # of the rule for the trace
-CLOSE_STEP = 2.0  # where the trace is bounded: loses 3e-5, less than the bound does
+CLOSE_STEP = 2.0  # where the trace is bounded, or takes long: loses 3e-5, less than the bound does
 KIND = "exact trace norm under product weights (docs/theory.md)"
 CLOSE = "trace norm under product weights, bounded closely (docs/theory.md)"
 PROBED = "trace norm under product weights, bounded closely but for a probability of 1e-9 (docs/theory.md)"
@@ -54,7 +54,7 @@ def _exact_trace_floor(design: Design, work: float, progress: Progress, once: fl
         trace = model.trace(CLOSE_STEP, progress)
         return trace**2, PROBED if model.random else CLOSE
     steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
-    trace = first.trace(FINAL_STEP, progress)
+    trace = first.trace(FINAL_STEP if 3 * first.work <= work else CLOSE_STEP, progress)
     if steps >= LEAST_STEPS:
         better = trace_of(question, Ascent(question, steps, progress).run(roots))
         trace = max(trace, 0.0 if better is None else better.trace(FINAL_STEP, progress))

@@ -8,7 +8,7 @@ room for rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import log, prod
@@ -40,15 +40,11 @@ class Slopes:
 
 @dataclass(frozen=True)
 class Block:
-    """A positive definite matrix that occurs `count` times; `sizes` has the rows of each of its spaces.
-
-    `terms`, where entries are differences: roots of the diagonal that sums of the absolute terms would have.
-    """
+    """A positive definite matrix that occurs `count` times; `sizes` has the rows of each of its spaces."""
 
     count: float
     matrix: Array
     sizes: tuple[int, ...]
-    terms: Array | None = None
 
     def log_det(self, t: float) -> float:
         """log det of the matrix over t, all times it occurs."""
@@ -63,9 +59,9 @@ class Block:
         """
         if not len(self.matrix):
             return 0.0, 0.0
+        share = ROUND + 4 * len(self.matrix) * 2.0**-52
         factor: Array = np.asarray(np.linalg.cholesky(self.matrix), dtype=np.float64)
         value = 2 * float(np.log(np.diagonal(factor)).sum()) - len(factor) * log(t)
-        share = ROUND + 4 * len(factor) * 2.0**-52
         room = share * float(self._scale.sum()) ** 2 / t  # entries of the inverse are at most 1 / t
         if room > NEGLIGIBLE * value:
             room = share * self._room(factor)
@@ -81,8 +77,26 @@ class Block:
     def _scale(self) -> Array:
         """Per row: the root of the largest entry of its space."""
         cuts = np.cumsum([0, *self.sizes])
-        roots = np.sqrt(np.diagonal(self.matrix)) if self.terms is None else self.terms
+        roots = np.sqrt(np.diagonal(self.matrix))
         return np.concatenate([np.full(b - a, roots[a:b].max()) for a, b in pairwise(cuts) if b > a])
+
+
+@dataclass(frozen=True)
+class SumBlock(Block):
+    """One whose entries are sums with signs, off by at most ROUND (x_i x_j)^1/2, where x is `terms`.
+
+    Such errors are at most ROUND times the rows times x as a diagonal matrix, by Cauchy's inequality, which is taken
+    off. Those of Cholesky's decomposition are bounded in the same way (Demmel 1989). No inverse is needed.
+    """
+
+    terms: Array
+
+    def measured(self, t: float) -> tuple[float, float]:
+        """A lower bound on the determinant, and room for rounding of the sum of logarithms."""
+        rows = len(self.matrix)
+        off = rows * (ROUND * self.terms + rows * 2.0**-52 * np.diagonal(self.matrix))
+        value = replace(self, matrix=self.matrix - np.diag(off)).log_det(t)
+        return value, ROUND * abs(value)
 
 
 def building_work(question: Question) -> float:

@@ -130,12 +130,14 @@ class SparseSides(Sides):
 
 
 class DenseSides(Sides):
-    """Rows after a singular value decomposition, whose errors are in proportion to whole columns, whatever e is."""
+    """Rows after decompositions, whose errors are in proportion to the largest column of a space, whatever e is."""
 
-    def __init__(self, left: Array, right: Array, rows: IntArray):
+    def __init__(self, left: Array, right: Array, rows: IntArray, spaces: IntArray):
         super().__init__(rows)
         self.left, self.right = left, right
-        self.most = np.maximum((left**2).sum(axis=0), (right**2).sum(axis=0))
+        squares, most = np.maximum((left**2).sum(axis=0), (right**2).sum(axis=0)), np.zeros(int(spaces.max()) + 1)
+        np.maximum.at(most, spaces, squares)
+        self.most = most[spaces]
 
     def product(self, e: Array) -> Array:
         return np.asarray((self.left * e[:, None]).T @ self.right)
@@ -279,7 +281,8 @@ class LikeRows(LikeTable):
         if (moved := self._moved(sector)) is None:
             return None
         left, right = (np.asarray((side.T @ self.rows.T).T) for side in moved[:2])
-        return DenseSides(left, right, moved[2])
+        spaces = np.repeat(np.arange(len(sector.widths)), sector.widths)
+        return DenseSides(left, right, moved[2], spaces[moved[2]])
 
 
 def copies(members: Counts, axes: Counts) -> float:

@@ -16,7 +16,7 @@ from math import prod, sqrt
 import numpy as np
 
 from leastnoise._types import Array
-from leastnoise.planning.block_trace import NODES, SINGULAR, Block, BlockTrace, Slopes
+from leastnoise.planning.block_trace import NODES, Block, BlockTrace, Slopes, SumBlock
 from leastnoise.planning.design import Question
 from leastnoise.planning.like_spaces import Kind
 from leastnoise.planning.like_tables import Counts, LikeProducts, LikeRows, LikeTable, Sector, Sides, copies
@@ -26,7 +26,7 @@ DIFFERENCE = 1e-4  # relative step of slopes, which are differences
 FAR = 1e300  # a t at which nothing is eliminated
 CALL = 3e5  # what calls for one table in one sector cost, in multiplications
 MOST_CELLS = 3e6  # of one table
-MOST_ROWS = 12_000  # of one block
+MOST_ROWS = 8_000  # of one block: 2 GB, some minutes
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Part:
         """The same with t."""
         matrix, squares = self.entries(t)
         matrix.flat[:: len(matrix) + 1] += t
-        return Block(self.sector.times, matrix, self.sector.widths, np.sqrt(squares + t))
+        return SumBlock(self.sector.times, matrix, self.sector.widths, squares + t)
 
 
 class SymmetricTrace(BlockTrace):
@@ -157,9 +157,9 @@ class SymmetricTrace(BlockTrace):
         if max(cells.values(), default=0) > MOST_CELLS or (rows := self._rows()) is None:
             return float("inf")
         whole = [n for a, n in cells.items() if self._products(self.by_axes[a]) is None]
-        dense = sum(SINGULAR * n**3 + NODES * n * sum(min(r, n) ** 2 for r in rows) for n in whole)
+        dense = sum(n**3 + NODES * n * sum(min(r, n) ** 2 for r in rows) for n in whole)
         return dense + NODES * (
-            len(rows) * (len(cells) + 2) * CALL + sum(r**3 / 3 for r in rows) + 100 * sum(cells.values())
+            len(rows) * (len(cells) + 2) * CALL + sum(r**3 / 6 for r in rows) + 100 * sum(cells.values())
         )
 
     def _rows(self) -> list[float] | None:

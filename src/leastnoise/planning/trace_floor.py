@@ -54,11 +54,25 @@ def _exact_trace_floor(design: Design, work: float, progress: Progress, once: fl
         trace = model.trace(CLOSE_STEP, progress)
         return trace**2, PROBED if model.random else CLOSE
     steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
+    if steps < LEAST_STEPS and 2 * first.work <= work and _mixed(question):
+        first = max((first, _evener(question, roots) or first), key=lambda m: m.nodes(SEARCH_STEP).trace)
     trace = first.trace(FINAL_STEP if 3 * first.work <= work else CLOSE_STEP, progress)
     if steps >= LEAST_STEPS:
         better = trace_of(question, Ascent(question, steps, progress).run(roots))
         trace = max(trace, 0.0 if better is None else better.trace(FINAL_STEP, progress))
     return trace**2, KIND
+
+
+def _mixed(question: Question) -> bool:
+    """Whether an attribute has several families, which may have different best weights."""
+    tables = zip(question.structure.tables, question.table_weights, strict=True)
+    slots = {s for table, weight in tables if weight > 0 for s in table.slots or ()}
+    return len({question.structure.slots[s].cls for s in slots}) < len(slots)
+
+
+def _evener(question: Question, roots: list[Array]) -> BlockTrace | None:
+    """The same half of the way to uniform weights."""
+    return trace_of(question, [weight_root((v**2 + 1 / len(v)) / 2) for v in roots])
 
 
 def _climbed(question: Question, roots: list[Array], first: BlockTrace, work: float, progress: Progress) -> BlockTrace:

@@ -225,8 +225,9 @@ def products(draw: st.DrawFn, cells: int = CELLS, most_ways: int = 3) -> Workloa
     work = Workload(ordered(*sizes))
     kind = draw(st.sampled_from(KINDS))
     kinds = {n: kind if like else draw(st.sampled_from(KINDS)) for n in work.domain.names}
-    for ways in range(1, most_ways + 1):
-        if ways == most_ways or draw(st.booleans()):
+    most = min(most_ways, len(sizes))
+    for ways in range(1, most + 1):
+        if ways == most or draw(st.booleans()):
             weight = draw(st.floats(0.05, 20))
             if like and kind != "total":
                 work = work.add(kind, ways=ways, weight=weight)
@@ -405,7 +406,13 @@ def test_floor_is_left_out_where_it_is_too_much_work():
     assert more[0] <= plan.outcome.value
 
 
-SMALL = st.one_of(workloads(cells=20), workloads(most_ways=4, cells=27), like_attributes(cells=27), products(cells=27))
+SMALL = st.one_of(
+    workloads(cells=20),
+    workloads(most_ways=4, cells=27),
+    products(cells=32, most_ways=4),
+    like_attributes(cells=27),
+    products(cells=27),
+)
 NO_LIMITS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 

@@ -14,7 +14,7 @@ from leastnoise.planning.design import Design, Question, class_load, no_progress
 from leastnoise.planning.fourier_bound import best_bound
 from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
-from leastnoise.planning.trace_floor import dual_weights, exact_trace_floor
+from leastnoise.planning.trace_floor import GLUED, GLUED_PROBED, dual_weights, exact_trace_floor
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies.bounds import (
     RootTrace,
@@ -103,7 +103,8 @@ def _numeric_floors(design: Design) -> Iterator[Floor]:
         exact = exact_trace_floor(design, QUICK_WORK)
         if exact is not None:
             yield Floor(*exact)
-            return
+            if exact[1] not in (GLUED, GLUED_PROBED):
+                return
     yield from _polar_floors(design)
 
 

@@ -448,6 +448,15 @@ def test_queries_that_cancel_along_the_weights_have_a_floor():
     assert floor[0] == pytest.approx(1, rel=1e-4)
 
 
+def test_slopes_that_rounding_takes_do_not_take_the_floor():
+    """Affine queries beside the total: at a small t the matrix is singular, and the ascent cannot go on."""
+    work = Workload(ordered(4, 4)).add("marginal", ways=0, weight=2).affine(ways=2)
+    design = ln.plan(work, BUDGET, baseline="uniform").design
+    floor = exact_trace_floor(design, 1e12)
+    assert floor is not None
+    assert floor[0] <= least_sum(certificate.full_gram(design.question)) * (1 + SDP)
+
+
 def test_rows_of_many_unlike_tables_are_not_built_for_a_floor_beside_the_plan(monkeypatch):
     """28 weighted tables of 1,000 random rows on 900 cells: a minute, where the plan solves one problem."""
     work = Workload(ln.Domain.of(**{a: range(30) for a in "abcdefgh"}))

@@ -114,28 +114,35 @@ class Sides(ABC):
 class SparseSides(Sides):
     """Rows that stand for others that have the same weight."""
 
-    def __init__(self, left: csr_array, right: csr_array, rows: IntArray, weights: IntArray):
+    def __init__(
+        self,
+        left: csr_array,
+        right: csr_array,
+        absolute: tuple[csr_array, csr_array],
+        rows: IntArray,
+        weights: IntArray,
+    ):
+        """`absolute`: both sides, with the absolute values of all that is added up in them."""
         super().__init__(rows)
         self.turned, self.right, self.weights = csr_array(left.T), right, weights
         self.of = weights[np.repeat(np.arange(len(weights)), np.diff(right.indptr))]  # the weight of each entry
-        self.both = [csr_array(side.power(2).T) for side in (left, right)]
+        self.both = [csr_array(side.power(2).T) for side in absolute]
 
     def product(self, e: Array) -> Array:
         right = csr_array((self.right.data * e[self.of], self.right.indices, self.right.indptr), shape=self.right.shape)
         return np.asarray((self.turned @ right).toarray())
 
     def squares(self, e: Array) -> Array:
-        first, second = (np.asarray(side @ e[self.weights]) for side in self.both)
-        return np.maximum(first, second)
+        return _balanced(*(np.asarray(side @ e[self.weights]) for side in self.both))
 
 
 class DenseSides(Sides):
     """Rows after decompositions, whose errors are in proportion to the largest column of a space, whatever e is."""
 
-    def __init__(self, left: Array, right: Array, rows: IntArray, spaces: IntArray):
+    def __init__(self, left: Array, right: Array, absolute: tuple[Array, Array], rows: IntArray, spaces: IntArray):
         super().__init__(rows)
         self.left, self.right = left, right
-        squares, most = np.maximum((left**2).sum(axis=0), (right**2).sum(axis=0)), np.zeros(int(spaces.max()) + 1)
+        squares, most = _balanced(*((side**2).sum(axis=0) for side in absolute)), np.zeros(int(spaces.max()) + 1)
         np.maximum.at(most, spaces, squares)
         self.most = most[spaces]
 
@@ -144,6 +151,12 @@ class DenseSides(Sides):
 
     def squares(self, e: Array) -> Array:
         return self.most * float(e.max(initial=0.0))
+
+
+def _balanced(first: Array, second: Array) -> Array:
+    """The larger of two, scaled such that their sums are alike: products of one of each stay as they are."""
+    scale = np.sqrt(max(float(second.sum()), 1e-300) / max(float(first.sum()), 1e-300))
+    return np.maximum(first * scale, second / scale)
 
 
 class LikeTable(ABC):
@@ -170,7 +183,7 @@ class LikeTable(ABC):
     def largest(self) -> float:
         """The largest eigenvalue of P."""
 
-    def _moved(self, sector: Sector) -> tuple[csr_array, csr_array, IntArray] | None:
+    def _moved(self, sector: Sector) -> _Moves | None:
         """What tables of these axes do in a sector, if anything."""
         if any(kind.j > k for kind, k in zip(sector.kinds, self.axes, strict=True)):
             return None
@@ -183,16 +196,26 @@ def cells_of(axes: Counts, sizes: Counts) -> IntArray:
     return np.indices(shape).reshape(len(shape), prod(shape))
 
 
-def _moves(sector: Sector, axes: Counts) -> tuple[csr_array, csr_array, IntArray]:
+@dataclass(frozen=True)
+class _Moves:
     """E_b Q and the sum of factor * E_b' Q over all positions of b', on rows that are not zero; and these rows."""
+
+    left: csr_array
+    right: csr_array
+    absolute: csr_array  # as on the right, but absolute values are added
+    rows: IntArray
+
+
+def _moves(sector: Sector, axes: Counts) -> _Moves:
     cells, total = cells_of(axes, sector.sizes), sum(sector.widths)
-    right = csr_array((cells.shape[1], total))
+    right, absolute = csr_array((cells.shape[1], total)), csr_array((cells.shape[1], total))
     for choice in product(*(kind.pairs(k) for kind, k in zip(sector.kinds, axes, strict=True))):
-        factor = prod(f for f, _ in choice)
-        right = right + factor * sector.placed(cells, axes, tuple(places for _, places in choice))
+        part = prod(f for f, _ in choice) * sector.placed(cells, axes, tuple(places for _, places in choice))
+        right, absolute = right + part, absolute + abs(part)
     left = sector.placed(cells, axes, tuple(tuple(range(kind.j)) for kind in sector.kinds))
-    kept = np.unique(np.concatenate([left.indices, right.indices]))
-    return csr_array(left[:, kept]), csr_array(right[:, kept]), kept
+    kept = np.unique(np.concatenate([left.indices, absolute.indices]))
+    left, right, absolute = (csr_array(side[:, kept]) for side in (left, right, absolute))
+    return _Moves(left, right, absolute, kept)
 
 
 _kept_moves = lru_cache(maxsize=128)(_moves)  # they do not depend on weights, which ascents change
@@ -227,7 +250,9 @@ class LikeProducts(LikeTable):
         rows = reduce(_kron, (_root(h) for h in self.heads), csr_array(np.ones((1, 1))))
         chosen, of = self._classes(sector)
         sums = csr_array((np.ones(len(of)), (of, np.arange(len(of)))), shape=(len(chosen), len(of)))
-        return SparseSides(csr_array(rows[chosen] @ moved[0]), csr_array(sums @ (rows @ moved[1])), moved[2], chosen)
+        left, right = csr_array(rows[chosen] @ moved.left), csr_array(sums @ (rows @ moved.right))
+        absolute = csr_array(abs(rows[chosen]) @ abs(moved.left)), csr_array(sums @ (abs(rows) @ moved.absolute))
+        return SparseSides(left, right, absolute, moved.rows, chosen)
 
     def _classes(self, sector: Sector) -> tuple[IntArray, IntArray]:
         """One row of each kind, and the kind of each row."""
@@ -280,9 +305,14 @@ class LikeRows(LikeTable):
     def sides(self, sector: Sector) -> Sides | None:
         if (moved := self._moved(sector)) is None:
             return None
-        left, right = (np.asarray((side.T @ self.rows.T).T) for side in moved[:2])
+        left, right = (_dense(self.rows, side) for side in (moved.left, moved.right))
+        absolute = tuple(_dense(np.abs(self.rows), side) for side in (abs(moved.left), moved.absolute))
         spaces = np.repeat(np.arange(len(sector.widths)), sector.widths)
-        return DenseSides(left, right, moved[2], spaces[moved[2]])
+        return DenseSides(left, right, (absolute[0], absolute[1]), moved.rows, spaces[moved.rows])
+
+
+def _dense(rows: Array, side: csr_array) -> Array:
+    return np.asarray((side.T @ rows.T).T)
 
 
 def copies(members: Counts, axes: Counts) -> float:

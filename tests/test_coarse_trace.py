@@ -1,5 +1,7 @@
 """The trace of a coarse copy: it ranks weights as the workload itself does."""
 
+from math import inf
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from leastnoise.planning import trace_floor
 from leastnoise.planning.coarse_trace import coarse_trace
 from leastnoise.planning.design import no_progress
 from leastnoise.planning.sector_trace import SectorTrace, trace_of
+from leastnoise.planning.symmetric_trace import SymmetricTrace
 from leastnoise.planning.trace_floor import start_weights
 from leastnoise.planning.weight_ascent import weight_root
 from tests.catalogue import ordered
@@ -51,7 +54,9 @@ def test_weights_of_a_sector_are_taken_where_they_serve_all(monkeypatch):
     design = ln.plan(Workload(DOMAIN).hybrid(ways=3), ln.Budget(mu=1)).design
     whole, of = Whole(design.structure.workload), design.structure.class_of
     roots = [weight_root(s) for s in start_weights(design)]
-    first = trace_of(design.question, roots)
+    with monkeypatch.context() as large:
+        large.setattr(SymmetricTrace, "work", inf)  # as if attributes were too large for it
+        first = trace_of(design.question, roots)
     assert isinstance(first, SectorTrace)
 
     def climbed(bins: int | None) -> float:

@@ -9,11 +9,11 @@ from leastnoise.planning.block_trace import inverted
 from leastnoise.planning.design import Question
 from leastnoise.planning.objective import Objective, query_weights
 from leastnoise.planning.structure import build_structure
+from leastnoise.planning.symmetric_trace import SymmetricTrace
 from leastnoise.planning.triple_bound import TripleBound
 from leastnoise.planning.triple_entries import Entries
 from leastnoise.planning.triple_links import Columns, linked_columns
 from leastnoise.planning.triple_probes import least_chi_squared, probed
-from leastnoise.planning.triple_trace import TripleTrace
 from leastnoise.workload import Workload
 from tests.catalogue import ordered
 
@@ -71,7 +71,7 @@ def test_seeds_do_not_matter(monkeypatch):
 def test_probes_come_close_where_blocks_are_strongly_linked():
     """0.9984 of the trace with sums of the rows of inverses alone."""
     model = model_of(16, 16, 16, 16, core=60)
-    exact = TripleTrace(model.question, model.roots).nodes(2.0).trace
+    exact = SymmetricTrace(model.question, model.roots).nodes(2.0).trace
     assert 0.9985 * exact <= model.trace(2.0) <= exact * (1 + 1e-9)
     assert model.random
 

@@ -8,14 +8,16 @@ room for rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import log, prod
 
 import numpy as np
+from scipy.linalg.lapack import dpotri
 
 from leastnoise._types import Array, Progress
+from leastnoise.algebra.gram import kron_all
 from leastnoise.planning.design import Question, no_progress
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.strategies.quadrature import Nodes, determinants
@@ -24,6 +26,7 @@ from leastnoise.workload.tensors import TensorFamily
 NODES = 40  # of the rule, about
 EIGEN = 10  # multiplications of an eigendecomposition, times the cube of the size
 SINGULAR = 2  # those of a singular value decomposition, in the time that large products take them
+NEGLIGIBLE = 1e-8  # share of a determinant up to which room for rounding is not computed more closely
 ROUND = 2.0**-46  # relative error of sums of positive numbers, generously
 
 
@@ -50,16 +53,50 @@ class Block:
         factor = np.linalg.cholesky(self.matrix)
         return self.count * (2 * float(np.log(np.diagonal(factor)).sum()) - len(factor) * log(t))
 
-    def blur(self) -> float:
-        """How far it may be off, to first order, if entries are off by a share of the largest of their spaces.
-
-        Cholesky's decomposition has no larger errors (Demmel 1989).
+    def measured(self, t: float) -> tuple[float, float]:
+        """The same, and how far it may be off, to first order, if entries are off by a share of the largest of their
+        spaces. Cholesky's decomposition has no larger errors (Demmel 1989). The matrix is at least t.
         """
-        m, cuts = self.matrix, np.cumsum([0, *self.sizes])
-        largest = [np.full(b - a, np.diagonal(m)[a:b].max()) for a, b in pairwise(cuts) if b > a]
-        scale = np.sqrt(np.concatenate([*largest, np.zeros(0)]))
-        inverse = np.abs(inverted(m)) * np.multiply.outer(scale, scale)
-        return self.count * (ROUND + 4 * len(m) * 2.0**-52) * float(inverse.sum())
+        if not len(self.matrix):
+            return 0.0, 0.0
+        share = ROUND + 4 * len(self.matrix) * 2.0**-52
+        factor: Array = np.asarray(np.linalg.cholesky(self.matrix), dtype=np.float64)
+        value = 2 * float(np.log(np.diagonal(factor)).sum()) - len(factor) * log(t)
+        room = share * float(self._scale.sum()) ** 2 / t  # entries of the inverse are at most 1 / t
+        if room > NEGLIGIBLE * value:
+            room = share * self._room(factor)
+        return self.count * value, self.count * room
+
+    def _room(self, factor: Array) -> float:
+        """The sum of all entries of the inverse, absolute, times the scale of row and column."""
+        inverse, _ = dpotri(factor.T)  # on the diagonal and above it, as the factor has zeros elsewhere
+        scale, diagonal = self._scale, np.abs(np.diagonal(inverse))
+        return 2 * float(scale @ (np.abs(inverse) @ scale)) - float(diagonal @ scale**2)
+
+    @cached_property
+    def _scale(self) -> Array:
+        """Per row: the root of the largest entry of its space."""
+        cuts = np.cumsum([0, *self.sizes])
+        roots = np.sqrt(np.diagonal(self.matrix))
+        return np.concatenate([np.full(b - a, roots[a:b].max()) for a, b in pairwise(cuts) if b > a])
+
+
+@dataclass(frozen=True)
+class SumBlock(Block):
+    """One whose entries are sums with signs, off by at most ROUND (x_i x_j)^1/2, where x is `terms`.
+
+    Such errors are at most ROUND times the rows times x as a diagonal matrix, by Cauchy's inequality, which is taken
+    off. Those of Cholesky's decomposition are bounded in the same way (Demmel 1989). No inverse is needed.
+    """
+
+    terms: Array
+
+    def measured(self, t: float) -> tuple[float, float]:
+        """A lower bound on the determinant, and room for rounding of the sum of logarithms."""
+        rows = len(self.matrix)
+        off = rows * (ROUND * self.terms + rows * 2.0**-52 * np.diagonal(self.matrix))
+        value = replace(self, matrix=self.matrix - np.diag(off)).log_det(t)
+        return value, ROUND * abs(value)
 
 
 def building_work(question: Question) -> float:
@@ -150,18 +187,21 @@ class BlockTrace(ABC):
         return Arrowhead.of(family.gram(self.structure.shape(table.axes)), self.roots[cls])
 
     def factor(self, index: int, bases: list[Array]) -> Array:
-        """Rows of a table on two attributes, with s^1/2, in the bases of its classes."""
+        """Rows of a table, with s^1/2, in the bases of its classes."""
         table, requested = self.structure.tables[index], self.question.requested
         shape = self.structure.shape(table.axes)
+        turns = [np.column_stack([self.roots[c], bases[c]]) * self.roots[c][:, None] for c in table.axes]
         if table.slots is not None:
-            i, j = (_gram_root(requested.families[s].gram(n)) for s, n in zip(table.slots, shape, strict=True))
-            rows = np.einsum("ap,bq->abpq", i, j).reshape(-1, *shape)
-        else:
-            family = requested.tensors[index]
-            assert family is not None
-            rows = self._rows_of(family, shape)
-        first, second = (np.column_stack([self.roots[c], bases[c]]) * self.roots[c][:, None] for c in table.axes)
-        return np.einsum("kxy,xp,yq->kpq", rows, first, second, optimize=True)
+            grams = [requested.families[s].gram(n) for s, n in zip(table.slots, shape, strict=True)]
+            return kron_all([_gram_root(gram) @ turn for gram, turn in zip(grams, turns, strict=True)]).reshape(
+                -1, *shape
+            )
+        family = requested.tensors[index]
+        assert family is not None
+        rows = self._rows_of(family, shape)
+        for turn in turns:
+            rows = np.tensordot(rows, turn, axes=(1, 0))  # the axis goes to the end, so that all are in order again
+        return rows
 
     def _rows_of(self, family: TensorFamily, shape: tuple[int, ...]) -> Array:
         """The rows of a family, made once for all tables that have it."""
@@ -177,8 +217,8 @@ class BlockTrace(ABC):
     def measured(self, t: float) -> tuple[float, float]:
         """The same, with room for rounding."""
         blocks, top = self.blocks(t)
-        room = ROUND * abs(top) + sum(block.blur() for block in blocks)
-        return top + sum(block.log_det(t) for block in blocks), room
+        found = [block.measured(t) for block in blocks]
+        return top + sum(value for value, _ in found), ROUND * abs(top) + sum(room for _, room in found)
 
     def nodes(self, step: float) -> Nodes:
         """Determinants at all nodes that matter."""

@@ -14,7 +14,7 @@ from leastnoise.planning.design import Design, Question, class_load, no_progress
 from leastnoise.planning.fourier_bound import best_bound
 from leastnoise.planning.objective import Objective
 from leastnoise.planning.structure import Structure
-from leastnoise.planning.trace_floor import dual_weights, exact_trace_floor
+from leastnoise.planning.trace_floor import GLUED, GLUED_PROBED, dual_weights, exact_trace_floor
 from leastnoise.privacy.neighbours import Neighbours
 from leastnoise.strategies.bounds import (
     RootTrace,
@@ -34,7 +34,7 @@ FLOOR_STEPS = 60  # steps of the search for the weights behind the bound
 TIGHT = 1 - 1e-9  # share of a design's error at which a bound proves it optimal, rounding aside
 CERTIFY_WORK = 1e12  # multiplications on request, while weights are searched: some minutes
 EVALUATE_WORK = 2e13  # and for one evaluation that takes longer than that
-QUICK_WORK = 4e9  # multiplications for an exact trace norm beside the plan: about a second
+QUICK_WORK = 5e9  # multiplications for an exact trace norm beside the plan: about a second
 OPTIMUM = "optimum over all factorization mechanisms, computed on the full domain"
 POLAR_VALUES = 2_000  # values of one attribute up to which numeric traces are taken
 
@@ -103,7 +103,8 @@ def _numeric_floors(design: Design) -> Iterator[Floor]:
         exact = exact_trace_floor(design, QUICK_WORK)
         if exact is not None:
             yield Floor(*exact)
-            return
+            if exact[1] not in (GLUED, GLUED_PROBED):
+                return
     yield from _polar_floors(design)
 
 

@@ -19,14 +19,16 @@ import numpy as np
 from leastnoise._types import Array, Progress
 from leastnoise.planning.block_trace import Block, BlockTrace, Slopes
 from leastnoise.planning.design import Question, no_progress
+from leastnoise.planning.glued_trace import GluedTrace
 from leastnoise.planning.pair_blocks import Arrowhead
 from leastnoise.planning.pair_trace import PairTrace
 from leastnoise.planning.structure import Table
+from leastnoise.planning.symmetric_trace import SymmetricTrace
 from leastnoise.planning.triple_bound import TripleBound
-from leastnoise.planning.triple_trace import TripleTrace
 
 UNCOUPLED = 1e-12  # of the trace: entries beside the corner up to this are rounding
 MOST_SECTORS = 300  # Adult up to three-way has 101
+WORTH = 3  # how much more work an exact trace may be than a bound
 EQUAL = 1e-9  # relative difference of directions that are counted together, at the smaller of them
 
 
@@ -91,18 +93,36 @@ class SectorTrace(BlockTrace):
         return {c: u for c, u in found.items() if u is not None}
 
     def _split(self) -> bool:
-        """False where there are too many, or where one of them is of no kind that is known."""
+        """False where there are too many, or where one of them has no bound."""
         roots = [self.roots[c] for c in self.coupled]
         for k, (count, chosen) in enumerate(self._chosen(list(self.uncoupled), self.ways)):
             question = self._reduced(chosen)
             ways = max((len(t.axes) for t in question.structure.tables), default=0)
             if ways == 0:
                 self.constant += count * sqrt(float(question.table_weights.sum()))
-            elif k > MOST_SECTORS or (part := _whole(question, roots, self.arrowheads)) is None:
+            elif k > MOST_SECTORS or (part := self._part(question, roots)) is None:
                 return False
             else:
                 self.parts.append((count, part))
         return True
+
+    def _part(self, question: Question, roots: list[Array]) -> BlockTrace | None:
+        """The trace of a sector, or a loose bound where nothing closer is known."""
+        part = _whole(question, roots, self.arrowheads)
+        return part or (GluedTrace(question, roots, self.arrowheads) if GluedTrace.covers(question) else None)
+
+    @property
+    def glued(self) -> bool:
+        """Whether some sectors have no more than a loose bound."""
+        return any(isinstance(part, GluedTrace) for _, part in self.parts)
+
+    def lighten(self, work: float) -> None:
+        """Take loose bounds for the sectors with most work, until all take no more than that."""
+        for k in sorted(range(len(self.parts)), key=lambda k: -self.parts[k][1].work):
+            count, part = self.parts[k]
+            if self.work > work and GluedTrace.covers(part.question):
+                self.parts[k] = count, GluedTrace(part.question, part.roots, self.arrowheads)
+        self.exact = all(part.exact for _, part in self.parts)
 
     def _chosen(self, classes: list[int], most: int) -> Iterator[tuple[float, dict[int, list[Directions]]]]:
         """How often, and which directions of attributes of each class: at most so many attributes in all."""
@@ -199,13 +219,16 @@ def trace_of(question: Question, roots: list[Array]) -> BlockTrace | None:
     if isinstance(whole, PairTrace):
         return whole
     sectors = SectorTrace(question, roots)
-    return sectors if sectors.complete else whole
+    return sectors if sectors.complete and not (sectors.glued and whole) else whole
 
 
 def _whole(question: Question, roots: list[Array], heads: dict[int, Arrowhead]) -> BlockTrace | None:
-    """The same without sectors: the quickest of all that can."""
+    """The same without sectors: the quickest of all that can, and an exact one where it is not much slower."""
     tables = zip(question.structure.tables, question.table_weights, strict=True)
     if max((len(t.axes) for t, w in tables if w > 0), default=0) <= 2:
         return PairTrace(question, roots, heads)
-    able = [m(question, roots, heads) for m in (TripleTrace, TripleBound) if m.covers(question)]
-    return min(able, key=lambda m: m.work, default=None)
+    able: list[BlockTrace] = [SymmetricTrace(question, roots, heads)]
+    if TripleBound.covers(question):
+        able.append(TripleBound(question, roots, heads))
+    best = min(able, key=lambda m: m.work / (WORTH if m.exact else 1))
+    return best if best.work < float("inf") else None

@@ -1,10 +1,11 @@
 """Floors from exact trace norms under product weights, and the ascent that finds the weights.
 
 For every distribution s on the cells, (tr (S^1/2 G S^1/2)^1/2)^2 is a floor for all factorization mechanisms
-(equation 6 of docs/theory.md). With product s the trace is computed exactly (pair_trace.py, triple_trace.py) or bounded
-closely (triple_bound.py), after attributes that do not couple are split off (sector_trace.py). The derivative in s_i is
-a diagonal of the root, so that s is found by ascent (weight_ascent.py). It starts at the dual weights of the residuals
-of one attribute, which are close to the best. Any s gives a floor.
+(equation 6 of docs/theory.md). With product s the trace is computed exactly (pair_trace.py, symmetric_trace.py) or
+bounded closely (triple_bound.py), after attributes that do not couple are split off (sector_trace.py); what is left of
+large tables then may have a loose bound (glued_trace.py). The derivative
+in s_i is a diagonal of the root, so that s is found by ascent (weight_ascent.py). It starts at the dual weights of the
+residuals of one attribute, which are close to the best. Any s gives a floor.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from leastnoise.planning.sector_trace import SectorTrace, trace_of
 from leastnoise.planning.weight_ascent import LEAST_STEPS, SEARCH_STEP, STEPS, Ascent, weight_root
 
 FINAL_STEP = 1.5  # of the rule for the trace
-CLOSE_STEP = 2.0  # where the trace is bounded: loses 3e-5, less than the bound does
+CLOSE_STEP = 2.0  # where the trace is bounded, or takes long: loses 3e-5, less than the bound does
 KIND = "exact trace norm under product weights (docs/theory.md)"
 CLOSE = "trace norm under product weights, bounded closely (docs/theory.md)"
 PROBED = "trace norm under product weights, bounded closely but for a probability of 1e-9 (docs/theory.md)"
+GLUED = "trace norm under product weights, in part with polar test matrices (docs/theory.md)"
+GLUED_PROBED = f"{GLUED}, right but for a probability of 1e-9"
 
 
 def exact_trace_floor(
@@ -47,18 +50,43 @@ def _exact_trace_floor(design: Design, work: float, progress: Progress, once: fl
         return None
     roots = [weight_root(s) for s in start_weights(design)]
     first = trace_of(question, roots)
+    if isinstance(first, SectorTrace) and first.work > (work if first.glued else once):
+        first.lighten(work)
     if first is None or first.work > once:
         return None
     if not first.exact:
-        model = _climbed(question, roots, first, work, progress)
-        trace = model.trace(CLOSE_STEP, progress)
-        return trace**2, PROBED if model.random else CLOSE
+        return _bounded(question, roots, first, work, progress)
     steps = min(int((work - 2 * first.work) / first.slopes_work), STEPS)
-    trace = first.trace(FINAL_STEP, progress)
+    if steps < LEAST_STEPS and 2 * first.work <= work and _mixed(question):
+        first = max((first, _evener(question, roots) or first), key=lambda m: m.nodes(SEARCH_STEP).trace)
+    trace = first.trace(FINAL_STEP if 3 * first.work <= work else CLOSE_STEP, progress)
     if steps >= LEAST_STEPS:
         better = trace_of(question, Ascent(question, steps, progress).run(roots))
         trace = max(trace, 0.0 if better is None else better.trace(FINAL_STEP, progress))
     return trace**2, KIND
+
+
+def _bounded(
+    question: Question, roots: list[Array], first: BlockTrace, work: float, progress: Progress
+) -> tuple[float, str]:
+    """Where the trace is not exact. Better weights are not searched where a part of the bound is loose anyway."""
+    glued = isinstance(first, SectorTrace) and first.glued
+    model = first if glued else _climbed(question, roots, first, work, progress)
+    trace = model.trace(CLOSE_STEP, progress)
+    kinds = (GLUED, GLUED_PROBED) if glued else (CLOSE, PROBED)
+    return trace**2, kinds[model.random]
+
+
+def _mixed(question: Question) -> bool:
+    """Whether an attribute has several families, which may have different best weights."""
+    tables = zip(question.structure.tables, question.table_weights, strict=True)
+    slots = {s for table, weight in tables if weight > 0 for s in table.slots or ()}
+    return len({question.structure.slots[s].cls for s in slots}) < len(slots)
+
+
+def _evener(question: Question, roots: list[Array]) -> BlockTrace | None:
+    """The same half of the way to uniform weights."""
+    return trace_of(question, [weight_root((v**2 + 1 / len(v)) / 2) for v in roots])
 
 
 def _climbed(question: Question, roots: list[Array], first: BlockTrace, work: float, progress: Progress) -> BlockTrace:

@@ -45,7 +45,10 @@ class Ascent:
         model = trace_of(self.question, roots)
         if model is None:
             raise Stop
-        result = model.slopes(SEARCH_STEP)
+        try:
+            result = model.slopes(SEARCH_STEP)
+        except np.linalg.LinAlgError:  # singular to rounding, so that slopes are lost: what is found so far has to do
+            raise Stop from None
         self._note(result.trace, roots)
         slopes = []
         for d, unit, norm, v in zip(self.members, units, norms, result.per_class, strict=True):

@@ -68,7 +68,9 @@ def test_rmse_by_definition_is_that_of_our_plans(name):
     new_plan = plan(work, Budget(mu=1))
     made = new_plan.factorization()
     precision = made.B.T @ np.linalg.inv(made.Sigma) @ made.B
-    assert rmse_of(question.gram(), precision, question.queries) == pytest.approx(new_plan.rmse, rel=1e-6)
+    ratio = rmse_of(question.gram(), precision, question.queries) / new_plan.rmse
+    # a plan pays for the largest column of each residual; they are of one length, and so in one cell, up to the gap
+    assert 1 - max(new_plan.gap, 1e-9) <= ratio <= 1 + 1e-9
 
 
 def test_rmse_by_definition_does_not_depend_on_the_scale():

@@ -109,6 +109,11 @@ class Whole:
     def __init__(self, work: Workload):
         self.rows = workload_matrix(work) * np.sqrt(row_weights(work))[:, None]
 
+    @property
+    def room(self) -> float:
+        """To which share a rule may agree: of singular matrices it leaves out what rounding hides, near 2^-26."""
+        return 1e-9 if np.linalg.matrix_rank(self.rows) == self.rows.shape[1] else 1e-8
+
     def trace(self, per_attribute: list[Array]) -> float:
         s = np.ones(1)
         for p in per_attribute:
@@ -130,8 +135,9 @@ def test_trace_is_that_of_the_whole_matrix(work, seed):
     question = question_of(work)
     per_class, per_attribute = weights_of(question, seed)
     model = PairTrace(question, [np.sqrt(s) for s in per_class])
-    exact = Whole(work).trace(per_attribute)
-    assert model.nodes(0.8).trace == pytest.approx(exact, rel=1e-9)
+    whole = Whole(work)
+    exact = whole.trace(per_attribute)
+    assert model.nodes(0.8).trace == pytest.approx(exact, rel=whole.room)
     assert exact * (1 - 1e-5) <= model.trace(1.5) <= exact * (1 + 1e-9)
 
 
@@ -159,8 +165,9 @@ def test_trace_of_tables_on_any_number_of_attributes_is_that_of_the_whole_matrix
     question = question_of(work)
     per_class, per_attribute = weights_of(question, seed)
     model = SymmetricTrace(question, [np.sqrt(s) for s in per_class])
-    exact = Whole(work).trace(per_attribute)
-    assert model.nodes(0.8).trace == pytest.approx(exact, rel=1e-9)
+    whole = Whole(work)
+    exact = whole.trace(per_attribute)
+    assert model.nodes(0.8).trace == pytest.approx(exact, rel=whole.room)
     assert exact * (1 - 1e-5) <= model.trace(1.5) <= exact * (1 + 1e-9)
 
 
@@ -198,8 +205,9 @@ def test_trace_of_triples_is_that_of_the_whole_matrix(work, seed):
     question = question_of(work)
     per_class, per_attribute = weights_of(question, seed)
     model = SymmetricTrace(question, [np.sqrt(s) for s in per_class])
-    exact = Whole(work).trace(per_attribute)
-    assert model.nodes(0.8).trace == pytest.approx(exact, rel=1e-9)
+    whole = Whole(work)
+    exact = whole.trace(per_attribute)
+    assert model.nodes(0.8).trace == pytest.approx(exact, rel=whole.room)
     assert exact * (1 - 1e-5) <= model.trace(1.5) <= exact * (1 + 1e-9)
 
 

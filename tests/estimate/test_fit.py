@@ -78,7 +78,7 @@ def test_stops_when_chi_square_per_degree_of_freedom_reaches_one(monkeypatch):
 
 
 def test_where_the_most_components_do_not_do_they_are_fitted_further(monkeypatch):
-    """Two components for a table that needs more: chi-square falls with each further run, and never rises."""
+    """Two components where more are needed: chi-square falls with each further run, and never rises."""
     monkeypatch.setattr(descent, "FIRST", 1)
     monkeypatch.setattr(descent, "MOST", 2)
     release, misfits = released(ln.Workload(WIDE).marginals(ways=2), drawn(3), mu=30), []

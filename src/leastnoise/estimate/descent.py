@@ -195,7 +195,9 @@ def _finished(
     targets: Targets, courses: Sequence[Course], most: int, progress: Progress | None, least: int = 0
 ) -> Fitted:
     """More components for all mixtures, until there are `least` and chi-square per degree of freedom is 1, give or take
-    its own deviation of sqrt(2 / degrees); a stage that lowers it by less than XX
+    its own deviation of sqrt(2 / degrees); a stage that lowers it by less than that is the last one, too. Stages that
+    end far above it are short, and those that have the most components and are still above it are fitted further.
+
     Guarantees: stops_when_chi_square_per_degree_of_freedom_reaches_one; any_number_of_threads_gives_the_same.
     """
     freedom = max(targets.freedom, 1)

@@ -128,17 +128,22 @@ def weights_of(question: Question, seed: int) -> tuple[list[Array], list[Array]]
     return per_class, [per_class[structure.class_of[a]] for a in range(len(structure.class_of))]
 
 
-@pytest.mark.long
-@given(work=workloads(), seed=st.integers(0, 999))
-@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-def test_trace_is_that_of_the_whole_matrix(work, seed):
+def check_trace(kind: type[PairTrace | SymmetricTrace], work: Workload, seed: int) -> None:
+    """The trace is that of the whole matrix, at random weights, and its bound is below it."""
     question = question_of(work)
     per_class, per_attribute = weights_of(question, seed)
-    model = PairTrace(question, [np.sqrt(s) for s in per_class])
+    model = kind(question, [np.sqrt(s) for s in per_class])
     whole = Whole(work)
     exact = whole.trace(per_attribute)
     assert model.nodes(0.8).trace == pytest.approx(exact, rel=whole.room)
     assert exact * (1 - 1e-5) <= model.trace(1.5) <= exact * (1 + 1e-9)
+
+
+@pytest.mark.long
+@given(work=workloads(), seed=st.integers(0, 999))
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_trace_is_that_of_the_whole_matrix(work, seed):
+    check_trace(PairTrace, work, seed)
 
 
 @pytest.mark.long
@@ -162,13 +167,7 @@ def test_slopes_are_differences_of_traces(work, seed):
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 def test_trace_of_tables_on_any_number_of_attributes_is_that_of_the_whole_matrix(work, seed):
     """Several families and tables that are no products, on classes of any size."""
-    question = question_of(work)
-    per_class, per_attribute = weights_of(question, seed)
-    model = SymmetricTrace(question, [np.sqrt(s) for s in per_class])
-    whole = Whole(work)
-    exact = whole.trace(per_attribute)
-    assert model.nodes(0.8).trace == pytest.approx(exact, rel=whole.room)
-    assert exact * (1 - 1e-5) <= model.trace(1.5) <= exact * (1 + 1e-9)
+    check_trace(SymmetricTrace, work, seed)
 
 
 @pytest.mark.parametrize("ways", [[4], [1, 2, 3, 4], [5], [2, 6]])
@@ -202,13 +201,7 @@ def like_attributes(draw: st.DrawFn, cells: int = 1_100) -> Workload:
 @given(work=like_attributes(), seed=st.integers(0, 999))
 @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 def test_trace_of_triples_is_that_of_the_whole_matrix(work, seed):
-    question = question_of(work)
-    per_class, per_attribute = weights_of(question, seed)
-    model = SymmetricTrace(question, [np.sqrt(s) for s in per_class])
-    whole = Whole(work)
-    exact = whole.trace(per_attribute)
-    assert model.nodes(0.8).trace == pytest.approx(exact, rel=whole.room)
-    assert exact * (1 - 1e-5) <= model.trace(1.5) <= exact * (1 + 1e-9)
+    check_trace(SymmetricTrace, work, seed)
 
 
 def test_slopes_of_triples_are_differences_of_traces():
